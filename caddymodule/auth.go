@@ -3,7 +3,9 @@ package caddymodule
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 	"time"
@@ -110,6 +112,9 @@ func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 		return err
 	}
 	file, err := apikeys.Open(path, ctx.Slogger())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; `caddy codex key add` makes it", err)
+	}
 	if err != nil {
 		return fmt.Errorf("api_keys_file: %w", err)
 	}

@@ -281,8 +281,11 @@ func (h *Handler) complete() error {
 	if err := h.checkModels(); err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
+	if h.MaxBody > math.MaxInt64/minBodies {
+		return fmt.Errorf("max_body: must be at most %d bytes", math.MaxInt64/minBodies)
+	}
 	if h.MaxBodyMemory == 0 {
-		h.MaxBodyMemory = max(512<<20, minBodies*min(h.MaxBody, math.MaxInt64/minBodies))
+		h.MaxBodyMemory = max(512<<20, minBodies*h.MaxBody)
 	}
 	switch {
 	case h.MaxBodyMemory/minBodies < h.MaxBody:

@@ -103,7 +103,7 @@ func TestBrokenKeyFile(t *testing.T) {
 	if err := refused(t, `{"api_keys_file":"`+path+`"}`); !strings.Contains(err.Error(), path+":3") || strings.Contains(err.Error(), "sk-secret") {
 		t.Error(err)
 	}
-	if err := refused(t, `{"api_keys_file":"`+path+`.no"}`); !strings.Contains(err.Error(), path+".no") {
+	if err := refused(t, `{"api_keys_file":"`+path+`.no"}`); !strings.Contains(err.Error(), path+".no") || !strings.Contains(err.Error(), "caddy codex key add") {
 		t.Error(err)
 	}
 	if err := refused(t, `{"api_keys_file":"{env.CADDYMODULE_NO_SUCH}"}`); !strings.Contains(err.Error(), "placeholder") {
