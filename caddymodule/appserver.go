@@ -127,39 +127,53 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	if cfg.Dir, err = absolutePath(repl, a.Dir); err != nil {
 		return cfg, fmt.Errorf("dir: %w", err)
 	}
-	for i, part := range a.Command {
-		part = repl.ReplaceKnown(part, "")
-		if part == "" {
-			// The other parts are not shown: they may be secret.
-			return cfg, fmt.Errorf("the command has an empty part, number %d of %d", i+1, len(a.Command))
-		}
-		cfg.Command = append(cfg.Command, part)
+	if cfg.Command, err = a.resolveCommand(repl); err != nil {
+		return cfg, err
 	}
-	if len(cfg.Command) == 0 {
-		cfg.Command = []string{"codex", "app-server"}
+	cfg.Env, err = a.resolveEnv(repl)
+	return cfg, err
+}
+
+// resolveCommand returns the command, whose program is on the PATH or has an absolute path.
+func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
+	if len(a.Command) == 0 {
+		return []string{"codex", "app-server"}, nil
+	}
+	command := make([]string, len(a.Command))
+	for i, part := range a.Command {
+		if command[i] = repl.ReplaceKnown(part, ""); command[i] == "" {
+			// The other parts are not shown: they may be secret.
+			return nil, fmt.Errorf("the command has an empty part, number %d of %d", i+1, len(a.Command))
+		}
 	}
 	// A bare name is looked up on the PATH. Other paths are relative to Caddy's directory.
-	if program := cfg.Command[0]; filepath.Base(program) != program {
-		if cfg.Command[0], err = caddy.FastAbs(program); err != nil {
-			return cfg, err
+	if program := command[0]; filepath.Base(program) != program {
+		var err error
+		if command[0], err = caddy.FastAbs(program); err != nil {
+			return nil, err
 		}
 	}
-	cfg.Env = make(map[string]string, len(a.Env))
+	return command, nil
+}
+
+// resolveEnv returns the variables that the app-server gets besides Caddy's own.
+func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) {
+	env := make(map[string]string, len(a.Env))
 	for key, value := range quietLog {
 		if _, set := os.LookupEnv(key); !set {
-			cfg.Env[key] = value
+			env[key] = value
 		}
 	}
 	for name, value := range a.Env {
 		if before, _, found := strings.Cut(name, "="); found {
-			return cfg, fmt.Errorf("env: the name %q is followed by =; the value stands apart", before)
+			return nil, fmt.Errorf("env: the name %q is followed by =; the value stands apart", before)
 		}
 		if name == "" || strings.Contains(name, "\x00") {
-			return cfg, fmt.Errorf("env: %q is not the name of a variable", name)
+			return nil, fmt.Errorf("env: %q is not the name of a variable", name)
 		}
-		cfg.Env[name] = repl.ReplaceKnown(value, "")
+		env[name] = repl.ReplaceKnown(value, "")
 	}
-	return cfg, nil
+	return env, nil
 }
 
 // absolutePath returns the absolute path of one with placeholders. Empty stays empty.

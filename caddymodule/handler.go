@@ -201,6 +201,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
 		return err
 	}
+	return h.connect(ctx, repl, options)
+}
+
+// connect makes the gateway between the routes and the app-servers of the app.
+func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gateway.Options) error {
 	loaded, err := ctx.App("codex")
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
