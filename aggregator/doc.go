@@ -7,6 +7,9 @@
 // It is pure: no input or output, no clock, no log, no global state. Its caller decides
 // about finish reasons and when to stop. It depends on neither Caddy nor the app-server.
 //
+// The gateway uses the scanner. It needs no assembly, since Codex gives it each structured
+// call as a whole; the [Aggregator] is for other programs.
+//
 // # Shapes
 //
 // An [Aggregator] reads these, mixed in one turn and without preparation:
