@@ -84,8 +84,11 @@ func (m *Machine) end(reason FinishReason) {
 	if !m.rest.natural {
 		m.usage.interrupt()
 	}
+	if reason != FinishStop {
+		m.sequence = "" // something else has ended the turn
+	}
 	total, estimated := m.usage.total()
-	m.emit(Output{Kind: OutputFinish, Finish: reason, Usage: total, Estimated: estimated})
+	m.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.sequence, Usage: total, Estimated: estimated})
 }
 
 // Usage returns the tokens of the turn so far, and whether a part of them is this

@@ -21,7 +21,7 @@ func TestLimits(t *testing.T) {
 		want   string
 	}{
 		"a stop sequence": {until("END"), []codexrpc.Event{delta("m", "so EN"), delta("m", "D more"), completed},
-			"text \"so \"\nfinish stop 2\n"},
+			"text \"so \"\nfinish stop 2 at \"END\"\n"},
 		"a stop sequence that was none": {until("END"), []codexrpc.Event{delta("m", "so EN"), delta("m", "d"), completed},
 			"text \"so \"\ntext \"ENd\"\nfinish stop 0\n"},
 		"held to the end": {until("END"), []codexrpc.Event{delta("m", "so EN"), completed},
@@ -33,11 +33,11 @@ func TestLimits(t *testing.T) {
 		"not over a call": {until("END"), []codexrpc.Event{delta("m", "EN"), call("1", "f", "{}"), delta("m", "D"), response(5)},
 			"text \"EN\"\ncall 0 tool_0_0 f\narguments 0 {}\nend 0\ntext \"D\"\nfinish tool_calls 5\n"},
 		"no gap before nothing": {until("END"), []codexrpc.Event{delta("a", "One."), delta("b", "EN"), delta("b", "D"), completed},
-			"text \"One.\"\nfinish stop 2\n"},
+			"text \"One.\"\nfinish stop 2 at \"END\"\n"},
 		"a stop sequence after a call": {with(until("END"), textual), []codexrpc.Event{delta("m", find+"END"), completed},
 			findTold + "finish tool_calls 13\n"},
 		"a stop sequence in a block": {with(until("</name>"), textual), []codexrpc.Event{delta("m", find), completed},
-			"text \"<use_tool><name>f\"\nfinish stop 7\n"},
+			"text \"<use_tool><name>f\"\nfinish stop 7 at \"</name>\"\n"},
 		"a stop sequence after too many calls": {
 			with(until("END"), func(o *Options) { textual(o); o.ToolBlockMax = 1 }),
 			[]codexrpc.Event{delta("m", find+find+"END"), response(5)},
@@ -66,7 +66,7 @@ func TestLimits(t *testing.T) {
 			"text \"one two\"\nfinish length 2\n"},
 		"a stop sequence behind the tokens": {Options{MaxTokens: 2, StopSequences: []string{"END"}},
 			[]codexrpc.Event{delta("m", "one twoEND"), completed},
-			"text \"one \"\ntext \"two\"\nfinish stop 2\n"},
+			"text \"one \"\ntext \"two\"\nfinish stop 2 at \"END\"\n"},
 
 		"words after a broken call": {Options{}, []codexrpc.Event{call("1", "f", "{"), delta("m", "so"), incomplete},
 			"call 0 tool_0_0 f\narguments 0 {\nend 0\ntext \"so\"\nfinish tool_calls 3\n"},

@@ -40,6 +40,7 @@ type Machine struct {
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	segments         []usetool.Segment
 	gap              string     // between the last message and the text that comes next
+	sequence         string     // the stop sequence that ended the turn
 	lastError        string     // of an attempt that Codex repeats, to explain a silence
 	lastCall         *candidate // the structured call after which no text came; nil: there is none
 	open             int        // blocks that were begun and are neither flushed nor aborted

@@ -66,7 +66,11 @@ func say(outputs []Output) string {
 		case OutputCallEnd:
 			fmt.Fprintf(&b, "end %d\n", o.Call)
 		case OutputFinish:
-			fmt.Fprintf(&b, "finish %s %d\n", o.Finish, o.Usage.TotalTokens)
+			at := ""
+			if o.StopSequence != "" {
+				at = fmt.Sprintf(" at %q", o.StopSequence)
+			}
+			fmt.Fprintf(&b, "finish %s %d%s\n", o.Finish, o.Usage.TotalTokens, at)
 		case OutputFailure:
 			fmt.Fprintf(&b, "failure %v\n", o.Err)
 		}

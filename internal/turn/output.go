@@ -78,6 +78,8 @@ type Output struct {
 	Name string
 	// Finish is why the turn ended.
 	Finish FinishReason
+	// StopSequence is the stop sequence that ended the turn; empty: none did.
+	StopSequence string
 	// Usage counts the turn's tokens.
 	Usage codexrpc.Usage
 	// Estimated says that Usage is in part this package's own count; see

@@ -13,6 +13,7 @@ type stopFilter struct {
 	sequences []string
 	first     [256]bool // the bytes that sequences begin with
 	held      string    // shorter than the longest sequence
+	found     string    // the sequence that feed has found last
 }
 
 // newStopFilter returns nil if there is nothing to look for.
@@ -30,7 +31,8 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 }
 
 // feed takes the next piece of the text and returns what can be passed on. If a
-// sequence is found, that is all text before it, and the filter starts again.
+// sequence is found, that is all text before it, and the filter starts again; f.found is
+// the sequence.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
 	if f.held == "" && len(piece) <= shortPiece && !f.begins(piece) {
 		return piece, false
@@ -51,7 +53,7 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 		}
 		from := first + at
 		if to := from + len(s); to < end || to == end && from < start {
-			start, end, found = from, to, true
+			start, end, found, f.found = from, to, true, s
 		}
 	}
 	if found {

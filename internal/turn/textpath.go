@@ -23,6 +23,7 @@ func (m *Machine) untilStop(text string) {
 	before, found := m.stops.feed(text)
 	m.withinLimit(before)
 	if found && !m.stopped() {
+		m.sequence = m.stops.found
 		m.closeBuffer("") // which may still emit calls
 		m.finish(m.reason())
 	}
