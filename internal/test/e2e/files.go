@@ -31,7 +31,7 @@ func (b *LockedBuffer) String() string {
 }
 
 // ReadFile returns the content of a file.
-func ReadFile(t *testing.T, path string) string {
+func ReadFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func ReadFile(t *testing.T, path string) string {
 }
 
 // WriteFile writes a file and makes its directory.
-func WriteFile(t *testing.T, path, content string) {
+func WriteFile(t testing.TB, path, content string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {

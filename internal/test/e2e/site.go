@@ -14,6 +14,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -27,8 +28,11 @@ type Site struct {
 	URL      string // http://127.0.0.1:PORT
 	Addr     string // 127.0.0.1:PORT
 	Home     string // CODEX_HOME
-	Provider string // URL of the model for Codex
+	Provider string // URL of the model for a Codex without a login
 	Model    *scriptedmodel.Server
+	// Plan is the back end of Codex's plan, Login its login of the home; nil without a login.
+	Plan  *planbackend.Backend
+	Login *planbackend.Login
 }
 
 // NewSite starts a model and a Caddy with these options in its codex block, until the
@@ -67,7 +71,11 @@ func unstarted(t testing.TB, home codexhome.Options) *Site {
 	t.Cleanup(server.Close)
 	t.Cleanup(s.Model.Close)
 	s.Provider = server.URL + "/v1"
-	WriteHome(t, s.Home, s.Provider, home)
+	if loggedIn {
+		s.logIn(home)
+	} else {
+		WriteHome(t, s.Home, s.Provider, home)
+	}
 	return s.Node()
 }
 

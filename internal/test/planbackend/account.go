@@ -1,0 +1,74 @@
+package planbackend
+
+import (
+	"net/http"
+	"time"
+)
+
+// Use is what is used of a plan.
+type Use struct {
+	// Primary and Secondary are the percentages that are used of the window of five hours
+	// and of that of a week.
+	Primary, Secondary int
+	// Spent says that the plan must not be used until the end of the window.
+	Spent bool
+	// Balance are the credits, in the plan's own unit; empty for none.
+	Balance string
+}
+
+// SetUse sets what is used of the login's plan.
+func (l *Login) SetUse(use Use) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.use = use
+}
+
+// accounts answers with the account of the login.
+func (b *Backend) accounts(w http.ResponseWriter, _ *http.Request, login *Login) {
+	writeJSON(w, http.StatusOK, object{
+		"accounts": []object{{
+			"id": login.Account, "structure": "personal", "plan_type": login.opts.Plan,
+			"workspace_backend_origin": "https://" + chatgpt, "account_routing_override": "NO_CONSTRAINT",
+		}},
+		"account_ordering": []string{login.Account}, "default_account_id": login.Account,
+	})
+}
+
+// settings answers with the user's settings.
+func (b *Backend) settings(w http.ResponseWriter, _ *http.Request, _ *Login) {
+	writeJSON(w, http.StatusOK, object{"settings": object{}})
+}
+
+// The windows of a plan.
+const (
+	primaryWindow   = 5 * time.Hour
+	secondaryWindow = 7 * 24 * time.Hour
+)
+
+// usage answers with what is used of the plan.
+func (b *Backend) usage(w http.ResponseWriter, _ *http.Request, login *Login) {
+	login.mu.Lock()
+	use := login.use
+	login.mu.Unlock()
+	window := func(percent int, length time.Duration) object {
+		left := length / 2
+		return object{
+			"used_percent": percent, "limit_window_seconds": int(length / time.Second),
+			"reset_after_seconds": int(left / time.Second), "reset_at": time.Now().Add(left).Unix(),
+		}
+	}
+	answer := object{
+		"plan_type": login.opts.Plan, "account_id": login.Account, "user_id": login.User, "email": login.Email,
+		"rate_limit": object{
+			"allowed": !use.Spent, "limit_reached": use.Spent,
+			"primary_window": window(use.Primary, primaryWindow), "secondary_window": window(use.Secondary, secondaryWindow),
+		},
+		"credits": object{"has_credits": use.Balance != "", "unlimited": false, "balance": use.Balance},
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// credits answers that there are none with which a limit could be reset.
+func (b *Backend) credits(w http.ResponseWriter, _ *http.Request, _ *Login) {
+	writeJSON(w, http.StatusOK, object{"credits": []object{}, "available_count": 0})
+}
