@@ -27,9 +27,10 @@ const slashedModel = "vendor/model one"
 // runFake answers the handshake and requests for the list of models, until its input ends.
 func runFake(in io.Reader, out, stderr io.Writer) int {
 	results := map[string]any{
-		"initialize":   map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
-		"account/read": map[string]any{"account": nil, "requiresOpenaiAuth": false},
-		"model/list":   map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": slashedModel}}},
+		"initialize":    map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
+		"getAuthStatus": map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
+		"account/read":  map[string]any{"account": nil, "requiresOpenaiAuth": false},
+		"model/list":    map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": slashedModel}}},
 	}
 	answers := json.NewEncoder(out)
 	login := fakeLogin(os.Getenv(loginEnv))
@@ -37,7 +38,7 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 		return 3
 	}
 	if login.is() == "missing" {
-		results["account/read"] = map[string]any{"account": nil, "requiresOpenaiAuth": true}
+		results["getAuthStatus"] = map[string]any{"authMethod": nil, "requiresOpenaiAuth": true}
 	}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

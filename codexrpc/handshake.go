@@ -21,10 +21,11 @@ const (
 )
 
 // Initialize performs the handshake, which must come before all other calls:
-// initialize, the notification initialized, and account/read. It returns the
-// app-server's version, for example "0.169.0". It fails with [ErrTooOld], with
-// [ErrMisconfigured], or with [ErrNotLoggedIn] when the model provider needs a login
-// that is missing.
+// initialize, the notification initialized, and getAuthStatus, which the app-server
+// answers without the network. It returns the app-server's version, for example
+// "0.169.0". It fails with [ErrTooOld], with [ErrMisconfigured], or with
+// [ErrNotLoggedIn] when the model provider needs a login that is missing. Whether the
+// provider accepts the login is for [Conn.Account].
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
@@ -47,14 +48,14 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 	if err != nil {
 		return version, err
 	}
-	account, err := c.Account(ctx)
+	loggedIn, err := c.hasLogin(ctx)
 	if err != nil {
 		return version, err
 	}
 	if err := c.configError(); err != nil {
 		return version, err
 	}
-	if !account.LoggedIn() {
+	if !loggedIn {
 		return version, fmt.Errorf("%w (CODEX_HOME %s): run `codex login` for the user and CODEX_HOME of the app-server", ErrNotLoggedIn, result.CodexHome)
 	}
 	return version, nil
@@ -62,7 +63,7 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 
 const (
 	// defaultsUsed begins the summary of the warning about a configuration that is not
-	// used. It comes before the answer to account/read. Other warnings concern single
+	// used. It comes before the answer to getAuthStatus. Other warnings concern single
 	// settings.
 	defaultsUsed = "Invalid configuration"
 	// maxConfigWarning bounds what is kept of the warning, in bytes.
@@ -90,7 +91,43 @@ func (c *Conn) configError() error {
 	return fmt.Errorf("%w: %s", ErrMisconfigured, c.badConfig)
 }
 
-// Account returns who is logged in.
+// authStatusParams are the parameters of getAuthStatus.
+type authStatusParams struct {
+	IncludeToken bool `json:"includeToken"`
+	RefreshToken bool `json:"refreshToken"`
+}
+
+// authStatus asks for the login, which is renewed before if renew is set.
+func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, required bool, err error) {
+	var result struct {
+		AuthMethod         string `json:"authMethod"` // null: there is no login
+		RequiresOpenAIAuth bool   `json:"requiresOpenaiAuth"`
+	}
+	err = c.call(ctx, call{method: methodAuthStatus, params: authStatusParams{RefreshToken: renew}, result: &result})
+	return result.AuthMethod, result.RequiresOpenAIAuth, err
+}
+
+// hasLogin reports whether there is a login, or the provider needs none.
+func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
+	method, required, err := c.authStatus(ctx, false)
+	return method != "" || !required, err
+}
+
+// RenewLogin makes the app-server renew the tokens of its login, which spends the old ones.
+// Other app-servers with the same CODEX_HOME read the new ones when theirs are about to
+// expire. A renewal that the back end refuses is a *CallError, or [ErrNotLoggedIn]. The
+// issuer may have spent the old tokens although the call has failed with ctx, so that the
+// app-server must not be stopped before it has stored the new ones.
+func (c *Conn) RenewLogin(ctx context.Context) error {
+	method, required, err := c.authStatus(ctx, true)
+	if err == nil && method == "" && required {
+		return ErrNotLoggedIn
+	}
+	return err
+}
+
+// Account asks the back end of the provider who is logged in. It may take as long as the
+// back end does. An app-server that cannot find out answers with a *CallError.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
 	var account Account
 	err := c.call(ctx, call{method: methodAccountRead, params: struct{}{}, result: &account})

@@ -10,7 +10,7 @@ import (
 )
 
 // shake runs a handshake with the given answers.
-func shake(t *testing.T, userAgent, account string) (version string, err error) {
+func shake(t *testing.T, userAgent, login string) (version string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c, p := dial(t)
@@ -19,11 +19,11 @@ func shake(t *testing.T, userAgent, account string) (version string, err error) 
 			return err
 		})
 		p.answer(p.expect(methodInitialize), `{"userAgent":"`+userAgent+`","codexHome":"/home/u/.codex"}`)
-		if account != "" {
+		if login != "" {
 			if h := p.expect(methodInitialized); h.ID != nil || h.Params != nil {
 				t.Errorf("heard %+v", h)
 			}
-			p.answer(p.expect(methodAccountRead), account)
+			p.answer(p.expect(methodAuthStatus), login)
 		}
 		err = <-done
 	})
@@ -31,19 +31,19 @@ func shake(t *testing.T, userAgent, account string) (version string, err error) 
 }
 
 func TestHandshake(t *testing.T) {
-	for account, want := range map[string]bool{
-		`{"account":null,"requiresOpenaiAuth":false}`:                                  true,
-		`{"account":{"type":"chatgpt","email":"a@b"},"requiresOpenaiAuth":true}`:       true,
-		`{"account":null,"requiresOpenaiAuth":true}`:                                   false,
-		`{"requiresOpenaiAuth":true}`:                                                  false,
-		`{"account":{"type":"apiKey"},"requiresOpenaiAuth":true,"future":{"more":[]}}`: true,
+	for login, want := range map[string]bool{
+		`{"authMethod":null,"authToken":null,"requiresOpenaiAuth":false}`:        true,
+		`{"authMethod":"chatgpt","authToken":null,"requiresOpenaiAuth":true}`:    true,
+		`{"authMethod":null,"requiresOpenaiAuth":true}`:                          false,
+		`{"requiresOpenaiAuth":true}`:                                            false,
+		`{"authMethod":"apikey","requiresOpenaiAuth":true,"future":{"more":[]}}`: true,
 	} {
-		version, err := shake(t, "test/0.169.0 (Linux; x86_64)", account)
+		version, err := shake(t, "test/0.169.0 (Linux; x86_64)", login)
 		if version != "0.169.0" {
 			t.Errorf("the version is %q", version)
 		}
 		if want && err != nil || !want && !errors.Is(err, ErrNotLoggedIn) {
-			t.Errorf("%s: %v", account, err)
+			t.Errorf("%s: %v", login, err)
 		}
 		if !want && !strings.Contains(err.Error(), "codex login") {
 			t.Errorf("%q does not say what to do", err)
@@ -69,7 +69,7 @@ func TestHandshakeMisconfigured(t *testing.T) {
 			p.answer(p.expect(methodInitialize), `{"userAgent":"test/0.169.0 (x)","codexHome":"/h"}`)
 			p.expect(methodInitialized)
 			p.notify(methodConfigWarning, warning)
-			p.answer(p.expect(methodAccountRead), `{"requiresOpenaiAuth":false}`)
+			p.answer(p.expect(methodAuthStatus), `{"requiresOpenaiAuth":false}`)
 			err := <-done
 			if want == "" && err != nil || want != "" && (!errors.Is(err, ErrMisconfigured) || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxConfigWarning) {
 				t.Errorf("%.100s: %v", warning, err)

@@ -6,6 +6,7 @@ import "encoding/json"
 const (
 	methodInitialize        = "initialize"
 	methodInitialized       = "initialized"
+	methodAuthStatus        = "getAuthStatus"
 	methodAccountRead       = "account/read"
 	methodModelList         = "model/list"
 	methodConfigRead        = "config/read"
@@ -38,7 +39,7 @@ type initializeParams struct {
 
 // Account is the answer to account/read.
 type Account struct {
-	// Account describes the login; null: there is none.
+	// Account describes the login; null: there is none, or the provider refuses it.
 	Account json.RawMessage `json:"account"`
 	// RequiresOpenAIAuth reports whether the configured model provider needs a login.
 	RequiresOpenAIAuth bool `json:"requiresOpenaiAuth"`

@@ -20,6 +20,7 @@ const (
 // The methods that the app-servers of the tests treat in a way of their own.
 const (
 	methodInitialize        = "initialize"
+	methodAuthStatus        = "getAuthStatus"
 	methodAccountRead       = "account/read"
 	methodModelList         = "model/list"
 	methodThreadStart       = "thread/start"
@@ -136,6 +137,8 @@ func childResult(is map[string]bool, method string) string {
 			version = "0.120.0"
 		}
 		return fmt.Sprintf(`{"userAgent":"test/%s (test)","codexHome":%q}`, version, os.Getenv("CODEX_HOME"))
+	case methodAuthStatus:
+		return fmt.Sprintf(`{"authMethod":null,"authToken":null,"requiresOpenaiAuth":%t}`, is["logged-out"])
 	case methodAccountRead:
 		return fmt.Sprintf(`{"account":null,"requiresOpenaiAuth":%t}`, is["logged-out"])
 	case methodModelList:

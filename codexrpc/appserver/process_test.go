@@ -117,11 +117,11 @@ func TestFailuresAtTheStart(t *testing.T) {
 		{"has_no_argument", "fails bare", patience, []string{"has no argument app-server, as in `codex app-server`", "(exit status 3); stderr: Error: config"}, "as in `codex app-server`"},
 		{"uses_its_defaults", "misconfigured complains", patience, []string{"codex cannot use its configuration: no provider x; mend /the/codex/home/config.toml"}, "mend what the server's log names"},
 		{"is_mute", "mute:initialize", 50 * time.Millisecond, []string{"start timeout of 50ms"}, "not answered in time"},
-		{"does_not_tell_its_account", "mute:account/read", 300 * time.Millisecond, []string{"start timeout of 300ms"}, "not answered in time"},
+		{"does_not_tell_its_login", "mute:getAuthStatus", 300 * time.Millisecond, []string{"start timeout of 300ms"}, "not answered in time"},
 		{"is_too_old", "old complains", patience, []string{"0.120.0 is too old", "0.150.0 or newer", "npm install"}, "install a newer one"},
 		{"is_logged_out", "logged-out complains", patience, []string{"not logged in", "/the/codex/home", "codex login"}, "run `codex login`"},
 		{"dies", "dies:initialize", patience, []string{"ended before it answered", "signal: killed"}, "the command ends at once"},
-		{"dies_later", "dies:account/read", patience, []string{"ended before it answered", "signal: killed"}, "the command ends at once"},
+		{"dies_later", "dies:getAuthStatus", patience, []string{"ended before it answered", "signal: killed"}, "the command ends at once"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -250,7 +250,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 // TestStopDuringTheStart checks that Stop does not wait for a start that is under way.
 func TestStopDuringTheStart(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"", "mute:initialize", "mute:account/read"} {
+	for _, mode := range []string{"", "mute:initialize", "mute:getAuthStatus"} {
 		p := startProcess(t, mode, func(cfg *Config) { cfg.StartTimeout = 10 * patience })
 		pid := p.Status().PID
 		if pid == 0 {
@@ -299,7 +299,7 @@ func TestLoggerIsReplaced(t *testing.T) {
 	p.SetLogger(logger)
 	p.Start()
 	c := conn(t, p)
-	first.await(t, "asked for account/read")
+	first.await(t, "asked for getAuthStatus")
 	second, logger := newLogBook()
 	p.SetLogger(logger)
 	if _, err := c.Models(t.Context()); err != nil {

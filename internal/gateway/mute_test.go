@@ -22,7 +22,7 @@ func TestMuteMethods(t *testing.T) {
 	}{
 		// The next request is served by the next start.
 		"initialize":          {[]string{"503 codex_not_ready"}, time.Minute},
-		"account/read":        {[]string{"503 codex_not_ready"}, time.Minute},
+		"getAuthStatus":       {[]string{"503 codex_not_ready"}, time.Minute},
 		"thread/start":        {[]string{"504 codex_timeout", "504 codex_timeout"}, 2 * time.Minute},
 		"thread/inject_items": {[]string{"504 codex_timeout", "504 codex_timeout"}, 2 * time.Minute},
 		"turn/start":          {[]string{"504 codex_timeout", "504 codex_timeout"}, 2 * time.Minute},
@@ -30,6 +30,7 @@ func TestMuteMethods(t *testing.T) {
 		"turn/interrupt":     {nil, time.Minute},
 		"thread/unsubscribe": {nil, time.Minute},
 		"server/diagnostics": {nil, time.Minute},
+		"account/read":       {nil, time.Minute},
 	} {
 		t.Run(strings.ReplaceAll(method, "/", "_"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (s *server) call(method, id string, params gjson.Result) {
 		s.startThread(id, params)
 	case method == "thread/fork":
 		s.forkThread(id, params)
-	case method == "account/read" || method == "model/list":
+	case slices.Contains(fixed, method):
 		s.answer(id, s.opts.Transcripts.answers[method])
 	default:
 		s.callThread(method, id, params)

@@ -92,6 +92,8 @@ func (d *double) dispatch(line []byte) error {
 	switch string(member(line, methodMember)) {
 	case "initialize":
 		return d.answer(id, `{"userAgent":"bench/0.169.0 (Linux)","codexHome":"/","platformFamily":"unix","platformOs":"linux"}`)
+	case "getAuthStatus":
+		return d.answer(id, `{"authMethod":null,"requiresOpenaiAuth":false}`)
 	case "account/read":
 		return d.answer(id, `{"account":null,"requiresOpenaiAuth":false}`)
 	case "model/list":

@@ -71,6 +71,9 @@ func (a *appServer) recordGroup(ctx context.Context, group []scenario) ([]record
 	if _, err := a.conn.Initialize(ctx, clientInfo); err != nil {
 		return nil, err
 	}
+	if _, err := a.conn.Account(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := a.conn.Models(ctx); err != nil {
 		return nil, err
 	}

@@ -30,11 +30,12 @@ var tells = map[string]bool{"item.type": true, "willRetry": true, "turn.status":
 
 // answers are the members of answers that are read, by method.
 var answers = map[string][]string{
-	"initialize":   {"userAgent", "codexHome"},
-	"account/read": {"account", "requiresOpenaiAuth"},
-	"model/list":   {"data.0.id", "data.0.model", "data.0.isDefault", "data.0.hidden", "nextCursor"},
-	"thread/start": {"thread.id"},
-	"turn/start":   {"turn.id"},
+	"initialize":    {"userAgent", "codexHome"},
+	"getAuthStatus": {"authMethod", "requiresOpenaiAuth"},
+	"account/read":  {"account", "requiresOpenaiAuth"},
+	"model/list":    {"data.0.id", "data.0.model", "data.0.isDefault", "data.0.hidden", "nextCursor"},
+	"thread/start":  {"thread.id"},
+	"turn/start":    {"turn.id"},
 }
 
 // shape returns what is compared of a recording: a line for each message, with the
