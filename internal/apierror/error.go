@@ -100,6 +100,8 @@ type Code string
 // more, and a 400 of the model's provider may have others.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
+	CodeCodexOverloaded        Code = "codex_overloaded"
+	CodeContextLength          Code = "context_length_exceeded"
 	CodeExited                 Code = "codex_exited"
 	CodeIdleTimeout            Code = "codex_idle_timeout"
 	CodeInsufficientQuota      Code = "insufficient_quota"
@@ -114,6 +116,7 @@ const (
 	CodeRefused                Code = "codex_refused"
 	CodeResponseCancelled      Code = "response_cancelled"
 	CodeResponseNotCancellable Code = "response_not_cancellable"
+	CodeServerOverloaded       Code = "server_overloaded"
 	CodeTimeout                Code = "codex_timeout"
 	CodeUnauthorized           Code = "codex_unauthorized"
 	CodeUnsupportedParameter   Code = "unsupported_parameter"
@@ -151,7 +154,7 @@ func newClass(code Code, status int, retry time.Duration) class {
 // The classes of failures of Codex and of the model's provider.
 var (
 	badRequest     = class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}
-	tooLong        = newClass("context_length_exceeded", http.StatusBadRequest, 0).of(ParamMessages)
+	tooLong        = newClass(CodeContextLength, http.StatusBadRequest, 0).of(ParamMessages)
 	contentRefused = newClass("content_policy_violation", http.StatusBadRequest, 0)
 	refused        = newClass(CodeRefused, http.StatusBadRequest, 0)
 	forbidden      = newClass("codex_forbidden", http.StatusForbidden, never)
@@ -165,8 +168,8 @@ var (
 	unauthorized   = newClass(CodeUnauthorized, http.StatusServiceUnavailable, never) // this server, not the client
 	misconfigured  = newClass("codex_misconfigured", http.StatusServiceUnavailable, never)
 	notReady       = newClass("codex_not_ready", http.StatusServiceUnavailable, soon)
-	overloaded     = newClass("server_overloaded", http.StatusServiceUnavailable, soon)
-	codexFull      = newClass("codex_overloaded", http.StatusServiceUnavailable, soon)
+	overloaded     = newClass(CodeServerOverloaded, http.StatusServiceUnavailable, soon)
+	codexFull      = newClass(CodeCodexOverloaded, http.StatusServiceUnavailable, soon)
 	unresponsive   = newClass("codex_unresponsive", http.StatusServiceUnavailable, soon)
 	exited         = newClass(CodeExited, http.StatusServiceUnavailable, soon)
 	interrupted    = newClass("codex_interrupted", http.StatusServiceUnavailable, soon)

@@ -341,7 +341,7 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"five stops":               {withFields(`"stop":["a","b","c","d","a"]`), "stop", apierror.CodeInvalidValue, "at most 4"},
 		"empty stop":               {withFields(`"stop":""`), "stop", apierror.CodeInvalidValue, "must not be empty"},
 		"empty stop of two":        {withFields(`"stop":["a",""]`), "stop[1]", apierror.CodeInvalidValue, "must not be empty"},
-		"endless stop":             {withFields(`"stop":"` + strings.Repeat("a", maxStopBytes+1) + `"`), "stop", apierror.CodeInvalidValue, "at most 4096 bytes"},
+		"endless stop":             {withFields(`"stop":"` + strings.Repeat("a", prompt.MaxStopBytes+1) + `"`), "stop", apierror.CodeInvalidValue, "at most 4096 bytes"},
 		"logprobs":                 {withFields(`"logprobs":true`), "logprobs", apierror.CodeUnsupportedParameter, "log probabilities"},
 		"top_logprobs":             {withFields(`"top_logprobs":2`), "top_logprobs", apierror.CodeUnsupportedParameter, "log probabilities"},
 		"audio answer":             {withFields(`"modalities":["text","audio"]`), "modalities[1]", apierror.CodeUnsupportedParameter, "answers are text"},

@@ -3,7 +3,6 @@ package chat
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
@@ -56,15 +55,8 @@ func (r *Request) WithoutSearch() *apierror.Error {
 	return nil
 }
 
-const (
-	// maxChoices is how many choices a request may have. Each is a turn of its own.
-	maxChoices = 8
-	// maxStops is how many stop sequences OpenAI allows.
-	maxStops = 4
-	// maxStopBytes bounds a stop sequence, because text that may be the beginning of
-	// one is held back.
-	maxStopBytes = 4096
-)
+// maxChoices is how many choices a request may have. Each is a turn of its own.
+const maxChoices = 8
 
 func (r *Request) readN(v jsontext.Value) *field.Error {
 	f := field.Limit(&r.Settings.Choices, v)
@@ -79,23 +71,9 @@ func (r *Request) readStop(v jsontext.Value) *field.Error {
 	r.StopSequences = nil
 	switch v.Kind() {
 	case jsontext.KindNull, jsontext.KindArray:
-		return field.Elements(v, maxStops, "strings", r.addStop)
+		return field.Elements(v, prompt.MaxStops, "strings", r.AddStop)
 	case jsontext.KindString:
-		return r.addStop(0, v)
+		return r.AddStop(0, v)
 	}
 	return field.WrongType("a string or an array of strings", v)
-}
-
-func (r *Request) addStop(_ int, v jsontext.Value) *field.Error {
-	if f := field.NonEmpty(v); f != nil {
-		return f
-	}
-	stop := v.Text()
-	if len(stop) > maxStopBytes {
-		return field.Invalid("must be at most %d bytes long", maxStopBytes)
-	}
-	if !slices.Contains(r.StopSequences, stop) {
-		r.StopSequences = append(r.StopSequences, stop)
-	}
-	return nil
 }

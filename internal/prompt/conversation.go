@@ -148,6 +148,29 @@ func (c *Conversation) ServiceTier() string {
 	return cmp.Or(c.tier, tierDefault)
 }
 
+const (
+	// MaxStops is how many stop sequences OpenAI allows.
+	MaxStops = 4
+	// MaxStopBytes bounds a stop sequence, because text that may be the beginning of
+	// one is held back.
+	MaxStopBytes = 4096
+)
+
+// AddStop reads a stop sequence, of which there are at most [MaxStops].
+func (c *Conversation) AddStop(_ int, v jsontext.Value) *field.Error {
+	if f := field.NonEmpty(v); f != nil {
+		return f
+	}
+	stop := v.Text()
+	if len(stop) > MaxStopBytes {
+		return field.Invalid("must be at most %d bytes long", MaxStopBytes)
+	}
+	if !slices.Contains(c.StopSequences, stop) {
+		c.StopSequences = append(c.StopSequences, stop)
+	}
+	return nil
+}
+
 // ReadStream reads the field stream.
 func (c *Conversation) ReadStream(v jsontext.Value) *field.Error { return field.Bool(&c.Stream, v) }
 
@@ -168,6 +191,9 @@ const (
 // CountTokens estimates the tokens of the conversation for the model: those of its texts,
 // calls and tools in o200k_base, and some for the frame of each. Images count as nothing.
 func (c *Conversation) CountTokens() int { return c.count(math.MaxInt) }
+
+// GuessTokens is a CountTokens by the number of bytes alone.
+func (c *Conversation) GuessTokens() int { return c.count(0) }
 
 // EstimateTokens is a CountTokens that takes a few milliseconds for any conversation.
 func (c *Conversation) EstimateTokens() int { return c.count(maxExact) }

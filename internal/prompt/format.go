@@ -50,6 +50,66 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 	return field.Invalid("must be text, json_object or json_schema").In("type")
 }
 
+// ReadSchema reads a schema that says nothing of strictness. The provider enforces it if it
+// takes it as a strict one.
+func (f *Format) ReadSchema(schema jsontext.Value) *field.Error {
+	*f = Format{}
+	if problem := field.Expect(jsontext.KindObject, schema); problem != nil {
+		return problem
+	}
+	if compact := schema.Compact(); isStrict(schema) {
+		f.schema = compact
+	} else {
+		f.instruction = joinParagraphs(schemaInstruction, string(compact))
+	}
+	return nil
+}
+
+// isStrict reports whether OpenAI takes a schema as a strict one: each object in it names all
+// of its properties, requires them and allows no others.
+func isStrict(v jsontext.Value) bool {
+	switch v.Kind() {
+	case jsontext.KindArray:
+		for _, e := range v.Elements() {
+			if !isStrict(e) {
+				return false
+			}
+		}
+	case jsontext.KindObject:
+		var kind, properties, required, more jsontext.Value
+		v.Pick(jsontext.Into("type", &kind), jsontext.Into("properties", &properties),
+			jsontext.Into("required", &required), jsontext.Into("additionalProperties", &more))
+		if (kind.Is("object") || properties.Kind() == jsontext.KindObject) && (string(more) != "false" || !requiresAll(properties, required)) {
+			return false
+		}
+		for name, member := range v.Members() {
+			if text := string(name); text != "enum" && text != "const" && text != "default" && text != "examples" && !isStrict(member) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// requiresAll reports whether all properties are required.
+func requiresAll(properties, required jsontext.Value) bool {
+	if properties.Kind() != jsontext.KindObject || required.Kind() != jsontext.KindArray {
+		return properties.Kind() == jsontext.KindObject && string(properties.Compact()) == "{}"
+	}
+	names := make(map[string]bool)
+	for _, name := range required.Elements() {
+		if name.Kind() == jsontext.KindString {
+			names[name.Text()] = true
+		}
+	}
+	for name := range properties.Members() {
+		if !names[string(name)] {
+			return false
+		}
+	}
+	return true
+}
+
 // readSchema reads the json_schema of a format. Codex gives every schema the same name
 // and no description. The model gets the description of one that is not strict.
 func (f *Format) readSchema(v jsontext.Value) *field.Error {

@@ -82,8 +82,13 @@ func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
 	if f := field.Object(v, jsontext.Into("allowed_domains", &allowed)); f != nil {
 		return f
 	}
+	return s.ReadDomains(allowed).In("allowed_domains")
+}
+
+// ReadDomains reads the domains that a search is limited to; none: it is not.
+func (s *WebSearch) ReadDomains(v jsontext.Value) *field.Error {
 	var domains []string
-	f := field.Elements(allowed, maxDomains, "domains", func(_ int, v jsontext.Value) *field.Error {
+	f := field.Elements(v, maxDomains, "domains", func(_ int, v jsontext.Value) *field.Error {
 		f := field.NonEmpty(v)
 		if f == nil {
 			domains = append(domains, v.Text())
@@ -93,7 +98,7 @@ func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
 	if domains != nil {
 		s.search["allowed_domains"] = domains
 	}
-	return f.In("allowed_domains")
+	return f
 }
 
 func (c *Conversation) searches() bool {

@@ -1,0 +1,182 @@
+package messages
+
+import (
+	"cmp"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// contentReader reads the blocks of a message of the user's, or of the result of a tool.
+type contentReader struct {
+	inResult bool
+	images   []imagePlace // of the message, whose own place is known at its end
+}
+
+// block reads a block as parts: texts and images. An empty text is none.
+func (c *contentReader) block(h *history, kind string, v jsontext.Value) ([]prompt.Part, *field.Error) {
+	switch kind {
+	case "": // a content that is a text
+		return textParts(v)
+	case "text":
+		var text jsontext.Value
+		v.Pick(jsontext.Into("text", &text))
+		if f := field.Expect(jsontext.KindString, text).In("text"); f != nil {
+			return nil, f
+		}
+		return textParts(text)
+	case "image":
+		return readImage(v)
+	case "document":
+		return c.document(h, v)
+	case "search_result":
+		return c.searchResult(h, v)
+	case "tool_reference":
+		if c.inResult {
+			return h.toolReference(v)
+		}
+	case "container_upload":
+		return sentence("[A file that was uploaded to a container of Anthropic's is missing here.]"), nil
+	case "tool_use", "thinking", "redacted_thinking":
+		return nil, field.Invalid("'%s' belongs to messages of the role assistant", kind).In("type")
+	}
+	if c.inResult {
+		return nil, field.Invalid("must be text, image, document, search_result or tool_reference").In("type")
+	}
+	return nil, field.Invalid("must be text, image, document, search_result or tool_result in a message of the role user").In("type")
+}
+
+func textParts(text jsontext.Value) ([]prompt.Part, *field.Error) {
+	if len(text.RawText()) == 0 {
+		return nil, nil
+	}
+	return []prompt.Part{{Text: text}}, nil
+}
+
+// sentence returns a part with a text of ours.
+func sentence(text string) []prompt.Part {
+	return []prompt.Part{{Text: jsontext.AppendString(nil, text)}}
+}
+
+// source is where an image or a document is.
+type source struct{ kind, media, data, url, content jsontext.Value }
+
+func readSource(v jsontext.Value) (s source, f *field.Error) {
+	return s, field.Typed(&s.kind, v, jsontext.Into("media_type", &s.media), jsontext.Into("data", &s.data),
+		jsontext.Into("url", &s.url), jsontext.Into("content", &s.content))
+}
+
+// readImage reads an image in base64, or at an https URL.
+func readImage(v jsontext.Value) ([]prompt.Part, *field.Error) {
+	var in jsontext.Value
+	v.Pick(jsontext.Into("source", &in))
+	s, f := readSource(in)
+	if f != nil {
+		return nil, f.In("source")
+	}
+	switch s.kind.Text() {
+	case "base64":
+		f = cmp.Or(field.Expect(jsontext.KindString, s.media).In("media_type"), field.Expect(jsontext.KindString, s.data).In("data"))
+		if f != nil {
+			return nil, f.In("source")
+		}
+		url := make([]byte, 0, len(`"data:;base64,"`)+len(s.media)+len(s.data))
+		url = append(append(append(url, `"data:`...), s.media.RawText()...), `;base64,`...)
+		url = append(append(url, s.data.RawText()...), '"')
+		p, f := prompt.ImagePart(url, nil, "data")
+		return []prompt.Part{p}, f.In("source")
+	case "url":
+		p, f := prompt.ImagePart(s.url, nil, "url")
+		return []prompt.Part{p}, f.In("source")
+	case "file":
+		return sentence("[An image is missing here: it was uploaded to Anthropic, where this server cannot read it.]"), nil
+	}
+	return nil, field.Invalid("must be base64, url or file").In("type").In("source")
+}
+
+// document reads a document: a text, blocks, or what the model gets a sentence of.
+func (c *contentReader) document(h *history, v jsontext.Value) ([]prompt.Part, *field.Error) {
+	var in, title, context jsontext.Value
+	v.Pick(jsontext.Into("source", &in), jsontext.Into("title", &title), jsontext.Into("context", &context))
+	var name, about string
+	f := cmp.Or(field.Text(&name, title).In("title"), field.Text(&about, context).In("context"))
+	if f != nil {
+		return nil, f
+	}
+	s, f := readSource(in)
+	if f != nil {
+		return nil, f.In("source")
+	}
+	head := heading("Document", name, about)
+	switch s.kind.Text() {
+	case "text":
+		if f := field.Expect(jsontext.KindString, s.data).In("data").In("source"); f != nil {
+			return nil, f
+		}
+		return sentence(head + "\n\n" + s.data.Text()), nil
+	case "content":
+		parts := sentence(head)
+		f := h.blocks(s.content, func(_ int, kind string, v jsontext.Value) *field.Error {
+			if kind != "" && kind != "text" && kind != "image" {
+				return field.Invalid("must be text or image in a document").In("type")
+			}
+			more, f := c.block(h, kind, v)
+			parts = append(parts, more...)
+			return f
+		})
+		return parts, f.In("content").In("source")
+	case "base64":
+		if s.media.Is("text/plain") {
+			return sentence(head + "\n\n[The document is missing here: its text came in base64.]"), nil
+		}
+		return sentence(head + "\n\n[The document is a PDF, which cannot be read here. Extract its text with a tool, such as pdftotext, and read that.]"), nil
+	case "url":
+		return sentence(head + "\n\n[The document is missing here: only its URL was sent. Fetch it with a tool, and read that.]"), nil
+	case "file":
+		return sentence(head + "\n\n[The document is missing here: it was uploaded to Anthropic, where this server cannot read it.]"), nil
+	}
+	return nil, field.Invalid("must be base64, text, content, url or file").In("type").In("source")
+}
+
+// heading returns the first line of a text that stands for a block.
+func heading(what, title, about string) string {
+	if title != "" {
+		what += " " + `"` + title + `"`
+	}
+	if about != "" {
+		what += " (" + about + ")"
+	}
+	return what + ":"
+}
+
+// searchResult reads a result of a search of the client's.
+func (c *contentReader) searchResult(h *history, v jsontext.Value) ([]prompt.Part, *field.Error) {
+	var title, source, content jsontext.Value
+	v.Pick(jsontext.Into("title", &title), jsontext.Into("source", &source), jsontext.Into("content", &content))
+	f := cmp.Or(field.Expect(jsontext.KindString, title).In("title"), field.Expect(jsontext.KindString, source).In("source"),
+		field.Expect(jsontext.KindArray, content).In("content"))
+	if f != nil {
+		return nil, f
+	}
+	parts := sentence(heading("Search result", title.Text(), source.Text()))
+	f = h.blocks(content, func(_ int, kind string, v jsontext.Value) *field.Error {
+		if kind != "text" {
+			return field.Invalid("must be text in a search_result").In("type")
+		}
+		more, f := c.block(h, kind, v)
+		parts = append(parts, more...)
+		return f
+	})
+	return parts, f.In("content")
+}
+
+// toolReference reads a reference to a deferred tool, which the model may call from then on.
+func (h *history) toolReference(v jsontext.Value) ([]prompt.Part, *field.Error) {
+	var name jsontext.Value
+	v.Pick(jsontext.Into("tool_name", &name))
+	if f := field.NonEmpty(name).In("tool_name"); f != nil {
+		return nil, f
+	}
+	return sentence(h.request.deferred.describe(name.Text())), nil
+}

@@ -1,0 +1,97 @@
+package messages
+
+import (
+	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// deferredTools are the tools that a client declares with defer_loading. The model reads of
+// one only when a result refers to it (tool_reference). A thread has its tools from its start,
+// and clients declare more of them with each search, so that a thread with all of them would
+// be lost each time. Instead the model is offered one function, always the same, by which it
+// calls them all. What the model gets of a tool is in the result that refers to it.
+type deferredTools struct {
+	function string // the name of the function; empty: there are no such tools
+	tools    map[string]prompt.Tool
+}
+
+func (d *deferredTools) add(t prompt.Tool) {
+	if d.tools == nil {
+		d.tools = make(map[string]prompt.Tool)
+	}
+	d.tools[t.Name] = t
+}
+
+// has reports whether a tool is a deferred one.
+func (d *deferredTools) has(name string) bool {
+	_, ok := d.tools[name]
+	return ok
+}
+
+// The function by which the model calls deferred tools.
+const (
+	deferredFunction    = "call_tool"
+	deferredDescription = "Call a tool that is not among your functions but was described to you by a result in this conversation, such as that of a search for tools. " +
+		"Give its name and its arguments, by the schema in its description."
+	deferredSchema = `{"type":"object","properties":{"name":{"type":"string","description":"The name of the tool"},` +
+		`"arguments":{"type":"object","description":"The arguments of the tool","additionalProperties":true}},"required":["name","arguments"]}`
+)
+
+// offerDeferred adds the function for the deferred tools, if there are any.
+func (r *Request) offerDeferred(names map[string]bool) *field.Error {
+	if r.deferred.tools == nil {
+		return nil
+	}
+	name := deferredFunction
+	for n := 2; names[name]; n++ {
+		name = deferredFunction + "_" + strconv.Itoa(n)
+	}
+	r.deferred.function = name
+	r.Tools = append(r.Tools, prompt.Tool{Name: name, Description: deferredDescription, Schema: []byte(deferredSchema)})
+	return nil
+}
+
+// wrap makes a call of a deferred tool the call of the function that the model has made.
+func (d *deferredTools) wrap(name string, input jsontext.Value) []byte {
+	arguments := append(jsontext.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
+	return append(append(arguments, input...), '}')
+}
+
+// unwrapCall returns the name and the input of the deferred tool that a call of the function
+// names. It reports false if the arguments are not those of the function.
+func unwrapCall(arguments string) (name, input string, ok bool) {
+	root, err := jsontext.Parse([]byte(arguments))
+	if err != nil || root.Kind() != jsontext.KindObject {
+		return "", "", false
+	}
+	var called, given jsontext.Value
+	root.Pick(jsontext.Into("name", &called), jsontext.Into("arguments", &given))
+	if called.Kind() != jsontext.KindString || called.Is("") {
+		return "", "", false
+	}
+	switch given.Kind() {
+	case jsontext.KindObject:
+		return called.Text(), string(given), true
+	case jsontext.KindAbsent, jsontext.KindNull:
+		return called.Text(), "{}", true
+	case jsontext.KindString: // models write objects as texts now and then
+		return called.Text(), given.Text(), true
+	}
+	return "", "", false
+}
+
+// describe returns what the model reads of a tool that a result refers to.
+func (d *deferredTools) describe(name string) string {
+	t, ok := d.tools[name]
+	if !ok {
+		return "The tool " + name + " can be called now."
+	}
+	text := "The tool " + name + " can be called now, with " + d.function + "."
+	if t.Description != "" {
+		text += "\n\n" + t.Description
+	}
+	return text + "\n\nThe JSON Schema of its arguments:\n" + string(t.Schema)
+}

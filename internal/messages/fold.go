@@ -1,0 +1,209 @@
+package messages
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// fold makes the content blocks of an answer of the outputs of a turn:
+//
+//   - Text is a text block. Text of another message of the model's, or behind another block,
+//     is another one.
+//   - An item of the model's reasoning is a thinking block, if the client wants such: its
+//     summary, and a signature with the reasoning itself.
+//   - A call is a tool_use block, unless calls are part of the text.
+//   - A web search is a server_tool_use block. Its results are known from what the text
+//     cites, so that they follow at the end.
+type fold struct {
+	meta Meta
+	to   sink
+
+	open      string          // the type of the block under way; empty: there is none
+	item      string          // of the reasoning in it
+	arguments strings.Builder // of the call under way
+	call      turn.Output     // the begin of that call
+	searches  []string        // the ids of searches
+	found     []searchResult  // what the text cites
+	done      bool
+}
+
+// sink takes the blocks of an answer, one after the other.
+type sink interface {
+	begin(b block)
+	text(piece string)
+	thinking(piece string)
+	signature(signature string)
+	input(object string) // the whole input of a call, which is not empty
+	cite(c citation)
+	end()
+	finish(end ending, u usage)
+}
+
+func (f *fold) add(out *turn.Output) {
+	switch out.Kind {
+	case turn.OutputText:
+		f.text(out)
+	case turn.OutputReasoning:
+		f.reasoning(out)
+	case turn.OutputReasoningEnd:
+		f.endReasoning(out)
+	case turn.OutputCallStart:
+		f.call = *out
+		f.arguments.Reset()
+	case turn.OutputCallArguments:
+		f.arguments.WriteString(out.Text)
+	case turn.OutputCallEnd:
+		f.endCall()
+	case turn.OutputSearchEnd:
+		f.search(out)
+	case turn.OutputAnnotations:
+		f.annotate(out)
+	case turn.OutputFinish:
+		f.finish(out)
+	}
+}
+
+// begin begins a block, after it has ended the one under way.
+func (f *fold) begin(b block) {
+	f.close()
+	f.open = b.Type
+	f.to.begin(b)
+}
+
+// close ends the block under way, if there is one.
+func (f *fold) close() {
+	if f.open != "" {
+		f.open = ""
+		f.to.end()
+	}
+}
+
+func (f *fold) text(out *turn.Output) {
+	switch {
+	case out.Gap:
+		if f.open == typeText {
+			f.close()
+		}
+		return
+	case out.Text == "":
+		return
+	case f.open != typeText:
+		f.begin(block{Type: typeText, Text: new(string)})
+	}
+	f.to.text(out.Text)
+}
+
+func (f *fold) reasoning(out *turn.Output) {
+	if f.meta.Thinking != ThinkingShown || out.Text == "" {
+		return
+	}
+	if f.open != typeThinking || f.item != out.ID {
+		if out.Gap {
+			return // between two items
+		}
+		f.beginThinking(out.ID)
+	}
+	f.to.thinking(out.Text)
+}
+
+func (f *fold) beginThinking(item string) {
+	f.begin(block{Type: typeThinking, Thinking: new(string), Signature: new(string)})
+	f.item = strings.Clone(item)
+}
+
+// endReasoning ends an item of reasoning. One without a text has a block for its signature.
+func (f *fold) endReasoning(out *turn.Output) {
+	if f.meta.Thinking == ThinkingOff {
+		return
+	}
+	if f.open != typeThinking || f.item != out.ID {
+		if out.Text == "" {
+			return
+		}
+		f.beginThinking(out.ID)
+	}
+	if out.Text != "" {
+		f.to.signature(sign(out.ID, out.Text))
+	}
+	f.close()
+}
+
+// endCall makes a block of a call. Its input is an object, so that it has to be whole.
+func (f *fold) endCall() {
+	if f.meta.CallsInText {
+		return
+	}
+	name, arguments := f.call.Name, f.arguments.String()
+	if name == f.meta.Deferred {
+		if tool, input, ok := unwrapCall(arguments); ok {
+			name, arguments = tool, input
+		}
+	}
+	f.begin(block{Type: typeToolUse, ID: f.call.ID, Name: name, Input: emptyInput})
+	if input := readable(arguments); !isEmptyObject(input) {
+		f.to.input(input)
+	}
+	f.close()
+}
+
+var emptyInput = []byte("{}")
+
+func isEmptyObject(input string) bool {
+	return len(input) <= 64 && strings.Join(strings.Fields(input), "") == "{}"
+}
+
+// search makes a block of a web search, of which out has what was done.
+func (f *fold) search(out *turn.Output) {
+	id := "srvtoolu_" + strings.TrimPrefix(f.meta.ID, "msg_") + "_" + strconv.Itoa(len(f.searches))
+	f.searches = append(f.searches, id)
+	f.begin(block{Type: typeSearch, ID: id, Name: webSearch, Input: emptyInput})
+	if query := queryOf(out.Text); query != "" {
+		f.to.input(string(jsontext.AppendString([]byte(`{"query":`), query)) + "}")
+	}
+	f.close()
+}
+
+// queryOf returns what a search was for: its query, or the page that was opened.
+func queryOf(action string) string {
+	if action == "" {
+		return ""
+	}
+	root, err := jsontext.Parse([]byte(action))
+	if err != nil || root.Kind() != jsontext.KindObject {
+		return ""
+	}
+	var query, url jsontext.Value
+	root.Pick(jsontext.Into("query", &query), jsontext.Into("url", &url))
+	for _, v := range []jsontext.Value{query, url} {
+		if v.Kind() == jsontext.KindString {
+			return v.Text()
+		}
+	}
+	return ""
+}
+
+func (f *fold) annotate(out *turn.Output) {
+	for _, c := range citations(out.Text) {
+		if f.open == typeText {
+			f.to.cite(c)
+		}
+		f.found = append(f.found, searchResult{Type: "web_search_result", URL: c.URL, Title: c.Title, PageAge: null})
+	}
+}
+
+// finish ends the answer, after the results of its searches.
+func (f *fold) finish(out *turn.Output) {
+	for i, id := range f.searches {
+		b := block{Type: typeSearchResult, ToolUseID: id, Content: []searchResult{}}
+		if i == len(f.searches)-1 { // which search has found what is not known
+			b.Content = append(b.Content, f.found...)
+		}
+		f.begin(b)
+	}
+	f.close()
+	f.done = true
+	f.to.finish(endingOf(out), f.meta.usage(out.Usage, out.Estimated, len(f.searches)))
+}

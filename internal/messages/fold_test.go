@@ -1,0 +1,274 @@
+package messages
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+var testMeta = Meta{ID: "msg_1", Model: "claude-m", Thinking: ThinkingShown, Deferred: "call_tool", InputTokens: 7}
+
+var testUsage = codexrpc.Usage{TotalTokens: 12, InputTokens: 7, CachedInputTokens: 3, CacheWriteInputTokens: 1, OutputTokens: 5, ReasoningOutputTokens: 2}
+
+func said(text string) turn.Output { return turn.Output{Kind: turn.OutputText, Text: text} }
+
+func thought(id, text string) turn.Output {
+	return turn.Output{Kind: turn.OutputReasoning, ID: id, Text: text}
+}
+
+func finished(reason turn.FinishReason) turn.Output {
+	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: testUsage}
+}
+
+func called(n int, name string, arguments ...string) []turn.Output {
+	id := fmt.Sprint("tool_0_", n)
+	outs := []turn.Output{{Kind: turn.OutputCallStart, Call: n, ID: id, Name: name}}
+	for _, a := range arguments {
+		outs = append(outs, turn.Output{Kind: turn.OutputCallArguments, Call: n, ID: id, Text: a})
+	}
+	return append(outs, turn.Output{Kind: turn.OutputCallEnd, Call: n, ID: id})
+}
+
+// streamed returns the stream of outputs, which a client reads strictly.
+func streamed(t testing.TB, meta Meta, outs []turn.Output) (*messagecheck.Message, string) {
+	t.Helper()
+	var wire strings.Builder
+	s := NewStream(meta, func(event string, data []byte) error {
+		fmt.Fprintf(&wire, "event: %s\ndata: %s\n\n", event, data)
+		return nil
+	})
+	for _, out := range outs {
+		if err := s.Write(0, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Idle()
+	r, err := messagecheck.Stream(wire.String())
+	if err != nil || !s.Done() {
+		t.Fatalf("%v, done: %t, of\n%s", err, s.Done(), wire.String())
+	}
+	return r.Message, wire.String()
+}
+
+// whole returns the body of outputs.
+func whole(t testing.TB, meta Meta, outs []turn.Output) *messagecheck.Message {
+	t.Helper()
+	b := NewBody(meta)
+	for _, out := range outs {
+		b.Add(0, out)
+	}
+	m, err := messagecheck.Whole(b.JSON())
+	if err != nil {
+		t.Fatalf("%v of %s", err, b.JSON())
+	}
+	return m
+}
+
+// checkFold makes sure that the stream adds up to the body.
+func checkFold(t testing.TB, meta Meta, outs []turn.Output) *messagecheck.Message {
+	t.Helper()
+	got, wire := streamed(t, meta, outs)
+	want := whole(t, meta, outs)
+	a, _ := json.Marshal(got)
+	b, _ := json.Marshal(want)
+	if string(a) != string(b) || !reflect.DeepEqual(got.Content, want.Content) {
+		t.Fatalf("streamed %s\nwhole    %s\nof %s", a, b, wire)
+	}
+	return got
+}
+
+// TestFold: what a client has of the outputs of a turn.
+func TestFold(t *testing.T) {
+	omitted, off, text := testMeta, testMeta, testMeta
+	omitted.Thinking, off.Thinking, text.CallsInText = ThinkingOmitted, ThinkingOff, true
+	gap := turn.Output{Kind: turn.OutputText, Gap: true}
+	part := turn.Output{Kind: turn.OutputReasoning, ID: "a", Part: 1, Text: "\n\n", Gap: true}
+	endA, endB := turn.Output{Kind: turn.OutputReasoningEnd, ID: "a", Text: "enc"}, turn.Output{Kind: turn.OutputReasoningEnd, ID: "b"}
+	reasoned := []turn.Output{thought("a", "One."), part, thought("a", "Two."), endA, thought("b", "Three."), endB, said("So."), finished(turn.FinishStop)}
+	stop := finished(turn.FinishStop)
+	stop.StopSequence = "END"
+	calls := append(called(0, "ls", `{"a":`, `1}`), called(1, "pwd", " { } ")...)
+	calls = append(calls, called(2, "pwd")...)
+	for name, c := range map[string]struct {
+		meta Meta
+		outs []turn.Output
+		want string // the blocks, and the end
+	}{
+		"nothing":            {testMeta, []turn.Output{finished(turn.FinishStop)}, "end_turn"},
+		"text":               {testMeta, []turn.Output{said("a"), said(""), said("b"), finished(turn.FinishLength)}, "text ab; max_tokens"},
+		"two messages":       {testMeta, []turn.Output{said("a"), gap, said("b"), gap, finished(turn.FinishStop)}, "text a; text b; end_turn"},
+		"a stop sequence":    {testMeta, []turn.Output{said("a"), stop}, "text a; stop_sequence END"},
+		"a refusal":          {testMeta, []turn.Output{finished(turn.FinishContentFilter)}, `refusal`},
+		"reasoning":          {testMeta, reasoned, "thinking One.\n\nTwo. codex-1.a.enc; thinking Three. ; text So.; end_turn"},
+		"reasoning, omitted": {omitted, reasoned, "thinking  codex-1.a.enc; text So.; end_turn"},
+		"reasoning, off":     {off, reasoned, "text So.; end_turn"},
+		"calls":              {testMeta, append(calls, finished(turn.FinishToolCalls)), `tool_use ls {"a":1}; tool_use pwd {}; tool_use pwd {}; tool_use`},
+		"calls in the text":  {text, append(append([]turn.Output{said("<use_tool>")}, calls...), finished(turn.FinishToolCalls)), `text <use_tool>; tool_use`},
+		"odd input": {testMeta, append(append(called(0, "f", "[1]"), called(1, "f", `{"a":`)...), finished(turn.FinishToolCalls)),
+			`tool_use f {"__unparsedToolInput":{"len":3,"raw":"[1]"}}; tool_use f {"__unparsedToolInput":{"len":5,"raw":"{\"a\":"}}; tool_use`},
+		"a deferred tool": {testMeta, append(called(0, "call_tool", `{"name":"Web","arguments":{"q":1}}`), finished(turn.FinishToolCalls)), `tool_use Web {"q":1}; tool_use`},
+		"a deferred tool with its arguments as a text": {testMeta, append(called(0, "call_tool", `{"name":"Web","arguments":"{\"q\":1}"}`), finished(turn.FinishToolCalls)), `tool_use Web {"q":1}; tool_use`},
+		"a deferred tool without arguments":            {testMeta, append(called(0, "call_tool", `{"name":"Web"}`), finished(turn.FinishToolCalls)), `tool_use Web {}; tool_use`},
+		"no deferred tool":                             {testMeta, append(called(0, "call_tool", `{"nam":"Web"}`), finished(turn.FinishToolCalls)), `tool_use call_tool {"nam":"Web"}; tool_use`},
+		"a search": {testMeta, []turn.Output{
+			{Kind: turn.OutputSearchStart, ID: "ws"}, {Kind: turn.OutputSearchEnd, ID: "ws", Text: `{"type":"search","query":"q"}`},
+			said("See."), {Kind: turn.OutputAnnotations, Text: `[{"type":"url_citation","url":"https://a.example","title":"A"},7]`}, gap, finished(turn.FinishStop),
+		}, `server_tool_use web_search {"query":"q"}; text See. [{"type":"web_search_result_location","url":"https://a.example","title":"A","cited_text":"","encrypted_index":""}]; ` +
+			`web_search_tool_result [{"type":"web_search_result","url":"https://a.example","title":"A","encrypted_content":"","page_age":null}]; end_turn`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := shown(checkFold(t, c.meta, c.outs)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// shown returns the blocks of a message, and its end.
+func shown(m *messagecheck.Message) string {
+	all := ""
+	for _, b := range m.Content {
+		switch input, _ := json.Marshal(b.Input); b.Type {
+		case "text":
+			all += "text " + b.Text
+			if b.Citations != nil {
+				cited, _ := json.Marshal(b.Citations)
+				all += " " + string(cited)
+			}
+		case "thinking":
+			all += "thinking " + b.Thinking + " " + b.Signature
+		case "tool_use", "server_tool_use":
+			all += b.Type + " " + b.Name + " " + string(input)
+		default:
+			all += b.Type + " " + string(b.Content)
+		}
+		all += "; "
+	}
+	all += m.StopReason
+	if m.StopSequence != nil {
+		all += " " + *m.StopSequence
+	}
+	return all
+}
+
+// TestUsage: the inputs are disjoint, and the begin of a stream has numbers.
+func TestUsage(t *testing.T) {
+	m, wire := streamed(t, testMeta, []turn.Output{said("a"), finished(turn.FinishStop)})
+	if u := m.Usage; *u.Input != 3 || *u.CacheRead != 3 || *u.CacheWrite != 1 || *u.Output != 5 || u.ServiceTier != "standard" {
+		t.Errorf("%+v", u)
+	}
+	for _, want := range []string{
+		`"usage":{"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"service_tier":"standard"}`,
+		`"output_tokens_details":{"thinking_tokens":2}`,
+	} {
+		if !strings.Contains(wire, want) {
+			t.Errorf("%s lacks %s", wire, want)
+		}
+	}
+}
+
+var pieces = []string{
+	"", "l", "aa", " ", "\n", "\r\n", "\"", "\\", "\x00", "\x1f", "\u2028", "ü", "😀", "\xff", "\xf0\x9f", "<use_tool>", "event: error", `{"a":1}`, "{", "}", "\ufffd", "an ordinary text",
+}
+
+func randomText(r *rand.Rand) string {
+	s := ""
+	for range r.IntN(4) {
+		s += pieces[r.IntN(len(pieces))]
+	}
+	return s
+}
+
+// randomOutputs is a turn that says anything that a turn may say.
+func randomOutputs(r *rand.Rand) (outs []turn.Output) {
+	calls := 0
+	for range r.IntN(20) {
+		id := string(rune('a' + r.IntN(3)))
+		switch r.IntN(9) {
+		case 0, 1, 2:
+			outs = append(outs, said(randomText(r)))
+		case 3:
+			outs = append(outs, turn.Output{Kind: turn.OutputText, Gap: true})
+		case 4:
+			outs = append(outs, thought(id, randomText(r)))
+		case 5:
+			outs = append(outs, turn.Output{Kind: turn.OutputReasoningEnd, ID: id, Text: randomText(r)})
+		case 6:
+			outs = append(outs, called(calls, []string{"f", "call_tool"}[r.IntN(2)], randomText(r), randomText(r))...)
+			calls++
+		case 7:
+			outs = append(outs, turn.Output{Kind: turn.OutputSearchStart, ID: id}, turn.Output{Kind: turn.OutputSearchEnd, ID: id, Text: `{"query":"q"}`})
+		case 8:
+			outs = append(outs, turn.Output{Kind: turn.OutputAnnotations, Text: `[{"type":"url_citation","url":"u"}]`})
+		}
+	}
+	reasons := []turn.FinishReason{turn.FinishStop, turn.FinishLength, turn.FinishToolCalls, turn.FinishContentFilter}
+	return append(outs, finished(reasons[r.IntN(len(reasons))]))
+}
+
+// TestStreamFoldsToBody: streamed and whole are the same, whatever a turn says.
+func TestStreamFoldsToBody(t *testing.T) {
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		meta := testMeta
+		meta.Thinking, meta.CallsInText = Thinking(r.IntN(3)), r.IntN(4) == 0
+		checkFold(t, meta, randomOutputs(r))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestCuts: what a client has does not depend on how the texts were cut.
+func TestCuts(t *testing.T) {
+	const text, arguments = "héllo\u2028\" 😀", `{"a":"ü😀"}`
+	want := whole(t, testMeta, append(append([]turn.Output{thought("a", text), said(text)}, called(0, "f", arguments)...), finished(turn.FinishToolCalls)))
+	for size := 1; size < 8; size++ {
+		var outs []turn.Output
+		for _, piece := range cut(text, size) {
+			outs = append(outs, thought("a", piece))
+		}
+		for _, piece := range cut(text, size) {
+			outs = append(outs, said(piece))
+		}
+		outs = append(append(outs, called(0, "f", cut(arguments, size)...)...), finished(turn.FinishToolCalls))
+		if got := checkFold(t, testMeta, outs); !reflect.DeepEqual(got.Content, want.Content) {
+			t.Errorf("in pieces of %d: %+v, want %+v", size, got.Content, want.Content)
+		}
+	}
+}
+
+// cut cuts a text into pieces of so many runes.
+func cut(text string, size int) (pieces []string) {
+	for runes := []rune(text); len(runes) > 0; {
+		n := min(size, len(runes))
+		pieces = append(pieces, string(runes[:n]))
+		runes = runes[n:]
+	}
+	return pieces
+}
+
+// TestFailure: an error ends a stream, whose client reads it even before its begin.
+func TestFailure(t *testing.T) {
+	var wire strings.Builder
+	s := NewStream(testMeta, func(event string, data []byte) error {
+		fmt.Fprintf(&wire, "event: %s\ndata: %s\n\n", event, data)
+		return nil
+	})
+	_ = s.Open()
+	_ = s.Write(0, said("a"))
+	_ = s.Fail(tooLong(t))
+	_ = s.Write(0, said("b"))
+	_ = s.Fail(tooLong(t))
+	r, err := messagecheck.Stream(wire.String())
+	if err != nil || r.Failure == nil || r.Failure.Error.Type != "invalid_request_error" || !strings.HasPrefix(r.Failure.Error.Message, "prompt is too long: ") || !s.Done() {
+		t.Errorf("%v %+v of %s", err, r.Failure, wire.String())
+	}
+}

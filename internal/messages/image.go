@@ -1,0 +1,41 @@
+package messages
+
+import (
+	"fmt"
+	"slices"
+)
+
+// imagePlace is where an image is, in the conversation and in the body.
+type imagePlace struct {
+	message, part int // in the conversation
+	at            place
+}
+
+// place is the place of a block in the body.
+type place struct {
+	message, block int
+	inner          int // within the result of a tool that the block is; -1: the block is none
+}
+
+// path returns the field with the URL of an image that is the block.
+func (p place) path() string {
+	path := fmt.Sprintf("messages[%d].content[%d]", p.message, p.block)
+	if p.inner >= 0 {
+		path += fmt.Sprintf(".content[%d]", p.inner)
+	}
+	return path + ".source.url"
+}
+
+// ImageParam returns the first field with the URL of a remote image, or with any if url is
+// empty. It is empty if there is none.
+func (r *Request) ImageParam(url string) string {
+	m, p, found := r.FindRemote(url)
+	if !found {
+		return ""
+	}
+	at := slices.IndexFunc(r.images, func(i imagePlace) bool { return i.message == m && i.part == p })
+	if at < 0 {
+		return "messages"
+	}
+	return r.images[at].at.path()
+}

@@ -1,0 +1,265 @@
+package messages
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// readMessages reads the conversation. A message of the body may become several: each result
+// of a tool, each text of the model's and each of its reasoning items is one of its own.
+func (r *Request) readMessages(v jsontext.Value) *field.Error {
+	if f := field.Expect(jsontext.KindArray, v); f != nil {
+		return f
+	}
+	h := history{request: r}
+	before := len(r.Messages)
+	c := jsontext.NewCursor(v)
+	c.Enter()
+	for ; c.Next(); h.at++ {
+		if f := h.message(c); f != nil {
+			return f
+		}
+	}
+	if len(r.Messages) == before {
+		return field.Invalid("must hold at least one message with a content")
+	}
+	return h.unanswered()
+}
+
+// history reads the messages of a conversation.
+type history struct {
+	request  *Request
+	at       int                 // index of the message under way
+	open     map[string]openCall // calls without results, by their ids
+	answered bool                // a message that is not the model's has followed them
+}
+
+// openCall is where a call without a result is.
+type openCall struct{ message, block int }
+
+func (h *history) message(c *jsontext.Cursor) *field.Error {
+	var role, content, config jsontext.Value
+	v := c.Pick(jsontext.Into("role", &role), jsontext.Into("content", &content), jsontext.Into("output_config", &config))
+	f := field.Expect(jsontext.KindObject, v)
+	if f = cmp.Or(f, field.Expect(jsontext.KindString, role).In("role")); f != nil {
+		return f.At(h.at)
+	}
+	switch {
+	case role.Is("user"):
+		h.answered = true
+		return h.user(content).In("content").At(h.at)
+	case role.Is("assistant"):
+		if f := h.unanswered(); h.answered && f != nil {
+			return f
+		}
+		h.answered = false
+		return h.blocks(content, h.assistantBlock).In("content").At(h.at)
+	case role.Is("system"): // its effort is in the body, too
+		if !content.Given() && config.Given() {
+			return nil
+		}
+		return h.system(content).In("content").At(h.at)
+	}
+	return field.Invalid("must be one of user, assistant, system").In("role").At(h.at)
+}
+
+// blocks reads a content: a text, which is one block, or blocks.
+func (h *history) blocks(v jsontext.Value, read func(i int, kind string, v jsontext.Value) *field.Error) *field.Error {
+	switch v.Kind() {
+	case jsontext.KindString:
+		return read(0, "", v)
+	case jsontext.KindArray:
+		return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(i int, v jsontext.Value) *field.Error {
+			var kind jsontext.Value
+			f := field.Typed(&kind, v)
+			if f == nil {
+				f = field.NonEmpty(kind).In("type")
+			}
+			if f != nil {
+				return f
+			}
+			return read(i, kind.Text(), v)
+		})
+	}
+	return field.WrongType("a string or an array of blocks", v)
+}
+
+// add adds a message to the conversation, unless it is empty.
+func (h *history) add(m prompt.Message) *field.Error {
+	if m.Empty() && len(m.Calls) == 0 && m.Item == nil {
+		return nil
+	}
+	h.request.Messages = append(h.request.Messages, m)
+	return h.request.Count(&m)
+}
+
+// user reads a message of the user's. Its results come first, as Anthropic wants it.
+func (h *history) user(v jsontext.Value) *field.Error {
+	m := prompt.Message{Role: prompt.RoleUser}
+	var c contentReader
+	f := h.blocks(v, func(i int, kind string, v jsontext.Value) *field.Error {
+		m.Size += len(v)
+		if kind == "tool_result" {
+			return h.result(i, v)
+		}
+		return h.parts(&m, &c, place{h.at, i, -1}, kind, v)
+	})
+	if f != nil {
+		return f
+	}
+	h.place(c.images)
+	return h.add(m)
+}
+
+// parts adds the parts of a block to a message.
+func (h *history) parts(m *prompt.Message, c *contentReader, at place, kind string, v jsontext.Value) *field.Error {
+	parts, f := c.block(h, kind, v)
+	for _, p := range parts {
+		if p.URL != nil {
+			c.images = append(c.images, imagePlace{part: len(m.Content), at: at})
+		}
+		m.Content = append(m.Content, p)
+	}
+	return f
+}
+
+// place records where the images of the message are that is added next.
+func (h *history) place(images []imagePlace) {
+	for _, i := range images {
+		i.message = len(h.request.Messages)
+		h.request.images = append(h.request.images, i)
+	}
+}
+
+// result reads the result of a call, which is a block of the message under way.
+func (h *history) result(block int, v jsontext.Value) *field.Error {
+	var id, content, failed jsontext.Value
+	v.Pick(jsontext.Into("tool_use_id", &id), jsontext.Into("content", &content), jsontext.Into("is_error", &failed))
+	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(jsontext.KindBool, failed).In("is_error"))
+	if f != nil {
+		return f
+	}
+	if _, open := h.open[id.Text()]; !open {
+		return field.Invalid("there is no tool_use block %.64q in the message before that waits for a result", id.Text()).In("tool_use_id")
+	}
+	delete(h.open, id.Text())
+	m := prompt.Message{Role: prompt.RoleTool, CallID: id, Size: len(v)}
+	c := contentReader{inResult: true}
+	if content.Given() {
+		f = h.blocks(content, func(i int, kind string, v jsontext.Value) *field.Error {
+			return h.parts(&m, &c, place{h.at, block, i}, kind, v)
+		}).In("content")
+	}
+	switch {
+	case len(m.Content) == 0:
+		m.Text = prompt.NoText
+	case len(m.Content) == 1 && m.Content[0].Text != nil: // a string is one block
+		m.Text, m.Content = m.Content[0].Text, nil
+	}
+	h.place(c.images)
+	return cmp.Or(f, h.add(m))
+}
+
+// unanswered returns an error if a call has no result. Codex would silently invent one.
+func (h *history) unanswered() *field.Error {
+	if len(h.open) == 0 {
+		return nil
+	}
+	var id string
+	var first openCall
+	for other, at := range h.open {
+		if id == "" || at.message < first.message || at.message == first.message && at.block < first.block {
+			id, first = other, at
+		}
+	}
+	return field.Invalid("must be followed by a message with a tool_result block for %.64q", id).
+		In("id").At(first.block).In("content").At(first.message)
+}
+
+// assistantBlock reads a block of the model's.
+func (h *history) assistantBlock(i int, kind string, v jsontext.Value) *field.Error {
+	switch kind {
+	case "":
+		return h.assistantText(v, len(v))
+	case "text":
+		var text jsontext.Value
+		v.Pick(jsontext.Into("text", &text))
+		return cmp.Or(field.Expect(jsontext.KindString, text).In("text"), h.assistantText(text, len(v)))
+	case "tool_use":
+		return h.call(i, v)
+	case "thinking":
+		return h.thinking(v)
+	}
+	return nil // another provider's, which the model cannot read
+}
+
+// assistantText adds a text of the model's. Clients drop empty ones.
+func (h *history) assistantText(text jsontext.Value, size int) *field.Error {
+	if len(bytes.TrimSpace(text.Bytes())) == 0 {
+		return nil
+	}
+	return h.add(prompt.Message{Role: prompt.RoleAssistant, Text: text, Size: size})
+}
+
+// call reads a call that the model has made.
+func (h *history) call(i int, v jsontext.Value) *field.Error {
+	var id, name, input jsontext.Value
+	v.Pick(jsontext.Into("id", &id), jsontext.Into("name", &name), jsontext.Into("input", &input))
+	call := prompt.Call{ID: id}
+	f := cmp.Or(field.NonEmpty(id).In("id"), prompt.ReadCalledName(&call.Name, name).In("name"), field.Expect(jsontext.KindObject, input).In("input"))
+	if f != nil {
+		return f
+	}
+	if _, twice := h.open[id.Text()]; twice {
+		return field.Invalid("the id %.64q is used twice", id.Text()).In("id")
+	}
+	if h.open == nil {
+		h.open = make(map[string]openCall)
+	}
+	h.open[id.Text()] = openCall{h.at, i}
+	call.Arguments = jsontext.AppendString(nil, unreadable(input))
+	if d := &h.request.deferred; d.has(call.Name) {
+		call.Arguments, call.Name = jsontext.AppendString(nil, d.wrap(call.Name, input)), d.function
+	}
+	return h.add(prompt.Message{Role: prompt.RoleAssistant, Calls: []prompt.Call{call}, Size: len(v) + len(call.Arguments)})
+}
+
+// system reads a message of the role system, which may stand anywhere.
+func (h *history) system(v jsontext.Value) *field.Error {
+	m := prompt.Message{Role: prompt.RoleDeveloper}
+	f := h.blocks(v, func(_ int, kind string, v jsontext.Value) *field.Error {
+		m.Size += len(v)
+		var text, tool, name jsontext.Value
+		switch kind {
+		case "":
+			text = v
+		case "text":
+			v.Pick(jsontext.Into("text", &text))
+		case "tool_addition", "tool_removal":
+			v.Pick(jsontext.Into("tool", &tool))
+			if f := cmp.Or(field.Object(tool, jsontext.Into("name", &name)), field.NonEmpty(name).In("name")); f != nil {
+				return f.In("tool")
+			}
+			said := "The tool " + name.Text() + " cannot be called any more."
+			if kind == "tool_addition" {
+				said = h.request.deferred.describe(name.Text())
+			}
+			text = jsontext.AppendString(nil, said)
+			m.Size += len(text)
+		default:
+			return field.Invalid("must be text, tool_addition or tool_removal in a message of the role system").In("type")
+		}
+		if f := field.Expect(jsontext.KindString, text).In("text"); f != nil {
+			return f
+		}
+		if len(text.RawText()) > 0 {
+			m.Content = append(m.Content, prompt.Part{Text: text})
+		}
+		return nil
+	})
+	return cmp.Or(f, h.add(m))
+}

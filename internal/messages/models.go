@@ -1,0 +1,84 @@
+package messages
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// IsClient reports whether a request comes from a client of Anthropic's API, which says which
+// version of it it reads.
+func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+
+// modelInfo is a ModelInfo. Codex says nothing of the limits of a model.
+type modelInfo struct {
+	Type         string `json:"type"` // model
+	ID           string `json:"id"`
+	DisplayName  string `json:"display_name"`
+	CreatedAt    string `json:"created_at"`
+	MaxInput     *int   `json:"max_input_tokens"`
+	MaxTokens    *int   `json:"max_tokens"`
+	Capabilities *int   `json:"capabilities"`
+}
+
+func newModelInfo(id string, created time.Time) modelInfo {
+	return modelInfo{Type: "model", ID: id, DisplayName: id, CreatedAt: created.UTC().Format(time.RFC3339)}
+}
+
+// Model returns the body of GET /v1/models/{id}.
+func Model(id string, created time.Time) []byte {
+	return jsontext.Append(nil, newModelInfo(id, created))
+}
+
+// The numbers of models on a page.
+const (
+	defaultPage = 20
+	maxPage     = 1000
+)
+
+// Models returns the body of GET /v1/models with a page of the names. The query has its size
+// (limit), and the name before it (after_id) or behind it (before_id).
+func Models(names []string, created time.Time, query url.Values) ([]byte, *apierror.Error) {
+	limit := defaultPage
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return nil, apierror.InvalidRequest("limit", "limit: must be an integer from 1 to "+strconv.Itoa(maxPage)+".")
+		}
+		limit = n
+	}
+	page, more := names, false
+	if id := query.Get("before_id"); id != "" {
+		at := max(0, slices.Index(names, id))
+		from := max(0, at-limit)
+		page, more = names[from:at], from > 0
+	} else {
+		from := slices.Index(names, query.Get("after_id")) + 1
+		to := min(len(names), from+limit)
+		page, more = names[from:to], to < len(names)
+	}
+	all := struct {
+		Data    []modelInfo `json:"data"`
+		HasMore bool        `json:"has_more"`
+		FirstID *string     `json:"first_id"`
+		LastID  *string     `json:"last_id"`
+	}{Data: []modelInfo{}, HasMore: more}
+	for i := range page {
+		all.Data = append(all.Data, newModelInfo(page[i], created))
+		all.LastID = &page[i]
+	}
+	if len(page) > 0 {
+		all.FirstID = &page[0]
+	}
+	return jsontext.Append(nil, all), nil
+}
+
+// TokenCount returns the body of an answer to POST /v1/messages/count_tokens.
+func TokenCount(n int) []byte {
+	return append(strconv.AppendInt([]byte(`{"input_tokens":`), int64(n), 10), '}')
+}

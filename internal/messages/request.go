@@ -1,0 +1,225 @@
+// Package messages is the wire format of Anthropic's Messages API.
+//
+// [Decode] checks the body of a request, and [Request.Plan] maps it to Codex. One fold makes
+// content blocks of the outputs of a turn: [Stream] encodes them as events, and [Body] as one
+// message, so that both forms have the same answer.
+package messages
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// Request is the checked body of POST /v1/messages. It has views of the body, which must not
+// be changed while the request is in use.
+type Request struct {
+	prompt.Conversation
+
+	// Thinking is whether the answer has thinking blocks.
+	Thinking Thinking
+
+	deferred   deferredTools
+	searchName string // of the web search, for tool_choice
+	budget     int    // tokens for thinking; 0: none is given
+	disabled   bool   // thinking is switched off
+	images     []imagePlace
+
+	// The values of members that are read once the others are known.
+	system, messages, tools, choice jsontext.Value
+}
+
+// Thinking says what becomes of the model's reasoning.
+type Thinking uint8
+
+const (
+	// ThinkingOff leaves it out.
+	ThinkingOff Thinking = iota
+	// ThinkingOmitted gives blocks without a text, whose signatures have the reasoning.
+	ThinkingOmitted
+	// ThinkingShown gives its summaries.
+	ThinkingShown
+)
+
+// Decode reads and checks the body of a request. The error is always an invalid_request_error
+// with status 400.
+//
+// Values of a wrong type or form are errors, and so is what Codex cannot do, such as tools
+// that Anthropic runs. What a client keeps in its history for ever is no error: of documents
+// that Codex cannot read the model gets a sentence. Fields without use are accepted;
+// [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped.
+func Decode(body []byte) (*Request, *apierror.Error) {
+	return field.Body(body, new(Request), (*Request).read)
+}
+
+var readers = map[string]func(*Request, jsontext.Value) *field.Error{
+	"model":         (*Request).ReadModel,
+	"messages":      func(r *Request, v jsontext.Value) *field.Error { r.messages = v; return nil },
+	"system":        func(r *Request, v jsontext.Value) *field.Error { r.system = v; return nil },
+	"tools":         func(r *Request, v jsontext.Value) *field.Error { r.tools = v; return nil },
+	"tool_choice":   func(r *Request, v jsontext.Value) *field.Error { r.choice = v; return nil },
+	"max_tokens":    func(r *Request, v jsontext.Value) *field.Error { return field.Limit(&r.MaxTokens, v) },
+	"stream":        (*Request).ReadStream,
+	"thinking":      (*Request).readThinking,
+	"output_config": (*Request).readOutputConfig,
+	"output_format": (*Request).readFormat,
+	"speed":         (*Request).readSpeed,
+
+	"stop_sequences": (*Request).readStops,
+
+	"temperature": unused("temperature", "1", jsontext.KindNumber),
+	"top_p":       unused("top_p", "1", jsontext.KindNumber),
+	"top_k":       unused("top_k", "", jsontext.KindNumber),
+
+	"metadata":           unused("", "", jsontext.KindObject),
+	"service_tier":       unused("", "", jsontext.KindString),
+	"inference_geo":      unused("", "", jsontext.KindString),
+	"cache_control":      unused("", "", jsontext.KindObject),
+	"context_management": unused("", "", jsontext.KindObject),
+
+	"container":   refused("code runs at Anthropic only, and there are no containers here"),
+	"mcp_servers": refuseServers,
+	"thread":      refuseThread,
+}
+
+// unused returns the reader of a field for which Codex has no setting, see
+// [prompt.Conversation.Skip].
+func unused(name, neutral string, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
+	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
+}
+
+// refused returns the reader of a field that is not supported.
+func refused(why string) func(*Request, jsontext.Value) *field.Error {
+	return func(_ *Request, v jsontext.Value) *field.Error { return field.Refuse(v, why) }
+}
+
+// refuseServers refuses MCP servers, which Anthropic would call. None are no error.
+func refuseServers(_ *Request, v jsontext.Value) *field.Error {
+	if v.Kind() == jsontext.KindArray && v.IsEmptyArray() {
+		return nil
+	}
+	return field.Refuse(v, "MCP servers are called by Anthropic only; connect the client to them")
+}
+
+// codeThread is the code of a request for a message thread, at which Anthropic's SDK sends
+// the whole history instead.
+const codeThread apierror.Code = "thread_unsupported_request"
+
+func refuseThread(_ *Request, v jsontext.Value) *field.Error {
+	f := field.Refuse(v, "send the whole history in 'messages'")
+	if f != nil {
+		f.Code = codeThread
+	}
+	return f
+}
+
+func (r *Request) read(root jsontext.Value) *field.Error {
+	if f := field.Members(root, r, readers); f != nil {
+		return f
+	}
+	if r.Model == "" {
+		return field.Missing().In("model")
+	}
+	if f := r.readTools(r.tools).In("tools"); f != nil {
+		return f
+	}
+	if f := r.readSystem(r.system).In("system"); f != nil {
+		return f
+	}
+	if f := r.readMessages(r.messages).In("messages"); f != nil {
+		return f
+	}
+	if f := r.readChoice(r.choice).In("tool_choice"); f != nil {
+		return f
+	}
+	r.chooseEffort()
+	return r.CheckRemoteImages().In("messages")
+}
+
+// Choices is 1: a message has no others.
+func (*Request) Choices() int { return 1 }
+
+// billing begins a block of Claude Code's that differs in each conversation. It is not meant
+// for the model.
+const billing = "x-anthropic-billing-header:"
+
+// readSystem reads the system prompt: a text, or blocks of text.
+func (r *Request) readSystem(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	m := prompt.Message{Role: prompt.RoleSystem, Size: len(v)}
+	f := m.ReadContent(v, func(_ *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
+		var kind, text jsontext.Value
+		if f := field.Typed(&kind, v, jsontext.Into("text", &text)); f != nil {
+			return prompt.Part{}, f
+		}
+		if !kind.Is("text") {
+			return prompt.Part{}, field.Invalid("must be text").In("type")
+		}
+		p, f := prompt.TextPart("text", text)
+		if f == nil && bytes.HasPrefix(text.RawText(), []byte(billing)) {
+			p.Text = prompt.NoText
+		}
+		return p, f
+	})
+	if f != nil {
+		return f
+	}
+	r.Messages = append(r.Messages, m)
+	return r.Count(&m)
+}
+
+// WithoutSearch refuses a web search, since the operator does not allow it.
+func (r *Request) WithoutSearch() *apierror.Error {
+	if r.Search == nil {
+		return nil
+	}
+	return field.Unsupported("the operator of this server has not allowed web searches (option web_search)").In("tools").APIError()
+}
+
+// claude begins the names of Anthropic's models.
+const claude = "claude"
+
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. A model of Anthropic's that
+// is no alias is Codex's own default. It fails if an image still has to be fetched.
+func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
+	if path := r.ImageParam(""); path != "" {
+		return nil, prompt.NotFetched().In(path).APIError()
+	}
+	opts.Resolve = resolver(opts.Resolve)
+	p := r.Conversation.Plan(opts)
+	if !opts.NoReasoning {
+		summary := "none"
+		if r.Thinking == ThinkingShown {
+			summary = "auto"
+		}
+		p.SetSummary(summary)
+	}
+	return p, nil
+}
+
+// resolver returns resolve for the names of Anthropic's models.
+func resolver(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
+	return func(model string) (string, string, bool) {
+		codexModel, effort, forced := model, "", false
+		if resolve != nil {
+			codexModel, effort, forced = resolve(model)
+		}
+		if codexModel == model && IsClaude(model) {
+			codexModel = ""
+			if resolve != nil {
+				codexModel, effort, forced = resolve(models.Default)
+			}
+		}
+		return codexModel, effort, forced
+	}
+}
+
+// IsClaude reports whether a name is that of a model of Anthropic's.
+func IsClaude(model string) bool { return strings.HasPrefix(model, claude) }

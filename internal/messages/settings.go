@@ -1,0 +1,141 @@
+package messages
+
+import (
+	"cmp"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// readThinking reads thinking: enabled with a budget, adaptive or disabled, and how much of
+// it the client wants to read.
+func (r *Request) readThinking(v jsontext.Value) *field.Error {
+	r.Thinking, r.budget, r.disabled = ThinkingOff, 0, false
+	if !v.Given() {
+		return nil
+	}
+	var kind, budget, display jsontext.Value
+	var shown string
+	f := field.Typed(&kind, v, jsontext.Into("budget_tokens", &budget), jsontext.Into("display", &display))
+	f = cmp.Or(f, field.Limit(&r.budget, budget).In("budget_tokens"),
+		field.OneOf(&shown, []string{"summarized", "omitted", "updates"}, display).In("display"))
+	switch {
+	case f != nil:
+		return f
+	case kind.Is("disabled"):
+		r.disabled = true
+		return nil
+	case kind.Is("enabled") && r.budget == 0:
+		return field.Missing().In("budget_tokens")
+	case !kind.Is("enabled") && !kind.Is("adaptive"):
+		return field.Invalid("must be enabled, adaptive or disabled").In("type")
+	}
+	if r.Thinking = ThinkingShown; shown == "omitted" {
+		r.Thinking = ThinkingOmitted
+	}
+	return nil
+}
+
+// The budgets of thinking, in tokens, from which efforts are medium and high.
+const (
+	mediumBudget = 4 << 10
+	highBudget   = 16 << 10
+)
+
+// chooseEffort makes an effort of the budget for thinking, unless one is given.
+func (r *Request) chooseEffort() {
+	switch {
+	case r.Effort != "":
+	case r.disabled:
+		r.Effort = "low" // the least that every model has
+	case r.budget == 0:
+	case r.budget < mediumBudget:
+		r.Effort = "low"
+	case r.budget < highBudget:
+		r.Effort = "medium"
+	default:
+		r.Effort = "high"
+	}
+}
+
+// readOutputConfig reads output_config: the effort and the format of the answer.
+func (r *Request) readOutputConfig(v jsontext.Value) *field.Error {
+	r.Effort, r.EffortField = "", "output_config.effort"
+	return field.Members(v, r, outputReaders)
+}
+
+var outputReaders = map[string]func(*Request, jsontext.Value) *field.Error{
+	"effort": (*Request).ReadReasoningEffort,
+	"format": (*Request).readFormat,
+}
+
+// readFormat reads the format of the answer: JSON by a schema.
+func (r *Request) readFormat(v jsontext.Value) *field.Error {
+	if !v.Given() {
+		return nil
+	}
+	var kind, schema jsontext.Value
+	if f := field.Typed(&kind, v, jsontext.Into("schema", &schema)); f != nil {
+		return f
+	}
+	if !kind.Is("json_schema") {
+		return field.Invalid("must be json_schema").In("type")
+	}
+	return r.Format.ReadSchema(schema).In("schema")
+}
+
+// readSpeed reads speed: fast asks for the provider's priority.
+func (r *Request) readSpeed(v jsontext.Value) *field.Error {
+	var speed string
+	f := field.OneOf(&speed, []string{"standard", "fast"}, v)
+	if f == nil && speed == "fast" {
+		f = r.ReadServiceTier(jsontext.Value(`"priority"`))
+	}
+	return f
+}
+
+func (r *Request) readStops(v jsontext.Value) *field.Error {
+	r.StopSequences = nil
+	return field.Elements(v, prompt.MaxStops, "strings", r.AddStop)
+}
+
+// readChoice reads tool_choice.
+func (r *Request) readChoice(v jsontext.Value) *field.Error {
+	r.SerialTools = false
+	if !v.Given() {
+		return nil
+	}
+	var kind, name, serial jsontext.Value
+	f := field.Typed(&kind, v, jsontext.Into("name", &name), jsontext.Into("disable_parallel_tool_use", &serial))
+	if f = cmp.Or(f, field.Bool(&r.SerialTools, serial).In("disable_parallel_tool_use")); f != nil {
+		return f
+	}
+	switch {
+	case kind.Is("auto"):
+	case kind.Is("none"):
+		r.Choice.None = true
+	case kind.Is("any"):
+		r.Choice.Required = true
+	case kind.Is("tool"):
+		if f := field.NonEmpty(name).In("name"); f != nil {
+			return f
+		}
+		r.choose(name.Text())
+	default:
+		return field.Invalid("must be auto, any, tool or none").In("type")
+	}
+	return r.Choice.Check(r.Tools, r.Search != nil)
+}
+
+// choose makes the choice one tool.
+func (r *Request) choose(name string) {
+	switch {
+	case r.Search != nil && name == r.searchName:
+		r.Choice.Search = true
+	case r.deferred.has(name):
+		r.Choice.Required, r.Choice.Only = true, []string{r.deferred.function}
+	default:
+		r.Choice.Required, r.Choice.Only = true, []string{name}
+	}
+}

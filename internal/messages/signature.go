@@ -1,0 +1,51 @@
+package messages
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// A signature carries an item of the model's reasoning, so that it outlives this server: a
+// prefix with a version, the id of the item, a dot, and its encrypted content, which only the
+// model's provider can read.
+const signaturePrefix = "codex-1."
+
+func sign(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }
+
+// signed returns what a signature carries, and false if it is not from here.
+func signed(signature string) (id, encrypted string, ok bool) {
+	rest, ours := strings.CutPrefix(signature, signaturePrefix)
+	if !ours {
+		return "", "", false
+	}
+	id, encrypted, ok = strings.Cut(rest, ".")
+	return id, encrypted, ok && encrypted != ""
+}
+
+// thinking reads reasoning of the model's. That of other providers is left out.
+func (h *history) thinking(v jsontext.Value) *field.Error {
+	var text, signature jsontext.Value
+	v.Pick(jsontext.Into("thinking", &text), jsontext.Into("signature", &signature))
+	f := cmp.Or(field.Optional(jsontext.KindString, text).In("thinking"), field.Optional(jsontext.KindString, signature).In("signature"))
+	if f != nil || !signature.Given() {
+		return f
+	}
+	id, encrypted, ok := signed(signature.Text())
+	if !ok {
+		return nil
+	}
+	item := append([]byte(nil), `{"type":"reasoning",`...)
+	if id != "" {
+		item = append(jsontext.AppendString(append(item, `"id":`...), id), ',')
+	}
+	item = append(item, `"summary":[`...)
+	if text.Given() && len(text.RawText()) > 0 {
+		item = append(append(append(item, `{"type":"summary_text","text":`...), text...), '}')
+	}
+	item = append(jsontext.AppendString(append(item, `],"encrypted_content":`...), encrypted), '}')
+	return h.add(prompt.Message{Role: prompt.RoleItem, Item: item, Size: len(v) + len(item)})
+}

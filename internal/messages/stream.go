@@ -1,0 +1,138 @@
+package messages
+
+import (
+	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Stream encodes the outputs of a turn as the events of a streamed message
+// (RawMessageStreamEvent):
+//
+//   - message_start with the message so far,
+//   - for each block content_block_start, any number of content_block_delta, and
+//     content_block_stop, one block after the other, with indexes from 0 on,
+//   - message_delta with the end and the usage, and message_stop.
+//
+// A failure is an error, behind which nothing follows. A Stream must not be used by several
+// goroutines at once.
+type Stream struct {
+	fold
+	events events
+	begun  bool
+}
+
+// NewStream returns an encoder that passes the name and the JSON of each event to emit,
+// without any framing. The slice is valid during the call only. The stream ends at the first
+// error of emit.
+func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
+	s := &Stream{fold: fold{meta: meta}, events: events{emit: emit, index: -1}}
+	s.to = &s.events
+	return s
+}
+
+// Open writes the begin of the message, once.
+func (s *Stream) Open() error {
+	if !s.begun {
+		s.begun = true
+		m := s.meta.message([]block{})
+		m.Usage = usage{Input: s.meta.InputTokens, ServiceTier: s.meta.tier()}
+		s.events.send("message_start", struct {
+			Type    string  `json:"type"`
+			Message message `json:"message"`
+		}{"message_start", m})
+	}
+	return s.events.err
+}
+
+// Write encodes an output as any number of events. A message has one choice only. The error is
+// that of emit. Outputs after the last are ignored.
+func (s *Stream) Write(_ int, out turn.Output) error {
+	if !s.done && s.events.err == nil && s.Open() == nil {
+		s.add(&out)
+	}
+	return s.events.err
+}
+
+// Fail ends the stream with an error.
+func (s *Stream) Fail(apiErr *apierror.Error) error {
+	if !s.done {
+		s.done = true
+		s.events.raw("error", body(apiErr, ""))
+	}
+	return s.events.err
+}
+
+// Done reports whether the last event has been written.
+func (s *Stream) Done() bool { return s.done && s.events.err == nil }
+
+// Idle gives back the memory that only writing needs.
+func (s *Stream) Idle() { s.events.buf.Release() }
+
+// events writes the events of blocks.
+type events struct {
+	emit  func(event string, data []byte) error
+	buf   scratch.Buffer // the event under way
+	index int            // of the block under way, or of the last one
+	head  []byte         // of the deltas of that block
+	err   error          // of emit
+}
+
+// raw emits an event unless an earlier one failed.
+func (e *events) raw(event string, data []byte) {
+	if e.err == nil {
+		e.err = e.emit(event, data)
+	}
+}
+
+func (e *events) send(event string, v any) { e.raw(event, jsontext.Append(nil, v)) }
+
+func (e *events) begin(b block) {
+	e.index++
+	e.send("content_block_start", struct {
+		Type  string `json:"type"`
+		Index int    `json:"index"`
+		Block block  `json:"content_block"`
+	}{"content_block_start", e.index, b})
+	e.head = strconv.AppendInt(append(e.head[:0], `{"type":"content_block_delta","index":`...), int64(e.index), 10)
+	e.head = append(e.head, `,"delta":{"type":"`...)
+}
+
+// delta emits a delta with one member that is a text. kind has its type and its member.
+func (e *events) delta(kind, text string) {
+	data := append(append(e.buf.Take(), e.head...), kind...)
+	data = append(jsontext.AppendString(data, text), "}}"...)
+	e.buf.Keep(data)
+	e.raw("content_block_delta", data)
+}
+
+func (e *events) text(piece string)          { e.delta(`text_delta","text":`, piece) }
+func (e *events) thinking(piece string)      { e.delta(`thinking_delta","thinking":`, piece) }
+func (e *events) signature(signature string) { e.delta(`signature_delta","signature":`, signature) }
+func (e *events) input(object string)        { e.delta(`input_json_delta","partial_json":`, object) }
+
+func (e *events) cite(c citation) {
+	data := append(append(e.buf.Take(), e.head...), `citations_delta","citation":`...)
+	data = append(jsontext.Append(data, c), "}}"...)
+	e.buf.Keep(data)
+	e.raw("content_block_delta", data)
+}
+
+func (e *events) end() {
+	data := strconv.AppendInt(append(e.buf.Take(), `{"type":"content_block_stop","index":`...), int64(e.index), 10)
+	data = append(data, '}')
+	e.buf.Keep(data)
+	e.raw("content_block_stop", data)
+}
+
+func (e *events) finish(end ending, u usage) {
+	e.send("message_delta", struct {
+		Type  string `json:"type"`
+		Delta ending `json:"delta"`
+		Usage usage  `json:"usage"`
+	}{"message_delta", end, u})
+	e.raw("message_stop", []byte(`{"type":"message_stop"}`))
+}

@@ -1,0 +1,127 @@
+package messages
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// readTools reads the tools: functions of the client's, tools of Anthropic's design that the
+// client runs, and the web search.
+func (r *Request) readTools(v jsontext.Value) *field.Error {
+	names := make(map[string]bool)
+	return cmp.Or(field.Elements(v, prompt.MaxTools, "tools", func(_ int, v jsontext.Value) *field.Error {
+		return r.readTool(v, names)
+	}), r.offerDeferred(names))
+}
+
+func (r *Request) readTool(v jsontext.Value, names map[string]bool) *field.Error {
+	var kind, name, deferred jsontext.Value
+	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("name", &name), jsontext.Into("defer_loading", &deferred)); f != nil {
+		return f
+	}
+	var of string
+	if f := cmp.Or(field.Text(&of, kind).In("type"), field.Optional(jsontext.KindBool, deferred).In("defer_loading")); f != nil {
+		return f
+	}
+	if strings.HasPrefix(of, webSearch) {
+		return r.readSearch(v, name)
+	}
+	t, f := readClientTool(of, v)
+	if f == nil {
+		f = prompt.ReadToolName(&t.Name, name).In("name")
+	}
+	switch {
+	case f != nil:
+		return f
+	case names[t.Name]:
+		return field.Invalid("the name %q is used twice", t.Name).In("name")
+	}
+	names[t.Name] = true
+	if deferred.IsTrue() {
+		r.deferred.add(t)
+	} else {
+		r.Tools = append(r.Tools, t)
+	}
+	return nil
+}
+
+// readClientTool reads a tool that the client runs, without its name.
+func readClientTool(kind string, v jsontext.Value) (prompt.Tool, *field.Error) {
+	if kind == "" || kind == "custom" {
+		return readFunction(v)
+	}
+	for _, known := range clientTools {
+		if strings.HasPrefix(kind, known.prefix) {
+			return prompt.Tool{Description: known.description, Schema: known.schema}, nil
+		}
+	}
+	if strings.HasPrefix(kind, "computer_") {
+		return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: models of Codex are not trained for it", kind).In("type")
+	}
+	return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: Anthropic runs such tools, and Codex has no such one", kind).In("type")
+}
+
+// readFunction reads a tool with a schema of its own, without its name. Its strict is checked
+// and has no effect: Codex offers all tools without it.
+func readFunction(v jsontext.Value) (t prompt.Tool, f *field.Error) {
+	var description, schema, strict jsontext.Value
+	v.Pick(jsontext.Into("description", &description), jsontext.Into("input_schema", &schema), jsontext.Into("strict", &strict))
+	f = cmp.Or(
+		field.Text(&t.Description, description).In("description"),
+		field.Expect(jsontext.KindObject, schema).In("input_schema"),
+		prompt.ReadSchema(&t.Schema, schema).In("input_schema"),
+		field.Optional(jsontext.KindBool, strict).In("strict"))
+	return t, f
+}
+
+// clientTool is a tool of Anthropic's design that the client runs. A request names its type;
+// the model gets this description and this schema.
+type clientTool struct {
+	prefix      string // of its types, which end with a date
+	description string
+	schema      []byte
+}
+
+var clientTools = []clientTool{
+	{"bash_", "Run a command in a persistent bash session. Give a command, or set restart to start the session anew.",
+		[]byte(`{"type":"object","properties":{"command":{"type":"string","description":"The command to run"},"restart":{"type":"boolean","description":"Start the session anew"}}}`)},
+	{"text_editor_", "View, create and edit text files. " +
+		"view shows a file, or the lines of it in view_range, or the entries of a directory. create writes file_text. " +
+		"str_replace replaces old_str, which must occur exactly once, by new_str. insert puts insert_text behind the line insert_line.",
+		[]byte(`{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert"]},"path":{"type":"string"},` +
+			`"file_text":{"type":"string"},"old_str":{"type":"string"},"new_str":{"type":"string"},"insert_line":{"type":"integer"},"insert_text":{"type":"string"},` +
+			`"view_range":{"type":"array","items":{"type":"integer"}}},"required":["command","path"]}`)},
+	{"memory_", "Read and write files below /memories, which are kept between conversations. Look there before you begin a task. " +
+		"view, create, str_replace and insert are those of a text editor; delete removes path, and rename moves old_path to new_path.",
+		[]byte(`{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert","delete","rename"]},"path":{"type":"string"},` +
+			`"file_text":{"type":"string"},"old_str":{"type":"string"},"new_str":{"type":"string"},"insert_line":{"type":"integer"},"insert_text":{"type":"string"},` +
+			`"view_range":{"type":"array","items":{"type":"integer"}},"old_path":{"type":"string"},"new_path":{"type":"string"}},"required":["command"]}`)},
+}
+
+// webSearch begins the types of the web search, and is its name in answers.
+const webSearch = "web_search"
+
+// readSearch reads a web search. The provider runs it, with as many searches as it likes, so
+// that max_uses has no effect.
+func (r *Request) readSearch(v, name jsontext.Value) *field.Error {
+	if r.Search != nil {
+		return field.Invalid("there can be one web search only").In("type")
+	}
+	var domains, blocked, uses jsontext.Value
+	v.Pick(jsontext.Into("allowed_domains", &domains), jsontext.Into("blocked_domains", &blocked), jsontext.Into("max_uses", &uses))
+	s, f := prompt.ReadWebSearch(v)
+	f = cmp.Or(f, field.NonEmpty(name).In("name"), s.ReadDomains(domains).In("allowed_domains"),
+		field.Optional(jsontext.KindArray, blocked).In("blocked_domains"), field.Optional(jsontext.KindNumber, uses).In("max_uses"))
+	if f != nil {
+		return f
+	}
+	if blocked.Given() && !blocked.IsEmptyArray() {
+		r.Ignore("tools.blocked_domains")
+	}
+	r.Search, r.searchName = s, name.Text()
+	return nil
+}

@@ -1,0 +1,216 @@
+package messages
+
+import (
+	"encoding/json"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Meta is what the forms of an answer have in common.
+type Meta struct {
+	ID          string // of the message, for example "msg_…"
+	Model       string // as the client asked for it
+	Thinking    Thinking
+	Deferred    string // the function that stands for deferred tools; empty: none does
+	CallsInText bool   // calls are part of the text
+	Priority    bool   // the provider was asked for priority
+	InputTokens int64  // about how many the input has, for the begin of a stream
+}
+
+// Meta returns the meta of the answer with an id.
+func (r *Request) Meta(id string) Meta {
+	return Meta{
+		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.function,
+		Priority: r.ServiceTier() == "priority", InputTokens: int64(r.GuessTokens()),
+	}
+}
+
+// message is a Message.
+type message struct {
+	ID           string          `json:"id"`
+	Type         string          `json:"type"` // message
+	Role         string          `json:"role"` // assistant
+	Model        string          `json:"model"`
+	Content      []block         `json:"content"`
+	StopReason   *string         `json:"stop_reason"`
+	StopSequence *string         `json:"stop_sequence"`
+	StopDetails  *stopDetails    `json:"stop_details"`
+	Container    json.RawMessage `json:"container"`
+	Usage        usage           `json:"usage"`
+}
+
+func (m *Meta) message(content []block) message {
+	return message{
+		ID: m.ID, Type: "message", Role: "assistant", Model: m.Model, Content: content, Container: null,
+	}
+}
+
+var null = json.RawMessage("null")
+
+// stopDetails say why the model has refused.
+type stopDetails struct {
+	Type        string          `json:"type"` // refusal
+	Category    json.RawMessage `json:"category"`
+	Explanation json.RawMessage `json:"explanation"`
+}
+
+// usage is a Usage. The three inputs are disjoint.
+type usage struct {
+	Input        int64          `json:"input_tokens"`
+	CacheWrite   int64          `json:"cache_creation_input_tokens"`
+	CacheRead    int64          `json:"cache_read_input_tokens"`
+	Output       int64          `json:"output_tokens"`
+	OutputDetail *outputDetails `json:"output_tokens_details,omitempty"`
+	ServerTools  *serverTools   `json:"server_tool_use,omitempty"`
+	ServiceTier  string         `json:"service_tier,omitempty"`
+	// Estimated is not Anthropic's: a part of the tokens was counted here, since the response
+	// was interrupted before its usage came.
+	Estimated bool `json:"estimated,omitempty"`
+}
+
+type outputDetails struct {
+	Thinking int64 `json:"thinking_tokens"`
+}
+
+type serverTools struct {
+	Searches int `json:"web_search_requests"`
+}
+
+// usage returns the usage of a turn that has ended, with so many searches.
+func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
+	w := usage{
+		Input:        max(0, u.InputTokens-u.CachedInputTokens-u.CacheWriteInputTokens),
+		CacheWrite:   u.CacheWriteInputTokens,
+		CacheRead:    u.CachedInputTokens,
+		Output:       u.OutputTokens,
+		OutputDetail: &outputDetails{u.ReasoningOutputTokens},
+		ServiceTier:  m.tier(),
+		Estimated:    estimated,
+	}
+	if searches > 0 {
+		w.ServerTools = &serverTools{searches}
+	}
+	return w
+}
+
+func (m *Meta) tier() string {
+	if m.Priority {
+		return "priority"
+	}
+	return "standard"
+}
+
+// ending is how an answer has ended.
+type ending struct {
+	StopReason   *string      `json:"stop_reason"`
+	StopSequence *string      `json:"stop_sequence"`
+	StopDetails  *stopDetails `json:"stop_details,omitempty"`
+}
+
+// stopReasons are the stop_reasons of turns.
+var stopReasons = map[turn.FinishReason]string{
+	turn.FinishStop: "end_turn", turn.FinishLength: "max_tokens", turn.FinishToolCalls: "tool_use", turn.FinishContentFilter: "refusal",
+}
+
+func endingOf(out *turn.Output) ending {
+	reason := stopReasons[out.Finish]
+	e := ending{StopReason: &reason}
+	if out.Finish == turn.FinishContentFilter {
+		e.StopDetails = &stopDetails{Type: "refusal", Category: null, Explanation: null}
+	}
+	if out.StopSequence != "" {
+		reason = "stop_sequence"
+		e.StopSequence = &out.StopSequence
+	}
+	return e
+}
+
+// block is a ContentBlock. The members that its type has are not nil.
+type block struct {
+	Type      string          `json:"type"`
+	ID        string          `json:"id,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	Thinking  *string         `json:"thinking,omitempty"`
+	Signature *string         `json:"signature,omitempty"`
+	Text      *string         `json:"text,omitempty"`
+	Citations []citation      `json:"citations,omitempty"`
+	Content   []searchResult  `json:"content,omitzero"`
+}
+
+// The types of blocks.
+const (
+	typeText         = "text"
+	typeThinking     = "thinking"
+	typeToolUse      = "tool_use"
+	typeSearch       = "server_tool_use"
+	typeSearchResult = "web_search_tool_result"
+)
+
+// searchResult is a WebSearchResultBlock.
+type searchResult struct {
+	Type      string          `json:"type"` // web_search_result
+	URL       string          `json:"url"`
+	Title     string          `json:"title"`
+	Encrypted string          `json:"encrypted_content"` // of the page; always empty
+	PageAge   json.RawMessage `json:"page_age"`
+}
+
+// citation is a CitationsWebSearchResultLocation.
+type citation struct {
+	Type      string `json:"type"` // web_search_result_location
+	URL       string `json:"url"`
+	Title     string `json:"title"`
+	CitedText string `json:"cited_text"`
+	Encrypted string `json:"encrypted_index"` // always empty
+}
+
+// citations returns the citations in the annotations of a message.
+func citations(annotations string) (all []citation) {
+	var given []struct{ Type, URL, Title string }
+	_ = json.Unmarshal([]byte(annotations), &given) // keeps what it can read
+	for _, g := range given {
+		if g.Type == "url_citation" {
+			all = append(all, citation{Type: "web_search_result_location", URL: g.URL, Title: g.Title})
+		}
+	}
+	return all
+}
+
+// The form in which Claude Code keeps input of a call that is no JSON object. It is that of
+// such input here as well, since every client can read an object.
+const unparsed = "__unparsedToolInput"
+
+type unparsedInput struct {
+	Input struct {
+		Raw    string `json:"raw"`
+		Length int    `json:"len"`
+	} `json:"__unparsedToolInput"`
+}
+
+// readable returns the input of a call as a JSON object.
+func readable(arguments string) string {
+	if arguments == "" {
+		return "{}"
+	}
+	if v, err := jsontext.Parse([]byte(arguments)); err == nil && v.Kind() == jsontext.KindObject {
+		return arguments
+	}
+	var in unparsedInput
+	in.Input.Raw, in.Input.Length = arguments, len(arguments)
+	return string(jsontext.Append(nil, in))
+}
+
+// unreadable returns what the model has written as the input of a call: it reverses readable.
+func unreadable(input jsontext.Value) []byte {
+	var in, raw jsontext.Value
+	if input.Pick(jsontext.Into(unparsed, &in)); in.Kind() == jsontext.KindObject {
+		if in.Pick(jsontext.Into("raw", &raw)); raw.Kind() == jsontext.KindString {
+			return raw.Bytes()
+		}
+	}
+	return input
+}

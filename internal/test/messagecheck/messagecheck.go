@@ -1,0 +1,301 @@
+// Package messagecheck reads streams of Anthropic's Messages API in tests, and holds them to
+// what its clients demand: the order of the events, their indexes, one open block at a time,
+// names that are the types, and a usage with numbers.
+package messagecheck
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Message is a message as its client has it in the end.
+type Message struct {
+	ID           string          `json:"id"`
+	Type         string          `json:"type"`
+	Role         string          `json:"role"`
+	Model        string          `json:"model"`
+	Content      []Block         `json:"content"`
+	StopReason   string          `json:"stop_reason"`
+	StopSequence *string         `json:"stop_sequence"`
+	StopDetails  json.RawMessage `json:"stop_details"`
+	Usage        Usage           `json:"usage"`
+}
+
+// Block is a block of a message.
+type Block struct {
+	Type      string            `json:"type"`
+	ID        string            `json:"id"`
+	ToolUseID string            `json:"tool_use_id"`
+	Name      string            `json:"name"`
+	Input     any               `json:"input"`
+	Text      string            `json:"text"`
+	Thinking  string            `json:"thinking"`
+	Signature string            `json:"signature"`
+	Citations []json.RawMessage `json:"citations"`
+	Content   json.RawMessage   `json:"content"`
+}
+
+// Usage is the usage of a message.
+type Usage struct {
+	Input       *int64          `json:"input_tokens"`
+	CacheWrite  *int64          `json:"cache_creation_input_tokens"`
+	CacheRead   *int64          `json:"cache_read_input_tokens"`
+	Output      *int64          `json:"output_tokens"`
+	ServerTools json.RawMessage `json:"server_tool_use"`
+	ServiceTier string          `json:"service_tier"`
+}
+
+// Whole reads the body of a message that was not streamed.
+func Whole(body []byte) (*Message, error) {
+	m := new(Message)
+	if err := json.Unmarshal(body, m); err != nil {
+		return nil, err
+	}
+	return m, m.check()
+}
+
+// check checks a message that has ended.
+func (m *Message) check() error {
+	switch {
+	case m.Type != "message" || m.Role != "assistant" || m.Content == nil || !strings.HasPrefix(m.ID, "msg_"):
+		return fmt.Errorf("the message %+v", m)
+	case m.StopReason == "":
+		return errors.New("there is no stop_reason")
+	}
+	calls := map[string]bool{}
+	for i, b := range m.Content {
+		if err := b.check(); err != nil {
+			return fmt.Errorf("block %d: %w", i, err)
+		}
+		if b.Type == "tool_use" && calls[b.ID] {
+			return fmt.Errorf("the id %s is used twice", b.ID)
+		}
+		calls[b.ID] = true
+	}
+	return m.Usage.check()
+}
+
+func (u *Usage) check() error {
+	for _, n := range []*int64{u.Input, u.CacheWrite, u.CacheRead, u.Output} {
+		if n == nil || *n < 0 {
+			return fmt.Errorf("the usage %+v", u)
+		}
+	}
+	return nil
+}
+
+// members are those that a block of a type must have.
+var members = map[string]func(*Block) bool{
+	"text":                   func(b *Block) bool { return b.Text != "" },
+	"thinking":               func(b *Block) bool { return b.Thinking != "" || b.Signature != "" },
+	"tool_use":               func(b *Block) bool { return b.ID != "" && b.Name != "" && isObject(b.Input) },
+	"server_tool_use":        func(b *Block) bool { return b.ID != "" && b.Name != "" && isObject(b.Input) },
+	"web_search_tool_result": func(b *Block) bool { return b.ToolUseID != "" && len(b.Content) > 0 && b.Content[0] == '[' },
+}
+
+func isObject(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
+}
+
+func (b *Block) check() error {
+	if has := members[b.Type]; has == nil || !has(b) {
+		return fmt.Errorf("%+v", *b)
+	}
+	return nil
+}
+
+// Error is the error that has ended a stream.
+type Error struct {
+	Type      string `json:"type"`
+	RequestID string `json:"request_id"`
+	Error     struct {
+		Type    string          `json:"type"`
+		Message string          `json:"message"`
+		Details json.RawMessage `json:"details"`
+	} `json:"error"`
+}
+
+// Reader reads the events of a stream, one after the other. The zero value is at its begin.
+type Reader struct {
+	Message *Message // once it has begun
+	Failure *Error   // that has ended the stream; nil: none has
+	Pings   int
+
+	open    bool // a block is under way
+	input   strings.Builder
+	ended   bool // message_delta has come
+	stopped bool // message_stop has come
+}
+
+// Stream reads a whole stream of server-sent events.
+func Stream(body string) (*Reader, error) {
+	r := new(Reader)
+	for i, frame := range strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n") {
+		if strings.HasPrefix(frame, ":") {
+			continue
+		}
+		name, data, ok := strings.Cut(frame, "\n")
+		name, named := strings.CutPrefix(name, "event: ")
+		data, has := strings.CutPrefix(data, "data: ")
+		if !ok || !named || !has || strings.Contains(data, "\n") {
+			return r, fmt.Errorf("frame %d: %q", i, frame)
+		}
+		if err := r.Event(name, []byte(data)); err != nil {
+			return r, fmt.Errorf("frame %d: %q: %w", i, frame, err)
+		}
+	}
+	return r, r.End()
+}
+
+// event is an event of any type.
+type event struct {
+	Type    string          `json:"type"`
+	Message json.RawMessage `json:"message"`
+	Index   *int            `json:"index"`
+	Block   *Block          `json:"content_block"`
+	Delta   json.RawMessage `json:"delta"`
+	Usage   *Usage          `json:"usage"`
+}
+
+// Event reads the next event.
+func (r *Reader) Event(name string, data []byte) error {
+	var e event
+	if err := json.Unmarshal(data, &e); err != nil {
+		return err
+	}
+	switch {
+	case e.Type != name:
+		return fmt.Errorf("the event %s has the type %s", name, e.Type)
+	case r.stopped || r.Failure != nil:
+		return errors.New("an event behind the end")
+	case name == "ping":
+		r.Pings++
+		return nil
+	case name == "error":
+		r.Failure = new(Error)
+		return json.Unmarshal(data, r.Failure)
+	case name == "message_start":
+		return r.start(e.Message)
+	case r.Message == nil:
+		return errors.New("an event before message_start")
+	case name == "message_stop":
+		if !r.ended {
+			return errors.New("message_stop before message_delta")
+		}
+		r.stopped = true
+		return nil
+	case r.ended:
+		return errors.New("an event behind message_delta")
+	case name == "message_delta":
+		return r.end(&e)
+	case e.Index == nil:
+		return errors.New("an event without an index")
+	}
+	return r.block(name, &e)
+}
+
+func (r *Reader) start(message []byte) error {
+	if r.Message != nil {
+		return errors.New("a second message_start")
+	}
+	r.Message = new(Message)
+	if err := json.Unmarshal(message, r.Message); err != nil {
+		return err
+	}
+	if r.Message.Content == nil || len(r.Message.Content) > 0 || r.Message.StopReason != "" {
+		return errors.New("a message that is not empty")
+	}
+	return r.Message.Usage.check()
+}
+
+func (r *Reader) end(e *event) error {
+	if r.open || e.Usage == nil {
+		return errors.New("the end is within a block, or without a usage")
+	}
+	r.ended = true
+	r.Message.Usage = *e.Usage
+	return json.Unmarshal(e.Delta, r.Message)
+}
+
+// block reads an event of a block.
+func (r *Reader) block(name string, e *event) error {
+	m := r.Message
+	if begins := name == "content_block_start"; begins == r.open || *e.Index != len(m.Content)-1 && !begins || begins && *e.Index != len(m.Content) {
+		return fmt.Errorf("block %d behind %d blocks, the last one open: %t", *e.Index, len(m.Content), r.open)
+	}
+	switch name {
+	case "content_block_start":
+		if b := e.Block; b == nil || b.Text+b.Thinking+b.Signature != "" || b.Input != nil && !reflect.DeepEqual(b.Input, map[string]any{}) {
+			return errors.New("a block that begins with something")
+		}
+		m.Content, r.open = append(m.Content, *e.Block), true
+		r.input.Reset()
+		return nil
+	case "content_block_stop":
+		return r.endBlock()
+	case "content_block_delta":
+		return r.delta(e.Delta, &m.Content[*e.Index])
+	}
+	return errors.New("an unknown event")
+}
+
+func (r *Reader) endBlock() error {
+	r.open = false
+	if r.input.Len() == 0 {
+		return nil
+	}
+	b := &r.Message.Content[len(r.Message.Content)-1]
+	if err := json.Unmarshal([]byte(r.input.String()), &b.Input); err != nil {
+		return err
+	}
+	if reflect.DeepEqual(b.Input, map[string]any{}) {
+		return errors.New("deltas of an empty input")
+	}
+	return nil
+}
+
+// deltas are the types of deltas of the types of blocks.
+var deltas = map[string]string{
+	"text_delta": "text", "citations_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking", "input_json_delta": "tool_use server_tool_use",
+}
+
+func (r *Reader) delta(data []byte, b *Block) error {
+	var d struct {
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		Partial   string          `json:"partial_json"`
+		Citation  json.RawMessage `json:"citation"`
+	}
+	if err := json.Unmarshal(data, &d); err != nil {
+		return err
+	}
+	if !strings.Contains(" "+deltas[d.Type]+" ", " "+b.Type+" ") {
+		return fmt.Errorf("a %s in a block of the type %s", d.Type, b.Type)
+	}
+	if b.Signature != "" {
+		return errors.New("a delta behind the signature")
+	}
+	b.Text, b.Thinking, b.Signature = b.Text+d.Text, b.Thinking+d.Thinking, d.Signature
+	r.input.WriteString(d.Partial)
+	if d.Citation != nil {
+		b.Citations = append(b.Citations, d.Citation)
+	}
+	return nil
+}
+
+// End checks the end of the stream.
+func (r *Reader) End() error {
+	switch {
+	case r.Failure != nil:
+		return nil
+	case !r.stopped:
+		return errors.New("the stream has no end")
+	}
+	return r.Message.check()
+}
