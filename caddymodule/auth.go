@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,15 @@ func (ring keyring) allows(r *http.Request) bool {
 		replacerOf(r).Set(userVariable, user)
 	}
 	return found || len(ring) == 0
+}
+
+// several reports whether the keys have several users.
+func (h *Handler) several() bool {
+	users := slices.Clone(h.keyFile.Set().Users())
+	for _, user := range h.keys {
+		users = append(users, fmt.Sprint(user))
+	}
+	return slices.ContainsFunc(users, func(user string) bool { return user != users[0] })
 }
 
 // presentedKey returns the key that a request presents, empty if there is none: as a

@@ -63,8 +63,8 @@ type Handler struct {
 
 	// How many turns of one user run at the same time; callers without a name are one
 	// user. Further requests wait, and those of other users overtake them. Default: at most
-	// seven times as many as remain free if another user has sent a request within the
-	// last hour, else all of max_concurrent.
+	// seven times as many as remain free if the keys have several users, or another user has
+	// sent a request within the last hour; else all of max_concurrent.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
 	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
@@ -257,6 +257,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Live:          &liveRequests,
 		Observer:      observer{turns: ctx.Logger().Named("turns")},
 		User:          h.accountOf,
+		Several:       h.several,
 		OwnDeadlines:  ownDeadlines,
 		Logger:        ctx.Slogger(),
 		WebSearch:     h.WebSearch,

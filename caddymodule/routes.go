@@ -268,19 +268,21 @@ func pageRouteOf(path string) (route, bool) {
 // servePageStatus answers with the state of this handler's app-servers, as far as every
 // caller of the API may know it, and with the requests whose usage the caller may see.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
-	var all []*process
-	for _, m := range h.pool.members {
-		if p := m.current(); p != nil {
-			all = append(all, p)
+	h.gateway.Document(w, r, func() any {
+		var all []*process
+		for _, m := range h.pool.members {
+			if p := m.current(); p != nil {
+				all = append(all, p)
+			}
 		}
-	}
-	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), all)}
-	for i, one := range body.AppServers {
-		body.AppServers[i] = one.Public(all[i].Status().Remedy)
-	}
-	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
-	body.Requests = requestsOf(h.seenBy(r))
-	writeJSON(w, body)
+		body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), all)}
+		for i, one := range body.AppServers {
+			body.AppServers[i] = one.Public(all[i].Status().Remedy)
+		}
+		body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
+		body.Requests = requestsOf(h.seenBy(r))
+		return body
+	})
 }
 
 // foreignPrefix matches what clients with a wrong base URL put before the paths of the API:

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,16 +109,18 @@ func (h *Handler) seenBy(r *http.Request) (user string) {
 
 // serveUsage answers with the usage of the caller or of all, and the limits of the plan.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
-	writeJSON(w, struct {
-		usage.Account
-		RateLimits []rateLimits `json:"rate_limits"` // those that are known
-		Keys       []keyUsage   `json:"keys,omitempty"`
-	}{book.Account(h.seenBy(r)), h.rateLimits(r), h.keyUsages(r)})
+	h.gateway.Document(w, r, func() any {
+		return struct {
+			usage.Account
+			RateLimits []rateLimits `json:"rate_limits"` // those that are known
+			Keys       []keyUsage   `json:"keys,omitempty"`
+		}{book.Account(h.seenBy(r)), h.rateLimits(r), h.keyUsages(r)}
+	})
 }
 
 // serveRawUsage answers with the last turns of the caller, or of all users.
 func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []string) {
-	writeJSON(w, book.Raw(h.seenBy(r)))
+	h.gateway.Document(w, r, func() any { return book.Raw(h.seenBy(r)) })
 }
 
 // rateLimits are the limits of a login's plan, as Codex reports them.
@@ -167,13 +168,6 @@ func newRateWindow(w *codexrpc.RateWindow) *rateWindow {
 		return nil
 	}
 	return &rateWindow{w.UsedPercent, int64(w.Window.Seconds()), unixOrNil(w.ResetsAt)}
-}
-
-// writeJSON answers with a body. An error of the writer means that the client has gone.
-func writeJSON(w http.ResponseWriter, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(body)
 }
 
 // keyUsage is what a key of a file has used of its limits, in the body of GET /v1/usage.

@@ -19,12 +19,12 @@ var (
 	UnsupportedEncoding = about[string](newClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
 	// CorruptBody is the 400 of a body that is not what its Content-Encoding says.
 	CorruptBody = about[string](invalid, "The request body is not in its Content-Encoding, %s.")
-	// BodyMemory is the 503 of a request for whose body other bodies leave no memory.
-	BodyMemory = plain(newClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "The bodies of other requests take all the memory that there is for them here. Please try again in a moment.")
+	// BodyMemory is the 503 of a request for whose body there is no memory.
+	BodyMemory = plain(newClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
 	// AnswerTooLarge is the 502 of an answer of more than limit bytes that is put together here.
 	AnswerTooLarge = about[int64](newClass("answer_too_large", http.StatusBadGateway, never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
-	// AnswerMemory is the 503 of an answer for which others leave no memory.
-	AnswerMemory = plain(newClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Other answers that are put together take all the memory that there is for them here. Please try again later; a stream of chat completions takes none.")
+	// AnswerMemory is the 503 of an answer for which there is no memory.
+	AnswerMemory = plain(newClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
 	// ClientGone stands for a client that left, in logs and metrics. The status is nginx's.
 	ClientGone = plain(newClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
@@ -36,7 +36,7 @@ var (
 	// TooManyChoices is the 400 of a request for more choices than turns may run at once.
 	TooManyChoices = about2[int, int](badRequest.of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// TooManySockets is the 503 of a WebSocket above the number that is served.
-	TooManySockets = plain(newClass(CodeQueueFull, http.StatusServiceUnavailable, soon), "Too many WebSockets are open here. Please try again later, or use POST.")
+	TooManySockets = plain(newClass(CodeQueueFull, http.StatusServiceUnavailable, soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
 	// SocketTooOld is the 400 of a request over a WebSocket that takes no more. Its code is
 	// OpenAI's, at which Codex connects again.
 	SocketTooOld = plain(newClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")

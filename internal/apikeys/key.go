@@ -48,7 +48,11 @@ func (k *Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.B
 type Set struct {
 	Keys   []*Key // in the order of the file
 	byHash map[Hash]*Key
+	users  []string // two different users of the keys, or all if there are fewer
 }
+
+// Users returns two different users of the keys, or all if there are fewer.
+func (s *Set) Users() []string { return s.users }
 
 // Find returns the entry of a key that a client presents, or nil. The time it takes says
 // something about the hash at most, from which nobody can make a key.
@@ -96,6 +100,9 @@ func parse(content []byte, name string) (*Set, error) {
 		}
 		ids[k.ID], s.byHash[k.Hash] = true, k
 		s.Keys = append(s.Keys, k)
+		if len(s.users) < 2 && !slices.Contains(s.users, k.User) {
+			s.users = append(s.users, k.User)
+		}
 	}
 	return s, nil
 }

@@ -137,6 +137,7 @@ func TestAdmitPerUser(t *testing.T) {
 			leave()
 		}
 		got := 0
+		g.crowd.Note("b")
 		for range 9 {
 			if _, apiErr := admitTurns(t.Context(), g, "a", 1); apiErr == nil {
 				got++

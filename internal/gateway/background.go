@@ -93,7 +93,7 @@ type logResponder struct {
 func (g *Gateway) newLogResponder(x *exchange, form *responseForm) *logResponder {
 	log := g.objects.Running.Logs.Open(x.user, form.meta.ID)
 	encoder := responses.NewStream(form.meta, log.Append)
-	return &logResponder{log, encoder, events{to: encoder, held: g.hold()}}
+	return &logResponder{log, encoder, events{to: encoder, held: g.hold(x.user)}}
 }
 
 // nextWake is when the first events are due.

@@ -40,7 +40,7 @@ func TestReadBody(t *testing.T) {
 			x := g.newExchange(httptest.NewRecorder(), r)
 			defer x.close()
 			if c.status == http.StatusServiceUnavailable {
-				others := g.bodies.Claim()
+				others := g.bodies.Claim("a")
 				defer others.Release()
 				for others.Grow(10) {
 				}

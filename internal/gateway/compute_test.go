@@ -6,13 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/queue"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // TestComputeInTurn checks that large requests take turns, and that small ones do not.
 func TestComputeInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{processors: queue.NewOrder(2)}
+		g := &Gateway{processors: claims.NewOrder(2)}
 		for _, c := range []struct {
 			size int64
 			want time.Duration

@@ -101,6 +101,9 @@ func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id stri
 	x := g.newExchange(w, r)
 	defer x.close()
 	x.accepted.Store(true)
+	if apiErr := g.takePlace(&x.place, x.user); apiErr != nil {
+		return g.refuse(w, r, apiErr)
+	}
 	r = r.WithContext(x.ctx)
 	events, apiErr := g.objects.Events(r, id, from)
 	if apiErr != nil {

@@ -14,12 +14,11 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
@@ -32,7 +31,7 @@ type Options struct {
 	MaxBody       int64         // of a request, in bytes
 	MaxBodyMemory int64         // of all requests' bodies together, in bytes; at least four times MaxBody
 	MaxConcurrent int           // turns at once
-	MaxPerUser    int           // turns at once of one user; 0: the share that queue.Queue describes
+	MaxPerUser    int           // turns at once of one user; 0: the share that claims.Queue describes
 	MaxQueue      int           // requests that may wait for their turns; 0: none does
 	QueueWait     time.Duration // how long each may wait
 	IdleTimeout   time.Duration // silence of the model within a turn
@@ -55,6 +54,8 @@ type Options struct {
 	Live         *live.Set                  // the requests under way, of several gateways; nil: only these
 	Observer     Observer                   // nil: nobody observes
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
+	// Several reports whether several users are known before they come. Nil: none is.
+	Several func() bool
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream:
 	// from then on the gateway bounds each write by [WriteTimeout], and the server need not.
 	// It returns the writer for the answer.
@@ -80,14 +81,16 @@ const (
 type Gateway struct {
 	upstream Upstream
 	opts     Options
-	queue    *queue.Queue // a slot for each running turn
+	crowd    *claims.Crowd // the users
+	queue    *claims.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
-	processors *queue.Order // of large requests, see [Gateway.compute]
+	processors *claims.Order // of large requests, see [Gateway.compute]
 	planning   prompt.Options
 	overrides  []string // see [Options.toolOverrides]
 
-	answers   *budget.Budget // of answers until their ends
+	places    *claims.Budget // of requests, one each
+	answers   *claims.Budget // of answers until their ends, in bytes
 	maxAnswer int64          // of one of them, in bytes
 	objects   *objects.Objects
 	sockets   *socket.Server
@@ -111,19 +114,22 @@ func New(upstream Upstream, opts Options) *Gateway {
 	if opts.Live == nil {
 		opts.Live = new(live.Set)
 	}
+	crowd := claims.NewCrowd(opts.Several)
 	g := &Gateway{
 		upstream: upstream,
 		opts:     opts,
-		queue: queue.New(queue.Options{
-			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait,
+		crowd:    crowd,
+		queue: claims.NewQueue(claims.QueueOptions{
+			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait, Crowd: crowd,
 		}),
-		processors: queue.NewOrder(runtime.GOMAXPROCS(0)),
+		processors: claims.NewOrder(runtime.GOMAXPROCS(0)),
 
-		answers:   budget.New(answerMemory),
+		places:    claims.NewBudget(int64(max(minPlaces, 4*(opts.MaxConcurrent+opts.MaxQueue))), 1, crowd),
+		answers:   claims.NewBudget(answerMemory, maxAnswer, crowd),
 		maxAnswer: maxAnswer,
-		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody),
+		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody, crowd),
 		objects:   &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
-		sockets:   socket.NewServer(opts.MaxBody),
+		sockets:   socket.NewServer(opts.MaxBody, crowd),
 		exits:     newDrainer(opts.Exit, opts.DrainTimeout),
 		overrides: opts.toolOverrides(),
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
@@ -43,7 +44,7 @@ func TestHandOver(t *testing.T) {
 	} {
 		observer := new(began)
 		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}, Instructions: InstructionsReplace})
-		g.bodies = reqbody.NewPool(1<<30, 32<<20)
+		g.bodies = reqbody.NewPool(1<<30, 32<<20, claims.NewCrowd(nil))
 		before := heap()
 		looked := false
 		observer.look = func() {

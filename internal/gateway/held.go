@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -23,13 +23,15 @@ const (
 // growing of buffers leaves behind, that takes some five times as much memory. A nil
 // *held counts nothing.
 type held struct {
-	claim *budget.Claim
+	claim *claims.Claim
 	most  int64
 	size  int64
 }
 
-// hold returns the count of a new answer.
-func (g *Gateway) hold() *held { return &held{claim: g.answers.Claim(), most: g.maxAnswer} }
+// hold returns the count of a new answer for a user.
+func (g *Gateway) hold(user string) *held {
+	return &held{claim: g.answers.Claim(user), most: g.maxAnswer}
+}
 
 // release gives the memory back when the answer has ended.
 func (h *held) release() {

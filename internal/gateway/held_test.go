@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -66,8 +66,8 @@ func TestLargeAnswers(t *testing.T) {
 // TestAnswersTogether: answers that are put together have a limit together.
 func TestAnswersTogether(t *testing.T) {
 	g := newGateway(talkative(t, 300), Options{MaxConcurrent: 2})
-	g.answers = budget.New(350 << 10)
-	other := g.answers.Claim()
+	g.answers = claims.NewBudget(350<<10, 1<<30, claims.NewCrowd(nil))
+	other := g.answers.Claim("a")
 	if !other.Grow(150 << 10) {
 		t.Fatal("there is no memory")
 	}
@@ -97,7 +97,7 @@ func TestHeldItems(t *testing.T) {
 		"reasoning":          func(int) turn.Output { return turn.Output{Kind: turn.OutputReasoningEnd} },
 		"parts of a summary": func(i int) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Part: i, Gap: true} },
 	} {
-		h := &held{claim: budget.New(1 << 30).Claim(), most: items * itemCost}
+		h := &held{claim: claims.NewBudget(1<<30, 1<<30, claims.NewCrowd(nil)).Claim("a"), most: items * itemCost}
 		for i := range items {
 			if o := next(i); h.add(&o) != nil {
 				t.Errorf("%s: %d are too many", name, i)

@@ -27,7 +27,7 @@ func TestImagesTooLarge(t *testing.T) {
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	x := &exchange{ctx: t.Context(), body: g.bodies.Claim()}
+	x := &exchange{ctx: t.Context(), body: g.bodies.Claim("a")}
 	if apiErr := g.fetchImages(x, &chatRequest{Request: *chat}); apiErr == nil || apiErr.Code != "invalid_image_url" || apiErr.Param != "messages[0].content[0].image_url.url" {
 		t.Errorf("%+v", apiErr)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -165,7 +166,7 @@ func newCosts(t testing.TB, size int) *costs {
 	u := newStubUpstream(t)
 	g := newGateway(u, Options{MaxConcurrent: 8, MaxQueue: 8, QueueWait: patience, Responses: storeFor(t, size), Images: onePixel{}})
 	g.opts.MaxBody = int64(4 * size)
-	g.bodies = reqbody.NewPool(1<<30, g.opts.MaxBody)
+	g.bodies = reqbody.NewPool(1<<30, g.opts.MaxBody, claims.NewCrowd(nil))
 	g.opts.User = func(*http.Request) string { return "" }
 	lease, err := u.Lease()
 	if err != nil {

@@ -12,25 +12,28 @@ import (
 
 // Models serves GET /v1/models.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
-	var body []byte
-	all, created, key, apiErr := g.models(r)
-	if apiErr == nil {
-		body = models.List(all, g.opts.Aliases, created, key.Allows)
-	}
-	g.answer(w, r, body, apiErr)
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		all, created, key, apiErr := g.models(r)
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		return models.List(all, g.opts.Aliases, created, key.Allows), nil
+	})
 }
 
 // Model serves GET /v1/models/{id}.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
-	var body []byte
-	all, created, key, apiErr := g.models(r)
-	if apiErr == nil {
-		var ok bool
-		if body, ok = models.Object(all, g.opts.Aliases, id, created); !ok || !key.Allows(id) {
-			apiErr = apierror.ModelNotFound(id).WithModels(models.Names(all, g.opts.Aliases, key.Allows))
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		all, created, key, apiErr := g.models(r)
+		if apiErr != nil {
+			return nil, apiErr
 		}
-	}
-	g.answer(w, r, body, apiErr)
+		body, ok := models.Object(all, g.opts.Aliases, id, created)
+		if !ok || !key.Allows(id) {
+			return nil, apierror.ModelNotFound(id).WithModels(models.Names(all, g.opts.Aliases, key.Allows))
+		}
+		return body, nil
+	})
 }
 
 // resolve returns Codex's name of a client's model, and the effort of the alias if it

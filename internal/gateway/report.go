@@ -148,6 +148,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
 		apiErr = apierror.ClientGone()
 	}
+	limitWrite(w)
 	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w)}
 }
 
@@ -156,17 +157,6 @@ func (g *Gateway) refuseLost(x *exchange, lost error) requestOutcome {
 	outcome := g.refuse(x.w, x.r, apierror.ClientGone())
 	outcome.lost = lost
 	return outcome
-}
-
-// answer answers a request that needs no turn: with the body, or with apiErr if that
-// is not nil.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *apierror.Error) {
-	w.Header().Set("Cache-Control", "no-store") // a proxy does not know that x-api-key chooses the answer
-	if apiErr != nil {
-		g.report(r, g.refuse(w, r, apiErr))
-		return
-	}
-	g.report(r, requestOutcome{lost: writeJSON(w, http.StatusOK, body)})
 }
 
 // report reports how a request ended, to the observer and to the log.

@@ -78,7 +78,7 @@ func (g *Gateway) newResponder(x *exchange) responder {
 	if x.req.stream {
 		return g.newStreamResponder(x)
 	}
-	return &bufferedResponder{g: g, x: x, encoder: x.req.form.body(), held: g.hold()}
+	return &bufferedResponder{g: g, x: x, encoder: x.req.form.body(), held: g.hold(x.user)}
 }
 
 // ignoredHeader names the parameters of a request that changed nothing.
@@ -140,11 +140,3 @@ func (b *bufferedResponder) finish(err error) requestOutcome {
 }
 
 func (b *bufferedResponder) close() { b.held.release() }
-
-// writeJSON writes a JSON body.
-func writeJSON(w http.ResponseWriter, status int, body []byte) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, err := w.Write(body)
-	return err
-}

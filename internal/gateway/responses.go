@@ -161,11 +161,13 @@ func (f *responseForm) remember() {
 // InputTokens serves POST /v1/responses/input_tokens. Counting takes a place of a turn,
 // since it may take as much time.
 func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
-	x := g.newExchange(w, r)
-	defer x.close()
-	body, apiErr := g.countInput(x)
-	x.closeGrants()
-	g.answer(w, r, body, x.unlessExit(apiErr))
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		x := g.newExchange(w, r)
+		defer x.close()
+		body, apiErr := g.countInput(x)
+		x.closeGrants()
+		return body, x.unlessExit(apiErr)
+	})
 }
 
 // countInput counts the tokens of a request for a response.
@@ -182,7 +184,7 @@ func (g *Gateway) countInput(x *exchange) ([]byte, *apierror.Error) {
 
 // Compact answers POST /v1/responses/compact.
 func (g *Gateway) Compact(w http.ResponseWriter, r *http.Request) {
-	g.answer(w, r, nil, apierror.NoCompaction())
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) { return nil, apierror.NoCompaction() })
 }
 
 // responseStream encodes an answer as the events of a response.

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/live"
-	"github.com/caddy-codex/caddy-codex/internal/queue"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -33,7 +32,8 @@ type exchange struct {
 
 	req     request // once it is accepted
 	lease   Lease
-	body    *budget.Claim // of the body and of what the request refers to
+	place   claims.Claim  // of the request
+	body    *claims.Claim // of the body and of what the request refers to
 	copied  func()        // lets another large body be copied; may be called more than once
 	choices []*choice
 	group   turnGroup     // of the choices
@@ -46,8 +46,8 @@ type exchange struct {
 
 	// These are what the fields above refer to.
 	ownLive  live.Entry
-	ownBody  budget.Claim
-	ownSlots queue.Slots
+	ownBody  claims.Claim
+	ownSlots claims.Slots
 	first    choice
 	only     [1]*choice
 	record   [1]Record
@@ -79,6 +79,7 @@ func (x *exchange) holds(what releaser) { x.held = append(x.held, what) }
 func (x *exchange) close() {
 	defer x.cancel(nil)
 	defer x.watch.remove(x)
+	defer x.place.Release()
 	defer x.release()
 	closeThreads(x.choices)
 }
@@ -117,6 +118,10 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	if err := g.takeLease(x); err != nil {
 		reqbody.LimitDiscard(x.w)
 		return g.refuse(x.w, x.r, apierror.From(err))
+	}
+	if apiErr := g.takePlace(&x.place, x.user); apiErr != nil {
+		reqbody.LimitDiscard(x.w)
+		return g.refuse(x.w, x.r, apiErr)
 	}
 	if apiErr := g.accept(x, c); apiErr != nil {
 		x.closeGrants()
@@ -225,7 +230,7 @@ func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
 // the gateway's.
 func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
-	x.ownBody = *g.bodies.Claim()
+	x.ownBody = *g.bodies.Claim(x.user)
 	x.body = &x.ownBody
 	x.holds(x.body)
 	body, err := g.bodies.Read(x.ctx, x.w, x.r, x.body)
@@ -252,11 +257,11 @@ func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
 func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	slots, err := g.queue.Acquire(x.ctx, x.user, turns)
 	switch {
-	case errors.Is(err, queue.ErrFull):
+	case errors.Is(err, claims.ErrFull):
 		return apierror.QueueFull()
-	case errors.Is(err, queue.ErrTimeout):
+	case errors.Is(err, claims.ErrTimeout):
 		return apierror.QueueTimeout(g.opts.QueueWait)
-	case errors.Is(err, queue.ErrTooHeavy):
+	case errors.Is(err, claims.ErrTooHeavy):
 		return apierror.TooManyChoices(turns, g.queue.Heaviest())
 	case err != nil:
 		return apierror.From(err)
@@ -278,5 +283,5 @@ func (g *Gateway) compute(x *exchange, size int64, f func()) {
 		f()
 		return
 	}
-	g.processors.Do(x.arrived, f)
+	g.processors.Do(x.user, x.arrived, f)
 }

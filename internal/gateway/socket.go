@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
@@ -13,9 +13,10 @@ import (
 // Each of its messages is answered like a body of POST /v1/responses. count is called for
 // each request, and calls the function that it is given.
 func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
-	s := &session{claim: g.bodies.Claim()}
+	user := g.opts.User(r)
+	s := &session{claim: g.bodies.Claim(user)}
 	defer s.claim.Release()
-	apiErr := g.sockets.Serve(w, r, func(w http.ResponseWriter, r *http.Request) (usable bool) {
+	apiErr := g.sockets.Serve(w, r, user, func(w http.ResponseWriter, r *http.Request) (usable bool) {
 		var outcome requestOutcome
 		count(r, func(r *http.Request) {
 			x := g.newExchange(w, r)
@@ -39,7 +40,7 @@ func (g *Gateway) CloseSockets() { g.sockets.Close() }
 type session struct {
 	last  string               // its id; empty: there is none
 	entry *responsestore.Entry // its input begins with the items of all responses before
-	claim *budget.Claim        // of entry
+	claim *claims.Claim        // of entry
 }
 
 // remember keeps a response that is not stored for the next request. It forgets the one

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -120,7 +120,7 @@ func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exc
 		t.Fatal(apiErr)
 	}
 	x := g.newExchange(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil))
-	x.body = g.bodies.Claim()
+	x.body = g.bodies.Claim("a")
 	return decoded, x
 }
 
@@ -200,8 +200,8 @@ func TestChainMemory(t *testing.T) {
 		if apiErr := read(); apiErr != nil {
 			t.Error(apiErr)
 		}
-		var others []*budget.Claim
-		for one := g.bodies.Claim(); one.Grow(1 << 10); one = g.bodies.Claim() {
+		var others []*claims.Claim
+		for one := g.bodies.Claim("a"); one.Grow(1 << 10); one = g.bodies.Claim("a") {
 			others = append(others, one)
 		}
 		if apiErr := read(); apiErr == nil || apiErr.Code != "codex_body_memory" {

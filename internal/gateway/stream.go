@@ -43,7 +43,7 @@ func (g *Gateway) newStreamResponder(x *exchange) *streamResponder {
 	s.encoder = x.req.form.stream(&s.writer)
 	s.to = s.encoder
 	if s.encoder.Holds() {
-		s.held = g.hold()
+		s.held = g.hold(x.user)
 	}
 	return s
 }

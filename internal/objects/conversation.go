@@ -68,8 +68,8 @@ func (o *Objects) changeConversation(r *http.Request, id string, change func(*re
 }
 
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
-func (o *Objects) Conversation(r *http.Request, id string) ([]byte, *apierror.Error) {
-	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return e.Response, nil })
+func (o *Objects) Conversation(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return copied(e.Response, hold) })
 }
 
 // UpdateConversation changes the metadata: POST /v1/conversations/{id}.
@@ -88,16 +88,18 @@ func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apier
 }
 
 // ConversationItems returns a page of the items: GET /v1/conversations/{id}/items.
-func (o *Objects) ConversationItems(r *http.Request, id string) ([]byte, *apierror.Error) {
+func (o *Objects) ConversationItems(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return responses.ItemList(e.Input, page) })
+	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
+		return responses.ItemList(e.Input, page, hold)
+	})
 }
 
 // AddItems adds items and returns them: POST /v1/conversations/{id}/items.
-func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
+func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest, hold responses.Hold) ([]byte, *apierror.Error) {
 	added := c.Items(responseid.NewSuffix(time.Now()))
 	_, apiErr := o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
 		e.Input = slices.Concat(e.Input, added)
@@ -106,7 +108,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return responses.Added(added)
+	return responses.Added(added, hold)
 }
 
 // AppendResponse appends the items of a response that has ended to a conversation of its user.
@@ -122,13 +124,13 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 }
 
 // ConversationItem returns an item: GET /v1/conversations/{id}/items/{item}.
-func (o *Objects) ConversationItem(r *http.Request, id, item string) ([]byte, *apierror.Error) {
+func (o *Objects) ConversationItem(r *http.Request, id, item string, hold responses.Hold) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
 		if at < 0 {
 			return nil, apierror.ConversationItemNotFound(id, item)
 		}
-		return e.Input[at], nil
+		return copied(e.Input[at], hold)
 	})
 }
 

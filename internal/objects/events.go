@@ -24,9 +24,11 @@ func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apier
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
 	}
-	if _, apiErr := o.Response(r, id); apiErr != nil {
+	entry, apiErr := o.entry(r, id)
+	if apiErr != nil {
 		return nil, apiErr
 	}
+	entry.Release()
 	missing := apierror.NoEvents("stream", ": they are kept of background responses, and for five minutes after their ends")
 	if o.nodes() == nil {
 		return nil, missing

@@ -4,6 +4,7 @@
 package objects
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,17 +60,26 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 }
 
 // Response returns a stored response of the caller: GET /v1/responses/{id}.
-func (o *Objects) Response(r *http.Request, id string) (json.RawMessage, *apierror.Error) {
+func (o *Objects) Response(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
 	entry, apiErr := o.entry(r, id)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	entry.Release() // a client may read slowly
-	return entry.Response, nil
+	defer entry.Release()
+	return copied(entry.Response, hold)
+}
+
+// copied returns a copy of a part of an entry. The entry, which may be much larger, is held only
+// until it is copied: its client may read slowly.
+func copied(part json.RawMessage, hold responses.Hold) ([]byte, *apierror.Error) {
+	if apiErr := hold(int64(len(part))); apiErr != nil {
+		return nil, apiErr
+	}
+	return bytes.Clone(part), nil
 }
 
 // InputItems returns a page of the input: GET /v1/responses/{id}/input_items.
-func (o *Objects) InputItems(r *http.Request, id string) ([]byte, *apierror.Error) {
+func (o *Objects) InputItems(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
@@ -79,7 +89,7 @@ func (o *Objects) InputItems(r *http.Request, id string) ([]byte, *apierror.Erro
 		return nil, apiErr
 	}
 	defer entry.Release()
-	return responses.ItemList(entry.Input, page)
+	return responses.ItemList(entry.Input, page, hold)
 }
 
 // entry reads a stored response of the caller.

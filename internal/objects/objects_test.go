@@ -38,7 +38,7 @@ func TestOthersObjects(t *testing.T) {
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	list, _ := o.ConversationItems(as("ann"), idOf(t, made))
+	list, _ := o.ConversationItems(as("ann"), idOf(t, made), free)
 	_, item, _ := strings.Cut(string(list), `"first_id":"`)
 	item, _, _ = strings.Cut(item, `"`)
 	conversation, stored := idOf(t, made), responseid.Prefix+responseid.NewSuffix(time.Now())
@@ -52,14 +52,16 @@ func TestOthersObjects(t *testing.T) {
 	})
 	defer end()
 	uses := map[string]func(*http.Request) ([]byte, *apierror.Error){
-		"read the response":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, stored) },
-		"list its input":          func(r *http.Request) ([]byte, *apierror.Error) { return o.InputItems(r, stored) },
-		"read what goes on":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, running) },
-		"read the conversation":   func(r *http.Request) ([]byte, *apierror.Error) { return o.Conversation(r, conversation) },
+		"read the response":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, stored, free) },
+		"list its input":          func(r *http.Request) ([]byte, *apierror.Error) { return o.InputItems(r, stored, free) },
+		"read what goes on":       func(r *http.Request) ([]byte, *apierror.Error) { return o.Response(r, running, free) },
+		"read the conversation":   func(r *http.Request) ([]byte, *apierror.Error) { return o.Conversation(r, conversation, free) },
 		"change the conversation": func(r *http.Request) ([]byte, *apierror.Error) { return o.UpdateConversation(r, conversation, decoded) },
-		"list its items":          func(r *http.Request) ([]byte, *apierror.Error) { return o.ConversationItems(r, conversation) },
-		"add items":               func(r *http.Request) ([]byte, *apierror.Error) { return o.AddItems(r, conversation, decoded) },
-		"read an item":            func(r *http.Request) ([]byte, *apierror.Error) { return o.ConversationItem(r, conversation, item) },
+		"list its items":          func(r *http.Request) ([]byte, *apierror.Error) { return o.ConversationItems(r, conversation, free) },
+		"add items":               func(r *http.Request) ([]byte, *apierror.Error) { return o.AddItems(r, conversation, decoded, free) },
+		"read an item": func(r *http.Request) ([]byte, *apierror.Error) {
+			return o.ConversationItem(r, conversation, item, free)
+		},
 	}
 	ends := []struct {
 		what string
@@ -106,3 +108,6 @@ func idOf(t *testing.T, object []byte) string {
 	}
 	return o.ID
 }
+
+// free holds nothing.
+func free(int64) *apierror.Error { return nil }

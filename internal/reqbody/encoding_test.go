@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 func zipped(t testing.TB, text []byte) []byte {
@@ -69,10 +71,10 @@ func TestEncodings(t *testing.T) {
 		"a cut zstd":       {"zstd", zstandard(t, text)[:20], nil, isCorrupt},
 		"more behind gzip": {"gzip", append(zipped(t, text), "more"...), nil, isCorrupt},
 	} {
-		p := NewPool(64<<20, 4<<20)
+		p := NewPool(64<<20, 4<<20, claims.NewCrowd(nil))
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(c.body))
 		r.Header["Content-Encoding"] = strings.Split(c.encoding, "\n")
-		claim := p.Claim()
+		claim := p.Claim("a")
 		got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
 		switch {
 		case c.want != nil && (err != nil || !bytes.Equal(got, c.want)):
@@ -125,10 +127,10 @@ func FuzzEncodings(f *testing.F) {
 
 // readEncoded reads a body of at most a MiB, and checks that no memory stays claimed.
 func readEncoded(t *testing.T, isGzip bool, body io.Reader) ([]byte, error) {
-	p := NewPool(8<<20, 1<<20)
+	p := NewPool(8<<20, 1<<20, claims.NewCrowd(nil))
 	r := httptest.NewRequest(http.MethodPost, "/", body)
 	r.Header.Set("Content-Encoding", map[bool]string{true: "gzip", false: "zstd"}[isGzip])
-	claim := p.Claim()
+	claim := p.Claim("a")
 	got, err := p.Read(t.Context(), httptest.NewRecorder(), r, claim)
 	if err == nil && len(got) > 1<<20 {
 		t.Errorf("%d bytes", len(got))

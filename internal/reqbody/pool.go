@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 var (
@@ -32,7 +32,7 @@ var (
 // buffer never grows by doubling. The chunks are reused if the body does not come to
 // its end, so that clients that send half bodies make no garbage.
 type Pool struct {
-	budget  *budget.Budget
+	budget  *claims.Budget
 	maxSize int64         // of a body, in bytes
 	joining sync.Mutex    // held while the memory of one body more is used
 	chunks  sync.Pool     // of *chunk
@@ -41,10 +41,10 @@ type Pool struct {
 }
 
 // NewPool returns a pool of bodies of at most maxSize bytes each, which take at most
-// memory bytes together. Of these, maxSize are for joining one.
-func NewPool(memory, maxSize int64) *Pool {
+// memory bytes together, and of each user in a crowd a share. Of these, maxSize are for joining one.
+func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
-		budget:  budget.New(memory - maxSize),
+		budget:  claims.NewBudget(memory-maxSize, maxSize, crowd),
 		maxSize: maxSize,
 		copying: make(chan struct{}, bigCopies),
 		pace:    newPace(),
@@ -52,8 +52,8 @@ func NewPool(memory, maxSize int64) *Pool {
 	}
 }
 
-// Claim returns the claim of a body, which the caller must release.
-func (p *Pool) Claim() *budget.Claim { return p.budget.Claim() }
+// Claim returns the claim of a user's body, which the caller must release.
+func (p *Pool) Claim(user string) *claims.Claim { return p.budget.Claim(user) }
 
 // Held returns how many bytes all bodies take.
 func (p *Pool) Held() int64 { return p.budget.Held() }
@@ -67,7 +67,7 @@ func (p *Pool) Copying() int { return len(p.copying) }
 // configuration. A body in gzip or zstd is decoded, and its size is that of what comes
 // out. The error is a *http.MaxBytesError, whose limit may be that of another handler,
 // ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, or that of the body.
-func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *budget.Claim) ([]byte, error) {
+func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {
 	case err != nil:
@@ -104,7 +104,7 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 }
 
 // decode reads a body in an encoding to its end.
-func (p *Pool) decode(encoding string, from io.Reader, announced int64, claim *budget.Claim) ([]byte, error) {
+func (p *Pool) decode(encoding string, from io.Reader, announced int64, claim *claims.Claim) ([]byte, error) {
 	if encoding == "" {
 		return p.read(from, announced, claim)
 	}
@@ -175,7 +175,7 @@ type chunk [chunkSize]byte
 
 // read reads a body to its end. Most bodies fit into the first piece, which has the
 // announced length, or that of a chunk if that is shorter or the length is unknown.
-func (p *Pool) read(from io.Reader, announced int64, claim *budget.Claim) ([]byte, error) {
+func (p *Pool) read(from io.Reader, announced int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one more, to see the end
 	if announced >= 0 {
 		size = min(size, announced+1)
@@ -199,7 +199,7 @@ func (p *Pool) read(from io.Reader, announced int64, claim *budget.Claim) ([]byt
 }
 
 // readMore reads the rest of a body, after its first piece.
-func (p *Pool) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]byte, error) {
+func (p *Pool) readMore(first []byte, from io.Reader, claim *claims.Claim) ([]byte, error) {
 	var chunks []*chunk
 	defer func() {
 		for _, c := range chunks {
@@ -227,7 +227,7 @@ func (p *Pool) readMore(first []byte, from io.Reader, claim *budget.Claim) ([]by
 }
 
 // join joins the pieces of a body. The last chunk has n bytes of it.
-func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *budget.Claim) []byte {
+func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) []byte {
 	p.joining.Lock()
 	defer p.joining.Unlock()
 	last := len(chunks) - 1

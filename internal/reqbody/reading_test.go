@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // TestCut: the writer is not touched any more once close has returned.
@@ -56,9 +58,9 @@ func TestGoneAfterBody(t *testing.T) {
 			synctest.Wait()
 			return 0, io.EOF
 		})
-		p := NewPool(16<<20, 4<<20)
+		p := NewPool(16<<20, 4<<20, claims.NewCrowd(nil))
 		request := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader("{}"), end))
-		memory := p.Claim()
+		memory := p.Claim("a")
 		defer memory.Release()
 		if _, err := p.Read(ctx, httptest.NewRecorder(), request, memory); !errors.Is(err, errGone) {
 			t.Error(err)

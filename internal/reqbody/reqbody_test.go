@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/budget"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // TestSlowBody: a client that does not go on, or too slowly, is not waited for;
@@ -38,8 +38,8 @@ func TestSlowBody(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			body := &slowBody{pieces: c.pieces, expired: make(chan struct{})}
-			p := NewPool(16<<20, 4<<20)
-			start, memory := time.Now(), p.Claim()
+			p := NewPool(16<<20, 4<<20, claims.NewCrowd(nil))
+			start, memory := time.Now(), p.Claim("a")
 			text, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
 			if took := time.Since(start); took.Round(5*second) != c.after.Round(5*second) {
 				t.Errorf("%s: after %s", name, took)
@@ -68,12 +68,12 @@ func TestSlowBody(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	const second = time.Second
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPool(16<<20, 4<<20)
+		p := NewPool(16<<20, 4<<20, claims.NewCrowd(nil))
 		var all sync.WaitGroup
 		read := func(after, took time.Duration, pieces ...piece) {
 			all.Go(func() {
 				time.Sleep(after)
-				body, memory := &slowBody{pieces: pieces, expired: make(chan struct{})}, p.Claim()
+				body, memory := &slowBody{pieces: pieces, expired: make(chan struct{})}, p.Claim("a")
 				defer memory.Release()
 				start := time.Now()
 				_, err := p.Read(t.Context(), body.writer(), httptest.NewRequest(http.MethodPost, "/", body), memory)
@@ -172,16 +172,16 @@ func (w *expiring) SetReadDeadline(time.Time) error {
 // have taken what they may.
 func TestBodyMemory(t *testing.T) {
 	const most = 4 << 20
-	p := NewPool(4*most, most)
-	read := func(body io.Reader, length int64) (*budget.Claim, []byte, error) {
+	p := NewPool(4*most, most, claims.NewCrowd(nil))
+	read := func(body io.Reader, length int64) (*claims.Claim, []byte, error) {
 		r := httptest.NewRequest(http.MethodPost, "/", body)
 		r.ContentLength = length
-		memory := p.Claim()
+		memory := p.Claim("a")
 		text, err := p.Read(r.Context(), httptest.NewRecorder(), r, memory)
 		return memory, text, err
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/16)
-	for p.Claim().Fits(int64(len(large)) + 2*chunkSize) {
+	for p.Claim("a").Fits(int64(len(large)) + 2*chunkSize) {
 		if _, text, err := read(iotest.HalfReader(bytes.NewReader(large)), int64(len(large))); err != nil || !bytes.Equal(text, large) {
 			t.Fatal(len(text), err)
 		}
@@ -210,11 +210,11 @@ func TestBodyMemory(t *testing.T) {
 // TestReadBodies: bodies of any length are read whole, whatever was announced,
 // and what they take is in their claims.
 func TestReadBodies(t *testing.T) {
-	b := NewPool(1<<40, 1<<30)
+	b := NewPool(1<<40, 1<<30, claims.NewCrowd(nil))
 	text := bytes.Repeat([]byte("0123456789"), 30_000)
 	for _, length := range []int{0, 1, 1000, chunkSize - 1, chunkSize, chunkSize + 1, 2 * chunkSize, 3*chunkSize - 1, len(text)} {
 		for _, announced := range []int64{-1, 0, 10, int64(length), 1 << 30} {
-			memory := b.Claim()
+			memory := b.Claim("a")
 			got, err := b.read(iotest.HalfReader(bytes.NewReader(text[:length])), announced, memory)
 			if err != nil || !bytes.Equal(got, text[:length]) || memory.Size() < int64(cap(got)) || memory.Size() > 2*int64(length)+8 {
 				t.Errorf("%d bytes, %d announced: %d bytes, %d claimed, %v", length, announced, len(got), memory.Size(), err)
@@ -224,7 +224,7 @@ func TestReadBodies(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	for _, from := range []io.Reader{iotest.ErrReader(broken), io.MultiReader(bytes.NewReader(text), iotest.ErrReader(broken))} {
-		memory := b.Claim()
+		memory := b.Claim("a")
 		if _, err := b.read(from, -1, memory); !errors.Is(err, broken) {
 			t.Error(err)
 		}
@@ -239,7 +239,7 @@ func TestReadBodies(t *testing.T) {
 // small ones need not.
 func TestCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewPool(4<<20, 1<<20)
+		b := NewPool(4<<20, 1<<20, claims.NewCrowd(nil))
 		var done []func()
 		for range bigCopies {
 			one, err := b.WaitToCopy(t.Context(), bigBody+1)

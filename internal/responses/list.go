@@ -67,9 +67,12 @@ func ReadPage(query url.Values) (Page, *apierror.Error) {
 	return p, nil
 }
 
+// Hold claims the memory of a number of bytes that an answer takes, before they are copied.
+type Hold func(bytes int64) *apierror.Error
+
 // ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList): a page
 // of items, which are in the order in which they were sent.
-func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
+func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.Error) {
 	if !page.ascending {
 		items = slices.Clone(items)
 		slices.Reverse(items)
@@ -82,17 +85,40 @@ func ItemList(items []json.RawMessage, page Page) ([]byte, *apierror.Error) {
 		items = items[at+1:]
 	}
 	n := min(len(items), page.limit)
-	var first, last string
+	end := listEnd{HasMore: n < len(items)}
 	if n > 0 {
-		first, last = ItemID(items[0]), ItemID(items[n-1])
+		end.FirstID, end.LastID = jsontext.OrNull(ItemID(items[0])), jsontext.OrNull(ItemID(items[n-1]))
 	}
-	return jsontext.Append(nil, struct {
-		Object  string            `json:"object"`
-		Data    []json.RawMessage `json:"data"`
-		FirstID *string           `json:"first_id"`
-		LastID  *string           `json:"last_id"`
-		HasMore bool              `json:"has_more"`
-	}{"list", append([]json.RawMessage{}, items[:n]...), jsontext.OrNull(first), jsontext.OrNull(last), n < len(items)}), nil
+	return end.list(items[:n], hold)
+}
+
+// listEnd is what follows the items of a list.
+type listEnd struct {
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// list returns a list of items. They are copied once, since they may be large.
+func (e listEnd) list(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
+	const begin = `{"object":"list","data":[`
+	end := jsontext.Append(nil, e)
+	end[0] = ','
+	size := len(begin) + len(items) + 1 + len(end)
+	for _, item := range items {
+		size += len(item)
+	}
+	if apiErr := hold(int64(size)); apiErr != nil {
+		return nil, apiErr
+	}
+	body := append(make([]byte, 0, size), begin...)
+	for i, item := range items {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, item...)
+	}
+	return append(append(body, ']'), end...), nil
 }
 
 // ItemID returns the id of an item that is kept. It is empty if the item has none.
@@ -221,8 +247,8 @@ func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
 }
 
 // Added returns the list of items that were added to a conversation.
-func Added(items []json.RawMessage) ([]byte, *apierror.Error) {
-	return ItemList(items, Page{limit: max(1, len(items)), ascending: true})
+func Added(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
+	return ItemList(items, Page{limit: max(1, len(items)), ascending: true}, hold)
 }
 
 // FindItem returns the index of the item with an id, or -1.

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 const (
@@ -37,26 +38,28 @@ type Handler func(http.ResponseWriter, *http.Request) (usable bool)
 // Server serves WebSockets.
 type Server struct {
 	maxMessage int64
-	open       atomic.Int64
+	places     *claims.Budget // one for each WebSocket
 	end        context.Context
 	stop       context.CancelFunc
 }
 
-// NewServer returns a server for bodies of at most maxBody bytes, which handlers enforce.
-func NewServer(maxBody int64) *Server {
+// NewServer returns a server for bodies of at most maxBody bytes, which handlers enforce. Each
+// user in a crowd has a share of the WebSockets.
+func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 	end, stop := context.WithCancel(context.Background())
-	return &Server{maxMessage: maxBody + slack, end: end, stop: stop}
+	return &Server{maxMessage: maxBody + slack, places: claims.NewBudget(maxSockets, 1, crowd), end: end, stop: stop}
 }
 
 // Close ends the WebSockets that do nothing, and others after their answers. Their clients
 // connect again.
 func (s *Server) Close() { s.stop() }
 
-// Serve accepts a WebSocket, whose origin the caller has checked, and lets handle answer
-// its requests until one side ends it. It returns an error if there are too many.
-func (s *Server) Serve(w http.ResponseWriter, r *http.Request, handle Handler) *apierror.Error {
-	defer s.open.Add(-1)
-	if s.open.Add(1) > maxSockets {
+// Serve accepts a WebSocket of a user, whose origin the caller has checked, and lets handle
+// answer its requests until one side ends it. It returns an error if there are too many.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, user string, handle Handler) *apierror.Error {
+	place := s.places.Claim(user)
+	defer place.Release()
+	if !place.Grow(1) {
 		return apierror.TooManySockets()
 	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -77,9 +78,9 @@ func repeat(w http.ResponseWriter, r *http.Request) (usable bool) {
 // TestServe: each message is a request, and each event of its answer a message. An answer
 // that is no stream is an error event, and the rest of the refused message is skipped.
 func TestServe(t *testing.T) {
-	server := NewServer(1 << 20)
+	server := NewServer(1<<20, claims.NewCrowd(nil))
 	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		if apiErr := server.Serve(w, r, repeat); apiErr != nil {
+		if apiErr := server.Serve(w, r, "a", repeat); apiErr != nil {
 			t.Error(apiErr)
 		}
 	})
@@ -103,11 +104,12 @@ func TestServe(t *testing.T) {
 
 // TestTooManySockets: a WebSocket beyond the limit is refused, and its place is not taken.
 func TestTooManySockets(t *testing.T) {
-	server := NewServer(1)
-	server.open.Store(maxSockets)
-	apiErr := server.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), repeat)
-	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || server.open.Load() != maxSockets {
-		t.Errorf("%v, %d are open", apiErr, server.open.Load())
+	server := NewServer(1, claims.NewCrowd(nil))
+	others := server.places.Claim("b")
+	others.Grow(maxSockets)
+	apiErr := server.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", repeat)
+	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || server.places.Held() != maxSockets {
+		t.Errorf("%v, %d are open", apiErr, server.places.Held())
 	}
 }
 
@@ -132,9 +134,9 @@ func TestOldSocket(t *testing.T) {
 
 // TestLongMessage: a message far above the limit of a body ends the connection.
 func TestLongMessage(t *testing.T) {
-	server := NewServer(1)
+	server := NewServer(1, claims.NewCrowd(nil))
 	ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		if apiErr := server.Serve(w, r, repeat); apiErr != nil {
+		if apiErr := server.Serve(w, r, "a", repeat); apiErr != nil {
 			t.Error(apiErr)
 		}
 	})
@@ -150,9 +152,9 @@ func TestLongMessage(t *testing.T) {
 // that the client can read. Then the WebSocket ends.
 func TestLateMessage(t *testing.T) {
 	for name, rest := range map[string]string{"silent": "", "at its own pace": "more"} {
-		server := NewServer(1 << 20)
+		server := NewServer(1<<20, claims.NewCrowd(nil))
 		ctx, client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-			if apiErr := server.Serve(w, r, func(w http.ResponseWriter, r *http.Request) (usable bool) {
+			if apiErr := server.Serve(w, r, "a", func(w http.ResponseWriter, r *http.Request) (usable bool) {
 				if _, err := io.ReadFull(r.Body, make([]byte, 4)); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

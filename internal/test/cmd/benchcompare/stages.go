@@ -21,7 +21,7 @@ var stages = []stage{
 	{"aggregator", "ScannerBlocks", 5},
 	{"internal/toolschema", "Fit", 50},
 	{"internal/tokens", "Limit/counting", 3},
-	{"internal/queue", "Free", 20_000},
+	{"internal/claims", "Free", 20_000},
 	{"internal/chat", "RequestSmall", 2000},
 	{"internal/chat", "RequestLong", 10},
 	{"internal/chat", "StreamDelta", 100_000},

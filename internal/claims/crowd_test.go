@@ -1,4 +1,4 @@
-package queue
+package claims
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 // how many it got.
 func hoard(t *testing.T, q *Queue, user string) (slots int) {
 	t.Helper()
+	q.opts.Crowd.Note(user)
 	for {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
@@ -30,25 +31,26 @@ func hoard(t *testing.T, q *Queue, user string) (slots int) {
 // TestShare: how many slots users get who want all of them.
 func TestShare(t *testing.T) {
 	for name, c := range map[string]struct {
-		opts  Options
+		opts  QueueOptions
 		users []string // the last is asked for first, once, and then holds nothing
 		want  string
 	}{
-		"one user":            {Options{Concurrent: 64}, []string{"a"}, "[64]"},
-		"without names":       {Options{Concurrent: 64}, []string{"", "b"}, "[64 0]"},
-		"one, another idle":   {Options{Concurrent: 64}, []string{"a", "idle"}, "[56 7]"},
-		"three":               {Options{Concurrent: 64}, []string{"a", "b", "c"}, "[56 7 1]"},
-		"one slot":            {Options{Concurrent: 1}, []string{"a", "b"}, "[1 0]"},
-		"two slots":           {Options{Concurrent: 2}, []string{"a", "b", "c"}, "[1 1 0]"},
-		"a limit":             {Options{Concurrent: 64, PerUser: 10}, []string{"a", "b"}, "[10 10]"},
-		"a limit for one":     {Options{Concurrent: 64, PerUser: 10}, []string{"a"}, "[10]"},
-		"a limit, no names":   {Options{Concurrent: 64, PerUser: 10}, []string{""}, "[10]"},
-		"a limit that is all": {Options{Concurrent: 8, PerUser: 8}, []string{"a", "b"}, "[8 0]"},
+		"one of several":      {QueueOptions{Concurrent: 64, Crowd: NewCrowd(func() bool { return true })}, []string{"a"}, "[56]"},
+		"one user":            {QueueOptions{Concurrent: 64}, []string{"a"}, "[64]"},
+		"without names":       {QueueOptions{Concurrent: 64}, []string{"", "b"}, "[64 0]"},
+		"one, another idle":   {QueueOptions{Concurrent: 64}, []string{"a", "idle"}, "[56 7]"},
+		"three":               {QueueOptions{Concurrent: 64}, []string{"a", "b", "c"}, "[56 7 1]"},
+		"one slot":            {QueueOptions{Concurrent: 1}, []string{"a", "b"}, "[1 0]"},
+		"two slots":           {QueueOptions{Concurrent: 2}, []string{"a", "b", "c"}, "[1 1 0]"},
+		"a limit":             {QueueOptions{Concurrent: 64, PerUser: 10}, []string{"a", "b"}, "[10 10]"},
+		"a limit for one":     {QueueOptions{Concurrent: 64, PerUser: 10}, []string{"a"}, "[10]"},
+		"a limit, no names":   {QueueOptions{Concurrent: 64, PerUser: 10}, []string{""}, "[10]"},
+		"a limit that is all": {QueueOptions{Concurrent: 8, PerUser: 8}, []string{"a", "b"}, "[8 0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.opts.Queue, c.opts.Wait = 10, time.Hour
-				q := New(c.opts)
+				q := NewQueue(c.opts)
 				take(t, q, c.users[len(c.users)-1], 1)()
 				var got []int
 				for _, user := range c.users {
@@ -66,12 +68,12 @@ func TestShare(t *testing.T) {
 // has.
 func TestShareEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: 8, Queue: 1, Wait: time.Minute})
+		q := NewQueue(QueueOptions{Concurrent: 8, Queue: 1, Wait: time.Minute})
 		take(t, q, "b", 1)()
 		if got := hoard(t, q, "a"); got != 7 {
 			t.Errorf("%d slots while another is about", got)
 		}
-		time.Sleep(shareWindow)
+		time.Sleep(window)
 		if got := hoard(t, q, "a"); got != 1 {
 			t.Errorf("%d slots more when nobody else is", got)
 		}
@@ -81,7 +83,7 @@ func TestShareEnds(t *testing.T) {
 // TestShareOfChoices: requests for several slots keep to the share, unless their
 // user has nothing else.
 func TestShareOfChoices(t *testing.T) {
-	q := New(Options{Concurrent: 64})
+	q := NewQueue(QueueOptions{Concurrent: 64})
 	take(t, q, "b", 1)()
 	for range 7 {
 		take(t, q, "a", 8)
@@ -91,7 +93,7 @@ func TestShareOfChoices(t *testing.T) {
 	}
 	take(t, q, "b", 8)
 	checkCounts(t, q, 64, 0)
-	q = New(Options{Concurrent: 64, PerUser: 5})
+	q = NewQueue(QueueOptions{Concurrent: 64, PerUser: 5})
 	if _, err := q.Acquire(t.Context(), "a", 6); !errors.Is(err, ErrTooHeavy) {
 		t.Error("a request above the limit of its user:", err)
 	}
@@ -100,7 +102,7 @@ func TestShareOfChoices(t *testing.T) {
 // TestPassed: a user who holds his share waits alone.
 func TestPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: 8, PerUser: 6, Queue: 10, Wait: time.Hour})
+		q := NewQueue(QueueOptions{Concurrent: 8, PerUser: 6, Queue: 10, Wait: time.Hour})
 		release := take(t, q, "a", 6)
 		var got time.Duration
 		start := time.Now()
@@ -136,7 +138,7 @@ func TestNewcomer(t *testing.T) {
 func newcomer(t *testing.T, random *rand.Rand) {
 	slots := 2 + random.IntN(70)
 	heaviest := 1 + random.IntN(slots-1) // all of them at once is more than can be shared
-	q := New(Options{Concurrent: slots, Queue: 1000, Wait: time.Hour})
+	q := NewQueue(QueueOptions{Concurrent: slots, Queue: 1000, Wait: time.Hour})
 	take(t, q, "newcomer", 1)()
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

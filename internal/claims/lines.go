@@ -1,4 +1,4 @@
-package queue
+package claims
 
 // member returns a user, a new one if there is none, which the caller must pass to forget
 // unless it gets slots or waits. The lock is held, as in all functions in this file.
@@ -61,7 +61,7 @@ func (q *Queue) join(m *member, weight int) (*waiter, error) {
 		m.turn = q.turns.PushBack(m)
 	}
 	q.waiting++
-	q.serve() // the limit of a user may have ended with shareWindow
+	q.serve() // the limit of a user may have ended with the window of the crowd
 	return w, nil
 }
 
@@ -130,4 +130,16 @@ func (q *Queue) serve() {
 func (q *Queue) decide(w *waiter, err error) {
 	w.err = err
 	close(w.decided)
+}
+
+// shareOfFree is the most slots of a user, as a multiple of those that stay free.
+const shareOfFree = 7
+
+// mayHold reports whether the limit of a user allows weight more slots.
+func (q *Queue) mayHold(m *member, weight int) bool {
+	if q.opts.PerUser > 0 {
+		return m.running+weight <= q.opts.PerUser
+	}
+	free := q.opts.Concurrent - q.running - weight
+	return m.running == 0 || m.running+weight <= shareOfFree*free || !q.opts.Crowd.Shares(m.user)
 }

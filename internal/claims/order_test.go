@@ -1,4 +1,4 @@
-package queue
+package claims
 
 import (
 	"sync"
@@ -14,7 +14,7 @@ func TestOrderOfArrival(t *testing.T) {
 		o := NewOrder(2)
 		func() {
 			defer func() { _ = recover() }()
-			o.Do(time.Now(), func() { panic("broken") })
+			o.Do("a", time.Now(), func() { panic("broken") })
 		}()
 		var mu sync.Mutex
 		var ended []int
@@ -23,7 +23,7 @@ func TestOrderOfArrival(t *testing.T) {
 		for _, i := range []int{7, 2, 5, 0, 9, 4, 1, 8, 3, 6} {
 			all.Go(func() {
 				for range 3 {
-					o.Do(start.Add(time.Duration(i)), func() { time.Sleep(time.Second) })
+					o.Do("a", start.Add(time.Duration(i)), func() { time.Sleep(time.Second) })
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -40,8 +40,33 @@ func TestOrderOfArrival(t *testing.T) {
 				t.Errorf("ended in the order %v", ended)
 			}
 		}
-		if len(o.waiting) != 0 || o.free != 2 {
-			t.Errorf("%d wait, %d places are free", len(o.waiting), o.free)
+		if o.turns.Len() != 0 || len(o.users) != 0 || o.free != 2 {
+			t.Errorf("%d wait, %d places are free", o.turns.Len(), o.free)
 		}
+	})
+}
+
+// TestOrderOfUsers checks that the users are served in turn: who comes with one function waits for
+// one of each other user, however many these have.
+func TestOrderOfUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrder(1)
+		start := time.Now()
+		var all sync.WaitGroup
+		run := func(user string, want time.Duration) {
+			all.Go(func() {
+				o.Do(user, time.Now(), func() { time.Sleep(time.Second) })
+				if took := time.Since(start); want > 0 && took != want {
+					t.Errorf("%s was ready after %s, want %s", user, took, want)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 10 {
+			run("a", 0)
+		}
+		run("b", 3*time.Second) // after the one that runs, and one more of a
+		run("c", 4*time.Second)
+		all.Wait()
 	})
 }

@@ -1,4 +1,4 @@
-package queue
+package claims
 
 import (
 	"context"
@@ -23,11 +23,11 @@ func TestRandomly(t *testing.T) {
 }
 
 func randomly(t *testing.T, random *rand.Rand) {
-	opts := Options{Concurrent: 1 + random.IntN(6), Queue: random.IntN(12), Wait: time.Duration(1+random.IntN(40)) * time.Millisecond}
+	opts := QueueOptions{Concurrent: 1 + random.IntN(6), Queue: random.IntN(12), Wait: time.Duration(1+random.IntN(40)) * time.Millisecond}
 	if random.IntN(3) == 0 {
 		opts.PerUser = 1 + random.IntN(opts.Concurrent)
 	}
-	q := New(opts)
+	q := NewQueue(opts)
 	var running atomic.Int64
 	var wg sync.WaitGroup
 	for range 150 {
@@ -109,7 +109,7 @@ func checkState(t *testing.T, q *Queue) {
 // waiting are served alike.
 func TestFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: 3, Queue: 60, Wait: time.Hour})
+		q := NewQueue(QueueOptions{Concurrent: 3, Queue: 60, Wait: time.Hour})
 		ctx, stop := context.WithCancel(t.Context())
 		served := make(map[string]*atomic.Int64)
 		var wg sync.WaitGroup
@@ -146,7 +146,7 @@ func TestFairness(t *testing.T) {
 
 // TestRace lets the race detector see everything at once, on the real clock.
 func TestRace(t *testing.T) {
-	q := New(Options{Concurrent: 3, Queue: 8, Wait: 200 * time.Microsecond})
+	q := NewQueue(QueueOptions{Concurrent: 3, Queue: 8, Wait: 200 * time.Microsecond})
 	var wg sync.WaitGroup
 	var running atomic.Int64
 	for client := range 16 {
@@ -172,7 +172,7 @@ func TestRace(t *testing.T) {
 }
 
 func BenchmarkFree(b *testing.B) {
-	q := New(Options{Concurrent: 64, Queue: 128, Wait: time.Second})
+	q := NewQueue(QueueOptions{Concurrent: 64, Queue: 128, Wait: time.Second})
 	b.ReportAllocs()
 	for b.Loop() {
 		slots, err := q.Acquire(b.Context(), "a", 1)
@@ -185,7 +185,7 @@ func BenchmarkFree(b *testing.B) {
 
 // BenchmarkWaiting is a handover to one that waits, with others in line.
 func BenchmarkWaiting(b *testing.B) {
-	q := New(Options{Concurrent: 1, Queue: 128, Wait: time.Minute})
+	q := NewQueue(QueueOptions{Concurrent: 1, Queue: 128, Wait: time.Minute})
 	b.ReportAllocs()
 	b.SetParallelism(16)
 	b.RunParallel(func(pb *testing.PB) {

@@ -1,4 +1,4 @@
-package queue
+package claims
 
 import (
 	"context"
@@ -19,6 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // take gets slots that must be free.
 func take(t testing.TB, q *Queue, user string, weight int) (release func()) {
 	t.Helper()
+	q.opts.Crowd.Note(user)
 	slots, err := q.Acquire(t.Context(), user, weight)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func checkCounts(t testing.TB, q *Queue, running, waiting int) {
 }
 
 func TestFreeSlots(t *testing.T) {
-	q := New(Options{Concurrent: 4})
+	q := NewQueue(QueueOptions{Concurrent: 4})
 	light, heavy := take(t, q, "a", 0), take(t, q, "b", 3)
 	checkCounts(t, q, 4, 0)
 	heavy()
@@ -48,7 +49,7 @@ func TestRefusals(t *testing.T) {
 	gone, cancel := context.WithCancelCause(t.Context())
 	left := errors.New("left")
 	cancel(left)
-	q := New(Options{Concurrent: 2})
+	q := NewQueue(QueueOptions{Concurrent: 2})
 	for what, test := range map[string]struct {
 		ctx    context.Context
 		weight int
@@ -72,7 +73,7 @@ func TestRefusals(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: 1, Queue: 1, Wait: time.Minute})
+		q := NewQueue(QueueOptions{Concurrent: 1, Queue: 1, Wait: time.Minute})
 		release := take(t, q, "a", 1)
 		start := time.Now()
 		if _, err := q.Acquire(t.Context(), "a", 1); !errors.Is(err, ErrTimeout) || time.Since(start) != time.Minute {
@@ -100,7 +101,7 @@ func TestWait(t *testing.T) {
 func order(t *testing.T, slots int, requests string) string {
 	var served []string
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: slots, Queue: 100, Wait: time.Hour})
+		q := NewQueue(QueueOptions{Concurrent: slots, Queue: 100, Wait: time.Hour})
 		release := take(t, q, "first", slots)
 		for _, request := range strings.Fields(requests) {
 			user, weight := request, 1
@@ -149,7 +150,7 @@ func TestOrder(t *testing.T) {
 // fit meanwhile.
 func TestHeavyIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: 3, Queue: 1000, Wait: time.Hour})
+		q := NewQueue(QueueOptions{Concurrent: 3, Queue: 1000, Wait: time.Hour})
 		var releases []func()
 		for range 3 {
 			releases = append(releases, take(t, q, "light", 1))
@@ -197,7 +198,7 @@ func TestHeavyIsNotStarved(t *testing.T) {
 // When the one that others wait behind gives up, they go on.
 func TestGivingUpLetsOthersPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: 2, Queue: 10, Wait: time.Minute})
+		q := NewQueue(QueueOptions{Concurrent: 2, Queue: 10, Wait: time.Minute})
 		release := take(t, q, "a", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -221,7 +222,7 @@ func TestGivingUpLetsOthersPass(t *testing.T) {
 // makes room, as long as that makes the lines more even.
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Concurrent: 1, Queue: 4, Wait: time.Minute})
+		q := NewQueue(QueueOptions{Concurrent: 1, Queue: 4, Wait: time.Minute})
 		release := take(t, q, "a", 1)
 		var ends []string
 		wait := func(name string) {

@@ -1,7 +1,7 @@
 // Package queue admits requests to a bounded number of slots. No user gets all of them
 // while others have requests. A bounded number of requests waits for slots, for a bounded
 // time, and the users are served in turn, however many requests each has waiting.
-package queue
+package claims
 
 import (
 	"container/list"
@@ -23,35 +23,35 @@ var (
 	ErrTooHeavy = errors.New("the request wants more slots than there are")
 )
 
-// Options are the limits of a [Queue].
-type Options struct {
+// QueueOptions are the limits of a [Queue].
+type QueueOptions struct {
 	Concurrent int           // slots; at least 1
 	PerUser    int           // slots that one user may hold; 0: the share that [Queue] describes
 	Queue      int           // requests that may wait; 0: none does
 	Wait       time.Duration // how long each may wait
+	Crowd      *Crowd        // nil: one of the queue's own, which knows nobody
 }
 
-// Queue grants slots. It is safe for concurrent use and has no goroutines of its own.
+// Queue grants slots, of which a bounded number of requests waits for a bounded time. It is
+// safe for concurrent use and has no goroutines of its own.
 //
 // The requests of one user are served in their order, and the users are served in turn.
 // The user whose turn it is gets the next slots, all that the request wants at once:
 // until there are enough, no other user is served, so that requests for few slots do not
 // starve one for many. Only a user who holds as many slots as a user may is skipped.
 //
-// Without Options.PerUser, that is [shareOfFree] times the slots that stay free, so that
+// Without QueueOptions.PerUser, that is [shareOfFree] times the slots that stay free, so that
 // some are left for the next user: of 64 slots one user gets 56, two get about 30 each,
-// three about 20. A user who holds none may get any number, and there is no limit if no
-// other user has had a request for [shareWindow]. The empty user stands for callers
-// without a name and has no limit either.
+// three about 20. A user who holds none may get any number, and there is no limit for a user
+// who shares with nobody, see [Crowd].
 type Queue struct {
-	opts Options
+	opts QueueOptions
 
 	mu      sync.Mutex
 	running int                // slots in use
 	waiting int                // requests in the lines
 	users   map[string]*member // those with slots or with requests waiting
 	turns   *list.List         // of *member: those with requests waiting, the next one first
-	recent  recent
 }
 
 // member is a user who has slots or requests that wait.
@@ -71,8 +71,11 @@ type waiter struct {
 	err     error // nil: it got its slots
 }
 
-// New returns a queue.
-func New(opts Options) *Queue {
+// NewQueue returns a queue.
+func NewQueue(opts QueueOptions) *Queue {
+	if opts.Crowd == nil {
+		opts.Crowd = NewCrowd(nil)
+	}
 	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
 }
 
@@ -95,7 +98,6 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, er
 		return Slots{}, context.Cause(ctx)
 	}
 	q.mu.Lock()
-	q.recent.note(user)
 	m := q.member(user)
 	if q.admits(m, weight) {
 		q.take(m, weight)

@@ -1,0 +1,93 @@
+package claims
+
+import (
+	"container/heap"
+	"container/list"
+	"sync"
+	"time"
+)
+
+// Order runs a bounded number of functions at once. The users of those that wait are served in
+// turn, and of a user the one whose request has arrived first is the next. It bounds neither
+// how many wait nor how long: it is for functions that take milliseconds. Its methods are safe
+// for concurrent use.
+type Order struct {
+	mu    sync.Mutex
+	free  int
+	users map[string]*list.Element // those with functions that wait
+	turns *list.List               // of *userLine, the next one first
+}
+
+// userLine is the functions of a user that wait.
+type userLine struct {
+	user string
+	line line
+}
+
+// NewOrder returns an Order that runs n functions at once.
+func NewOrder(n int) *Order {
+	return &Order{free: n, users: make(map[string]*list.Element), turns: list.New()}
+}
+
+// Do runs a function of a user's request that has arrived at a time.
+func (o *Order) Do(user string, arrived time.Time, f func()) {
+	o.begin(user, arrived)
+	defer o.end()
+	f()
+}
+
+func (o *Order) begin(user string, arrived time.Time) {
+	o.mu.Lock()
+	if o.free > 0 {
+		o.free--
+		o.mu.Unlock()
+		return
+	}
+	waits := o.users[user]
+	if waits == nil {
+		waits = o.turns.PushBack(&userLine{user: user})
+		o.users[user] = waits
+	}
+	next := place{arrived, make(chan struct{})}
+	heap.Push(&waits.Value.(*userLine).line, next)
+	o.mu.Unlock()
+	<-next.turn
+}
+
+func (o *Order) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first := o.turns.Front()
+	if first == nil {
+		o.free++
+		return
+	}
+	of := first.Value.(*userLine)
+	close(heap.Pop(&of.line).(place).turn)
+	if len(of.line) > 0 {
+		o.turns.MoveToBack(first)
+		return
+	}
+	o.turns.Remove(first)
+	delete(o.users, of.user)
+}
+
+// place is a function that waits.
+type place struct {
+	arrived time.Time
+	turn    chan struct{} // closed when it may run
+}
+
+// line is a heap of those that wait.
+type line []place
+
+func (l line) Len() int           { return len(l) }
+func (l line) Less(i, j int) bool { return l[i].arrived.Before(l[j].arrived) }
+func (l line) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+func (l *line) Push(p any)        { *l = append(*l, p.(place)) }
+func (l *line) Pop() any {
+	last := len(*l) - 1
+	p := (*l)[last]
+	(*l)[last], *l = place{}, (*l)[:last]
+	return p
+}

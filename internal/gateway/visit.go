@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+const (
+	// minPlaces is the least number of requests that are served at once, with and without
+	// turns.
+	minPlaces = 2048
+	// maxReading is how long a client may take to read an answer in one body.
+	maxReading = 10 * time.Minute
+	// bodyPiece is how many bytes of an answer in one body a client has to read within
+	// WriteTimeout.
+	bodyPiece = 64 << 10
+)
+
+// takePlace takes one of the places of all requests. The claim is released by the caller.
+func (g *Gateway) takePlace(place *claims.Claim, user string) *apierror.Error {
+	g.crowd.Note(user)
+	*place = *g.places.Claim(user)
+	if !place.Grow(1) {
+		return apierror.QueueFull()
+	}
+	return nil
+}
+
+// visit is a request that needs no turn, and what it holds until its client has read the
+// answer.
+type visit struct {
+	place  claims.Claim
+	answer claims.Claim // bytes of the answer
+}
+
+// hold claims the memory of an answer, or of a part of it, before that is made.
+func (v *visit) hold(bytes int64) *apierror.Error {
+	if !v.answer.Grow(bytes) {
+		return apierror.AnswerMemory()
+	}
+	return nil
+}
+
+// visit serves a request that needs no turn: with the body that serve returns. serve holds
+// what it copies; a body of which it has held nothing is held here.
+func (g *Gateway) visit(w http.ResponseWriter, r *http.Request, serve func(*visit) ([]byte, *apierror.Error)) {
+	user := g.opts.User(r)
+	v := visit{answer: *g.answers.Claim(user)}
+	defer v.place.Release()
+	defer v.answer.Release()
+	var body []byte
+	apiErr := g.takePlace(&v.place, user)
+	if apiErr == nil {
+		body, apiErr = serve(&v)
+	}
+	if more := int64(len(body)) - v.answer.Size(); apiErr == nil && more > 0 {
+		apiErr = v.hold(more)
+	}
+	g.answer(w, r, body, apiErr)
+}
+
+// Document serves a request that needs no turn with a document as JSON.
+func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func() any) {
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) { return jsontext.Append(nil, document()), nil })
+}
+
+// answer answers a request that needs no turn: with the body, or with apiErr if that
+// is not nil.
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *apierror.Error) {
+	w.Header().Set("Cache-Control", "no-store") // a proxy does not know that x-api-key chooses the answer
+	if apiErr != nil {
+		g.report(r, g.refuse(w, r, apiErr))
+		return
+	}
+	g.report(r, requestOutcome{lost: writeJSON(w, http.StatusOK, body)})
+}
+
+// writeJSON writes a JSON body. The error is [os.ErrDeadlineExceeded] if the client does not
+// read it in time: what it holds would be held as long.
+func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	header, end := w.Header(), time.Now().Add(maxReading)
+	header.Set("Content-Type", "application/json")
+	if len(body) > bodyPiece {
+		header.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(status)
+	for time.Now().Before(end) {
+		limitWrite(w)
+		piece := body[:min(len(body), bodyPiece)]
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+		if body = body[len(piece):]; len(body) == 0 {
+			return nil
+		}
+	}
+	return os.ErrDeadlineExceeded
+}
+
+// limitWrite bounds the next write of an answer by WriteTimeout. HTTP/1 clears the deadline before
+// the next request.
+func limitWrite(w http.ResponseWriter) {
+	// A writer without deadlines has a client that cannot be slow.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTimeout))
+}

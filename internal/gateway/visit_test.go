@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+)
+
+// stuckWriter is the writer of an answer whose client reads nothing: a write ends with its
+// deadline.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	deadline atomic.Pointer[time.Time]
+}
+
+func (s *stuckWriter) SetWriteDeadline(at time.Time) error {
+	s.deadline.Store(&at)
+	return nil
+}
+
+func (s *stuckWriter) Write([]byte) (int, error) {
+	time.Sleep(time.Until(*s.deadline.Load()))
+	return 0, os.ErrDeadlineExceeded
+}
+
+// slowWriter is the writer of an answer whose client reads each piece just in time.
+type slowWriter struct {
+	stuckWriter
+	read int
+}
+
+func (s *slowWriter) Write(piece []byte) (int, error) {
+	time.Sleep(time.Until(*s.deadline.Load()) - time.Millisecond)
+	s.read += len(piece)
+	return len(piece), nil
+}
+
+// visitsOf returns a gateway for several users, whose answers take at most answers bytes, with a
+// conversation and a response of size bytes for each of the users.
+func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gateway, paths map[string][]string) {
+	store := responsestore.NewMemory(1<<30, time.Hour)
+	g = New(nil, Options{
+		MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 1, Logger: discard(), Responses: store,
+		User:    func(r *http.Request) string { return r.Header.Get("X-User") },
+		Several: func() bool { return true },
+	})
+	g.answers = claims.NewBudget(answers, int64(size)+4096, g.crowd)
+	paths = make(map[string][]string)
+	for _, user := range users {
+		text := json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":"` + strings.Repeat("x", size) + `"}`)
+		suffix := responseid.NewSuffix(time.Now())
+		conversation, response := responseid.ConversationPrefix+suffix, responseid.Prefix+suffix
+		for id, object := range map[string]json.RawMessage{conversation: json.RawMessage(`{}`), response: text} {
+			if err := store.Put(t.Context(), id, &responsestore.Entry{User: user, Response: object, Input: []json.RawMessage{text}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		paths[user] = []string{conversation, response}
+	}
+	return g, paths
+}
+
+// reads are the routes on which a user reads what is stored, by their names.
+func (g *Gateway) reads(ids []string) map[string]func(http.ResponseWriter, *http.Request) {
+	return map[string]func(http.ResponseWriter, *http.Request){
+		"items":       func(w http.ResponseWriter, r *http.Request) { g.ConversationItems(w, r, ids[0]) },
+		"item":        func(w http.ResponseWriter, r *http.Request) { g.ConversationItem(w, r, ids[0], "msg_1") },
+		"input items": func(w http.ResponseWriter, r *http.Request) { g.InputItems(w, r, ids[1]) },
+		"response":    func(w http.ResponseWriter, r *http.Request) { g.Response(w, r, ids[1]) },
+	}
+}
+
+func getAs(t *testing.T, user string) *http.Request {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.Header.Set("X-User", user)
+	return r
+}
+
+// TestReadersThatDoNotRead: whatever a user asks for and does not read takes half of the memory at
+// most, another user is answered meanwhile, and nothing is held once the time has passed.
+func TestReadersThatDoNotRead(t *testing.T) {
+	const size, memory = 100 << 10, 1 << 20
+	for name := range (*Gateway)(nil).reads([]string{"", ""}) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, ids := visitsOf(t, memory, size, "a", "b")
+				var all sync.WaitGroup
+				var refused atomic.Int64
+				for range 60 {
+					all.Go(func() {
+						w := &stuckWriter{ResponseRecorder: httptest.NewRecorder()}
+						g.reads(ids["a"])[name](w, getAs(t, "a"))
+						if w.Code != http.StatusOK {
+							refused.Add(1)
+						}
+					})
+				}
+				synctest.Wait()
+				if held := g.answers.Held(); held < memory/4 || held > memory/2 {
+					t.Errorf("one user holds %d bytes of %d", held, memory)
+				}
+				w := httptest.NewRecorder()
+				if g.reads(ids["b"])[name](w, getAs(t, "b")); w.Code != http.StatusOK || w.Body.Len() < size {
+					t.Errorf("another user gets %d, %.200q", w.Code, w.Body)
+				}
+				began := time.Now()
+				all.Wait()
+				if took := time.Since(began); took > WriteTimeout || refused.Load() < 50 {
+					t.Errorf("%d were refused, the others took %s", refused.Load(), took)
+				}
+				if g.answers.Held() != 0 || g.places.Held() != 0 {
+					t.Errorf("%d bytes and %d places are left", g.answers.Held(), g.places.Held())
+				}
+			})
+		})
+	}
+}
+
+// TestSlowReader: an answer that is read slowly ends, however fast its parts are.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 4 << 20
+		g, ids := visitsOf(t, 64<<20, size, "a")
+		w := &slowWriter{stuckWriter: stuckWriter{ResponseRecorder: httptest.NewRecorder()}}
+		began := time.Now()
+		g.ConversationItems(w, getAs(t, "a"), ids["a"][0])
+		if took := time.Since(began); took > maxReading+WriteTimeout || w.read >= size || w.read < size/4 {
+			t.Errorf("%d bytes were read in %s", w.read, took)
+		}
+	})
+}
+
+// TestPlaces: a user cannot take all places of requests that need no turn.
+func TestPlaces(t *testing.T) {
+	g, ids := visitsOf(t, 64<<20, 10, "a", "b")
+	g.places = claims.NewBudget(8, 1, g.crowd)
+	for got := 0; ; got++ {
+		var place claims.Claim
+		if apiErr := g.takePlace(&place, "a"); apiErr != nil {
+			if got != 4 || apiErr.Code != apierror.CodeQueueFull {
+				t.Errorf("%d places, %v", got, apiErr)
+			}
+			break
+		}
+	}
+	for user, want := range map[string]int{"a": http.StatusTooManyRequests, "b": http.StatusOK} {
+		w := httptest.NewRecorder()
+		if g.Response(w, getAs(t, user), ids[user][1]); w.Code != want {
+			t.Errorf("%s: %d, %s", user, w.Code, w.Body)
+		}
+	}
+}
