@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
-	"golang.org/x/sync/semaphore"
 )
 
 // countingStore counts reads, and calls then at each.
@@ -139,7 +138,7 @@ func newLarge(t *testing.T, size, fit, count int) (*Shared, *loadingStorage) {
 	storage := &loadingStorage{Storage: &certmagic.FileStorage{Path: t.TempDir()}}
 	s := NewShared(storage, Limits{time.Hour, 1000}, slog.New(slog.DiscardHandler))
 	t.Cleanup(s.Close)
-	s.memory = semaphore.NewWeighted(int64(fit * 2 * (size + 4096)))
+	s.memory = memoryOf(fit*2*(size+4096), 0)
 	for i := range count {
 		if err := s.Put(t.Context(), id(i), largeEntry(size, id((i+1)%count), fmt.Sprintf(`"in %d"`, i))); err != nil {
 			t.Fatal(err)
@@ -220,20 +219,21 @@ func TestChainReads(t *testing.T) {
 func TestRoom(t *testing.T) {
 	storage := &brokenStorage{hang: make(chan struct{}), err: errors.New("broken")}
 	s, _ := newShared(t, storage, Limits{time.Hour, 10})
-	s.memory = semaphore.NewWeighted(transferMemory)
+	s.memory = memoryOf(transferMemory, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Put(ctx, id(1), entry("u", "", "x")); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}
-	if s.memory.TryAcquire(transferMemory) {
+	if s.memory.Running() == 0 {
 		t.Error("a call that goes on has no room")
 	}
 	close(storage.hang)
-	if err := s.memory.Acquire(t.Context(), transferMemory); err != nil {
+	all, err := s.memory.Acquire(t.Context(), "v", transferMemory)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.memory.Release(transferMemory)
+	all.Release()
 
 	whole, _ := newShared(t, &certmagic.FileStorage{Path: t.TempDir()}, Limits{time.Hour, 10})
 	whole.memory = s.memory
@@ -242,14 +242,14 @@ func TestRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.memory.TryAcquire(transferMemory) {
+	if s.memory.Running() == 0 {
 		t.Error("an entry in use has no room")
 	}
 	e.Release()
 	if _, err := whole.Get(t.Context(), "v", id(0)); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
-	if err := s.memory.Acquire(t.Context(), transferMemory); err != nil {
+	if _, err := s.memory.Acquire(t.Context(), "v", transferMemory); err != nil {
 		t.Error("not all room was given back:", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
@@ -41,7 +40,7 @@ func (s *Shared) mark(ctx context.Context, id, extension string, value []byte) e
 	if !responseid.Valid(id) {
 		return ErrNotFound
 	}
-	return s.do(ctx, nil, func(ctx context.Context) error { return s.storage.Store(ctx, claimKey(id, extension), value) })
+	return s.do(ctx, "", nil, func(ctx context.Context) error { return s.storage.Store(ctx, claimKey(id, extension), value) })
 }
 
 // Claim says that this node goes on making a response, for ClaimTime. Other nodes that share
@@ -52,7 +51,7 @@ func (s *Shared) Claim(ctx context.Context, id string) error {
 
 // Claimed reports whether a node goes on making a response.
 func (s *Shared) Claimed(ctx context.Context, id string) (bool, error) {
-	value, err := call(ctx, s, nil, func(ctx context.Context) ([]byte, error) {
+	value, err := call(ctx, s, "", nil, func(ctx context.Context) ([]byte, error) {
 		return s.storage.Load(ctx, claimKey(id, claimExtension))
 	})
 	if err != nil {
@@ -75,8 +74,8 @@ func (s *Shared) Cancelled(ctx context.Context, id string) (bool, error) {
 // Unclaim says that the response has ended.
 func (s *Shared) Unclaim(ctx context.Context, id string) error {
 	return errors.Join(
-		unlessMissing(s.remove(ctx, claimKey(id, claimExtension))),
-		unlessMissing(s.remove(ctx, claimKey(id, cancelExtension))))
+		unlessMissing(s.remove(ctx, "", claimKey(id, claimExtension))),
+		unlessMissing(s.remove(ctx, "", claimKey(id, cancelExtension))))
 }
 
 // Stored reports whether there is an entry with this id, of whatever user.
@@ -95,7 +94,7 @@ func (s *Shared) PutEvents(ctx context.Context, id string, block int, events []b
 
 // GetEvents returns a block of events, or ErrNotFound. The caller calls release.
 func (s *Shared) GetEvents(ctx context.Context, id string, block int) (events []byte, release func(), err error) {
-	return s.load(ctx, claimKey(id, eventsExtension(block)), maxEventBlock)
+	return s.load(ctx, "", claimKey(id, eventsExtension(block)), maxEventBlock)
 }
 
 // ForgetEvents deletes the blocks of events of a response.
@@ -105,19 +104,19 @@ func (s *Shared) ForgetEvents(ctx context.Context, id string) error {
 		if found, err := s.exists(ctx, key); !found {
 			return err
 		}
-		if err := unlessMissing(s.remove(ctx, key)); err != nil {
+		if err := unlessMissing(s.remove(ctx, "", key)); err != nil {
 			return err
 		}
 	}
 }
 
 func (s *Shared) exists(ctx context.Context, key string) (bool, error) {
-	return call(ctx, s, nil, func(ctx context.Context) (bool, error) { return s.storage.Exists(ctx, key), nil })
+	return call(ctx, s, "", nil, func(ctx context.Context) (bool, error) { return s.storage.Exists(ctx, key), nil })
 }
 
 // Update implements [Store].
 func (s *Shared) Update(ctx context.Context, user, id string, change func(Entry) (*Entry, error)) error {
-	unlock, err := s.lock(ctx, id)
+	unlock, err := s.lock(ctx, user, id)
 	if err != nil {
 		return err
 	}
@@ -140,35 +139,4 @@ func (s *Shared) changed(ctx context.Context, user, id string, change func(Entry
 	copied := *e
 	copied.release = nil
 	return change(copied)
-}
-
-// unlockTime bounds how long a lock is released.
-const unlockTime = 10 * time.Second
-
-// lock locks an entry for all nodes. The storage may grant the lock when nobody waits for it
-// any more; then it is released at once.
-func (s *Shared) lock(ctx context.Context, id string) (unlock func(), err error) {
-	name := "codex_" + id
-	release := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTime)
-		defer cancel()
-		if err := s.do(ctx, nil, func(ctx context.Context) error { return s.storage.Unlock(ctx, name) }); err != nil {
-			s.logger.Warn("a stored conversation could not be unlocked", "id", id, "error", err)
-		}
-	}
-	var decided atomic.Bool // by the storage, which has granted it, or else by the end of the waiting
-	err = s.do(ctx, nil, func(ctx context.Context) error {
-		err := s.storage.Lock(ctx, name)
-		if err == nil && !decided.CompareAndSwap(false, true) {
-			err = s.storage.Unlock(context.WithoutCancel(ctx), name)
-		}
-		return err
-	})
-	if err == nil {
-		return release, nil
-	}
-	if !decided.CompareAndSwap(false, true) {
-		release()
-	}
-	return nil, err
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
-	"golang.org/x/sync/semaphore"
 
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/storagecall"
 )
@@ -27,7 +27,8 @@ type Shared struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	calls   *storagecall.Limit
-	memory  *semaphore.Weighted
+	locks   *storagecall.Limit // calls that wait for a lock, which take as long as another node holds it
+	memory  *claims.Queue      // a slot for each byte
 
 	puts  atomic.Int64  // new entries since the last sweep
 	wake  chan struct{} // starts a sweep
@@ -53,7 +54,16 @@ const maxEntry = 64 << 20
 // transfer from or to a storage, in bytes.
 const transferMemory = 4 * maxEntry
 
-var transfers = semaphore.NewWeighted(transferMemory)
+var transfers = memoryOf(transferMemory, transferMemory/2)
+
+// memoryOf returns the memory of transfers in bytes, of which a user may have a part. Those that
+// wait for it are served in turn, user by user, and their contexts end the waiting.
+func memoryOf(bytes, perUser int) *claims.Queue {
+	return claims.NewQueue(claims.QueueOptions{Concurrent: bytes, PerUser: perUser, Queue: maxWaiting, Wait: time.Minute})
+}
+
+// maxWaiting is how many transfers may wait for memory.
+const maxWaiting = 4096
 
 // NewShared returns a store in a storage, and a goroutine that sweeps it until Close.
 func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *Shared {
@@ -62,7 +72,8 @@ func NewShared(storage certmagic.Storage, limits Limits, logger *slog.Logger) *S
 		limits:  limits,
 		logger:  logger,
 		now:     time.Now,
-		calls:   storagecall.NewLimit(maxCalls),
+		calls:   storagecall.NewLimit(maxCalls, maxCalls/2),
+		locks:   storagecall.NewLimit(maxCalls, maxCalls/2),
 		memory:  transfers,
 		wake:    make(chan struct{}, 1),
 	}
@@ -100,7 +111,7 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	if err != nil {
 		return fmt.Errorf("the id %.64q: %w", id, err)
 	}
-	room, err := s.reserve(ctx, e.Size())
+	room, err := s.reserve(ctx, e.User, e.Size())
 	if err != nil {
 		return err
 	}
@@ -111,7 +122,7 @@ func (s *Shared) Put(ctx context.Context, id string, e *Entry) error {
 	if err := encoder.Encode(e); err != nil {
 		return err
 	}
-	err = s.do(ctx, room, func(ctx context.Context) error { return s.storage.Store(ctx, at, data.Bytes()) })
+	err = s.do(ctx, e.User, room, func(ctx context.Context) error { return s.storage.Store(ctx, at, data.Bytes()) })
 	s.countPut()
 	return err
 }
@@ -122,7 +133,7 @@ func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, release, err := s.load(ctx, at, maxEntry)
+	data, release, err := s.load(ctx, user, at, maxEntry)
 	if err != nil {
 		return nil, err
 	}
@@ -138,21 +149,21 @@ func (s *Shared) Get(ctx context.Context, user, id string) (*Entry, error) {
 	return e, nil
 }
 
-// load reads a value, for whose size it reserves memory first; most is assumed if the
+// load reads a value for a user, for whose size it reserves memory first; most is assumed if the
 // storage does not report the size. The caller calls release.
-func (s *Shared) load(ctx context.Context, key string, most int64) (value []byte, release func(), err error) {
-	info, err := call(ctx, s, nil, func(ctx context.Context) (certmagic.KeyInfo, error) { return s.storage.Stat(ctx, key) })
+func (s *Shared) load(ctx context.Context, user, key string, most int64) (value []byte, release func(), err error) {
+	info, err := call(ctx, s, user, nil, func(ctx context.Context) (certmagic.KeyInfo, error) { return s.storage.Stat(ctx, key) })
 	if err != nil {
 		return nil, nil, err
 	}
 	if info.Size <= 0 {
 		info.Size = most
 	}
-	room, err := s.reserve(ctx, info.Size)
+	room, err := s.reserve(ctx, user, info.Size)
 	if err != nil {
 		return nil, nil, err
 	}
-	value, err = call(ctx, s, room, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, key) })
+	value, err = call(ctx, s, user, room, func(ctx context.Context) ([]byte, error) { return s.storage.Load(ctx, key) })
 	if err != nil {
 		room.release()
 		return nil, nil, err
@@ -168,32 +179,33 @@ func (s *Shared) Delete(ctx context.Context, user, id string) error {
 	}
 	e.Release()
 	if responseid.ValidConversation(id) { // it may be updated at the same time
-		unlock, err := s.lock(ctx, id)
+		unlock, err := s.lock(ctx, user, id)
 		if err != nil {
 			return err
 		}
 		defer unlock()
 	}
-	return s.remove(ctx, entryKey(id))
+	return s.remove(ctx, user, entryKey(id))
 }
 
-func (s *Shared) remove(ctx context.Context, key string) error {
-	return s.do(ctx, nil, func(ctx context.Context) error { return s.storage.Delete(ctx, key) })
+func (s *Shared) remove(ctx context.Context, user, key string) error {
+	return s.do(ctx, user, nil, func(ctx context.Context) error { return s.storage.Delete(ctx, key) })
 }
 
 // list returns the keys in a folder, which may be absent.
 func (s *Shared) list(ctx context.Context, folder string) ([]string, error) {
-	return call(ctx, s, nil, func(ctx context.Context) ([]string, error) { return storagecall.List(ctx, s.storage, folder) })
+	return call(ctx, s, "", nil, func(ctx context.Context) ([]string, error) { return storagecall.List(ctx, s.storage, folder) })
 }
 
 // maxCalls bounds the calls to the storage in progress.
 const maxCalls = 64
 
-// call makes a call to the storage, which may ignore ctx. room, which may be nil,
+// call makes a call to the storage for a user, or for the server itself if that is empty. The
+// storage may ignore ctx. room, which may be nil,
 // is held until the storage has answered. A key that does not exist is
 // ErrNotFound, every other error is ErrUnavailable.
-func call[T any](ctx context.Context, s *Shared, room *room, run func(context.Context) (T, error)) (T, error) {
-	result, err := storagecall.Do(ctx, s.calls, room.hold, func(ctx context.Context) (T, error) {
+func call[T any](ctx context.Context, s *Shared, user string, room *room, run func(context.Context) (T, error)) (T, error) {
+	result, err := storagecall.Do(ctx, s.calls, user, room.hold, func(ctx context.Context) (T, error) {
 		defer room.release()
 		return run(ctx)
 	})
@@ -201,8 +213,8 @@ func call[T any](ctx context.Context, s *Shared, room *room, run func(context.Co
 }
 
 // do is call without a result.
-func (s *Shared) do(ctx context.Context, room *room, run func(context.Context) error) error {
-	_, err := call(ctx, s, room, func(ctx context.Context) (struct{}, error) { return struct{}{}, run(ctx) })
+func (s *Shared) do(ctx context.Context, user string, room *room, run func(context.Context) error) error {
+	_, err := call(ctx, s, user, room, func(ctx context.Context) (struct{}, error) { return struct{}{}, run(ctx) })
 	return err
 }
 
@@ -226,18 +238,18 @@ func unlessMissing(err error) error {
 // room is the memory of one entry that is transferred from or to a storage. It is returned when all
 // holders have released it. One of them may be a call to the storage whose caller has left.
 type room struct {
-	memory  *semaphore.Weighted
-	bytes   int64
+	memory  claims.Slots
 	holders atomic.Int32
 }
 
-// reserve waits for the memory of an entry with this size. The entry is in memory
+// reserve waits for the memory of a user's entry with this size. The entry is in memory
 // twice, encoded and decoded.
-func (s *Shared) reserve(ctx context.Context, size int64) (*room, error) {
-	r := &room{memory: s.memory, bytes: min(2*size, transferMemory)}
-	if err := s.memory.Acquire(ctx, r.bytes); err != nil {
-		return nil, unavailable(context.Cause(ctx))
+func (s *Shared) reserve(ctx context.Context, user string, size int64) (*room, error) {
+	memory, err := s.memory.Acquire(ctx, user, int(min(2*size, int64(s.memory.Heaviest()))))
+	if err != nil {
+		return nil, unavailable(err)
 	}
+	r := &room{memory: memory}
 	r.holders.Store(1)
 	return r, nil
 }
@@ -251,6 +263,6 @@ func (r *room) hold() {
 
 func (r *room) release() {
 	if r != nil && r.holders.Add(-1) == 0 {
-		r.memory.Release(r.bytes)
+		r.memory.Release()
 	}
 }

@@ -56,14 +56,18 @@ func TestSweep(t *testing.T) {
 	if deleted, err := s.sweep(ctx); deleted != 3 || err != nil {
 		t.Errorf("%d deleted, %v", deleted, err)
 	}
-	if _, err := s.Get(ctx, "u", id(later)); err != nil {
+	if e, err := s.Get(ctx, "u", id(later)); err == nil {
+		e.Release()
+	} else {
 		t.Error("a young one was deleted:", err)
 	}
 	s.limits.MaxCount = 1
 	if deleted, err := s.sweep(ctx); deleted != 1 || err != nil {
 		t.Errorf("one too many: %d deleted, %v", deleted, err)
 	}
-	if _, err := s.Get(ctx, "u", id(later+1)); err != nil {
+	if e, err := s.Get(ctx, "u", id(later+1)); err == nil {
+		e.Release()
+	} else {
 		t.Error("the youngest was deleted:", err)
 	}
 	left, _ := os.ReadDir(folder)

@@ -88,7 +88,7 @@ func (s *Shared) sweep(ctx context.Context) (deleted int, err error) {
 		return at.IsZero() || s.now().Sub(at) < claimsLeft
 	})
 	for _, key := range append(keys[:old], left...) {
-		switch removed := s.remove(ctx, key); {
+		switch removed := s.remove(ctx, "", key); {
 		case removed == nil:
 			deleted++
 		case ctx.Err() != nil:

@@ -118,7 +118,7 @@ type loop struct {
 func NewKeeper(book Book, what, folder string, every time.Duration) *Keeper {
 	return &Keeper{
 		book: book, what: what, folder: folder, every: every, id: rand.Text(),
-		calls: storagecall.NewLimit(1), reads: storagecall.NewLimit(1),
+		calls: storagecall.NewLimit(1, 0), reads: storagecall.NewLimit(1, 0),
 	}
 }
 
@@ -338,5 +338,5 @@ func limited[T any](limit *storagecall.Limit, call func(context.Context) (T, err
 	ctx, cancel := context.WithTimeoutCause(context.Background(), storageTimeout,
 		fmt.Errorf("the storage has not answered within %s", storageTimeout))
 	defer cancel()
-	return storagecall.Do(ctx, limit, nil, call)
+	return storagecall.Do(ctx, limit, "", nil, call)
 }
