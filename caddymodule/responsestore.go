@@ -21,7 +21,7 @@ type ResponseStore struct {
 	Type string `json:"type,omitempty" option:"memory|storage|off" default:"memory"`
 
 	// The most memory that the responses may take, in bytes. The least recently used
-	// ones are deleted first. Only with `memory`. Default: 64 MiB.
+	// ones of the user with the most are deleted first. Only with `memory`. Default: 64 MiB.
 	Size int64 `json:"size,omitempty" option:"<size>"`
 
 	// How long a response is stored. Default: `24h` with `memory`, `720h` with `storage`.

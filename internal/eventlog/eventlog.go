@@ -30,12 +30,15 @@ type Logs struct {
 
 	mu    sync.Mutex
 	size  int64
+	users map[string]int64 // the bytes of each user
 	byID  map[string]*Log
 	ended []*Log // those that have ended, in the order of their ends
 }
 
 // New returns no logs.
-func New(limits Limits) *Logs { return &Logs{limits: limits, byID: make(map[string]*Log)} }
+func New(limits Limits) *Logs {
+	return &Logs{limits: limits, users: make(map[string]int64), byID: make(map[string]*Log)}
+}
 
 // Log is the events of one response, numbered from 0. It is safe for concurrent use.
 type Log struct {
@@ -63,8 +66,8 @@ func (e Event) size() int64 { return overhead + int64(len(e.Data)) }
 func (s *Logs) Open(user, id string) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &Log{of: s, user: user, id: id, size: overhead}
-	s.size += l.size
+	l := &Log{of: s, user: user, id: id}
+	l.resize(overhead)
 	s.byID[id] = l
 	return l
 }
@@ -88,8 +91,9 @@ func (s *Logs) Forget(id string) {
 	}
 }
 
-// Append adds an event, of which it keeps a copy. If there is no room, the logs that have
-// ended first are removed, then the oldest events of this log. The error is always nil.
+// Append adds an event, of which it keeps a copy. If there is no room, the user with the most
+// bytes loses the log that has ended first, or else the oldest events of a log. The error is
+// always nil.
 func (l *Log) Append(name string, data []byte) error {
 	s := l.of
 	s.mu.Lock()
@@ -112,21 +116,55 @@ func (l *Log) makeRoom(bytes int64) bool {
 		switch alone := l.size+bytes <= s.limits.Each; {
 		case alone && s.size+bytes <= s.limits.Together:
 			return true
-		case alone && len(s.ended) > 0:
-			s.remove(s.ended[0])
-		case len(l.events) > 0:
-			l.resize(-l.events[0].size())
-			l.events[0] = Event{}
-			l.events, l.first = l.events[1:], l.first+1
+		case alone && s.drop(l.user, bytes):
+		case l.dropOldest():
 		default:
 			return false
 		}
 	}
 }
 
+// drop drops what the user with the most bytes has: the log that has ended first, or else the
+// oldest event of the largest log. A user who needs more bytes counts with them. It reports false
+// if that user has nothing to drop.
+func (s *Logs) drop(user string, more int64) bool {
+	most := user
+	for other, bytes := range s.users {
+		if other != user && bytes > s.users[user]+more && (most == user || bytes > s.users[most]) {
+			most = other
+		}
+	}
+	if i := slices.IndexFunc(s.ended, func(l *Log) bool { return l.user == most }); i >= 0 {
+		s.remove(s.ended[i])
+		return true
+	}
+	var largest *Log
+	for _, l := range s.byID {
+		if l.user == most && (largest == nil || l.size > largest.size) {
+			largest = l
+		}
+	}
+	return largest != nil && largest.dropOldest()
+}
+
+// dropOldest drops the oldest event of a log, if there is one.
+func (l *Log) dropOldest() bool {
+	if len(l.events) == 0 {
+		return false
+	}
+	l.resize(-l.events[0].size())
+	l.events[0] = Event{}
+	l.events, l.first = l.events[1:], l.first+1
+	return true
+}
+
 func (l *Log) resize(bytes int64) {
+	s := l.of
 	l.size += bytes
-	l.of.size += bytes
+	s.size += bytes
+	if s.users[l.user] += bytes; s.users[l.user] == 0 {
+		delete(s.users, l.user)
+	}
 }
 
 // End says that no more events come. The log is kept for a while.
@@ -157,9 +195,9 @@ func (s *Logs) remove(l *Log) {
 		s.ended = slices.Delete(s.ended, i, i+1)
 		l.expiry.Stop()
 	}
-	s.size -= l.size
 	l.first += int64(len(l.events))
-	l.events, l.size = nil, 0
+	l.resize(-l.size)
+	l.events = nil
 	l.wake()
 }
 

@@ -152,3 +152,43 @@ func TestLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestShareOfLogs checks that a user who fills the memory, with logs that have ended or go on,
+// loses own events only.
+func TestShareOfLogs(t *testing.T) {
+	for name, ended := range map[string]bool{"ended": true, "go on": false} {
+		s := New(Limits{Each: 4000, Together: 10_000, Keep: time.Hour})
+		other, over := s.Open("b", "b1"), s.Open("b", "b2")
+		for _, l := range []*Log{other, over} {
+			_ = l.Append("x", make([]byte, 1000))
+		}
+		over.End()
+		for i := range 20 {
+			l := s.Open("a", fmt.Sprint(i))
+			for range 30 {
+				_ = l.Append("x", make([]byte, 100))
+			}
+			if ended {
+				l.End()
+			}
+		}
+		if s.size > 10_000 || s.users["b"] < 2000 {
+			t.Errorf("%s: %d bytes, %d of them of the other user", name, s.size, s.users["b"])
+		}
+		for _, l := range []*Log{other, over} {
+			if _, _, err := l.Next(0); err != nil {
+				t.Errorf("%s: another user has lost events: %v", name, err)
+			}
+		}
+		_ = other.Append("y", make([]byte, 1000))
+		if events, _, err := other.Next(1); len(events) != 1 || err != nil {
+			t.Errorf("%s: another user cannot add an event: %v", name, err)
+		}
+		for id := range s.byID {
+			s.Forget(id)
+		}
+		if len(s.users) > 0 || s.size != 0 {
+			t.Errorf("%s: %d bytes are left, %v", name, s.size, s.users)
+		}
+	}
+}

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Memory keeps entries in memory. When it is full, the least recently used entries are dropped.
+// Memory keeps entries in memory. When it is full, the least recently used entries of the user
+// with the most bytes are dropped, so that no user can push out what others have.
 type Memory struct {
 	maxBytes int64
 	maxAge   time.Duration
@@ -21,15 +22,20 @@ type Memory struct {
 
 	mu    sync.Mutex
 	bytes int64
-	byID  map[string]*list.Element
-	used  *list.List // of *kept, most recently used first
+	byID  map[string]*kept
+	ages  *list.List // of *kept, those that were put last first
+	users owners
 }
 
+// kept is an entry in memory.
 type kept struct {
 	id    string
 	entry *Entry
 	until time.Time
 	size  int64
+	owner *owner
+	used  *list.Element // in the list of the owner
+	aged  *list.Element // in the list of the ages
 }
 
 // NewMemory returns a store that uses at most maxBytes of memory and keeps each entry for maxAge.
@@ -38,8 +44,9 @@ func NewMemory(maxBytes int64, maxAge time.Duration) *Memory {
 		maxBytes: maxBytes,
 		maxAge:   maxAge,
 		now:      time.Now,
-		byID:     make(map[string]*list.Element),
-		used:     list.New(),
+		byID:     make(map[string]*kept),
+		ages:     list.New(),
+		users:    owners{byName: make(map[string]*owner)},
 	}
 }
 
@@ -50,22 +57,27 @@ func (m *Memory) Put(_ context.Context, id string, e *Entry) error {
 	return m.put(id, e, m.now().Add(m.maxAge))
 }
 
-// put stores an entry until a time.
+// put stores an entry until a time. One of more than half of the memory is only for a user who
+// shares it with nobody.
 func (m *Memory) put(id string, e *Entry, until time.Time) error {
 	size := e.Size() + int64(len(id))
-	if size > m.maxBytes {
+	if size > m.maxBytes || size > m.maxBytes/2 && m.users.others(e.User) {
 		return ErrTooLarge
 	}
 	m.remove(m.byID[id])
-	for m.bytes+size > m.maxBytes {
-		m.remove(m.used.Back())
-	}
 	now := m.now()
-	for last := m.used.Back(); last != nil && last.Value.(*kept).until.Before(now); last = m.used.Back() {
-		m.remove(last)
+	for last := m.ages.Back(); last != nil && last.Value.(*kept).until.Before(now); last = m.ages.Back() {
+		m.remove(last.Value.(*kept))
 	}
-	m.byID[id] = m.used.PushFront(&kept{id, e, until, size})
+	of := m.users.get(e.User)
+	m.users.add(of, size)
 	m.bytes += size
+	for m.bytes > m.maxBytes {
+		m.remove(m.users.most().used.Back().Value.(*kept))
+	}
+	k := &kept{id: id, entry: e, until: until, size: size, owner: of}
+	k.used, k.aged = of.used.PushFront(k), m.ages.PushFront(k)
+	m.byID[id] = k
 	return nil
 }
 
@@ -73,21 +85,21 @@ func (m *Memory) put(id string, e *Entry, until time.Time) error {
 func (m *Memory) Get(_ context.Context, user, id string) (*Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	element, err := m.find(user, id)
+	k, err := m.find(user, id)
 	if err != nil {
 		return nil, err
 	}
-	m.used.MoveToFront(element)
-	return element.Value.(*kept).entry, nil
+	k.owner.used.MoveToFront(k.used)
+	return k.entry, nil
 }
 
 // Delete implements [Store].
 func (m *Memory) Delete(_ context.Context, user, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	element, err := m.find(user, id)
+	k, err := m.find(user, id)
 	if err == nil {
-		m.remove(element)
+		m.remove(k)
 	}
 	return err
 }
@@ -96,11 +108,10 @@ func (m *Memory) Delete(_ context.Context, user, id string) error {
 func (m *Memory) Update(_ context.Context, user, id string, change func(Entry) (*Entry, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	element, err := m.find(user, id)
+	k, err := m.find(user, id)
 	if err != nil {
 		return err
 	}
-	k := element.Value.(*kept)
 	changed, err := change(*k.entry)
 	if err != nil {
 		return err
@@ -108,31 +119,32 @@ func (m *Memory) Update(_ context.Context, user, id string, change func(Entry) (
 	return m.put(id, changed, k.until)
 }
 
-// find returns the element of a user's entry.
-func (m *Memory) find(user, id string) (*list.Element, error) {
-	element := m.byID[id]
-	if element == nil {
+// find returns a user's entry.
+func (m *Memory) find(user, id string) (*kept, error) {
+	k := m.byID[id]
+	if k == nil {
 		return nil, ErrNotFound
 	}
-	k := element.Value.(*kept)
 	if k.until.Before(m.now()) {
-		m.remove(element)
+		m.remove(k)
 		return nil, ErrNotFound
 	}
 	if k.entry.User != user {
 		return nil, ErrNotFound
 	}
-	return element, nil
+	return k, nil
 }
 
-// remove removes an element, if it is not nil.
-func (m *Memory) remove(element *list.Element) {
-	if element == nil {
+// remove removes an entry, if it is not nil.
+func (m *Memory) remove(k *kept) {
+	if k == nil {
 		return
 	}
-	k := m.used.Remove(element).(*kept)
+	k.owner.used.Remove(k.used)
+	m.ages.Remove(k.aged)
 	delete(m.byID, k.id)
 	m.bytes -= k.size
+	m.users.add(k.owner, -k.size)
 }
 
 // Store keeps entries by the ids of their responses. It is safe for concurrent use.
