@@ -228,6 +228,8 @@ func (h *Handler) checkModels() error {
 			return fmt.Errorf("%s is named twice", m.ID)
 		case wrong != nil:
 			return fmt.Errorf("%s: %w", m.ID, wrong)
+		case strings.HasSuffix(m.ID, "*") && m.Model == "":
+			return fmt.Errorf("%s stands for many names and needs the model that they mean, such as default", m.ID)
 		case m.ForceEffort && m.Effort == "":
 			return fmt.Errorf("%s has no effort to force", m.ID)
 		}

@@ -60,6 +60,7 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 type requestContext struct {
 	context.Context
 	failure    *apierror.Error // nil: the request succeeded
+	form       apierror.Form   // of errors; nil: OpenAI's
 	user       string          // what userOf returns, once the user is identified
 	identified bool
 	ids        [2]string // its id, as the value of two headers
@@ -67,10 +68,13 @@ type requestContext struct {
 
 type outcomeKey struct{}
 
-// Value returns the outcome itself for its key.
+// Value returns the outcome itself for its key, and the form of errors for that of forms.
 func (o *requestContext) Value(key any) any {
-	if key == (outcomeKey{}) {
+	switch key {
+	case outcomeKey{}:
 		return o
+	case apierror.FormKey{}:
+		return o.form
 	}
 	return o.Context.Value(key)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/page"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -24,6 +25,7 @@ type route struct {
 	open    bool         // needs neither a key nor an allowed host: probes have none
 	socket  bool         // WebSockets are served as well
 	noBody  bool         // also a POST needs no body
+	claude  bool         // of Anthropic's API, whose clients read errors in its form
 	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args    []string // the parts of the path that stand for * in the pattern
 }
@@ -33,11 +35,16 @@ var (
 	writeMethods = []string{http.MethodPost}
 
 	responsesCounts = countsOf("responses")
+	messagesCounts  = countsOf("messages")
 
 	// routes are the routes by their paths, in which * stands for a part that is not empty.
 	routes = map[string]route{
 		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
 		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
+
+		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, claude: true, serve: plain((*gateway.Gateway).Messages)},
+		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, claude: true, serve: plain((*gateway.Gateway).CountTokens)},
+		"/api/hello":                {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Hello)}, // Claude Code asks first whether anybody is there
 
 		"/v1/responses":               {counts: responsesCounts, methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
 		"/v1/responses/input_tokens":  {counts: responsesCounts, methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
@@ -131,6 +138,10 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 	}
 	if rt.counts != nil {
 		outcome.Context = r.Context()
+		if rt.claude || messages.IsClient(r) {
+			outcome.form = messages.ErrorForm
+			w.Header()[messages.RequestIDHeader] = outcome.ids[1:]
+		}
 		*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
 		defer func() {
 			if outcome.failure != nil || !rt.refused {
@@ -177,7 +188,7 @@ func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 		reqbody.LimitDiscard(w)
 	}
 	setFailure(r, e)
-	_ = e.Respond(w)
+	_ = e.Respond(w, r)
 }
 
 const requestIDHeader = "X-Request-Id"

@@ -58,6 +58,9 @@ func TestMethods(t *testing.T) {
 		"/v1/responses/*":                  {"GET, HEAD, DELETE", 404}, // not the pattern
 		"/v1/responses/resp_x/input_items": {"GET, HEAD", 404},
 		"/v1/responses/resp_x/cancel":      {"POST", 404},
+		"/v1/messages":                     {"POST", 400},
+		"/v1/messages/count_tokens":        {"POST", 400},
+		"/api/hello":                       {"GET, HEAD", 200},
 		"/v1/models":                       {"GET, HEAD", 200},
 		"/v1/models/plain":                 {"GET, HEAD", 200},
 		"/v1/usage":                        {"GET, HEAD", 200},

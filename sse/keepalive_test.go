@@ -41,6 +41,20 @@ func TestKeepalive(t *testing.T) {
 	})
 }
 
+// TestPing checks that keepalives are events if the client expects such.
+func TestPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
+		w.SetPing("ping", []byte("{}"))
+		time.Sleep(time.Second)
+		wantKeepalive(t, w, time.Second)
+		if got := string(r.body); got != "event: ping\ndata: {}\n\n" {
+			t.Errorf("wrote %q", got)
+		}
+	})
+}
+
 // TestKeepaliveFlushes checks that frames in the buffer replace the comment.
 func TestKeepaliveFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

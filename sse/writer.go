@@ -66,6 +66,8 @@ type Writer struct {
 	started  bool           // the header has been written
 	headers  [3]string      // the values of the headers
 	lastSent time.Time      // time of the last write or flush
+	ping     string         // the event that keepalives are; empty: comments
+	pingData []byte         // its data
 	watch    watch
 	err      error // the first failure, or ErrClosed
 }
@@ -198,7 +200,11 @@ func (w *Writer) NextKeepalive() time.Duration {
 	return max(0, w.opts.Keepalive-time.Since(w.lastSent))
 }
 
-// Keepalive sends the comment ": keepalive" if nothing has been sent for the
+// SetPing makes keepalives events of a type with these data, for clients that expect such,
+// instead of comments.
+func (w *Writer) SetPing(event string, data []byte) { w.ping, w.pingData = event, data }
+
+// Keepalive sends the comment ": keepalive", or the event of [Writer.SetPing], if nothing has been sent for the
 // interval of the options, and returns the time until it should be called again.
 // Buffered frames are sent instead of the comment. The error is that of
 // [Writer.Flush].
@@ -227,7 +233,7 @@ func (w *Writer) Keepalive() (next time.Duration, err error) {
 		return wait, nil
 	}
 	if len(w.buf) == 0 {
-		if err := w.WriteComment("keepalive"); err != nil {
+		if err := w.writePing(); err != nil {
 			return Never, err
 		}
 	}
@@ -235,6 +241,13 @@ func (w *Writer) Keepalive() (next time.Duration, err error) {
 		return Never, err
 	}
 	return w.NextKeepalive(), nil
+}
+
+func (w *Writer) writePing() error {
+	if w.ping != "" {
+		return w.WriteEvent(w.ping, w.pingData)
+	}
+	return w.WriteComment("keepalive")
 }
 
 // writeBuffer writes the buffer to the response writer, and the header before it

@@ -65,7 +65,7 @@ func TestErrorHeaders(t *testing.T) {
 
 func TestErrorRespond(t *testing.T) {
 	w := httptest.NewRecorder()
-	if err := QueueFull().Respond(w); err != nil {
+	if err := QueueFull().Respond(w, httptest.NewRequest(http.MethodPost, "/", nil)); err != nil {
 		t.Fatal(err)
 	}
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || w.Body.String() != string(QueueFull().Body()) {

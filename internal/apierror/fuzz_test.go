@@ -2,6 +2,7 @@ package apierror
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"testing"
@@ -25,7 +26,7 @@ func FuzzTurnError(f *testing.F) {
 			t.Fatalf("%+v became %+v", failure, e)
 		}
 		answer := httptest.NewRecorder()
-		if err := e.Respond(answer); err != nil || !json.Valid(answer.Body.Bytes()) {
+		if err := e.Respond(answer, httptest.NewRequest(http.MethodPost, "/", nil)); err != nil || !json.Valid(answer.Body.Bytes()) {
 			t.Fatalf("%+v was answered with %q, %v", failure, answer.Body, err)
 		}
 		header := answer.Header()

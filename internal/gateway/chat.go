@@ -18,7 +18,7 @@ import (
 // Chat serves POST /v1/chat/completions.
 func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, chatCodec) }
 
-var chatCodec = codec{RouteChat, func(body []byte) (decodedRequest, *apierror.Error) {
+var chatCodec = codec{route: RouteChat, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 	q := new(chatRequest)
 	if apiErr := q.Decode(body); apiErr != nil {
 		return nil, apiErr

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -14,6 +15,8 @@ import (
 type codec struct {
 	route  Route
 	decode func(body []byte) (decodedRequest, *apierror.Error)
+	// limit sets the headers about a limit; nil: OpenAI's.
+	limit func(http.Header, shownLimit)
 }
 
 // decodedRequest is a valid request of either API.

@@ -17,7 +17,7 @@ func (g *Gateway) Completions(w http.ResponseWriter, r *http.Request) {
 	g.serve(w, r, completionsCodec)
 }
 
-var completionsCodec = codec{RouteCompletions, func(body []byte) (decodedRequest, *apierror.Error) {
+var completionsCodec = codec{route: RouteCompletions, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 	decoded, apiErr := completions.Decode(body)
 	if apiErr != nil {
 		return nil, apiErr

@@ -120,7 +120,7 @@ func limitReached(err error) *apierror.Error {
 	return nil
 }
 
-// showKeyLimits sets OpenAI's headers about rate limits from the limits of the key: of
+// showKeyLimits sets the headers about rate limits from the limits of the key: of
 // each unit, from the limit of which the least is left. It reports false if the key has
 // none.
 func (g *Gateway) showKeyLimits(x *exchange) bool {
@@ -133,27 +133,39 @@ func (g *Gateway) showKeyLimits(x *exchange) bool {
 			tightest[s.Unit] = s
 		}
 	}
-	header := x.w.Header()
 	for unit, s := range tightest {
-		header.Set("X-Ratelimit-Limit-"+string(unit), strconv.FormatInt(s.Max, 10))
-		header.Set("X-Ratelimit-Remaining-"+string(unit), strconv.FormatInt(s.Remaining(), 10))
-		reset := time.Duration(0)
-		if !s.Resets.IsZero() {
-			reset = max(0, time.Until(s.Resets)).Truncate(time.Second)
+		limit := shownLimit{unit: unit, max: s.Max, remaining: s.Remaining(), resets: s.Resets}
+		if limit.resets.IsZero() {
+			limit.resets = time.Now() // nothing is used
 		}
-		header.Set("X-Ratelimit-Reset-"+string(unit), reset.String())
+		x.showLimit(limit)
 	}
 	return true
 }
 
-// The headers with what is left of the plan, see [Gateway.showLimits].
-const (
-	limitHeader     = "X-Ratelimit-Limit-Requests"
-	remainingHeader = "X-Ratelimit-Remaining-Requests"
-	resetHeader     = "X-Ratelimit-Reset-Requests"
-)
+// shownLimit is a limit as headers show it.
+type shownLimit struct {
+	unit           quota.Unit
+	max, remaining int64
+	resets         time.Time // zero: nobody knows
+}
 
-// showLimits sets the headers of OpenAI for rate limits from the plan's limits as far as
+// showLimit sets the headers about a limit in the form of the request's API.
+func (x *exchange) showLimit(l shownLimit) {
+	header := x.w.Header()
+	if x.limit != nil {
+		x.limit(header, l)
+		return
+	}
+	header.Set("X-Ratelimit-Limit-"+string(l.unit), strconv.FormatInt(l.max, 10))
+	header.Set("X-Ratelimit-Remaining-"+string(l.unit), strconv.FormatInt(l.remaining, 10))
+	header.Del("X-Ratelimit-Reset-" + string(l.unit))
+	if !l.resets.IsZero() {
+		header.Set("X-Ratelimit-Reset-"+string(l.unit), max(0, time.Until(l.resets)).Truncate(time.Second).String())
+	}
+}
+
+// showLimits sets the headers about rate limits from the plan's limits as far as
 // Codex has reported them. Codex reports windows of time with the percentage that is
 // used. The headers are about the window with the highest use, as if it had a hundred
 // requests. Those about tokens are left out: a client would wait as soon as it wants
@@ -170,11 +182,7 @@ func (g *Gateway) showLimits(x *exchange) {
 		return
 	}
 	const all = 100
-	header := x.w.Header()
-	header.Set(limitHeader, strconv.Itoa(all))
-	header.Set(remainingHeader, strconv.Itoa(int(math.Floor(max(0, all-window.UsedPercent)))))
-	header.Del(resetHeader)
-	if !window.ResetsAt.IsZero() {
-		header.Set(resetHeader, window.ResetsAt.Sub(now).Truncate(time.Second).String())
-	}
+	x.showLimit(shownLimit{
+		unit: quota.Requests, max: all, remaining: int64(math.Floor(max(0, all-window.UsedPercent))), resets: window.ResetsAt,
+	})
 }

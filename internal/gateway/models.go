@@ -3,25 +3,30 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// Models serves GET /v1/models.
+// Models serves GET /v1/models, in the form of the client's API.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
 		all, created, key, apiErr := g.models(r)
-		if apiErr != nil {
+		switch {
+		case apiErr != nil:
 			return nil, apiErr
+		case messages.IsClient(r):
+			return messages.Models(models.Names(all, g.opts.Aliases, key.Allows), time.Unix(created, 0), r.URL.Query())
 		}
 		return models.List(all, g.opts.Aliases, created, key.Allows), nil
 	})
 }
 
-// Model serves GET /v1/models/{id}.
+// Model serves GET /v1/models/{id}, in the form of the client's API.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
 		all, created, key, apiErr := g.models(r)
@@ -29,6 +34,9 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 			return nil, apiErr
 		}
 		body, ok := models.Object(all, g.opts.Aliases, id, created)
+		if messages.IsClient(r) {
+			body, ok = messages.Model(id, time.Unix(created, 0)), ok || messages.IsClaude(id)
+		}
 		if !ok || !key.Allows(id) {
 			return nil, apierror.ModelNotFound(id).WithModels(models.Names(all, g.opts.Aliases, key.Allows))
 		}
@@ -40,11 +48,8 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 // is one, which may be forced. For [models.Default] the name is empty.
 func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
 	codexModel = model
-	for _, alias := range g.opts.Aliases {
-		if alias.ID == model {
-			codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
-			break
-		}
+	if alias := models.Find(g.opts.Aliases, model); alias != nil {
+		codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
 	}
 	if codexModel == models.Default {
 		codexModel = ""

@@ -47,6 +47,7 @@ const (
 	RouteChat        Route = "chat"
 	RouteResponses   Route = "responses"
 	RouteCompletions Route = "completions"
+	RouteMessages    Route = "messages"
 )
 
 // Observer observes requests and turns. It must be quick and safe for concurrent
@@ -149,7 +150,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 		apiErr = apierror.ClientGone()
 	}
 	limitWrite(w)
-	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w)}
+	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w, r)}
 }
 
 // refuseLost answers a client that has gone, for the reason lost.

@@ -27,7 +27,7 @@ func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) {
 // responsesCodec returns the codec of requests for a response. s is the session of a
 // WebSocket, or nil.
 func (g *Gateway) responsesCodec(decode func([]byte) (*responses.Request, *apierror.Error), s *session) codec {
-	return codec{RouteResponses, func(body []byte) (decodedRequest, *apierror.Error) {
+	return codec{route: RouteResponses, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 		decoded, apiErr := decode(body)
 		if apiErr != nil {
 			return nil, apiErr

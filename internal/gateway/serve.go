@@ -28,7 +28,8 @@ type exchange struct {
 	grants  []*quota.Grant // of its turns
 	input   int64          // estimated tokens of the input of each turn, if they are limited
 	arrived time.Time
-	live    *live.Entry // nil until the request is decoded
+	limit   func(http.Header, shownLimit) // sets the headers about a limit
+	live    *live.Entry                   // nil until the request is decoded
 
 	req     request // once it is accepted
 	lease   Lease
@@ -114,6 +115,7 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 // handle leases the app-servers, receives the request, starts its turns and responds
 // with what they say.
 func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
+	x.limit = c.limit
 	// The lease comes first: from here on, a reload cannot take the processes away.
 	if err := g.takeLease(x); err != nil {
 		reqbody.LimitDiscard(x.w)

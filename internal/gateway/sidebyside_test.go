@@ -61,7 +61,7 @@ func TestSideBySide(t *testing.T) {
 }
 
 // brokenCodec decodes requests for two choices that cannot be prepared.
-var brokenCodec = codec{RouteChat, func([]byte) (decodedRequest, *apierror.Error) { return brokenRequest{new(chatRequest)}, nil }}
+var brokenCodec = codec{route: RouteChat, decode: func([]byte) (decodedRequest, *apierror.Error) { return brokenRequest{new(chatRequest)}, nil }}
 
 type brokenRequest struct{ *chatRequest }
 

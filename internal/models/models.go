@@ -3,6 +3,7 @@ package models
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -14,8 +15,9 @@ const Default = "default"
 
 // Alias is a name of the operator's for one of Codex's models.
 type Alias struct {
-	// The name by which clients ask for it. Placeholders in it and in the model are
-	// resolved when the configuration is loaded.
+	// The name by which clients ask for it, or the begin of names and a `*`. An alias
+	// with the whole name goes before, and of several others the first. Placeholders in it
+	// and in the model are resolved when the configuration is loaded.
 	ID string `json:"id" option:"<text>"`
 
 	// Codex's name of the model. Default: the same.
@@ -56,7 +58,9 @@ func Names(models []codexrpc.Model, aliases []Alias, allowed func(id string) boo
 		}
 	}
 	for _, a := range aliases {
-		names = append(names, a.ID)
+		if _, pattern := a.prefix(); !pattern {
+			names = append(names, a.ID)
+		}
 	}
 	if !isAlias(aliases, Default) {
 		names = append(names, Default)
@@ -77,7 +81,7 @@ func List(models []codexrpc.Model, aliases []Alias, created int64, allowed func(
 // Object returns the body of GET /v1/models/{id}, also of an alias or of a hidden
 // model. It reports false if there is no such model.
 func Object(models []codexrpc.Model, aliases []Alias, id string, created int64) ([]byte, bool) {
-	known := id == Default || isAlias(aliases, id) ||
+	known := id == Default || Find(aliases, id) != nil ||
 		slices.ContainsFunc(models, func(m codexrpc.Model) bool { return m.ID == id })
 	if !known {
 		return nil, false
@@ -85,6 +89,26 @@ func Object(models []codexrpc.Model, aliases []Alias, id string, created int64) 
 	return jsontext.Append(nil, newModel(id, created)), true
 }
 
+// prefix returns what precedes the * of a pattern. It reports false if the alias is none.
+func (a *Alias) prefix() (prefix string, pattern bool) { return strings.CutSuffix(a.ID, "*") }
+
+// Find returns the alias of a name: the one of that name, or else the first whose pattern
+// matches it. It is nil if there is none.
+func Find(aliases []Alias, id string) *Alias {
+	for i := range aliases {
+		if aliases[i].ID == id {
+			return &aliases[i]
+		}
+	}
+	for i := range aliases {
+		if prefix, pattern := aliases[i].prefix(); pattern && strings.HasPrefix(id, prefix) {
+			return &aliases[i]
+		}
+	}
+	return nil
+}
+
+// isAlias reports whether there is an alias of a name, which is no pattern.
 func isAlias(aliases []Alias, id string) bool {
 	return slices.ContainsFunc(aliases, func(a Alias) bool { return a.ID == id })
 }

@@ -42,6 +42,19 @@ func TestModels(t *testing.T) {
 			t.Errorf("%s: %s, %v", id, got, ok)
 		}
 	}
+	patterns := []Alias{{ID: "claude-*", Model: "a"}, {ID: "claude-x*", Model: "b"}, {ID: "claude-xy", Model: "c"}}
+	for id, want := range map[string]string{"claude-opus": "a", "claude-": "a", "claude-xyz": "a", "claude-xy": "c", "claude": ""} {
+		got := ""
+		if alias := Find(patterns, id); alias != nil {
+			got = alias.Model
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	if got := Names(nil, patterns, func(string) bool { return true }); !slices.Equal(got, []string{"claude-xy", "default"}) {
+		t.Errorf("patterns are listed: %s", got)
+	}
 	for _, id := range []string{"", "A", "b"} {
 		if got, ok := Object(models, aliases, id, 42); ok {
 			t.Errorf("%q was found: %s", id, got)

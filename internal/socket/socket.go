@@ -175,7 +175,7 @@ func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	defer to.close()
 	defer func() { _ = m.Close() }() // lets read go on
 	if time.Since(c.opened) >= maxAge {
-		_ = apierror.SocketTooOld().Respond(to)
+		_ = apierror.SocketTooOld().Respond(to, c.handshake)
 		_ = to.finish()
 		return false
 	}

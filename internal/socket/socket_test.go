@@ -58,7 +58,7 @@ func repeat(w http.ResponseWriter, r *http.Request) (usable bool) {
 	head := make([]byte, 2)
 	_, _ = io.ReadFull(r.Body, head)
 	if string(head) == "no" {
-		return apierror.QueueFull().Respond(w) == nil
+		return apierror.QueueFull().Respond(w, r) == nil
 	}
 	rest, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -162,7 +162,7 @@ func TestLateMessage(t *testing.T) {
 				if _, err := io.ReadAll(r.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("%s: %v", name, err)
 				}
-				return apierror.BodyTimeout(1, time.Minute).Respond(w) == nil
+				return apierror.BodyTimeout(1, time.Minute).Respond(w, r) == nil
 			}); apiErr != nil {
 				t.Error(apiErr)
 			}

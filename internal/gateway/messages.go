@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/messages"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// Messages serves POST /v1/messages of Anthropic's API.
+func (g *Gateway) Messages(w http.ResponseWriter, r *http.Request) { g.serve(w, r, messagesCodec) }
+
+var messagesCodec = codec{route: RouteMessages, limit: showAnthropicLimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+	decoded, apiErr := messages.Decode(body)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	return &messagesRequest{Request: decoded}, nil
+}}
+
+// showAnthropicLimit sets Anthropic's headers about a limit of requests. Those about tokens
+// are left out: they would be about the input or the output alone.
+func showAnthropicLimit(h http.Header, l shownLimit) {
+	if l.unit != quota.Requests {
+		return
+	}
+	const prefix = "Anthropic-Ratelimit-Requests-"
+	h.Set(prefix+"Limit", strconv.FormatInt(l.max, 10))
+	h.Set(prefix+"Remaining", strconv.FormatInt(l.remaining, 10))
+	h.Del(prefix + "Reset")
+	if !l.resets.IsZero() {
+		h.Set(prefix+"Reset", l.resets.UTC().Format(time.RFC3339))
+	}
+}
+
+// messagesRequest is a decoded request for a message.
+type messagesRequest struct {
+	*messages.Request
+	whole
+}
+
+// form returns the form of the message.
+func (q *messagesRequest) form(_ *exchange, _ *prompt.Plan, options *turn.Options) form {
+	id := rand.Text()
+	options.IDSuffix = id[:idSuffixLength]
+	options.Items, options.Encrypted = true, q.Thinking != messages.ThinkingOff
+	f := &messageForm{meta: q.Meta("msg_" + id)}
+	f.meta.CallsInText = options.OutputMode == turn.ModeXML
+	return f
+}
+
+// messageForm is the form of a message.
+type messageForm struct {
+	whole
+	meta messages.Meta
+}
+
+func (f *messageForm) stream(w *sse.Writer) streamEncoder {
+	w.SetPing("ping", ping)
+	return &messageStream{messages.NewStream(f.meta, w.WriteEvent), w}
+}
+
+var ping = []byte(`{"type":"ping"}`)
+
+func (f *messageForm) body() bodyEncoder { return messages.NewBody(f.meta) }
+
+func (f *messageForm) apiError(failure error) *apierror.Error { return apierror.From(failure) }
+
+func (f *messageForm) forget() bool { return true }
+
+// messageStream encodes an answer as the events of a message.
+type messageStream struct {
+	*messages.Stream
+	writer *sse.Writer
+}
+
+// Holds is false: no event repeats what others have.
+func (*messageStream) Holds() bool { return false }
+
+// Close writes the counts of the calls. There is no end mark besides the last event.
+func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
+
+// CountTokens serves POST /v1/messages/count_tokens. It needs no turn and does not wait for
+// one: Claude Code counts two dozen texts at once.
+func (g *Gateway) CountTokens(w http.ResponseWriter, r *http.Request) {
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		x := g.newExchange(w, r)
+		defer x.close()
+		body, apiErr := g.countTokens(x)
+		return body, x.unlessExit(apiErr)
+	})
+}
+
+func (g *Gateway) countTokens(x *exchange) ([]byte, *apierror.Error) {
+	var apiErr *apierror.Error
+	if x.key, apiErr = g.keyOf(x.r); apiErr != nil {
+		return nil, apiErr
+	}
+	body, apiErr := g.readBody(x)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	var count int
+	g.compute(x, int64(len(body)), func() {
+		var decoded *messages.Request
+		if decoded, apiErr = messages.Decode(body); apiErr == nil && x.ctx.Err() == nil {
+			count = decoded.EstimateTokens()
+		}
+	})
+	if apiErr == nil {
+		if err := x.ctx.Err(); err != nil {
+			apiErr = apierror.From(err)
+		}
+	}
+	return messages.TokenCount(count), apiErr
+}
+
+// Hello serves HEAD /api/hello, by which Claude Code finds out whether anybody is there.
+func (g *Gateway) Hello(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
