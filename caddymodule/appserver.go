@@ -65,12 +65,24 @@ type AppServer struct {
 	// How long a stop may take before the process is killed. Default: `5s`.
 	StopTimeout caddy.Duration `json:"stop_timeout,omitempty" option:"<duration>"`
 
+	// How often Codex sends a request to the model's provider again that fails before its
+	// answer, unless its config.toml says otherwise. Default: 1.
+	ProviderRetries *int `json:"provider_retries,omitempty" option:"<n>"`
+
+	// How long the model's provider may take to accept a WebSocket before Codex asks over HTTP,
+	// unless its config.toml says otherwise. Default: `3s`.
+	ProviderTimeout caddy.Duration `json:"provider_timeout,omitempty" option:"<duration>"`
+
 	// Which threads are kept after their turns.
 	Conversations Conversations `json:"conversations,omitzero"`
 }
 
 const (
 	defaultMaxMemory = 1 << 30
+	// defaultProviderRetries bridges an accident. Clients repeat requests, too.
+	defaultProviderRetries = 1
+	// defaultProviderTimeout is longer than a handshake over a slow network, with that of TLS.
+	defaultProviderTimeout = 3 * time.Second
 	// maxProcesses is more than a machine can reasonably run.
 	maxProcesses = 1024
 	maxWeight    = 100
@@ -120,6 +132,10 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 		return cfg, a.resolveRemote(&cfg, repl)
 	}
 	cfg.StopTimeout = time.Duration(a.StopTimeout)
+	cfg.Provider = appserver.Provider{Retries: defaultProviderRetries, ConnectTimeout: cmp.Or(time.Duration(a.ProviderTimeout), defaultProviderTimeout)}
+	if a.ProviderRetries != nil {
+		cfg.Provider.Retries = *a.ProviderRetries
+	}
 	cfg.MaxMemory = max(0, cmp.Or(a.MaxMemory, defaultMaxMemory))
 	if cfg.Home, err = absolutePath(repl, a.Home); err != nil {
 		return cfg, fmt.Errorf("home: %w", err)

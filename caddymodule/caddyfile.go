@@ -33,18 +33,20 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	codex {
 //	    app_server <command> [<args>...]
 //	    app_server {
-//	        command       <command> [<args>...]
-//	        connect       ws://<address>|wss://<address>|unix/<path>
-//	        token         <bearer>
-//	        processes     <n>
-//	        weight        <n>
-//	        home          <dir>
-//	        dir           <dir>
-//	        env           <key> <value>
-//	        start_timeout <duration>
-//	        stop_timeout  <duration>
-//	        max_memory    <size>|off
-//	        conversations on|off [{
+//	        command          <command> [<args>...]
+//	        connect          ws://<address>|wss://<address>|unix/<path>
+//	        token            <bearer>
+//	        processes        <n>
+//	        weight           <n>
+//	        home             <dir>
+//	        dir              <dir>
+//	        env              <key> <value>
+//	        start_timeout    <duration>
+//	        stop_timeout     <duration>
+//	        max_memory       <size>|off
+//	        provider_retries <n>
+//	        provider_timeout <duration>
+//	        conversations    on|off [{
 //	            max    <n>
 //	            idle   <duration>
 //	            parked <duration>|off

@@ -47,6 +47,7 @@ func TestDirective(t *testing.T) {
 		"no conversations":          {"codex {\napp_server {\nconversations off\n}\n}", `{"app_servers":[{"conversations":{"off":true}}]}`},
 		"conversations":             {"codex {\napp_server {\nconversations {\nmax 3\nidle 1m\nparked off\n}\n}\n}", `{"app_servers":[{"conversations":{"max":3,"idle":60000000000,"parked":-1}}]}`},
 		"conversations on":          {"codex {\napp_server {\nconversations on {\nparked 1h\n}\n}\n}", `{"app_servers":[{"conversations":{"parked":3600000000000}}]}`},
+		"no retries":                {"codex {\napp_server {\nprovider_retries 0\nprovider_timeout 1s\n}\n}", `{"app_servers":[{"provider_retries":0,"provider_timeout":1000000000}]}`},
 		"no limit of memory":        {"codex {\napp_server {\nmax_memory off\n}\n}", `{"app_servers":[{"max_memory":-1}]}`},
 		"drain_timeout":             {"codex {\ndrain_timeout 1m\n}", `{"drain_timeout":60000000000}`},
 		"empty block of app_server": {"codex {\napp_server {\n}\nmax_concurrent 1\n}", `{"app_servers":[{}],"max_concurrent":1}`},

@@ -38,6 +38,9 @@ func TestDefaults(t *testing.T) {
 	if cfg.MaxMemory != 1<<30 || cfg.Connect != "" || cfg.Token != "" {
 		t.Errorf("max_memory %d, connect %q, token %q", cfg.MaxMemory, cfg.Connect, cfg.Token)
 	}
+	if cfg.Provider.Retries != 1 || cfg.Provider.ConnectTimeout != 3*time.Second {
+		t.Errorf("provider %+v", cfg.Provider)
+	}
 	if got := strings.Join(cfg.Command, " "); got != "codex app-server" || cfg.Home != "" || cfg.Dir != "" {
 		t.Errorf("the process runs %q in %q with the home %q", got, cfg.Dir, cfg.Home)
 	}

@@ -199,6 +199,8 @@ func (o *option) complete() error {
 	field := reflect.Indirect(o.field)
 	q, _, ok := o.quantity()
 	switch {
+	case !field.IsValid(): // a pointer, which is not set
+		return nil
 	case ok && field.Int() < 0 && !strings.HasSuffix(o.syntax, "|off"):
 		return fmt.Errorf("must be %s", q.what)
 	case field.Kind() == reflect.String && !field.IsZero():

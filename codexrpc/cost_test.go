@@ -11,7 +11,7 @@ func TestCallAllocations(t *testing.T) {
 	instructions := strings.Repeat("Be \"brief\".\n", 100)
 	start := ThreadStartParams{
 		Model: "gpt-5", BaseInstructions: &instructions, Sandbox: "read-only", Environments: []struct{}{},
-		Config: Config{`"limit":1`, map[string]any{"web_search": "disabled", "features": map[string]any{"apps": false, "hooks": false}}},
+		Config: Config{Fixed: `"limit":1`, Own: map[string]any{"web_search": "disabled", "features": map[string]any{"apps": false, "hooks": false}}},
 	}
 	turn := TurnStartParams{ThreadID: "t", Input: []UserInput{{Type: "text", Text: strings.Repeat("word ", 50_000)}}}
 	for method, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestJoinedDeltaAllocations(t *testing.T) {
 // BenchmarkEncodeStart encodes thread/start.
 func BenchmarkEncodeStart(b *testing.B) {
 	instructions := "You are a helpful assistant."
-	params := ThreadStartParams{Model: "gpt-5", BaseInstructions: &instructions, Config: Config{`"limit":1`, map[string]any{
+	params := ThreadStartParams{Model: "gpt-5", BaseInstructions: &instructions, Config: Config{Fixed: `"limit":1`, Own: map[string]any{
 		"web_search": "disabled", "features": map[string]any{"apps": false, "hooks": false},
 	}}}
 	b.ReportAllocs()

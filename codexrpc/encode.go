@@ -41,7 +41,7 @@ func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
 	}
 	var err error
 	if !p.Config.IsZero() {
-		if to, err = appendMap(append(to, `,"config":`...), p.Config.Fixed, p.Config.Own); err != nil {
+		if to, err = p.Config.appendJSON(append(to, `,"config":`...)); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +122,7 @@ func appendValue(to []byte, value any) ([]byte, error) {
 		return append(to, v...), nil
 	case map[string]any:
 		if v != nil {
-			return appendMap(to, "", v)
+			return appendMap(to, v)
 		}
 	}
 	encoded, err := encode(value)
@@ -130,10 +130,13 @@ func appendValue(to []byte, value any) ([]byte, error) {
 }
 
 // MarshalJSON returns the settings as an object.
-func (c Config) MarshalJSON() ([]byte, error) { return appendMap(nil, c.Fixed, c.Own) }
+func (c Config) MarshalJSON() ([]byte, error) { return c.appendJSON(nil) }
+
+// appendJSON appends the settings as an object.
+func (c Config) appendJSON(to []byte) ([]byte, error) { return appendMap(to, c.Own, c.Fixed, c.Place) }
 
 // appendMap appends an object that begins with fixed members.
-func appendMap(to []byte, fixed Constant, members map[string]any) ([]byte, error) {
+func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string
 		value any
@@ -144,11 +147,21 @@ func appendMap(to []byte, fixed Constant, members map[string]any) ([]byte, error
 		own = append(own, member{name, value})
 	}
 	slices.SortFunc(own, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	to = append(append(to, '{'), fixed...)
-	for i, m := range own {
-		if i > 0 || fixed != "" {
+	to = append(to, '{')
+	more := false
+	for _, f := range fixed {
+		if f != "" {
+			if more {
+				to = append(to, ',')
+			}
+			to, more = append(to, f...), true
+		}
+	}
+	for _, m := range own {
+		if more {
 			to = append(to, ',')
 		}
+		more = true
 		to = append(jsontext.AppendString(to, m.name), ':')
 		var err error
 		if to, err = appendValue(to, m.value); err != nil {

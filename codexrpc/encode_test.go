@@ -38,13 +38,14 @@ func TestEncodeCalls(t *testing.T) {
 		{
 			Model: "m", ServiceTier: "flex", BaseInstructions: &text, DeveloperInstructions: text, Cwd: "/a b", ApprovalPolicy: "never",
 			Sandbox: "read-only", Ephemeral: true, ExperimentalRawEvents: true, Environments: []struct{}{},
-			Config: Config{`"agents":{"enabled":false}`, map[string]any{
+			Config: Config{Fixed: `"agents":{"enabled":false}`, Place: `"model_provider":"p"`, Own: map[string]any{
 				"b": map[string]any{"y": true, "x": 1, "z": map[string]any(nil)}, "a": []string{"l"}, "c": int64(1) << 40, "d": text,
 				"e": nil, "f": 1.5, text: "g", "h": json.RawMessage(`{"i": [1]}`),
 			}},
 			DynamicTools: []DynamicTool{{Type: "function", Name: "n", Description: text, InputSchema: json.RawMessage(`{"type": "object"}`)}},
 		},
 		{BaseInstructions: &empty, Config: Config{Own: map[string]any{}}},
+		{Config: Config{Place: `"p":1`, Own: map[string]any{"q": 2}}},
 	} {
 		want, err := encode(outgoing{ID: json.RawMessage("7"), Method: methodThreadStart, Params: params})
 		if err != nil {

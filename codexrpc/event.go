@@ -82,6 +82,7 @@ type Event struct {
 	Kind      EventKind
 	Index     int
 	WillRetry bool
+	fellBack  bool // of an EventError: Codex gives up the WebSocket to the model provider
 	ItemType  string
 	ItemID    string
 	CallID    string

@@ -67,7 +67,7 @@ func TestDecodeNotifications(t *testing.T) {
 		{
 			"a change of the transport", methodWarning,
 			`{` + ids + `,"message":"Falling back from WebSockets to HTTPS transport. stream disconnected before completion: why"}`,
-			Event{Kind: EventError, WillRetry: true, Err: &TurnError{Message: "stream disconnected before completion: why", Code: "responseStreamDisconnected"}},
+			Event{Kind: EventError, WillRetry: true, fellBack: true, Err: &TurnError{Message: "stream disconnected before completion: why", Code: "responseStreamDisconnected"}},
 		},
 		{
 			"response completed", methodResponseCompleted,

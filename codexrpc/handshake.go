@@ -224,15 +224,18 @@ func AtLeast(version string, minor int) bool {
 	return major > oldestMajor || its >= minor
 }
 
+// UnknownVersion is the version of an app-server whose version cannot be parsed.
+const UnknownVersion = "unknown"
+
 var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 
 // supportedVersion returns the version in a user agent of the form
 // "name/0.169.0 (…)", with an error if it is too old. A version that cannot be parsed
-// is "unknown" and accepted.
+// is [UnknownVersion] and accepted.
 func supportedVersion(userAgent string) (string, error) {
 	m := versionPattern.FindStringSubmatch(userAgent)
 	if m == nil {
-		return "unknown", nil
+		return UnknownVersion, nil
 	}
 	version := m[0][1:]
 	if !AtLeast(version, oldestMinor) {

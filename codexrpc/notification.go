@@ -158,7 +158,7 @@ const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
 // warning does not name the turn. All other warnings are of no use.
 func (s *scanner) warning(e *Event) {
 	if reason, ok := strings.CutPrefix(s.text(), fallbackWarning); ok && e.Kind == eventWarning {
-		e.Kind, e.WillRetry = EventError, true
+		e.Kind, e.WillRetry, e.fellBack = EventError, true, true
 		e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
 	}
 }

@@ -81,12 +81,14 @@ type Config struct {
 	// Fixed are the settings that all threads have, as members of a JSON object without its
 	// braces.
 	Fixed Constant
-	// Own are the others. None has a name of Fixed.
+	// Place are settings of where the thread runs, in the same form; empty: none.
+	Place Constant
+	// Own are the others. None has a name of the others.
 	Own map[string]any
 }
 
 // IsZero reports whether there are no settings.
-func (c Config) IsZero() bool { return c.Fixed == "" && len(c.Own) == 0 }
+func (c Config) IsZero() bool { return c.Fixed == "" && c.Place == "" && len(c.Own) == 0 }
 
 // Constant is a value that never changes, as JSON on one line. It is written as it is.
 type Constant string

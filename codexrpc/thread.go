@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidwall/gjson"
 )
@@ -31,6 +32,8 @@ type Thread struct {
 	suits  func(thread gjson.Result) bool // see openThread
 	usable bool                           // it suits, and is registered
 	fork   bool                           // see Fork
+
+	fellBack atomic.Bool // see FellBack
 
 	prepared func(*Thread) // see PrepareThread
 	released func()        // see Close
@@ -187,6 +190,10 @@ func ofTurn(events []Event, turnID string) []Event {
 	return slices.DeleteFunc(events, func(e Event) bool { return e.turnID != turnID })
 }
 
+// FellBack reports whether Codex has given up the WebSocket to the model provider for this
+// thread, and asks over HTTP instead, since FellBack was called last.
+func (t *Thread) FellBack() bool { return t.fellBack.Load() && t.fellBack.Swap(false) }
+
 // Interrupt asks the app-server to end the turn. turn/completed follows, with the
 // status interrupted.
 func (t *Thread) Interrupt(ctx context.Context) error {
@@ -205,6 +212,9 @@ func (t *Thread) accept(e *Event) bool {
 	case EventError:
 		if e.turnID == "" {
 			e.turnID = t.turn() // the event of a warning, which names no turn
+		}
+		if e.fellBack {
+			t.fellBack.Store(true)
 		}
 	}
 	if !t.mayBelong(e) {

@@ -38,6 +38,9 @@ type Config struct {
 	// MaxMemory is the resident memory above which the app-server is replaced by a
 	// fresh one, in bytes; 0: no limit. Not used with Connect.
 	MaxMemory int64
+	// Provider is how Codex reaches the model's provider, unless the operator's
+	// configuration of Codex says otherwise. Not used with Connect.
+	Provider Provider
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo
 }

@@ -47,6 +47,8 @@ type Process struct {
 	dir        string      // working directory; if cfg has none it is set with private
 	private    *privateDir // made for the first child; nil: there is none
 	models     catalogue   // of the serving instance
+	provider   providerSettings
+	sockets    socketPause // of the model's provider
 	started    bool
 	stopped    bool
 	status     Status

@@ -116,6 +116,10 @@ func (p *Process) startsWithLog(in *instance) bool {
 // setReady publishes an instance as the serving one. The lock is held.
 func (p *Process) setReady(in *instance) {
 	p.conn, p.models, p.login.Serving, p.memory = in.conn, in.models, in.login, 0
+	p.provider = providerSettings{}
+	if in.home != nil {
+		p.provider = newProviderSettings(&in.home.config.providerConfig, in.version, p.cfg.Provider)
+	}
 	p.setStatus(Status{State: StateReady, PID: in.pid(), Version: in.version})
 }
 

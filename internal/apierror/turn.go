@@ -70,6 +70,9 @@ func fromTurn(e *codexrpc.TurnError) *Error {
 		c = classOfMessage(e.Message)
 	}
 	message := turnMessage(e)
+	if c == disconnected && isUnreachable(message) {
+		message = notReached + message
+	}
 	if c == rateLimited {
 		c.RetryAfter = retryDelay(message)
 	}
@@ -97,12 +100,22 @@ func turnMessage(e *codexrpc.TurnError) string {
 // classOfMessage returns the class of a failure for which Codex has no name.
 func classOfMessage(message string) class {
 	switch {
-	case strings.HasPrefix(message, "stream disconnected"):
+	case strings.HasPrefix(message, "stream disconnected"), isUnreachable(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
 		return badRequest // a provider's 400: the message is its body
 	}
 	return codexError
+}
+
+// notReached begins the message of a failure without any connection to the provider.
+const notReached = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
+
+// isUnreachable reports whether Codex's message means that nobody answered, also to its
+// question where the workspace of the login is.
+func isUnreachable(message string) bool {
+	return strings.HasPrefix(message, "Connection failed") || strings.Contains(message, "error sending request") ||
+		strings.Contains(message, "Connection refused") || strings.Contains(message, "workspace routing discovery failed")
 }
 
 // providerError is the body of an error of the model's provider, in OpenAI's shape or

@@ -151,7 +151,7 @@ func (t *turnGroup) fail(apiErr *apierror.Error) error {
 // Consume passes outputs to the responder, except for a failure, which it keeps.
 func (c *choice) Consume(outputs []turn.Output) error {
 	if c.first.IsZero() && outputs[0].Kind != turn.OutputFailure {
-		c.login.Worked()
+		c.answered()
 	}
 	c.observe(outputs)
 	c.live.Add(characters(outputs))
@@ -167,6 +167,14 @@ func (c *choice) Consume(outputs []turn.Output) error {
 		outputs, c.failure = outputs[:last], outputs[last].Err
 	}
 	return c.group.write(c, outputs)
+}
+
+// answered records that the provider has answered, and how.
+func (c *choice) answered() {
+	c.login.Worked()
+	if c.thread != nil && c.thread.FellBack() {
+		c.place.Process.SocketFailed()
+	}
 }
 
 // characters counts the characters of outputs.

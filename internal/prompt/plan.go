@@ -217,11 +217,12 @@ const (
 const (
 	// With models of the catalogue's "code_mode_only" the client's tools would be functions
 	// of a script that Codex runs, and their calls would be no items. For a fork Codex would
-	// run the user's shell to learn its settings (shell_snapshot), for a third of a second.
+	// run the user's shell to learn its settings (shell_snapshot), for a third of a second. It
+	// would wait for ever for a provider that cannot be reached (unbounded_connection_retries).
 	features = `{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":false,"memories":false,"multi_agent":false,` +
 		`"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
-		`"unified_exec":false,"view_image":false}`
+		`"unbounded_connection_retries":false,"unified_exec":false,"view_image":false}`
 
 	// unlimited is a number of tokens that no request has, and that Codex can still multiply
 	// without an overflow. Codex would shorten long results of tools, and replace a long

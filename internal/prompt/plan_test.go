@@ -220,7 +220,7 @@ func TestPlanThread(t *testing.T) {
 		`"agents":{"enabled":false},` +
 		`"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},"goals":false,"hooks":false,` +
 		`"image_generation":false,"memories":false,"multi_agent":false,"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,` +
-		`"tool_suggest":false,"unified_exec":false,"view_image":false},` +
+		`"tool_suggest":false,"unbounded_connection_retries":false,"unified_exec":false,"view_image":false},` +
 		`"include_collaboration_mode_instructions":false,"include_environment_context":false,"include_permissions_instructions":false,` +
 		`"model_auto_compact_token_limit":1099511627776,"project_doc_max_bytes":0,"skills":{"bundled":{"enabled":false},"include_instructions":false},"thread_unload_delay_secs":0,"tool_output_token_limit":1099511627776,"model_reasoning_summary":"auto",` +
 		`"tools":{"experimental_request_user_input":{"enabled":false}},"web_search":"disabled"}}`

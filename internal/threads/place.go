@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
@@ -45,11 +45,21 @@ func (at Place) Settings(ctx context.Context, plan *prompt.Plan) *Settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
 	s := &Settings{at: at, params: params, catalogue: at.catalogueFor(ctx, plan), plain: params.Config}
+	s.plain.Place = at.Process.ProviderSettings()
+	s.params.Config = s.plain
 	if s.catalogue != "" {
-		s.params.Config.Own = maps.Clone(params.Config.Own) // other choices share the plan
-		s.params.Config.Own[catalogueKey] = s.catalogue
+		s.params.Config.Place = withCatalogue(s.plain.Place, s.catalogue)
 	}
 	return s
+}
+
+// withCatalogue adds the file of a catalogue to the settings of a place.
+func withCatalogue(settings codexrpc.Constant, path string) codexrpc.Constant {
+	to := append([]byte(nil), settings...)
+	if len(to) > 0 {
+		to = append(to, ',')
+	}
+	return codexrpc.Constant(jsontext.AppendString(append(to, `"`+catalogueKey+`":`...), path))
 }
 
 // Start starts a thread. Codex reads the catalogue for each thread; a file that is gone or

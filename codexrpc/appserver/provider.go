@@ -1,0 +1,155 @@
+package appserver
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// Provider is how Codex reaches the model's provider. Codex's own settings are for a person
+// in front of a terminal: it asks a provider that fails up to 47 times, for half a minute or
+// for ever, and tries the WebSocket anew in each conversation.
+type Provider struct {
+	// Retries is how often a request that fails before its answer is sent again.
+	Retries int
+	// ConnectTimeout bounds the handshake of a WebSocket; 0: Codex's own limit, 15 s.
+	ConnectTimeout time.Duration
+}
+
+const (
+	// openAI is Codex's name of the provider that it has by itself.
+	openAI = "openai"
+	// ownOpenAI is the name of the same provider with other settings: Codex refuses to change
+	// those of its own.
+	ownOpenAI = "openai-of-caddy-codex"
+	// providerRelease is the minor version of the first release of Codex that is known to
+	// treat both alike, with the login, its workspace and its limits.
+	providerRelease = 169
+)
+
+// providerSettings are settings of threads that choose their provider, as members of a JSON
+// object without its braces.
+type providerSettings struct {
+	sockets codexrpc.Constant // Codex connects by a WebSocket, if the provider has them
+	http    codexrpc.Constant // it does not
+}
+
+// newProviderSettings returns the settings for the provider in a configuration, or none if its
+// own settings stay: for other providers of Codex's own, and for releases that may not take
+// them. What the operator has set is left alone.
+func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
+	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
+		return providerSettings{}
+	}
+	name, has := cmp.Or(config.ModelProvider, openAI), false
+	set, own := config.ModelProviders[name]
+	entry := make(map[string]any)
+	switch {
+	case own:
+		has, _ = set["supports_websockets"].(bool)
+	case name == openAI:
+		name, has, entry = ownOpenAI, true, openAIEntry(config.OpenAIBaseURL, version)
+	default:
+		return providerSettings{}
+	}
+	add := func(setting string, value any) {
+		if _, chosen := set[setting]; !chosen {
+			entry[setting] = value
+		}
+	}
+	add("request_max_retries", p.Retries)
+	if p.ConnectTimeout > 0 {
+		add("websocket_connect_timeout_ms", p.ConnectTimeout.Milliseconds())
+	}
+	add("stream_max_retries", p.Retries)
+	s.http = providerMembers(name, entry)
+	if has {
+		entry["supports_websockets"] = false
+		s.http = providerMembers(name, entry)
+		entry["supports_websockets"] = true
+		// What Codex does after a failed WebSocket, asking over HTTP, is a retry as well.
+		add("stream_max_retries", max(0, p.Retries-1))
+	}
+	s.sockets = providerMembers(name, entry)
+	return s
+}
+
+// openAIEntry returns the settings that Codex has by itself for OpenAI. Without a base URL it
+// takes that of the login.
+func openAIEntry(baseURL, version string) map[string]any {
+	entry := map[string]any{
+		"name":                 "OpenAI", // by which Codex knows the provider
+		"requires_openai_auth": true,
+		"http_headers":         map[string]string{"version": version},
+		"env_http_headers":     map[string]string{"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT"},
+	}
+	if baseURL != "" {
+		entry["base_url"] = baseURL
+	}
+	return entry
+}
+
+// providerMembers returns the settings of a thread for a provider with some settings.
+func providerMembers(name string, entry map[string]any) codexrpc.Constant {
+	members, _ := json.Marshal(map[string]any{ // it has texts, numbers and switches only
+		"model_provider":  name,
+		"model_providers": map[string]any{name: entry},
+	})
+	return codexrpc.Constant(members[1 : len(members)-1])
+}
+
+// ProviderSettings returns the settings of a new thread that choose the model's provider and
+// how Codex reaches it, as members of a JSON object without its braces. They are empty if
+// those of the app-server's configuration stay, as on a remote one.
+func (p *Process) ProviderSettings() codexrpc.Constant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sockets.off(time.Now()) {
+		return p.provider.http
+	}
+	return p.provider.sockets
+}
+
+// SocketFailed records that the model's provider has answered over HTTP after a WebSocket to
+// it had failed. New threads use HTTP for a while.
+func (p *Process) SocketFailed() {
+	p.mu.Lock()
+	pause, began := p.sockets.fail(time.Now())
+	p.mu.Unlock()
+	if began {
+		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
+	}
+}
+
+const (
+	// firstSocketPause is after a first failure, which may have been an accident;
+	// longestSocketPause after many: a handshake that is refused costs little, but one without
+	// an answer some seconds of a request.
+	firstSocketPause   = time.Minute
+	longestSocketPause = time.Hour
+)
+
+// socketPause is the time without WebSockets after one has failed.
+type socketPause struct {
+	until time.Time
+	pause time.Duration // the last one
+}
+
+func (s *socketPause) off(now time.Time) bool { return now.Before(s.until) }
+
+// fail begins a pause unless there is one. It is longer than the last one if WebSockets were
+// used for less time since than that took.
+func (s *socketPause) fail(now time.Time) (pause time.Duration, began bool) {
+	if s.off(now) {
+		return s.pause, false
+	}
+	if s.pause > 0 && now.Sub(s.until) < s.pause {
+		s.pause = min(4*s.pause, longestSocketPause)
+	} else {
+		s.pause = firstSocketPause
+	}
+	s.until = now.Add(s.pause)
+	return s.pause, true
+}

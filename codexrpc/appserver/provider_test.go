@@ -1,0 +1,99 @@
+package appserver
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// TestProviderSettings checks which settings of the model's provider threads get: all of
+// OpenAI's under another name, since Codex does not let its own be changed, of a provider of
+// the operator's those that the operator has not set, and none of others.
+func TestProviderSettings(t *testing.T) {
+	const openAISettings = `"name":"OpenAI","requires_openai_auth":true,"http_headers":{"version":"0.169.0"},` +
+		`"env_http_headers":{"OpenAI-Organization":"OPENAI_ORGANIZATION","OpenAI-Project":"OPENAI_PROJECT"},` +
+		`"request_max_retries":1,"websocket_connect_timeout_ms":3000,`
+	plan := func(more string) string {
+		return `{"model_provider":"openai-of-caddy-codex","model_providers":{"openai-of-caddy-codex":{` + openAISettings + more + `}}}`
+	}
+	for name, c := range map[string]struct {
+		config, version string
+		sockets, http   string // what threads get; empty: the same as sockets
+	}{
+		"nothing": {"", "0.169.0",
+			plan(`"supports_websockets":true,"stream_max_retries":0`), plan(`"supports_websockets":false,"stream_max_retries":1`)},
+		"another address": {"openai_base_url = \"https://eu.example/v1\"", "0.169.0",
+			plan(`"base_url":"https://eu.example/v1","supports_websockets":true,"stream_max_retries":0`),
+			plan(`"base_url":"https://eu.example/v1","supports_websockets":false,"stream_max_retries":1`)},
+		"a provider of the operator's": {"model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"https://a\"", "0.170.0",
+			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":1,"stream_max_retries":1,"websocket_connect_timeout_ms":3000}}}`, ""},
+		"one with WebSockets": {"model_provider = \"mine\"\n[model_providers.mine]\nsupports_websockets = true", "0.169.0",
+			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":1,"stream_max_retries":0,"websocket_connect_timeout_ms":3000,"supports_websockets":true}}}`,
+			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":1,"stream_max_retries":1,"websocket_connect_timeout_ms":3000,"supports_websockets":false}}}`},
+		"one with settings": {"model_provider = \"mine\"\n[model_providers.mine]\nrequest_max_retries = 7\nstream_max_retries = 8\nwebsocket_connect_timeout_ms = 9", "0.169.0",
+			`{"model_provider":"mine","model_providers":{"mine":{}}}`, ""},
+		"another one of Codex's": {"model_provider = \"amazon-bedrock\"", "0.169.0", `{}`, ""},
+		"an old release":         {"", "0.168.0", `{}`, ""},
+		"an unknown release":     {"", codexrpc.UnknownVersion, `{}`, ""},
+	} {
+		config, err := parseOperatorConfig([]byte(c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := newProviderSettings(&config.providerConfig, c.version, Provider{Retries: 1, ConnectTimeout: 3 * time.Second})
+		if c.http == "" {
+			c.http = c.sockets
+		}
+		if !sameObject(t, "{"+string(got.sockets)+"}", c.sockets) || !sameObject(t, "{"+string(got.http)+"}", c.http) {
+			t.Errorf("%s:\n%s\n%s\nwant:\n%s\n%s", name, got.sockets, got.http, c.sockets, c.http)
+		}
+	}
+	if got := newProviderSettings(&providerConfig{}, "0.169.0", Provider{}); !sameObject(t, "{"+string(got.http)+"}",
+		`{"model_provider":"openai-of-caddy-codex","model_providers":{"openai-of-caddy-codex":{"name":"OpenAI","requires_openai_auth":true,"http_headers":{"version":"0.169.0"},`+
+			`"env_http_headers":{"OpenAI-Organization":"OPENAI_ORGANIZATION","OpenAI-Project":"OPENAI_PROJECT"},"request_max_retries":0,"stream_max_retries":0,"supports_websockets":false}}}`) {
+		t.Errorf("without retries: %s", got.http)
+	}
+}
+
+// sameObject reports whether two texts are the same JSON.
+func sameObject(t *testing.T, a, b string) bool {
+	t.Helper()
+	texts := [2]string{a, b}
+	for i, text := range texts {
+		var value any
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(encoded)
+	}
+	return texts[0] == texts[1]
+}
+
+// TestSocketPause checks that WebSockets which fail are left alone for longer and longer, and
+// that those which have worked for a while are not.
+func TestSocketPause(t *testing.T) {
+	var s socketPause
+	now := time.Now()
+	if s.off(now) {
+		t.Error("there is a pause before any failure")
+	}
+	for i, want := range []time.Duration{time.Minute, 4 * time.Minute, 16 * time.Minute, time.Hour, time.Hour} {
+		pause, began := s.fail(now)
+		if pause != want || !began || !s.off(now) || !s.off(now.Add(want-1)) || s.off(now.Add(want)) {
+			t.Errorf("failure %d: %s %t", i, pause, began)
+		}
+		if _, again := s.fail(now.Add(want / 2)); again {
+			t.Error("a pause began within another one")
+		}
+		now = now.Add(want + time.Second)
+	}
+	if pause, began := s.fail(now.Add(2 * time.Hour)); pause != time.Minute || !began {
+		t.Errorf("after two hours that were good: %s", pause)
+	}
+}

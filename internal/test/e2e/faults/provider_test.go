@@ -1,0 +1,61 @@
+package faults
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+)
+
+// outage is a way in which the back end of a plan fails for all that models are asked by.
+type outage struct {
+	fault planbackend.Fault
+	kinds []planbackend.Kind
+	code  string // of the error that clients get
+	most  int    // calls of the back end for one request
+}
+
+var asking = []planbackend.Kind{planbackend.Responses, planbackend.Socket}
+
+var outages = map[string]outage{
+	"500":       {planbackend.Status(500), asking, "upstream_error", 5},
+	"503":       {planbackend.Status(503), asking, "server_overloaded", 5},
+	"a page":    {planbackend.HTML(403), asking, "codex_forbidden", 5},
+	"429":       {planbackend.Status(429), asking, "rate_limit_exceeded", 5},
+	"no one":    {planbackend.Down(), []planbackend.Kind{planbackend.All}, "upstream_disconnected", 5},
+	"a cut":     {planbackend.Down(), asking, "upstream_disconnected", 5},
+	"not found": {planbackend.Status(404), asking, "model_not_found", 5},
+}
+
+// TestProviderFails checks that a request is told within seconds, and with few attempts, what
+// is wrong with the model's provider, and that requests are served again once that answers.
+func TestProviderFails(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		for name, o := range outages {
+			if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
+				t.Fatalf("before %s: %s %s", name, response.Status, text)
+			}
+			before := s.Plan.Count(planbackend.Responses) + s.Plan.Count(planbackend.Socket)
+			for _, kind := range o.kinds {
+				s.Plan.Fail(kind, o.fault)
+			}
+			if o.kinds[0] != planbackend.All {
+				s.Plan.Cut() // kept connections
+			}
+			began := time.Now()
+			response, text := s.Post(e2e.ChatBody("say:"+name, nil), nil)
+			took := time.Since(began)
+			calls := s.Plan.Count(planbackend.Responses) + s.Plan.Count(planbackend.Socket) - before
+			t.Logf("%s over %s: %s after %.2f s with %d calls", name, e2e.Transport, response.Status, took.Seconds(), calls)
+			if !strings.Contains(text, `"`+o.code+`"`) || calls > o.most || took > 10*time.Second {
+				t.Errorf("%s: %s %s after %s with %d calls", name, response.Status, text, took, calls)
+			}
+			s.Plan.Heal()
+		}
+	})
+}
