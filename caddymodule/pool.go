@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -50,6 +51,15 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 		}
 	}
 	return p, nil
+}
+
+// memory returns what the processes may use together, in bytes. One without a limit counts as one
+// with the default.
+func (p *pool) memory() (sum int64) {
+	for _, m := range p.members {
+		sum += cmp.Or(m.cfg.MaxMemory, defaultMaxMemory)
+	}
+	return sum
 }
 
 // Lease keeps a reload from stopping the processes until the request has picked one.

@@ -235,7 +235,11 @@ func (c *Conn) handleNotification(m message) {
 		}
 		return
 	}
-	if t := c.thread(e.threadID); t == nil || !t.accept(e) {
+	t := c.thread(e.threadID)
+	if e.Kind == EventItemStarted && e.ItemType == itemUserMessage {
+		t.readInput()
+	}
+	if t == nil || !t.accept(e) {
 		c.count(&c.stats.Unrouted)
 	}
 }

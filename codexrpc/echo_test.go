@@ -107,3 +107,31 @@ func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 		t.Errorf("%d bytes are queued", thread.queue.bytes)
 	}
 }
+
+// TestOnInput checks that a thread says once that Codex has read its input, whether that comes back
+// as a short line or as a long one, and where in it the ids are.
+func TestOnInput(t *testing.T) {
+	for name, line := range map[string]string{
+		"short":             `{"method":"item/started","params":{"item":{"type":"userMessage","id":"i","content":[]},"threadId":"thr-1","turnId":"trn-1"}}`,
+		"long":              `{"method":"item/started","params":{"item":{"type":"userMessage","text":"` + strings.Repeat(`\"threadId\":\"thr-2\"`, largeLine) + `"},"threadId":"thr-1","turnId":"trn-1"}}`,
+		"long, ids before":  `{"method":"item/started","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"userMessage","text":"` + strings.Repeat("x", largeLine) + `"}}}`,
+		"short, ids before": `{"method":"item/started","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"userMessage","id":"i"}}}`,
+	} {
+		c := newTestConn()
+		one, other := openTestTurn(c, "thr-1", "trn-1"), openTestTurn(c, "thr-2", "trn-2")
+		read := 0
+		one.OnInput(func() { read++ })
+		other.OnInput(func() { t.Errorf("%s: the input of another thread", name) })
+		c.dispatch([]byte(strings.Replace(line, "userMessage", "agentMessage", 1)))
+		if read > 0 {
+			t.Errorf("%s: the model's message is the input", name)
+		}
+		for range 2 {
+			c.dispatch([]byte(line))
+			c.dispatch([]byte(strings.Replace(line, "thr-1", "thr-9", 1)))
+		}
+		if read != 1 {
+			t.Errorf("%s: %d times", name, read)
+		}
+	}
+}

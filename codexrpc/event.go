@@ -123,6 +123,9 @@ func (t *Thread) ownItem(id string) string {
 	return t.item
 }
 
+// itemUserMessage is the type of an item that repeats the input of a turn.
+const itemUserMessage = "userMessage"
+
 // known returns a constant that is equal to a text, or else a copy.
 func known(text string) string {
 	switch text {

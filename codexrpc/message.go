@@ -144,6 +144,9 @@ func (c *Conn) isEcho(line []byte) bool {
 	}
 	method := gjson.GetBytes(line, "method").Str
 	if input := isInput(method, line); input || method != methodRawItemCompleted {
+		if input && method == methodItemStarted {
+			c.thread(lastID(line, "threadId")).readInput()
+		}
 		return input
 	}
 	// A call in the history differs from one of the model's only by its turn.
@@ -152,12 +155,20 @@ func (c *Conn) isEcho(line []byte) bool {
 	return t == nil || turnID == "" || turnID != t.turn()
 }
 
+// lastID returns the last id of this name in a line. What follows the quote of its name is no part
+// of any string, where quotes are escaped, and the ids follow the item, which may be large.
+func lastID(line []byte, name string) string {
+	_, rest, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
+	id, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(id)
+}
+
 // isInput reports whether a line with this method, of which the beginning is enough, has an
 // item that does not come from the model, or a raw one that is of no use.
 func isInput(method string, line []byte) bool {
 	switch method {
 	case methodItemStarted, methodItemCompleted:
-		return gjson.GetBytes(line, "params.item.type").Str == "userMessage"
+		return gjson.GetBytes(line, "params.item.type").Str == itemUserMessage
 	case methodRawItemCompleted:
 		return gjson.GetBytes(line, "params.item.type").Str != itemFunctionCall
 	}

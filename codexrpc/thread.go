@@ -46,6 +46,7 @@ type Thread struct {
 	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
 	turnID    string        // empty: not known yet
 	previous  []string      // the ids of the turns before, the last maxPrevious
+	onInput   func()        // see OnInput; nil: nobody wants to know
 	parked    []parkedCall  // unanswered item/tool/call requests
 	answers   int           // to requests that were parked
 	outputs   int           // of calls that Codex has; more than answers: it has answered some itself
@@ -132,6 +133,29 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 		t.end(false)
 	}
 	return err
+}
+
+// OnInput lets f, which may be nil, be called once Codex has read the input of the next turn, and
+// so has decoded its images. f must be quick. It is not called if the turn has no input, nor if it
+// ends before.
+func (t *Thread) OnInput(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.onInput = f
+}
+
+// readInput says that Codex has read the input of the turn. t may be nil.
+func (t *Thread) readInput() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	f := t.onInput
+	t.onInput = nil
+	t.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 // starting is a thread whose turn is being started.

@@ -156,6 +156,20 @@ func (s *Slots) Release() {
 	}
 }
 
+// Shrink gives back the slots above a number, unless they were released.
+func (s *Slots) Shrink(weight int) {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if s.member == nil || weight >= s.weight {
+		return
+	}
+	m, less := s.member, s.weight-weight
+	if s.weight = weight; weight == 0 {
+		s.member = nil
+	}
+	s.queue.giveBack(m, less)
+}
+
 // wait waits until w is decided, its time has passed, or ctx ends.
 func (q *Queue) wait(ctx context.Context, w *waiter) error {
 	timer := time.NewTimer(q.opts.Wait)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -32,6 +33,8 @@ type decodedRequest interface {
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
 	ImageParam(url string) string // the field that names the image
+	Pixels() int64                // of the largest image
+	CheckPixels() *field.Error    // of all images together
 	// resolve adds what the request refers to in the store of responses.
 	resolve(x *exchange) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)

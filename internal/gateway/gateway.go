@@ -6,6 +6,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -29,6 +30,7 @@ import (
 // Options are the settings of a [Gateway].
 type Options struct {
 	MaxBody       int64         // of a request, in bytes
+	CodexMemory   int64         // of the app-servers for what requests make them hold, in bytes; 0: 512 MiB
 	MaxBodyMemory int64         // of all requests' bodies together, in bytes; at least four times MaxBody
 	MaxConcurrent int           // turns at once
 	MaxPerUser    int           // turns at once of one user; 0: the share that claims.Queue describes
@@ -85,6 +87,7 @@ type Gateway struct {
 	queue    *claims.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
+	memory     *claims.Queue // of the app-servers, a slot for each MiB, see [Gateway.claimMemory]
 	processors *claims.Order // of large requests, see [Gateway.compute]
 	planning   prompt.Options
 	overrides  []string // see [Options.toolOverrides]
@@ -121,6 +124,9 @@ func New(upstream Upstream, opts Options) *Gateway {
 		crowd:    crowd,
 		queue: claims.NewQueue(claims.QueueOptions{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait, Crowd: crowd,
+		}),
+		memory: claims.NewQueue(claims.QueueOptions{
+			Concurrent: int(max(1, cmp.Or(opts.CodexMemory, codexMemory)>>20)), Queue: max(1, opts.MaxQueue), Wait: opts.QueueWait, Crowd: crowd,
 		}),
 		processors: claims.NewOrder(runtime.GOMAXPROCS(0)),
 

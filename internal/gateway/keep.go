@@ -93,6 +93,7 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 		c.kept.in = nil
 		return false
 	}
+	kept.Thread.Thread.OnInput(c.decoded)
 	err := kept.Thread.GoOn(ctx, plan, at)
 	c.kept.in.Note(kept.Parked, err)
 	if err != nil {

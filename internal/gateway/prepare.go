@@ -22,6 +22,12 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *api
 	if apiErr := g.reserveInput(x, decoded); apiErr != nil {
 		return apiErr
 	}
+	if f := decoded.CheckPixels(); f != nil {
+		return f.In(decoded.ImageParam("")).APIError()
+	}
+	if apiErr := g.claimMemory(x, int64(decoded.Choices()), decoded.Pixels()); apiErr != nil {
+		return apiErr
+	}
 	if apiErr := g.waitToCopy(x); apiErr != nil {
 		return apiErr
 	}
@@ -44,7 +50,7 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *api
 
 // waitToCopy waits until the body of a request may be copied.
 func (g *Gateway) waitToCopy(x *exchange) *apierror.Error {
-	copied, err := g.bodies.WaitToCopy(x.ctx, x.body.Size())
+	copied, err := g.bodies.WaitToCopy(x.ctx, x.user, x.body.Size())
 	switch {
 	case errors.Is(err, reqbody.ErrCopyWait):
 		return apierror.BodyMemory()

@@ -31,15 +31,18 @@ type exchange struct {
 	limit   func(http.Header, shownLimit) // sets the headers about a limit
 	live    *live.Entry                   // nil until the request is decoded
 
-	req     request // once it is accepted
-	lease   Lease
-	place   claims.Claim  // of the request
-	body    *claims.Claim // of the body and of what the request refers to
-	copied  func()        // lets another large body be copied; may be called more than once
-	choices []*choice
-	group   turnGroup     // of the choices
-	log     *logResponder // of a background response; nil: it is none
-	held    []releaser    // released by close, the last first
+	req    request // once it is accepted
+	lease  Lease
+	place  claims.Claim  // of the request
+	body   *claims.Claim // of the body and of what the request refers to
+	memory claims.Slots  // of the app-servers, in MiB
+	copied func()        // lets another large body be copied; may be called more than once
+
+	decoding *decoding // of its images; nil: they take no memory that counts
+	choices  []*choice
+	group    turnGroup     // of the choices
+	log      *logResponder // of a background response; nil: it is none
+	held     []releaser    // released by close, the last first
 
 	accepted atomic.Bool     // its turns may start
 	gone     <-chan struct{} // the context that cancel ends has ended
@@ -258,15 +261,11 @@ func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
 // admit waits until all turns of a request may run.
 func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	slots, err := g.queue.Acquire(x.ctx, x.user, turns)
-	switch {
-	case errors.Is(err, claims.ErrFull):
-		return apierror.QueueFull()
-	case errors.Is(err, claims.ErrTimeout):
-		return apierror.QueueTimeout(g.opts.QueueWait)
-	case errors.Is(err, claims.ErrTooHeavy):
+	if errors.Is(err, claims.ErrTooHeavy) {
 		return apierror.TooManyChoices(turns, g.queue.Heaviest())
-	case err != nil:
-		return apierror.From(err)
+	}
+	if apiErr := g.queueError(err); apiErr != nil {
+		return apiErr
 	}
 	x.ownSlots = slots
 	x.holds(&x.ownSlots)

@@ -33,6 +33,7 @@ type choice struct {
 	finish     turn.FinishReason // empty: the turn has failed
 	calls      int               // of the client's, once the turn has ended for it
 	truncated  bool              // there were more
+	decoded    func()            // says that the images are decoded; nil: there are none that count
 	first      time.Time         // of its first output; zero: there was none
 	kept       keeping
 	group      *turnGroup // that runs the turn
@@ -67,7 +68,7 @@ func (x *exchange) newChoices() {
 			c, options = new(choice), new(req.options)
 		}
 		options.Choice = i
-		*c = choice{index: i, plan: req.plan, options: options, input: x.input, live: x.live}
+		*c = choice{index: i, plan: req.plan, options: options, input: x.input, live: x.live, decoded: x.decoding.ended()}
 		if len(x.grants) > 0 {
 			if c.grant = x.grants[i]; c.grant.LimitsTokens() {
 				options.Budget = c.grant
@@ -135,6 +136,7 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 		return err
 	}
 	c.rememberKey()
+	c.thread.OnInput(c.decoded)
 	if err := c.thread.StartTurn(ctx, plan.Turn); err != nil {
 		return err
 	}

@@ -153,6 +153,9 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	if c.first.IsZero() && outputs[0].Kind != turn.OutputFailure {
 		c.answered()
 	}
+	if c.decoded != nil {
+		c.decoded() // Codex says nothing of the images in the results of calls
+	}
 	c.observe(outputs)
 	c.live.Add(characters(outputs))
 	c.kept.fold(outputs, c.options.OutputMode)

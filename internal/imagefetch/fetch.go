@@ -169,6 +169,9 @@ func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) 
 		return "", err
 	}
 	_ = encoder.Close()
+	if _, f := prompt.CheckImage(out.String()); f != nil {
+		return "", reasonf("it %s", f.Problem)
+	}
 	return out.String(), nil
 }
 

@@ -24,7 +24,7 @@ var kinds = map[string]struct{ media, content string }{
 	"/webp": {"image/webp", "RIFF\x04\x00\x00\x00WEBPVP8 "},
 	"/one":  {"image/gif", "GIF89a"},
 	"/512":  {"image/png", png + strings.Repeat("x", 512-len(png))},
-	"/big":  {"image/jpeg", "\xff\xd8\xff" + strings.Repeat("0123456789", 300_000)},
+	"/big":  {"image/jpeg", "\xff\xd8\xff\xc0\x00\x11\x08\x00\x01\x00\x01\x03\x01\x22\x00\x02\x11\x01\x03\x11\x01" + strings.Repeat("0123456789", 300_000)},
 }
 
 // TestFetch checks that images of every type arrive byte for byte over both

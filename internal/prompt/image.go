@@ -46,7 +46,7 @@ func (p *Part) checkURL() *field.Error {
 			rest = append([]byte("image/jpeg;"), rest[len(jpg):]...)
 			p.URL = jsontext.AppendString(nil, append([]byte("data:"), rest...))
 		}
-		return checkImageData(rest)
+		return p.checkImageData(rest)
 	case bytes.EqualFold(scheme, []byte("https")):
 		if u, err := url.Parse(string(text)); err != nil || u.Host == "" {
 			return field.Invalid("is not a valid https URL")
@@ -63,8 +63,9 @@ const jpg = "image/jpg;"
 
 // checkImageData checks a data URL after its scheme. Codex replaces an image that it cannot
 // read by a sentence, so data that begin as no image are refused. They may be of another
-// type than the URL says, as Codex looks at the data alone. The image is not decoded.
-func checkImageData(rest []byte) *field.Error {
+// type than the URL says, as Codex looks at the data alone. The image is not decoded, but its size
+// is read.
+func (p *Part) checkImageData(rest []byte) *field.Error {
 	header, data, ok := bytes.Cut(rest, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
 	if !ok || !bytes.EqualFold(encoding, []byte("base64")) {
@@ -78,10 +79,11 @@ func checkImageData(rest []byte) *field.Error {
 	}
 	var head [3 * signatureQuads / 4]byte
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureQuads)])
-	if !slices.Contains(ImageTypes, http.DetectContentType(head[:n])) {
+	found := http.DetectContentType(head[:n])
+	if !slices.Contains(ImageTypes, found) {
 		return field.Invalid("does not hold a png, jpeg, gif or webp image")
 	}
-	return nil
+	return p.checkPixels(found, data)
 }
 
 // signatureQuads is how much of an image in base64 is decoded to tell its type: 18 bytes.
@@ -150,18 +152,22 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 			return false
 		}
 	}
-	encoded := make(map[string]jsontext.Value, len(data)) // once for all that show the image
+	encoded := make(map[string]Part, len(data)) // once for all that show the image
 	for m, k := range c.remoteParts {
 		p := &c.Messages[m].Content[k]
 		url := p.URL.Text()
 		fetched, ok := data[url]
-		if ok && encoded[url] == nil {
-			encoded[url] = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
+		if !ok {
+			continue
 		}
-		if v := encoded[url]; ok {
-			c.Messages[m].Size += len(v) - len(p.URL)
-			p.URL, p.remote = v, false
+		image, known := encoded[url]
+		if !known {
+			image.URL = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
+			image.pixels, _ = CheckImage(fetched) // as whoever has fetched it does
+			encoded[url] = image
 		}
+		c.Messages[m].Size += len(image.URL) - len(p.URL)
+		p.URL, p.pixels, p.remote = image.URL, image.pixels, false
 	}
 	return true
 }

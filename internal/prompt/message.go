@@ -117,6 +117,7 @@ type Part struct {
 	URL    jsontext.Value // the JSON string of the image's URL; nil: a text
 	Detail string         // of the image: auto, high, original; or empty
 	remote bool           // the image is still to be fetched from its URL
+	pixels int64          // of the image; 0 until it is fetched
 }
 
 // NoText is the content of a message without text.

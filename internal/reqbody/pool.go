@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -36,7 +37,7 @@ type Pool struct {
 	maxSize int64         // of a body, in bytes
 	joining sync.Mutex    // held while the memory of one body more is used
 	chunks  sync.Pool     // of *chunk
-	copying chan struct{} // one element for each large body that is being copied
+	copying *claims.Queue // a slot for each large body that is being copied
 	pace    *pace         // of the bodies that are being read
 }
 
@@ -46,7 +47,7 @@ func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:  claims.NewBudget(memory-maxSize, maxSize, crowd),
 		maxSize: maxSize,
-		copying: make(chan struct{}, bigCopies),
+		copying: claims.NewQueue(claims.QueueOptions{Concurrent: bigCopies, Queue: math.MaxInt, Wait: copyWait, Crowd: crowd}),
 		pace:    newPace(),
 		chunks:  sync.Pool{New: func() any { return new(chunk) }},
 	}
@@ -59,7 +60,7 @@ func (p *Pool) Claim(user string) *claims.Claim { return p.budget.Claim(user) }
 func (p *Pool) Held() int64 { return p.budget.Held() }
 
 // Copying returns how many large bodies are being copied.
-func (p *Pool) Copying() int { return len(p.copying) }
+func (p *Pool) Copying() int { return p.copying.Running() }
 
 // Read reads a request's body to its end, which streaming over HTTP/1 needs, and adds
 // its memory to the claim. The end of ctx ends the reading, and so does a client that is
@@ -122,24 +123,22 @@ const (
 	copyWait = time.Minute
 )
 
-// WaitToCopy waits until a body of a size in bytes may be copied: into a plan, into
+// WaitToCopy waits until a user's body of a size in bytes may be copied: into a plan, into
 // calls of the app-server, and into their lines, which takes several times its size. The
 // caller calls done when the copies are gone; it may be called more than once. The error
 // is ErrCopyWait or the cause of the end of ctx.
-func (p *Pool) WaitToCopy(ctx context.Context, size int64) (done func(), err error) {
+func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= bigBody {
 		return func() {}, nil
 	}
-	timer := time.NewTimer(copyWait)
-	defer timer.Stop()
-	select {
-	case p.copying <- struct{}{}:
-		return sync.OnceFunc(func() { <-p.copying }), nil
-	case <-timer.C:
-		return nil, ErrCopyWait
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	slot, err := p.copying.Acquire(ctx, user, 1)
+	if errors.Is(err, claims.ErrTimeout) {
+		err = ErrCopyWait
 	}
+	if err != nil {
+		return nil, err
+	}
+	return slot.Release, nil
 }
 
 // maxSkipped is how much of a body is skipped. The server closes the connection if there is more.

@@ -242,27 +242,27 @@ func TestCopies(t *testing.T) {
 		b := NewPool(4<<20, 1<<20, claims.NewCrowd(nil))
 		var done []func()
 		for range bigCopies {
-			one, err := b.WaitToCopy(t.Context(), bigBody+1)
+			one, err := b.WaitToCopy(t.Context(), "a", bigBody+1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			done = append(done, one)
 		}
 		start := time.Now()
-		if _, err := b.WaitToCopy(t.Context(), bigBody+1); !errors.Is(err, ErrCopyWait) || time.Since(start) != copyWait {
+		if _, err := b.WaitToCopy(t.Context(), "a", bigBody+1); !errors.Is(err, ErrCopyWait) || time.Since(start) != copyWait {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 		left := errors.New("left")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, left)
 		defer cancel()
-		if _, err := b.WaitToCopy(ctx, bigBody+1); !errors.Is(err, left) {
+		if _, err := b.WaitToCopy(ctx, "a", bigBody+1); !errors.Is(err, left) {
 			t.Error(err)
 		}
-		if _, err := b.WaitToCopy(t.Context(), bigBody); err != nil {
+		if _, err := b.WaitToCopy(t.Context(), "a", bigBody); err != nil {
 			t.Error(err)
 		}
 		time.AfterFunc(time.Second, func() { done[0](); done[0]() })
-		if one, err := b.WaitToCopy(t.Context(), bigBody+1); err != nil {
+		if one, err := b.WaitToCopy(t.Context(), "a", bigBody+1); err != nil {
 			t.Error(err)
 		} else {
 			one()

@@ -1,0 +1,158 @@
+package prompt
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+)
+
+const (
+	// MaxPixels is how many pixels an image may have, about as many as 8192 by 8192. Codex
+	// decodes it, which takes some seven bytes for each, however short the file is.
+	MaxPixels = 64 << 20
+	// maxAllPixels is how many pixels the images of a request may have together. Codex decodes
+	// one after the other.
+	maxAllPixels = 16 * MaxPixels
+)
+
+// checkPixels reads the size of an image from the header of its data in base64, and refuses one
+// that has too many pixels.
+func (p *Part) checkPixels(media string, data []byte) *field.Error {
+	width, height, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil // it ends before its size, so that nobody can decode it
+	}
+	switch p.pixels = width * height; {
+	case err != nil || width <= 0 || height <= 0:
+		return field.Invalid("does not hold an image whose size can be read")
+	case p.pixels > MaxPixels:
+		return field.Invalid("has %d by %d pixels, and an image may have %d pixels: make it smaller", width, height, MaxPixels)
+	}
+	return nil
+}
+
+// CheckImage checks an image as a data URL, and returns how many pixels it has.
+func CheckImage(url string) (pixels int64, f *field.Error) {
+	var p Part
+	_, rest, _ := strings.Cut(url, ":")
+	f = p.checkImageData([]byte(rest))
+	return p.pixels, f
+}
+
+// Pixels returns how many pixels the largest image of the conversation has.
+func (c *Conversation) Pixels() int64 { largest, _ := c.pixels(); return largest }
+
+// CheckPixels returns an error if the images of the conversation have too many pixels together.
+func (c *Conversation) CheckPixels() *field.Error {
+	if _, all := c.pixels(); all > maxAllPixels {
+		return field.Invalid("has images of %d pixels together, and a request may have %d", all, maxAllPixels)
+	}
+	return nil
+}
+
+func (c *Conversation) pixels() (largest, all int64) {
+	for i := range c.Messages {
+		for k := range c.Messages[i].Content {
+			n := c.Messages[i].Content[k].pixels
+			largest, all = max(largest, n), all+n
+		}
+	}
+	return largest, all
+}
+
+var errNoSize = errors.New("the image has no size")
+
+// imageSize reads the size of an image of a type of [ImageTypes] from its beginning. It decodes no
+// pixel, and skips what precedes the size, such as the comments of a camera.
+func imageSize(media string, from io.Reader) (width, height int64, err error) {
+	switch media {
+	case "image/png":
+		c, err := png.DecodeConfig(from)
+		return int64(c.Width), int64(c.Height), err
+	case "image/jpeg":
+		c, err := jpeg.DecodeConfig(from)
+		return int64(c.Width), int64(c.Height), err
+	case "image/gif":
+		return gifSize(from)
+	case "image/webp":
+		return webpSize(from)
+	}
+	return 0, 0, errNoSize
+}
+
+// gifSize returns the larger one of the sizes of a GIF's screen and of its first frame, which is
+// what is decoded.
+func gifSize(from io.Reader) (width, height int64, err error) {
+	g := skipper{from: from}
+	head := g.next(13)
+	width, height = little16(head[6:]), little16(head[8:])
+	g.skipColors(head[10])
+	for g.err == nil {
+		switch g.next(1)[0] {
+		case '!':
+			g.next(1)
+			for n := g.next(1)[0]; n > 0 && g.err == nil; n = g.next(1)[0] {
+				g.next(int(n))
+			}
+		case ',':
+			frame := g.next(9)
+			return max(width, little16(frame[4:])), max(height, little16(frame[6:])), g.err
+		default: // it has no frame
+			return width, height, g.err
+		}
+	}
+	return 0, 0, g.err
+}
+
+// skipper reads the parts of a file. After an error they are zeros.
+type skipper struct {
+	from io.Reader
+	buf  [768]byte
+	err  error
+}
+
+// next returns the next n bytes, at most 768, until the next call.
+func (s *skipper) next(n int) []byte {
+	part := s.buf[:n]
+	clear(part)
+	if s.err == nil {
+		_, s.err = io.ReadFull(s.from, part)
+	}
+	return part
+}
+
+// skipColors skips a table of colours, if the flags say that there is one.
+func (s *skipper) skipColors(flags byte) {
+	if flags&0x80 != 0 {
+		s.next(3 << (1 + flags&7))
+	}
+}
+
+// webpSize returns the size of a WebP image: of its canvas if it has one, else of its only frame.
+func webpSize(from io.Reader) (width, height int64, err error) {
+	s := skipper{from: from}
+	switch string(s.next(20)[12:16]) {
+	case "VP8X":
+		at := s.next(10)
+		return 1 + little24(at[4:]), 1 + little24(at[7:]), s.err
+	case "VP8L": // a file of 28 bytes may have all of its pixels
+		bits := int64(binary.LittleEndian.Uint32(s.next(5)[1:]))
+		return 1 + bits&0x3fff, 1 + bits>>14&0x3fff, s.err
+	case "VP8 ":
+		at := s.next(10)
+		return little16(at[6:]) & 0x3fff, little16(at[8:]) & 0x3fff, s.err
+	}
+	return 0, 0, cmp.Or(s.err, errNoSize)
+}
+
+func little16(b []byte) int64 { return int64(binary.LittleEndian.Uint16(b)) }
+
+func little24(b []byte) int64 { return little16(b) | int64(b[2])<<16 }

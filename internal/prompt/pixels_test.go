@@ -1,0 +1,147 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// dataURLOf returns a data URL with a file.
+func dataURLOf(file []byte) string {
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(file)
+}
+
+// encoded returns images of a size in all formats that the standard library writes.
+func encoded(t testing.TB, width, height int) map[string][]byte {
+	t.Helper()
+	files := make(map[string][]byte)
+	var out bytes.Buffer
+	keep := func(name string, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = bytes.Clone(out.Bytes())
+		out.Reset()
+	}
+	paletted := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{color.Black, color.White})
+	keep("png", png.Encode(&out, paletted))
+	keep("jpeg", jpeg.Encode(&out, paletted, nil))
+	keep("gif", gif.Encode(&out, paletted, nil))
+	return files
+}
+
+// pngHeader returns the beginning of a PNG of a size.
+func pngHeader(width, height uint32) []byte {
+	header := append([]byte("IHDR"), make([]byte, 13)...)
+	binary.BigEndian.PutUint32(header[4:], width)
+	binary.BigEndian.PutUint32(header[8:], height)
+	header[12], header[13] = 8, 2
+	file := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), header...)
+	return binary.BigEndian.AppendUint32(file, crc32.ChecksumIEEE(header))
+}
+
+// webp returns the beginning of a WebP image with a chunk.
+func webp(kind, chunk string) []byte {
+	return []byte("RIFF\x30\x00\x00\x00WEBP" + kind + "\x0a\x00\x00\x00" + chunk)
+}
+
+// TestImageSize checks that sizes are read in all formats, also behind what a camera has added.
+func TestImageSize(t *testing.T) {
+	files := encoded(t, 300, 20)
+	comment := append([]byte("\xff\xd8\xff\xe1\xff\xff"), make([]byte, 0xffff-2)...)
+	files["jpeg with much before"] = append(append(comment, comment[2:]...), files["jpeg"][2:]...)
+	at := 13 + bytes.IndexByte(files["gif"][13:], ',')
+	files["gif with much before"] = bytes.Join([][]byte{files["gif"][:at], {'!', 0xfe}, append(bytes.Repeat(append([]byte{200}, make([]byte, 200)...), 900), 0), files["gif"][at:]}, nil)
+	small := bytes.Clone(files["gif"])
+	copy(small[6:], "\x01\x00\x01\x00")
+	files["gif with a larger frame"] = small
+	files["webp"] = webp("VP8 ", "\x00\x00\x00\x9d\x01\x2a\x2c\x01\x14\x00")
+	files["webp lossless"] = webp("VP8L", "\x2f\x2b\xc1\x04\x00")
+	files["webp with a canvas"] = webp("VP8X", "\x00\x00\x00\x00\x2b\x01\x00\x13\x00\x00")
+	for name, file := range files {
+		if pixels, f := CheckImage(dataURLOf(file)); f != nil || pixels != 6000 {
+			t.Errorf("%s: %d pixels, %v", name, pixels, f)
+		}
+	}
+}
+
+// TestTooManyPixels checks that short files of large images are refused, at the edge.
+func TestTooManyPixels(t *testing.T) {
+	for name, test := range map[string]struct {
+		file []byte
+		ok   bool
+	}{
+		"png of the largest size": {pngHeader(8192, 8192), true},
+		"png of one row more":     {pngHeader(8192, 8193), false},
+		"png without height":      {pngHeader(8192, 0), false},
+		"gif":                     {[]byte("GIF89a\xff\xff\xff\xff\x00\x00\x00;"), false},
+		"webp lossless":           {webp("VP8L", "\x2f\xff\xff\xff\x0f\x00\x00\x00"), false},
+		"webp with a canvas":      {webp("VP8X", "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"), false},
+		"webp without a size":     {webp("VP9 ", "0123456789"), false},
+		"jpeg without a size":     {[]byte("\xff\xd8\xff\xda\x00\x02 and pixels"), false},
+	} {
+		if _, f := CheckImage(dataURLOf(test.file)); (f == nil) != test.ok {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+}
+
+// TestPixelsTogether checks the bound of all images of a request.
+func TestPixelsTogether(t *testing.T) {
+	part := Part{URL: jsontext.AppendString(nil, dataURLOf(pngHeader(8192, 8192)))}
+	if f := part.checkURL(); f != nil {
+		t.Fatal(f)
+	}
+	c := Conversation{Messages: []Message{{Content: []Part{part}}, {Content: make([]Part, 15)}}}
+	for i := range c.Messages[1].Content {
+		c.Messages[1].Content[i] = part
+	}
+	if f := c.CheckPixels(); f != nil || c.Pixels() != MaxPixels {
+		t.Errorf("%v, %d pixels", f, c.Pixels())
+	}
+	c.Messages = append(c.Messages, Message{Content: []Part{{pixels: 1}}})
+	if c.CheckPixels() == nil {
+		t.Error("one pixel more is accepted")
+	}
+}
+
+// FuzzImageSize checks that the sizes are those that the standard library reads, or of a GIF's
+// larger frame, and that whatever it can decode has a size.
+func FuzzImageSize(f *testing.F) {
+	for _, file := range encoded(f, 7, 5) {
+		f.Add(file)
+	}
+	f.Add(webp("VP8L", "\x2f\xff\xff\xff\x0f\x00\x00\x00"))
+	f.Add(webp("VP8X", "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		media := http.DetectContentType(file)
+		width, height, err := imageSize(media, bytes.NewReader(file))
+		if width < 0 || height < 0 || width > 1<<31 || height > 1<<31 {
+			t.Fatalf("%d by %d", width, height)
+		}
+		want, _, wantErr := image.DecodeConfig(bytes.NewReader(file))
+		if wantErr != nil || strings.Contains(media, "webp") {
+			return
+		}
+		if got := fmt.Sprint(width, height); err == nil && got != fmt.Sprint(want.Width, want.Height) && media != "image/gif" || width < int64(want.Width) && err == nil {
+			t.Fatalf("%s: %s, want %d %d", media, got, want.Width, want.Height)
+		}
+		if err != nil {
+			if _, _, err := image.Decode(bytes.NewReader(file)); err == nil {
+				t.Fatalf("%s can be decoded, but its size cannot be read", media)
+			}
+		}
+	})
+}
