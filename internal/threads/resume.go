@@ -38,7 +38,7 @@ func (k *Kept) GoOn(ctx context.Context, plan *prompt.Plan, at conversation.Link
 }
 
 // answerCalls gives a parked turn the results of its calls, and behind them the
-// messages of the user that follow.
+// messages that follow.
 func (k *Kept) answerCalls(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
 	if string(plan.Turn.OutputSchema) != k.Schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errOtherFollowUp)
@@ -47,30 +47,51 @@ func (k *Kept) answerCalls(ctx context.Context, plan *prompt.Plan, at conversati
 	if err != nil {
 		return err
 	}
-	if len(plan.Turn.Input) > 0 {
-		messages = append(messages, plan.Turn.Input)
-	}
 	if err := k.Thread.Parked(ctx, k.Waits); err != nil {
 		return err
 	}
-	for _, message := range messages {
-		if err := k.Thread.Steer(ctx, message); err != nil {
-			return err
-		}
+	if err := k.follow(ctx, messages, plan.Turn.Input); err != nil {
+		return err
 	}
 	return k.Thread.AnswerCalls(ctx, results)
 }
 
+// follow puts messages behind the results of a parked turn: by turn/steer, which takes
+// messages of the user's only, or else as items, which Codex puts there as well. Those
+// by turn/steer come behind the items.
+func (k *Kept) follow(ctx context.Context, messages []gjson.Result, input []codexrpc.UserInput) error {
+	if slices.ContainsFunc(messages, func(m gjson.Result) bool { return m.Get("role").Str != "user" }) {
+		items := make([]json.RawMessage, len(messages))
+		for i := range messages {
+			items[i] = json.RawMessage(messages[i].Raw)
+		}
+		if err := k.Thread.InjectItems(ctx, items); err != nil {
+			return err
+		}
+		messages = nil
+	}
+	for _, m := range messages {
+		if err := k.Thread.Steer(ctx, inputParts(m.Get("content"))); err != nil {
+			return err
+		}
+	}
+	if len(input) == 0 {
+		return nil
+	}
+	return k.Thread.Steer(ctx, input)
+}
+
 // followUp reads the items behind the calls of an answer: the result of each call, and
-// messages of the user. calls are the ids of the calls in the request, waits those of
-// the app-server, in the same order.
-func followUp(items []json.RawMessage, calls, waits []string) (results []codexrpc.ToolResult, messages [][]codexrpc.UserInput, err error) {
+// messages of the user's and instructions. calls are the ids of the calls in the request,
+// waits those of the app-server, in the same order.
+func followUp(items []json.RawMessage, calls, waits []string) (results []codexrpc.ToolResult, messages []gjson.Result, err error) {
 	if len(calls) != len(waits) {
 		return nil, nil, errOtherFollowUp
 	}
 	answered := make(map[int]bool, len(calls))
 	for _, raw := range items {
 		item := gjson.ParseBytes(raw)
+		role := item.Get("role").Str
 		switch kind := item.Get("type").Str; {
 		case kind == "function_call_output" && messages == nil:
 			at := slices.Index(calls, item.Get("call_id").Str)
@@ -83,8 +104,8 @@ func followUp(items []json.RawMessage, calls, waits []string) (results []codexrp
 				return nil, nil, errOtherFollowUp // a result has no place for that
 			}
 			results = append(results, codexrpc.ToolResult{CallID: waits[at], Parts: parts})
-		case kind == "message" && item.Get("role").Str == "user":
-			messages = append(messages, inputParts(item.Get("content")))
+		case kind == "message" && (role == "user" || role == "developer"):
+			messages = append(messages, item)
 		default:
 			return nil, nil, errOtherFollowUp
 		}

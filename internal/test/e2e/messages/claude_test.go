@@ -1,0 +1,179 @@
+package messages
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+)
+
+// claude is the real Claude Code in a directory of its own.
+type claude struct {
+	t     *testing.T
+	path  string
+	dir   string // where it works
+	home  string
+	judge *judge
+	env   []string // more of its environment
+}
+
+// newClaude returns a Claude Code that talks to a site, and to nobody else.
+func newClaude(t *testing.T, s *e2e.Site, env ...string) *claude {
+	t.Helper()
+	path, err := filepath.Abs("../clients/node_modules/@anthropic-ai/claude-code-linux-x64/claude")
+	if err == nil {
+		_, err = exec.LookPath(path)
+	}
+	if err != nil {
+		needs.Missing(t, "Claude Code is not installed for this system: run `make deps`")
+	}
+	return &claude{t: t, path: path, dir: t.TempDir(), home: t.TempDir(), judge: newJudge(t, s), env: env}
+}
+
+// result is what Claude Code prints in the end.
+type result struct {
+	Subtype   string `json:"subtype"`
+	IsError   bool   `json:"is_error"`
+	Result    string `json:"result"`
+	SessionID string `json:"session_id"`
+	Turns     int    `json:"num_turns"`
+}
+
+// run asks Claude Code, which may use its tools without asking back.
+func (c *claude) run(prompt string, args ...string) result {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(e2e.Context(c.t), 2*e2e.Deadline)
+	defer cancel()
+	args = append([]string{"-p", prompt, "--output-format", "json", "--allowedTools", "Bash,Write,Edit,Read,Glob,Grep,Agent,Task,WebSearch,ToolSearch,Skill"}, args...)
+	cmd := exec.CommandContext(ctx, c.path, args...)
+	cmd.Dir = c.dir
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "CLAUDE_CONFIG_DIR=" + filepath.Join(c.home, "claude"),
+		"ANTHROPIC_BASE_URL=" + c.judge.url, "ANTHROPIC_AUTH_TOKEN=unused", "IS_SANDBOX=1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
+		"HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1,localhost", // nothing is there
+	}, c.env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		c.t.Fatal(err)
+	}
+	var r result
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		c.t.Fatalf("Claude Code prints %s\n%s", &stdout, &stderr)
+	}
+	return r
+}
+
+// judge stands between Claude Code and a site, and reads all answers strictly.
+type judge struct {
+	t        *testing.T
+	url      string
+	mu       sync.Mutex
+	requests []judged
+}
+
+// judged is a request for a message and its answer.
+type judged struct {
+	body    []byte
+	status  int
+	message *messagecheck.Message // nil: it has failed
+}
+
+func newJudge(t *testing.T, s *e2e.Site) *judge {
+	to, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &judge{t: t}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.FlushInterval = -1
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/messages" {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		tee := &tee{ResponseWriter: w, status: http.StatusOK}
+		proxy.ServeHTTP(tee, r)
+		if r.Context().Err() == nil {
+			j.read(body, tee)
+		}
+	}))
+	t.Cleanup(server.Close)
+	j.url = server.URL
+	return j
+}
+
+// tee keeps a copy of an answer.
+type tee struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (t *tee) WriteHeader(status int) {
+	t.status = status
+	t.ResponseWriter.WriteHeader(status)
+}
+
+func (t *tee) Write(p []byte) (int, error) {
+	t.body.Write(p)
+	return t.ResponseWriter.Write(p)
+}
+
+// Unwrap lets the proxy flush.
+func (t *tee) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// read judges an answer.
+func (j *judge) read(body []byte, answer *tee) {
+	one := judged{body: body, status: answer.status}
+	text := answer.body.String()
+	switch {
+	case answer.status != http.StatusOK:
+	case strings.HasPrefix(text, "{"):
+		m, err := messagecheck.Whole([]byte(text))
+		if err != nil {
+			j.t.Errorf("%v: %s", err, text)
+		}
+		one.message = m
+	default:
+		r, err := messagecheck.Stream(text)
+		if err != nil {
+			j.t.Errorf("%v: %s", err, text)
+		}
+		if r.Failure == nil {
+			one.message = r.Message
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.requests = append(j.requests, one)
+}
+
+// all returns the requests so far.
+func (j *judge) all() []judged {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]judged(nil), j.requests...)
+}
