@@ -104,11 +104,16 @@ func TestAC06_SynthesizeCalls(t *testing.T) {
 		}
 	}
 
-	// Only if there is no structured call.
+	// A block is the twin of one structured call at most, whichever comes first.
 	c := New()
 	feed(c, 0, rawItem("call_1", "f", `{"a":"1"}`))
-	wantNothing(t, c.IngestMessage(0, message, SynthesizeCalls()))
-	wantCalls(t, c, 0, "f", `{"a":"1"}`)
+	for range 2 {
+		c.IngestMessage(0, message, SynthesizeCalls())
+		wantCalls(t, c, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`)
+	}
+	wantNothing(t, c.Ingest(0, []byte(rawItem("call_2", "f", `{"a": 1}`))))
+	feed(c, 0, rawItem("call_3", "f", `{"a": 1}`))
+	wantCalls(t, c, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`, "f", `{"a": 1}`)
 
 	// Another message is known by its id, though its text be the same.
 	d := New()

@@ -2,30 +2,27 @@ package aggregator
 
 import "sync"
 
-// Aggregator assembles the tool calls of one turn. The zero value is not usable;
-// New makes one.
+// Aggregator assembles the tool calls of one turn from what Codex and OpenAI write about them: it
+// reads the JSON of events and messages, and has a [Choice] for each choice. The zero value is
+// not usable; New makes one.
 //
 // All methods may be called from several goroutines at once. Each call of a method is one
 // step; the order of events is the order of the calls.
 type Aggregator struct {
 	mu       sync.Mutex
 	cfg      config
-	choices  map[int]*choiceState
+	choices  map[int]*Choice
 	patterns []NamedPattern // beside <use_tool>; replaced, never changed: it is read without the lock
-	stats    Stats
+	stats    Stats          // without those of the choices
+	parts    []Part         // memory for the parts of one input
+	text     []byte         // memory for a decoded fragment
 }
 
 // New returns an empty Aggregator whose only text pattern is <use_tool>.
 func New(opts ...Option) *Aggregator {
-	a := &Aggregator{choices: make(map[int]*choiceState)}
+	a := &Aggregator{choices: make(map[int]*Choice)}
 	for _, opt := range opts {
 		opt(&a.cfg)
-	}
-	if a.cfg.maxCalls < 1 {
-		a.cfg.maxCalls = DefaultMaxCalls
-	}
-	if a.cfg.maxBytes < 1 {
-		a.cfg.maxBytes = DefaultMaxArgumentBytes
 	}
 	return a
 }
@@ -47,13 +44,13 @@ func (a *Aggregator) Ingest(choice int, event []byte) Result {
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s := a.choice(choice); s != nil && position > 0 {
-		if position <= s.position {
+	if c := a.choice(choice); c != nil && position > 0 {
+		if position <= c.position {
 			a.stats.Events++
 			a.stats.Duplicates++
 			return Result{}
 		}
-		s.position = position
+		c.position = position
 	}
 	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
 }
@@ -75,28 +72,22 @@ func (a *Aggregator) IngestMessage(choice int, message []byte, opts ...MessageOp
 	return a.ingest(choice, message, o)
 }
 
-// Snapshot returns the calls of a choice in the order of their indexes, in which their names
-// became known. Calls without a name are not in it; nil if there are none.
+// Snapshot returns the calls of a choice, as [Choice.Calls] does.
 func (a *Aggregator) Snapshot(choice int) []Record {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.choices[choice]
-	if s == nil || len(s.calls) == 0 {
-		return nil
+	if c := a.choices[choice]; c != nil {
+		return c.Calls()
 	}
-	records := make([]Record, len(s.calls))
-	for i, c := range s.calls {
-		records[i] = c.record(choice)
-	}
-	return records
+	return nil
 }
 
 // HasCalls reports whether Snapshot would return any.
 func (a *Aggregator) HasCalls(choice int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.choices[choice]
-	return s != nil && len(s.calls) > 0
+	c := a.choices[choice]
+	return c != nil && c.HasCalls()
 }
 
 // ResetTurn forgets the calls of all choices and frees their memory. Text
@@ -104,26 +95,36 @@ func (a *Aggregator) HasCalls(choice int) bool {
 func (a *Aggregator) ResetTurn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.choices = make(map[int]*choiceState)
+	a.stats = a.total()
+	a.choices = make(map[int]*Choice)
 }
 
 // Stats returns the counts so far.
 func (a *Aggregator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.stats
+	return a.total()
 }
 
-// choice returns the state of a choice, which it makes if there is none; nil if there are
+// total returns the counts of all choices.
+func (a *Aggregator) total() Stats {
+	sum := a.stats
+	for _, c := range a.choices {
+		sum = sum.add(c.stats)
+	}
+	return sum
+}
+
+// choice returns a choice, which it makes if there is none; nil if there are
 // too many, or the index is negative.
-func (a *Aggregator) choice(index int) *choiceState {
-	if s := a.choices[index]; s != nil {
-		return s
+func (a *Aggregator) choice(index int) *Choice {
+	if c := a.choices[index]; c != nil {
+		return c
 	}
 	if index < 0 || len(a.choices) >= MaxChoices {
 		return nil
 	}
-	s := &choiceState{index: index, keys: make(map[key]*call), room: a.cfg.maxBytes}
-	a.choices[index] = s
-	return s
+	c := NewChoice(ChoiceOptions{Index: index, IDSuffix: a.cfg.suffix, MaxCalls: a.cfg.maxCalls, MaxArgumentBytes: a.cfg.maxBytes})
+	a.choices[index] = c
+	return c
 }

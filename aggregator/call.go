@@ -1,217 +1,259 @@
 package aggregator
 
 import (
+	"crypto/sha256"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// source is where the argument text of a call comes from, the most trusted source last. A
+// Source is where the text of a call's arguments comes from, the most trusted source last. A
 // complete text replaces text from a lesser source only.
-type source uint8
+type Source uint8
 
+// The sources of arguments.
 const (
-	sourceNone    source = iota
-	sourceParsed         // JSON that Codex rendered from the parsed arguments
-	sourceStream         // fragments
-	sourceMessage        // a complete text: a message, an arguments.done event
-	sourceItem           // the complete item as the model's response holds it
+	SourceNone     Source = iota // there are no arguments
+	SourceParsed                 // JSON that Codex rendered from the arguments it had parsed
+	SourceFragment               // the next part of the text
+	SourceText                   // the complete text: of a message, or of arguments.done
+	SourceItem                   // the complete item, as the model's response holds it
 )
-
-// noSequence is the number of an event that has none.
-const noSequence = -1
 
 // call is one tool call of a choice.
 type call struct {
-	ordinal   int    // place among the named calls; -1 before there is a name
-	id        string // tool_<choice>_<ordinal>[_<rand>]; empty before
-	backendID string
-	itemID    string // of the Responses item; empty while none is known
-	name      string
-	textual   bool // made from a block of text
+	ordinal int              // place among the calls that are shown; -1 before
+	id      string           // tool_<choice>_<ordinal>[_<suffix>]; empty before
+	ids     [keyKinds]string // of the backend; empty while none is known
+	place   place
+	name    string
+	textual bool // made from a block of text
 
-	args        strings.Builder
-	source      source
-	half        jsontext.String // the first half of a surrogate pair at the end of the last fragment
-	provisional string          // rendered arguments, while no text is known
-	sequence    int64           // the highest number of an event seen
-	head        callHead
-	begun       bool // a Responses item announced it
-	done        bool
-	truncated   bool
+	args      strings.Builder
+	source    Source
+	wholes    [wholeKinds]wholeText
+	half      string // the first half of a surrogate pair at the end of the last fragment
+	sequence  int64  // the highest number of an event seen
+	head      callHead
+	begun     bool // a Responses item announced it
+	done      bool
+	dropped   bool // it repeats another call, or is beyond the limit
+	truncated bool
+
+	sum       [sha256.Size]byte // of args, once it was needed; zero: not known
+	transient bool              // nothing names it: it is forgotten unless it is shown at once
+	bindings  int               // ids and places that name it
+	round     uint64            // the last message that had it
 
 	emitted  int  // bytes of args that deltas have carried
 	replaced bool // args was replaced since the last delta
+	ended    bool // a delta has said that it is done
 }
+
+// wholeKind is what a complete text was a part of. Two of one kind that differ belong to two
+// calls.
+type wholeKind uint8
+
+const (
+	wholeNone    wholeKind = iota
+	wholeMessage           // an entry of a message
+	wholeItem              // an item of a Responses stream
+	wholeRaw               // the same item as the app-server passes it on
+	wholeKinds
+)
+
+// wholeText is a complete text that was given as the arguments of a call.
+type wholeText struct {
+	state wholeState
+	sum   [sha256.Size]byte // of the text, if it is not that of the call
+}
+
+// wholeState is what is known of a wholeText.
+type wholeState uint8
+
+const (
+	wholeUnknown wholeState = iota // there was none
+	wholeOwn                       // it is the text of the call
+	wholeOther                     // it is another one
+)
 
 // fits reports whether an event with this name, or none, can be about the call.
 func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
+
+// shown reports whether the call has its id, and is in snapshots.
+func (c *call) shown() bool { return c.ordinal >= 0 }
+
+// backend returns the id of the call for the backend. The app-server's item of a call has the
+// call's id.
+func (c *call) backend() string {
+	if c.ids[keyID] == "" {
+		return c.ids[keyThreadItem]
+	}
+	return c.ids[keyID]
+}
 
 // delta returns the changes since the last delta. Arguments and Fragment are views of the
 // buffer, whose bytes do not change.
 func (c *call) delta(choice int, first bool) Delta {
 	text := c.args.String()
 	d := Delta{
-		Choice: choice, Index: c.ordinal, ID: c.id, Type: CallType, BackendID: c.backendID,
+		Choice: choice, Index: c.ordinal, ID: c.id, Type: CallType, BackendID: c.backend(),
 		Name: c.name, Arguments: text, Fragment: text[c.emitted:],
 		First: first, Replaced: c.replaced, Done: c.done,
 	}
-	c.emitted, c.replaced = len(text), false
+	c.emitted, c.replaced, c.ended = len(text), false, c.done
 	return d
 }
 
 // record returns the call as it stands.
 func (c *call) record(choice int) Record {
-	r := Record{
+	return Record{
 		ID: c.id, Type: CallType, Function: Function{Name: c.name, Arguments: c.args.String()},
-		Choice: choice, Index: c.ordinal, BackendID: c.backendID,
-		Done: c.done, Truncated: c.truncated, Provisional: c.source == sourceParsed,
+		Choice: choice, Index: c.ordinal, BackendID: c.backend(),
+		Done: c.done, Truncated: c.truncated, Provisional: c.source == SourceParsed,
 	}
-	if c.source == sourceNone && c.provisional != "" {
-		r.Function.Arguments, r.Provisional = c.provisional, true
-	}
-	return r
 }
+
+// has reports whether the complete text of an input is that of the call, as far as there was room
+// for it.
+func (c *call) has(in *Input) bool {
+	have := c.args.String()
+	if c.truncated {
+		return strings.HasPrefix(in.Text, have)
+	}
+	return len(in.Text) == len(have) && (len(have) <= sha256.BlockSize && in.Text == have || len(have) > sha256.BlockSize && in.hash() == c.hash())
+}
+
+// gave reports whether the complete text of an input has come as a part of the same before. A text
+// may have to be compared with those of all calls, so long ones are compared by their hashes.
+func (c *call) gave(in *Input) bool {
+	switch whole := &c.wholes[in.whole]; whole.state {
+	case wholeOwn:
+		return c.has(in)
+	case wholeOther:
+		return whole.sum == in.hash()
+	}
+	return false
+}
+
+// note records the complete text of an input, the first of its kind.
+func (c *call) note(in *Input) {
+	whole := &c.wholes[in.whole]
+	switch {
+	case in.whole == wholeNone || whole.state != wholeUnknown:
+	case !c.truncated && c.has(in):
+		whole.state = wholeOwn
+	default:
+		*whole = wholeText{wholeOther, in.hash()}
+	}
+}
+
+// part records that the arguments will be another text than those that have been noted.
+func (c *call) part() {
+	for kind := range c.wholes {
+		if whole := &c.wholes[kind]; whole.state == wholeOwn {
+			*whole = wholeText{wholeOther, c.hash()}
+		}
+	}
+}
+
+// hash returns the hash of the arguments.
+func (c *call) hash() [sha256.Size]byte {
+	if c.sum == ([sha256.Size]byte{}) {
+		c.sum = sha256.Sum256(jsontext.View(c.args.String()))
+	}
+	return c.sum
+}
+
+// hash returns the hash of the text.
+func (in *Input) hash() [sha256.Size]byte {
+	if in.sum == ([sha256.Size]byte{}) {
+		in.sum = sha256.Sum256(jsontext.View(in.Text))
+	}
+	return in.sum
+}
+
+// The halves of a surrogate pair in the form of UTF-8, as an Input may have them at the ends of
+// its text.
+const (
+	halfSize  = 3
+	halfFirst = 0xed
+)
+
+// startsWithLow reports whether a text begins with the second half of a surrogate pair.
+func startsWithLow(text string) bool {
+	return len(text) >= halfSize && text[0] == halfFirst && text[1] >= 0xb0 && text[1] < 0xc0
+}
+
+// cutHigh cuts the first half of a surrogate pair off the end of a text.
+func cutHigh(text string) (whole, half string) {
+	n := len(text) - halfSize
+	if n < 0 || text[n] != halfFirst || text[n+1] < 0xa0 || text[n+1] >= 0xb0 {
+		return text, ""
+	}
+	return text[:n], text[n:]
+}
+
+// joinHalves returns the character of two halves.
+func joinHalves(high, low string) string {
+	unit := func(half string) rune { return rune(half[1]&0x3f)<<6 | rune(half[2]&0x3f) }
+	return string(0x10000 + (unit(high)&0x3ff)<<10 | unit(low)&0x3ff)
+}
+
+// replacement is the text of half a surrogate pair without the other one.
+const replacement = "\ufffd"
 
 // grow appends a fragment as far as the choice has room for it. The first half of a
 // surrogate pair at its end waits for the next one.
-func (c *call) grow(text jsontext.String, s *choiceState) (whole bool) {
-	if c.provisional != "" {
-		c.dropProvisional(s)
+func (c *call) grow(text string, s *Choice) (whole bool) {
+	if c.half != "" && text != "" {
+		high := c.half
+		c.half = ""
+		if startsWithLow(text) {
+			whole, text = c.write(joinHalves(high, text), s), text[halfSize:]
+		} else {
+			whole = c.write(replacement, s)
+		}
+		if !whole {
+			return false
+		}
 	}
-	if c.half.Size() > 0 {
-		text, c.half = c.half.Join(text), jsontext.String{}
+	if startsWithLow(text) {
+		if !c.write(replacement, s) {
+			return false
+		}
+		text = text[halfSize:]
 	}
-	text, half := text.CutHalf()
-	if half.Size() > 0 {
-		c.half = half
+	text, half := cutHigh(text)
+	if half != "" {
+		c.half = strings.Clone(half)
 	}
-	before := c.args.Len()
-	whole = text.AppendTo(&c.args, s.room)
-	s.room -= c.args.Len() - before
-	if !whole {
-		c.truncated = true
-	}
-	if c.source < sourceStream {
-		c.source = sourceStream
-	}
-	return whole
+	return c.write(text, s)
 }
 
-// dropProvisional forgets the rendered arguments.
-func (c *call) dropProvisional(s *choiceState) {
-	s.room += len(c.provisional)
-	c.provisional = ""
+// write appends text as far as the choice has room for it.
+func (c *call) write(text string, s *Choice) (whole bool) {
+	n := min(len(text), s.room)
+	c.args.WriteString(text[:n])
+	s.room -= n
+	c.sum = [sha256.Size]byte{}
+	c.truncated = c.truncated || n < len(text)
+	return n == len(text)
+}
+
+// endHalf ends the arguments: half a surrogate pair that waits has no other half.
+func (c *call) endHalf(s *Choice) {
+	if c.half != "" {
+		c.half = ""
+		c.write(replacement, s)
+	}
 }
 
 // replace discards the arguments, before others are written. It leaves the buffer to the
 // views of it.
-func (c *call) replace(s *choiceState) {
+func (c *call) replace(s *Choice) {
 	s.room += c.args.Len()
 	c.args = strings.Builder{}
-	c.replaced = c.emitted > 0
-	c.emitted, c.head, c.truncated = 0, callHead{}, false
-}
-
-// callHead records the heads of a call: the chat deltas that have its name. The package
-// documentation says which are fragments. Until that is known, equal heads right behind the
-// first one are counted, and what they brought is added when a head differs. A fragment
-// without a head, or the end of the call, shows that they were repetitions.
-type callHead struct {
-	seen     bool
-	repeats  bool // each head is a fragment
-	at, size int  // the place of the first head's text in the arguments
-	equal    int  // heads equal to the first one, while nothing shows what they are
-}
-
-// newHead reports whether the text of a head is a fragment that is to be appended
-// to the call, and not a repetition.
-func (in *ingestion) newHead(s *choiceState, c *call, text jsontext.String) bool {
-	h := &c.head
-	if !h.seen {
-		// A call that already has a name and a text is known from another shape.
-		fresh := c.name == "" || c.source == sourceNone
-		h.seen = true
-		if fresh {
-			plain, _ := text.CutHalf()
-			h.at, h.size = c.args.Len(), len(plain.String())
-		}
-		return fresh
-	}
-	if in.opts.positioned || h.repeats {
-		return true
-	}
-	first := c.args.String()[h.at:min(h.at+h.size, c.args.Len())]
-	if plain, _ := text.CutHalf(); plain.String() == first {
-		if c.args.Len() == h.at+h.size && !c.done {
-			h.equal++
-		}
-		return false
-	}
-	h.repeats = true
-	for ; h.equal > 0 && !c.truncated; h.equal-- {
-		c.grow(jsontext.Plain(first), s)
-	}
-	return true
-}
-
-// keyKind is the kind of identity that a backend gives a call.
-type keyKind uint8
-
-const (
-	keyCallID keyKind = iota // call_id, callId, a chat tool call's id
-	keyItemID                // id of a Responses item
-	keyOutput                // output_index of a Responses item
-	keyOwnID                 // the id that this package gave out
-	keySlot                  // place in a chat delta: index, or legacySlot
-	keyHead                  // place and name in a chat delta without id
-	keyBlock                 // place and name of a block in a message's text, and the message's id
-)
-
-// key is one way to name a call.
-type key struct {
-	kind  keyKind
-	text  string
-	place int
-}
-
-// namedKey is the key of a call that shares its id with one of another name.
-func namedKey(kind keyKind, id, name string) key {
-	return key{kind: kind, text: id + "\x00" + name, place: 1}
-}
-
-// choiceState holds the calls of one choice.
-type choiceState struct {
-	index   int
-	calls   []*call // those with a name, in the order in which it became known
-	created int     // calls with and without a name
-	keys    map[key]*call
-	last    *call // the one created last
-	room    int   // bytes of arguments that may still be kept
-
-	structured int    // calls that are not textual
-	position   uint64 // highest position given to IngestEvent
-}
-
-// byID finds the call of an id and a name. Without a name the id stands for the
-// call that was named last.
-func (s *choiceState) byID(kind keyKind, id, name string) *call {
-	if id == "" {
-		return nil
-	}
-	c := s.keys[key{kind: kind, text: id}]
-	if c == nil || c.fits(name) {
-		return c
-	}
-	return s.keys[namedKey(kind, id, name)]
-}
-
-// placed returns the call at a place in the order of creation, for events that identify
-// their call by nothing else. Such an event never means a call made from text.
-func (s *choiceState) placed(slot int) *call {
-	place := max(slot, 0)
-	if place >= len(s.calls) || s.calls[place].textual {
-		return nil
-	}
-	return s.calls[place]
+	c.replaced = c.replaced || c.emitted > 0
+	c.emitted, c.head, c.truncated, c.sum = 0, callHead{}, false, [sha256.Size]byte{}
 }

@@ -129,8 +129,8 @@ func TestManyCalls(t *testing.T) {
 	}
 	for choice := range 3 {
 		s := b.choices[choice]
-		if s.created > 10 || len(s.keys) > 10*keysPerCall {
-			t.Errorf("choice %d holds %d calls and %d keys", choice, s.created, len(s.keys))
+		if held, keys := s.unseen+len(s.calls), len(s.keys)+len(s.places)+len(s.heads); held > 20 || keys > 20*keysPerCall {
+			t.Errorf("choice %d holds %d calls and %d keys", choice, held, keys)
 		}
 	}
 }
@@ -170,9 +170,9 @@ func TestLongNames(t *testing.T) {
 
 func TestLimitOptions(t *testing.T) {
 	for _, n := range []int{-1, 0} {
-		cfg := New(WithMaxCalls(n), WithMaxArgumentBytes(n)).cfg
-		if cfg.maxCalls != DefaultMaxCalls || cfg.maxBytes != DefaultMaxArgumentBytes {
-			t.Errorf("%d means %+v", n, cfg)
+		c := New(WithMaxCalls(n), WithMaxArgumentBytes(n)).choice(0)
+		if c.opts.MaxCalls != DefaultMaxCalls || c.room != DefaultMaxArgumentBytes {
+			t.Errorf("%d means %+v", n, c.opts)
 		}
 	}
 	// A second call has only the room that the first one left.

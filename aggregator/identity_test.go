@@ -91,18 +91,18 @@ func TestSnapshotsAddNothing(t *testing.T) {
 	wantCalls(t, a, 0, "f", "abc")
 }
 
-// TestIDsStayWithTheirCall: a backend that tells of one call as of two, and then
-// says that they are one, does not move the text of one into the other.
+// TestIDsStayWithTheirCall: an item is one call, and the id that it gets does not move the text of
+// another one into it.
 func TestIDsStayWithTheirCall(t *testing.T) {
 	a := New()
 	turn := []string{
 		argumentsDone(1, 0, "fc_1", "f", "1"), // known by its item
 		rawItem("x", "f", "2"),                // known by its call id
-		itemDone(2, 0, "fc_1", "x", "f", "2"), // one and the same
+		itemDone(2, 0, "fc_1", "x", "f", "2"), // the first one
 	}
 	feed(a, 0, turn...)
 	feed(a, 0, turn...)
-	wantCalls(t, a, 0, "f", "1", "f", "2")
+	wantCalls(t, a, 0, "f", "2", "f", "2")
 }
 
 // TestIncompleteEntries: entries of messages and deltas that lack what names a call.

@@ -6,10 +6,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
-// legacySlot is the place of delta.function_call and message.function_call, beside the
-// indexes of tool_calls. A message has at most one.
-const legacySlot = -1
-
 // chatChoice reads an element of the choices of a chat.completion.chunk, or of a
 // chat.completion with that id. The choice is the one that it names, else the caller's.
 func (in *ingestion) chatChoice(choice int, id string, m members) {
@@ -18,25 +14,31 @@ func (in *ingestion) chatChoice(choice int, id string, m members) {
 	}
 	switch {
 	case jsontext.IsObject(m.delta):
-		in.takeChat(choice, readMembers(m.delta), sourceStream)
+		in.takeChat(choice, readMembers(m.delta), false)
 	case jsontext.IsObject(m.message):
 		in.chatMessage(choice, id, readMembers(m.message))
 	}
 }
 
 // readFunction reads the function of a tool call, or a function_call.
-func (in *ingestion) readFunction(object string, from source) update {
+func (in *ingestion) readFunction(object string, whole bool) Input {
 	m := readMembers(object)
-	u := noPlace
-	u.name, u.done = in.identifier(m.name), from == sourceMessage
-	u.text, u.from = in.argumentText(m.arguments, from)
+	u := Input{Name: in.identifier(m.name), Done: whole, head: true, position: in.opts.positioned}
+	if whole {
+		u.round = in.agg.stats.Events
+		if u.Text, u.Source = in.argumentText(m.arguments, SourceText); u.Source == SourceText {
+			u.whole = wholeMessage
+		}
+	} else {
+		u.Text, u.Source = in.argumentText(m.arguments, SourceFragment)
+	}
 	return u
 }
 
 // takeChat takes the calls of a delta, or of a message, whose calls are complete. function_call
 // beside tool_calls is the same call again, in the older form, and not read. It reports whether
 // there is room for the choice.
-func (in *ingestion) takeChat(choice int, m members, from source) bool {
+func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 	n, room := 0, true
 	for w := jsontext.Walk(m.toolCalls); w.Next(); {
 		if !jsontext.IsObject(w.Value) {
@@ -45,101 +47,27 @@ func (in *ingestion) takeChat(choice int, m members, from source) bool {
 			continue
 		}
 		entry := readMembers(w.Value)
-		u := in.readFunction(entry.function, from)
-		u.callID = in.identifier(entry.id)
-		if u.slot = int(in.number(entry.index)); u.slot < 0 {
-			u.slot = n
+		u := in.readFunction(entry.function, whole)
+		u.ID = in.identifier(entry.id)
+		u.place = place{kind: placeSlot, index: int(in.number(entry.index))}
+		if u.fixed = u.place.index >= 0; !u.fixed {
+			u.place.index = n
 		}
 		n++
-		room = room && in.takeEntry(choice, &u)
+		room = room && in.take(choice, &u)
 	}
 	if n > 0 || !jsontext.IsObject(m.functionCall) {
 		return room
 	}
-	u := in.readFunction(m.functionCall, from)
-	u.slot = legacySlot
-	return in.takeEntry(choice, &u)
-}
-
-// takeEntry takes a call of a delta or of a message. One with a name is the head of its call,
-// one without it the next fragment of the call at its index. Neither has an identity; see
-// callHead for what that means for a head that comes again.
-func (in *ingestion) takeEntry(choice int, u *update) (room bool) {
-	s := in.choice(choice)
-	if s == nil || in.echo(s, u.callID) {
-		return s != nil
-	}
-	if c := in.chatCall(s, u); c != nil {
-		if u.name != "" && u.from == sourceStream && !in.newHead(s, c, u.text) {
-			u.from = sourceNone
-		}
-		in.apply(s, c, u)
-	}
-	return true
-}
-
-// chatCall returns the call of an entry, and binds its id and place to it. Without one it
-// makes one, unless a name is missing: then a fragment of a delta may wait for it, but one of
-// a message belongs to a call that is known. nil: there is none.
-func (in *ingestion) chatCall(s *choiceState, u *update) *call {
-	c, named := s.chatCall(u), u.name != ""
-	made := c == nil
-	switch {
-	case !named && u.done:
-		if made {
-			in.agg.stats.Malformed++
-		}
-		return c
-	case !named && made && u.text.Size() == 0 && u.callID == "":
-		in.agg.stats.Duplicates++
-		return nil
-	case made:
-		if c = in.create(s, false); c == nil {
-			return nil
-		}
-	}
-	if named && u.callID == "" {
-		in.bind(s, c, key{kind: keyHead, text: u.name, place: u.slot})
-	}
-	if named || made {
-		in.bind(s, c, key{kind: keySlot, place: u.slot})
-	}
-	in.bindCallID(s, c, u.callID, u.name)
-	if !named && u.text.Size() > 0 {
-		c.head.equal = 0 // the backend does not repeat heads
-	}
-	return c
-}
-
-// chatCall finds the call of an entry: by id, and, of calls that share it, the one at the
-// place; with a name alone by place and name; else the call at the place, by the index or
-// the order of creation, if that still waits for the id or the name.
-func (s *choiceState) chatCall(u *update) *call {
-	slot := s.keys[key{kind: keySlot, place: u.slot}]
-	if u.name == "" && slot != nil && slot.backendID == u.callID {
-		return slot
-	}
-	if c := s.byID(keyCallID, u.callID, u.name); c != nil {
-		return c
-	}
-	if u.name != "" && u.callID == "" {
-		if c := s.keys[key{kind: keyHead, text: u.name, place: u.slot}]; c != nil {
-			return c
-		}
-	}
-	if slot == nil || !slot.fits(u.name) {
-		slot = s.placed(u.slot)
-	}
-	if slot == nil || !slot.fits(u.name) || u.callID != "" && slot.backendID != "" {
-		return nil
-	}
-	return slot
+	u := in.readFunction(m.functionCall, whole)
+	u.place = place{kind: placeSlot, index: legacySlot}
+	return in.take(choice, &u)
 }
 
 // chatMessage takes a complete message: its calls, and the blocks of its text if
 // that is asked for.
 func (in *ingestion) chatMessage(choice int, id string, m members) {
-	if in.takeChat(choice, m, sourceMessage) && in.opts.synthesize {
+	if in.takeChat(choice, m, true) && in.opts.synthesize {
 		in.textCalls(choice, id, m.wholeText())
 	}
 }
@@ -150,22 +78,16 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 	if len(blocks) == 0 {
 		return
 	}
-	s := in.choice(choice)
-	if s == nil || s.structured > 0 {
+	c := in.choice(choice)
+	if c == nil {
 		return
 	}
 	for _, b := range blocks {
 		// The name distinguishes two messages without ids that have a block at the
 		// same place.
-		k := key{kind: keyBlock, text: id + "\x00" + b.Name, place: b.Start}
-		c := s.keys[k]
-		if c == nil {
-			if c = in.create(s, true); c == nil {
-				return
-			}
-			in.bind(s, c, k)
-		}
-		in.apply(s, c, &update{name: b.Name, text: jsontext.Plain(b.Arguments), from: sourceMessage, done: true, sequence: noSequence})
+		at := place{kind: placeBlock, index: b.Start, text: id + "\x00" + b.Name}
+		c.deltas = c.deltas[:0]
+		in.collect(c.textCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
 	}
 }
 

@@ -74,23 +74,6 @@ func readMembers(object string) (m members) {
 	return m
 }
 
-// ingest reads one event and hands it to the reader of its shape.
-func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
-	a.stats.Events++
-	in := ingestion{agg: a, opts: opts}
-	text, ok := jsontext.Valid(event)
-	if !ok || !jsontext.IsObject(text) {
-		a.stats.Malformed++
-		return Result{}
-	}
-	refusedBefore := a.stats.Malformed
-	in.dispatch(choice, readMembers(text))
-	if !in.calls && a.stats.Malformed == refusedBefore {
-		a.stats.Unknown++
-	}
-	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas}
-}
-
 // dispatch distinguishes the shapes by members that only one of them has.
 func (in *ingestion) dispatch(choice int, m members) {
 	kind := in.tag(m.kind)
@@ -100,9 +83,9 @@ func (in *ingestion) dispatch(choice int, m members) {
 	case strings.HasPrefix(kind, "response."):
 		in.responsesEvent(choice, kind, m)
 	case kind != "" && kind != "message":
-		in.takeItem(choice, m, noPlace, true)
+		in.takeItem(choice, m, Input{}, true)
 	case jsontext.IsObject(m.item):
-		in.takeItem(choice, readMembers(m.item), noPlace, true)
+		in.takeItem(choice, readMembers(m.item), Input{}, true)
 	case m.choices != "":
 		for w := jsontext.Walk(m.choices); w.Next(); {
 			in.chatChoice(choice, in.looseID(m.id), readMembers(w.Value))
@@ -118,7 +101,7 @@ func (in *ingestion) dispatch(choice int, m members) {
 	case in.opts.message:
 		in.chatMessage(choice, in.looseID(m.id), m)
 	default:
-		in.takeChat(choice, m, sourceStream)
+		in.takeChat(choice, m, false)
 	}
 }
 
@@ -148,18 +131,20 @@ func (in *ingestion) identifier(value string) string {
 }
 
 // argumentText reads arguments: text as the model wrote it, or, where a backend
-// has parsed it, the JSON of an object.
-func (in *ingestion) argumentText(value string, from source) (jsontext.String, source) {
+// has parsed it, the JSON of an object. The text is valid until the next one is read.
+func (in *ingestion) argumentText(value string, from Source) (string, Source) {
 	text, ok := jsontext.AsString(value)
 	switch {
+	case ok && from == SourceFragment:
+		return text.Part(&in.agg.text), from
 	case ok:
-		return text, from
+		return text.String(), from
 	case jsontext.IsObject(value):
-		return jsontext.Plain(value), sourceParsed
+		return value, SourceParsed
 	case value != "" && value != "null":
 		in.agg.stats.Malformed++
 	}
-	return jsontext.String{}, sourceNone
+	return "", SourceNone
 }
 
 // number reads a count from 0. Anything else is -1.

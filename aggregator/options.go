@@ -14,10 +14,9 @@ const (
 	// maxNameBytes bounds the length of names and ids. Codex allows names of 128
 	// characters.
 	maxNameBytes = 4 << 10
-	// keysPerCall bounds the keys of a call: its call id and item id, each with and
-	// without the name, its output index, own id, chat index and chat head, and two
-	// more for those that a backend changes.
-	keysPerCall = 10
+	// maxIDBytes bounds the bytes of names and ids that a choice keeps. Those of 1,024 calls have
+	// some 100 KiB.
+	maxIDBytes = 1 << 20
 )
 
 // Option sets up an Aggregator in New.
@@ -62,9 +61,10 @@ func CallID(choice, ordinal int, suffix string) string {
 type MessageOption func(*ingestOptions)
 
 // SynthesizeCalls makes calls of the blocks in a message's text, by every
-// registered text pattern, if the choice has no structured call. A block is identified
-// by its message's id and its place in the text, so that the same message again, or more
-// of it, adds no call twice. Each of several identical blocks is a call.
+// registered text pattern. A block that is the twin of a structured call, with the same tool and
+// the same arguments, is that call. A block is identified by its message's id and its place in
+// the text, so that the same message again, or more of it, adds no call twice. Each of several
+// identical blocks is a call.
 func SynthesizeCalls() MessageOption {
 	return func(o *ingestOptions) { o.synthesize = true }
 }

@@ -70,3 +70,11 @@ type Stats struct {
 	// which nothing, or only the part that had room, was kept.
 	OverLimit uint64
 }
+
+// add returns the sums of two counts.
+func (s Stats) add(other Stats) Stats {
+	return Stats{
+		s.Events + other.Events, s.Unknown + other.Unknown, s.Malformed + other.Malformed, s.Duplicates + other.Duplicates,
+		s.Late + other.Late, s.Conflicts + other.Conflicts, s.OverLimit + other.OverLimit,
+	}
+}

@@ -119,13 +119,13 @@ func TestRenderedArguments(t *testing.T) {
 	t.Run("the text comes in time", func(t *testing.T) {
 		a := New()
 		d := one(t, a.Ingest(0, []byte(itemStarted("c", "f", rendered))))
-		if d.Arguments != "" {
-			t.Fatalf("rendered arguments in a delta: %+v", d)
+		if d.Arguments != rendered || !d.First || d.Done {
+			t.Fatalf("the first delta: %+v", d)
 		}
 		if r := a.Snapshot(0)[0]; !r.Provisional || r.Function.Arguments != rendered {
 			t.Errorf("snapshot before the text: %+v", r)
 		}
-		if d = one(t, a.Ingest(0, []byte(rawItem("c", "f", written)))); d.Fragment != written || d.Replaced {
+		if d = one(t, a.Ingest(0, []byte(rawItem("c", "f", written)))); d.Fragment != written || !d.Replaced {
 			t.Errorf("the text: %+v", d)
 		}
 		wantNothing(t, a.Ingest(0, []byte(toolCallRequest("c", "f", rendered))))
@@ -134,8 +134,8 @@ func TestRenderedArguments(t *testing.T) {
 	t.Run("the text comes too late", func(t *testing.T) {
 		a := New()
 		deltas := feed(a, 0, itemStarted("c", "f", rendered), toolCallRequest("c", "f", rendered))
-		if last := deltas[len(deltas)-1]; last.Arguments != rendered || !last.Done {
-			t.Fatalf("the call is complete, the delta is %+v", last)
+		if len(deltas) != 1 || deltas[0].Arguments != rendered || !a.Snapshot(0)[0].Done {
+			t.Fatalf("the call is complete, the deltas are %+v", deltas)
 		}
 		d := one(t, a.Ingest(0, []byte(rawItem("c", "f", written))))
 		if !d.Replaced || d.Fragment != written {

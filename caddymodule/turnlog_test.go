@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	zaptest "go.uber.org/zap/zaptest/observer"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -26,7 +27,7 @@ func TestTurnLog(t *testing.T) {
 		RequestID: "req-1", User: "alice", Model: strings.Repeat("ü", 500), Mode: turn.ModeJSON, Stream: true, Status: 502, Code: apierror.Code("codex_error" + strings.Repeat("!", 500)),
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, CacheWriteInputTokens: 4, OutputTokens: 5, ReasoningOutputTokens: 2},
 		Tools: turn.Report{Calls: 2, Truncated: true, Duplicates: 1, Unwritable: 3, Started: 9, Flushed: 4, TailBytes: 17, TextDiffers: true, Unoffered: 6,
-			Aborted: map[usetool.AbortReason]int{usetool.AbortNested: 2, turn.AbortUndeclared: 3}},
+			Aborted: map[usetool.AbortReason]int{usetool.AbortNested: 2, aggregator.AbortUndeclared: 3}},
 		Stop: turn.StopFirst, Thread: "resumed", Estimated: true, Overrides: []string{"stop_after_tools=first"},
 	})
 	logTurn(log, &gateway.Record{Status: 200})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -217,7 +218,7 @@ func (g *Gateway) logTools(r *http.Request, record *Record) {
 	ctx := context.WithoutCancel(r.Context())
 	for reason, n := range tools.Aborted {
 		level := slog.LevelWarn
-		if reason == turn.AbortUndeclared {
+		if reason == aggregator.AbortUndeclared {
 			level = slog.LevelDebug // the text speaks of a tool; nothing is wrong with it
 		}
 		log.LogAttrs(ctx, level, "a begun tool block was no call",

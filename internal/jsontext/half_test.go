@@ -2,33 +2,30 @@ package jsontext
 
 import "testing"
 
-// TestHalves: a text is the same when it is cut between the halves of a surrogate
-// pair and joined again, and what is no half is not cut off.
-func TestHalves(t *testing.T) {
-	for _, c := range []struct{ first, next, text, half, joined string }{
-		{`a\ud83d`, `\ude00b`, "a", "\ufffd", "😀b"},
-		{`\uD83D`, `x\n`, "", "\ufffd", "\ufffdx\n"},
-		{`a\\ud83d`, ``, `a\ud83d`, "", ""},
-		{`a\\\ud83d`, `\ude00`, `a\`, "\ufffd", "😀"},
-		{`\ude00`, ``, "\ufffd", "", ""},
-		{`\ud83d\ude00`, ``, "😀", "", ""},
-		{`\u0041`, ``, "A", "", ""},
-		{`ud83d`, ``, "ud83d", "", ""},
+// TestPart: half of a surrogate pair stays at the begin and at the end of a part, and only there.
+func TestPart(t *testing.T) {
+	const high, low = "\xed\xa0\xbd", "\xed\xb8\x80"
+	for raw, want := range map[string]string{
+		`a\ud83d`:            "a" + high,
+		`\uD83D`:             high,
+		`\ud83d\ud83d`:       "\ufffd" + high,
+		`a\\ud83d`:           `a\ud83d`,
+		`a\\\ud83d`:          `a\` + high,
+		`\ude00`:             low,
+		`\ude00b`:            low + "b",
+		`\ude00\ude00`:       low + "\ufffd",
+		`\ude00\ud83d`:       low + high,
+		`a\ud83db\ude00c`:    "a\ufffdb\ufffdc",
+		`\ud83d\ude00`:       "😀",
+		`\ud83d\ude00\ud83d`: "😀" + high,
+		`\u0041`:             "A",
+		`ud83d`:              "ud83d",
+		``:                   "",
 	} {
-		first, _ := AsString(`"` + c.first + `"`)
-		next, _ := AsString(`"` + c.next + `"`)
-		text, half := first.CutHalf()
-		if text.String() != c.text || half.String() != c.half {
-			t.Errorf("%s is cut into %q and %q", c.first, text.String(), half.String())
-		}
-		if c.half == "" {
-			continue
-		}
-		if got := half.Join(next).String(); got != c.joined {
-			t.Errorf("%s and %s make %q, want %q", c.first, c.next, got, c.joined)
-		}
-		if got := half.Join(Plain(`\ude00`)).String(); got != "\ufffd"+`\ude00` {
-			t.Errorf("with a plain text: %q", got)
+		text, ok := AsString(`"` + raw + `"`)
+		var buf []byte
+		if got := text.Part(&buf); !ok || got != want {
+			t.Errorf("%s is %q, want %q", raw, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unsafe"
 )
 
 // Valid returns a copy of a text, without the white space around it, if it is JSON.
@@ -20,14 +21,8 @@ type String struct {
 	escaped bool // raw holds backslash escapes
 }
 
-// Plain returns the String of a text that has no escapes.
-func Plain(s string) String { return String{raw: s} }
-
 // Size returns the length of the text in bytes, with its escapes.
 func (t String) Size() int { return len(t.raw) }
-
-// Raw returns the text with its escapes.
-func (t String) Raw() string { return t.raw }
 
 // String returns the decoded text. It is a view of the JSON if there are no escapes.
 func (t String) String() string {
@@ -37,43 +32,43 @@ func (t String) String() string {
 	return unescaped(View(t.raw))
 }
 
-// AppendTo decodes at most budget bytes into out, and reports whether that was all.
-func (t String) AppendTo(out *strings.Builder, budget int) (whole bool) {
-	text := View(t.raw)
-	if t.escaped {
-		var buf [512]byte // on the stack; most texts have room in it
-		text = appendUnescaped(buf[:0], text)
+// Part returns the decoded text of a string that may be a part of a longer one, cut within a
+// character: half of a surrogate pair at its begin or at its end is not replaced, but stands
+// there as if it were a character, in three bytes. The text is valid until buf is used again.
+func (t String) Part(buf *[]byte) string {
+	if !t.escaped {
+		return t.raw
 	}
-	out.Write(text[:min(len(text), budget)])
-	return len(text) <= budget
+	raw, high := View(t.raw), rune(0)
+	dst := (*buf)[:0]
+	if low, ok := codeUnit(raw); ok && low >= 0xdc00 && low < 0xe000 {
+		dst, raw = appendHalf(dst, low), raw[len(`\ude00`):]
+	}
+	if n := len(raw) - len(`\ud83d`); n >= 0 {
+		if unit, ok := codeUnit(raw[n:]); ok && unit >= 0xd800 && unit < 0xdc00 && !isEscaped(raw, n) {
+			raw, high = raw[:n], unit
+		}
+	}
+	dst = appendUnescaped(dst, raw)
+	if high != 0 {
+		dst = appendHalf(dst, high)
+	}
+	*buf = dst
+	return unsafe.String(unsafe.SliceData(dst), len(dst))
 }
 
-// CutHalf cuts an escaped high surrogate off the end of a text that may go on in
-// another one: it is the first half of a character whose second half may begin that
-// one. half is empty if the text ends with a whole character.
-func (t String) CutHalf() (text, half String) {
-	n := len(t.raw) - len(`\ud83d`)
-	if !t.escaped || n < 0 {
-		return t, String{}
-	}
-	slashes := 0 // before it: of an odd number the last one escapes the next
-	for slashes < n && t.raw[n-1-slashes] == '\\' {
+// isEscaped reports whether the backslash at an offset of a text is escaped by the one before.
+func isEscaped(raw []byte, at int) bool {
+	slashes := 0
+	for slashes < at && raw[at-1-slashes] == '\\' {
 		slashes++
 	}
-	if unit, ok := codeUnit(t.raw[n:]); !ok || slashes%2 == 1 || unit < 0xd800 || unit >= 0xdc00 {
-		return t, String{}
-	}
-	t.raw, half = t.raw[:n], String{raw: strings.Clone(t.raw[n:]), escaped: true}
-	return t, half
+	return slashes%2 == 1
 }
 
-// Join returns the text that begins with a half from CutHalf and goes on with next.
-// If next does not begin with the other half, it begins with U+FFFD.
-func (t String) Join(next String) String {
-	if !next.escaped { // its backslashes, if any, are no escapes
-		return String{raw: t.String() + next.raw}
-	}
-	return String{raw: t.raw + next.raw, escaped: true}
+// appendHalf appends half of a surrogate pair.
+func appendHalf(dst []byte, unit rune) []byte {
+	return append(dst, 0xe0|byte(unit>>12), 0x80|byte(unit>>6)&0x3f, 0x80|byte(unit)&0x3f)
 }
 
 // AsString returns the inside of a raw JSON value if that is a string.

@@ -1,43 +1,56 @@
 package turn
 
 import (
+	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// scanned processes what the scanner has made of the text.
-func (m *Machine) scanned(segments []usetool.Segment) {
-	m.segments = segments
-	for i := range segments {
+// pass processes parts of the choice.
+func (m *Machine) pass(parts []aggregator.Part) {
+	m.parts = parts
+	for i := range parts {
 		if m.stopped() {
-			break // the turn ended with a block
+			break // the turn ended with a call
 		}
-		m.segment(&segments[i])
+		m.part(&parts[i])
 	}
-	clear(segments)
+	clear(parts)
 }
 
-func (m *Machine) segment(s *usetool.Segment) {
-	switch s.Kind {
-	case usetool.SegmentText:
-		m.policy.text(s.Text)
-	case usetool.SegmentStarted:
-		m.report.Started++
-		m.open++
-	case usetool.SegmentBlock:
+func (m *Machine) part(p *aggregator.Part) {
+	textual := p.Kind != aggregator.PartText && p.Text != ""
+	if textual {
 		m.report.Flushed++
 		m.open--
-		call := &candidate{name: s.Name, arguments: s.Arguments, textual: true}
-		if client, ok := m.clientName(s.Name); ok {
-			call.name = client
-		}
-		if s.Pattern == "" {
-			call.block = s.Text
-		}
-		m.offer(call)
-	case usetool.SegmentAborted:
-		m.blockAborted(s.Reason, s.Pattern)
-	case usetool.SegmentUndeclared:
-		m.blockAborted(AbortUndeclared, s.Pattern)
+	}
+	switch p.Kind {
+	case aggregator.PartText:
+		m.policy.text(p.Text)
+	case aggregator.PartBlockStarted:
+		m.report.Started++
+		m.open++
+	case aggregator.PartBlockAborted:
+		m.blockAborted(p.Reason, p.Pattern)
+	case aggregator.PartCall:
+		m.policy.call(p)
+		m.called(textual, true)
+	case aggregator.PartDuplicate:
+		m.report.Duplicates++
+		m.called(textual, false)
+	case aggregator.PartOverLimit:
+		m.report.Truncated = true
+		m.truncate()
+	}
+}
+
+// called starts the grace after a call, if there is one. got: the client got the call, which is
+// not the twin of another one.
+func (m *Machine) called(textual, got bool) {
+	switch {
+	case got && m.policy.closed():
+		m.grace.start()
+	case textual && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
+		m.grace.start()
 	}
 }
 
@@ -63,14 +76,13 @@ func (m *Machine) countAborted(reason usetool.AbortReason) {
 
 // discard ignores the rest of the text. It counts a block that is open as aborted.
 func (m *Machine) discard() {
-	m.scanner, m.stops, m.limit = nil, nil, nil
+	m.stops, m.limit = nil, nil
 	for m.open > 0 {
 		m.countAborted(usetool.AbortInterrupted)
 	}
 }
 
-// clientName returns the client's name of a tool that Codex knows as name, or false. A
-// block may also have the name in the client's prompt.
+// clientName returns the client's name of a tool that Codex knows as name, or false.
 func (m *Machine) clientName(name string) (string, bool) {
 	if m.opts.ClientName == nil {
 		return name, true
@@ -78,30 +90,33 @@ func (m *Machine) clientName(name string) (string, bool) {
 	return m.opts.ClientName(name)
 }
 
+// blockName returns the client's name of a tool that a block names, which may be that in the
+// client's prompt.
+func (m *Machine) blockName(name string) string {
+	if client, ok := m.clientName(name); ok {
+		return client
+	}
+	return name
+}
+
 // closeBuffer ends a message: what is held is passed on, a begun tag and an open block
 // become text, and a code fence ends. reason is why an open block is no call; empty: it
 // was not closed.
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
-	if m.scanner == nil {
-		return
-	}
-	if m.scanner.Open() {
+	if m.choice.BlockOpen() {
 		m.cut = true
 	}
-	m.scanned(m.scanner.Finish(reason, m.segments[:0]))
+	m.pass(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
 // countHeld counts the open block of a turn whose client has gone as aborted.
 func (m *Machine) countHeld() {
-	if m.scanner == nil {
-		return
-	}
-	for _, s := range m.scanner.Finish(usetool.AbortDisconnect, nil) {
-		switch s.Kind {
-		case usetool.SegmentStarted:
+	for _, p := range m.choice.EndMessage(usetool.AbortDisconnect, nil) {
+		switch {
+		case p.Kind == aggregator.PartBlockStarted:
 			m.report.Started++
-		case usetool.SegmentBlock, usetool.SegmentAborted, usetool.SegmentUndeclared:
+		case p.Kind == aggregator.PartBlockAborted, p.Kind != aggregator.PartText && p.Text != "":
 			m.report.abort(usetool.AbortDisconnect)
 		}
 	}

@@ -29,7 +29,7 @@ func TestReport(t *testing.T) {
 		"malformed":    {"<use_tool></use_tool>" + block("1"), nil, 2, 1, usetool.AbortMalformed, false},
 		"too large":    {open + strings.Repeat("x", aggregator.DefaultMaxBlock), nil, 1, 0, usetool.AbortTooLarge, false},
 		"unclosed":     {block("1") + open, nil, 2, 1, usetool.AbortUnclosed, false},
-		"undeclared":   {strings.ReplaceAll(block("1"), "find", "seek"), nil, 1, 0, AbortUndeclared, false},
+		"undeclared":   {strings.ReplaceAll(block("1"), "find", "seek"), nil, 1, 0, aggregator.AbortUndeclared, false},
 		"interrupted":  {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusInterrupted, nil)}) }, 1, 0, usetool.AbortInterrupted, false},
 		"failed":       {open, func(m *Machine) []Output { return m.Feed([]codexrpc.Event{ended(codexrpc.StatusFailed, nil)}) }, 1, 0, usetool.AbortError, false},
 		"lost":         {open, func(m *Machine) []Output { return m.Fail(codexrpc.ErrClosed) }, 1, 0, usetool.AbortError, false},

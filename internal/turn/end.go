@@ -43,7 +43,7 @@ var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason
 // within another one, the reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	m.closeBuffer("")
-	if m.calls.count > 0 && (m.policy.closed() || !m.endsInCall()) {
+	if m.report.Calls > 0 && (m.policy.closed() || !m.endsInCall()) {
 		reason = FinishToolCalls
 	}
 	m.finish(reason)
@@ -52,12 +52,12 @@ func (m *Machine) finishCut(reason FinishReason) {
 // endsInCall reports whether the last thing the model said is a call without an
 // end: an open block, or a structured call whose arguments are not JSON.
 func (m *Machine) endsInCall() bool {
-	return m.cut || m.lastCall != nil && !json.Valid([]byte(m.lastCall.arguments))
+	return m.cut || m.afterCall && !json.Valid([]byte(m.lastCall))
 }
 
 // reason returns the finish of a turn that ended well.
 func (m *Machine) reason() FinishReason {
-	if m.calls.count > 0 {
+	if m.report.Calls > 0 {
 		return FinishToolCalls
 	}
 	return FinishStop

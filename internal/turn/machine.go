@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
-	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
@@ -22,11 +21,10 @@ import (
 type Machine struct {
 	opts    *Options
 	texts   texts
-	stops   *stopFilter         // nil: no sequence ends the text
-	limit   *tokens.Limit       // nil: the text has no limit
-	funded  int                 // tokens taken from the budget
-	scanner *aggregator.Scanner // nil: the text is not searched for blocks
-	calls   calls
+	stops   *stopFilter       // nil: no sequence ends the text
+	limit   *tokens.Limit     // nil: the text has no limit
+	funded  int               // tokens taken from the budget
+	choice  aggregator.Choice // the calls, and the blocks in the text
 	policy  policy
 	report  Report
 	usage   usage
@@ -38,19 +36,21 @@ type Machine struct {
 	out              []Output
 	short            [2]Output // the memory of out for the batches of most turns
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
-	segments         []usetool.Segment
-	gap              string     // between the last message and the text that comes next
-	sequence         string     // the stop sequence that ended the turn
-	lastError        string     // of an attempt that Codex repeats, to explain a silence
-	lastCall         *candidate // the structured call after which no text came; nil: there is none
-	open             int        // blocks that were begun and are neither flushed nor aborted
-	begun            bool       // there was an output
-	asked            bool       // Codex waits for the client's answer to a structured call
-	refused          bool       // such calls were answered with a failure
-	strayed          bool       // this response has called a tool that is not the client's
-	strays           int        // responses in a row that did
-	cut              bool       // the text ends with a block without an end
-	done             bool       // the last output was returned
+	parts            []aggregator.Part
+	fewParts         [1]aggregator.Part // the memory of parts for most pieces of text
+	gap              string             // between the last message and the text that comes next
+	sequence         string             // the stop sequence that ended the turn
+	lastError        string             // of an attempt that Codex repeats, to explain a silence
+	lastCall         string             // the arguments of the structured call after which no text came
+	afterCall        bool               // there is such a call
+	open             int                // blocks that were begun and are neither flushed nor aborted
+	begun            bool               // there was an output
+	asked            bool               // Codex waits for the client's answer to a structured call
+	refused          bool               // such calls were answered with a failure
+	strayed          bool               // this response has called a tool that is not the client's
+	strays           int                // responses in a row that did
+	cut              bool               // the text ends with a block without an end
+	done             bool               // the last output was returned
 }
 
 // New returns a machine at the start of a turn. It reads the options until the turn ends.
@@ -63,21 +63,26 @@ func New(opts *Options) *Machine {
 // Reset puts a machine at the start of a turn, as [New] does. It is for a machine that is a
 // part of something larger; the turn that it had before is forgotten.
 func (m *Machine) Reset(opts *Options) {
-	*m = Machine{opts: opts, calls: calls{opts: opts}, stops: newStopFilter(opts.StopSequences)}
-	m.out = m.short[:0]
+	*m = Machine{opts: opts, stops: newStopFilter(opts.StopSequences)}
+	m.out, m.parts = m.short[:0], m.fewParts[:0]
 	switch {
 	case opts.Budget != nil:
 		m.limit = tokens.NewLimit(0) // fund raises it
 	case opts.MaxTokens > 0:
 		m.limit = tokens.NewLimit(opts.MaxTokens)
 	}
-	m.policy = policy{opts: opts, calls: &m.calls, report: &m.report, to: m}
-	if opts.textual() {
-		scanner := aggregator.ScannerOptions{Patterns: opts.Patterns}
-		scanner.SkipFenced = !opts.xml() // an Obsidian client runs blocks in code fences as well
-		scanner.Accept = opts.AcceptTextual
-		m.scanner = aggregator.NewScanner(scanner)
+	m.policy = policy{opts: opts, report: &m.report, to: m}
+	calls := aggregator.ChoiceOptions{
+		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.limit(), Dedup: opts.ToolBlockDedup,
 	}
+	if opts.textual() {
+		calls.ToolName = m.blockName
+		calls.Scanner = &aggregator.ScannerOptions{
+			Patterns: opts.Patterns, Accept: opts.AcceptTextual,
+			SkipFenced: !opts.xml(), // an Obsidian client runs blocks in code fences as well
+		}
+	}
+	m.choice.Reset(calls)
 }
 
 // Done reports whether the last output, a finish or a failure, was returned. Later
@@ -279,14 +284,14 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		return
 	}
 	name, ok := m.clientName(e.Name)
-	call := &candidate{backendID: e.CallID, name: name, arguments: e.Text}
+	call := aggregator.Input{ID: e.CallID, Item: e.ItemID, Name: name, Text: e.Text, Source: aggregator.SourceItem, Done: true}
 	m.rest.call(e, ok)
 	if !ok {
 		m.report.Unoffered++
 		m.strayed = true
 		return
 	}
-	if m.calls.repeated(call) {
+	if m.choice.Repeats(call) {
 		m.report.Duplicates++
 		return
 	}
@@ -298,27 +303,14 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	// the twin of a block. So no grace runs.
 	m.asked = true
 	m.grace.running = m.policy.closed()
-	m.cut, m.lastCall = false, call
+	m.cut, m.lastCall, m.afterCall = false, e.Text, true
 	m.usage.say(e.Name)
 	m.usage.say(e.Text)
-	if m.offer(call) {
-		m.countCall(call)
+	before := m.report.Calls
+	m.pass(m.choice.Call(call, m.parts[:0]))
+	if m.report.Calls > before {
+		m.countCall(&call)
 	}
-}
-
-// offer offers a call to the policy, and ends the turn if the call does. It reports
-// whether the client got the call.
-func (m *Machine) offer(call *candidate) (got bool) {
-	got = m.policy.call(call)
-	switch {
-	case m.report.Truncated:
-		m.truncate()
-	case got && m.policy.closed():
-		m.grace.start()
-	case call.textual && m.calls.count > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
-		m.grace.start()
-	}
-	return got
 }
 
 // truncate is called when the model exceeds the limit of calls. From then on the machine
@@ -336,7 +328,7 @@ func (m *Machine) truncate() {
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.response(e.Usage)
 	m.closeBuffer("")
-	if m.asked || m.report.Truncated || (m.calls.count > 0 && m.opts.StopAfterTools != StopOff) {
+	if m.asked || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
 		m.rest.natural = !m.done
 		m.finish(m.reason())
 	} else if m.strayed && !m.done {

@@ -90,10 +90,6 @@ type Output struct {
 	Err error
 }
 
-// AbortUndeclared is the reason of textual blocks that are well-formed but name no tool of
-// the request. It extends the reasons of package usetool.
-const AbortUndeclared usetool.AbortReason = "undeclared"
-
 // Report is what a turn did with tool calls and text, for headers, metrics and logs. Each
 // block in Started is in Flushed or in Aborted as well.
 type Report struct {

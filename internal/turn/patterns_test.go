@@ -44,7 +44,7 @@ func TestPatterns(t *testing.T) {
 		"unclosed before one that is made": {ToolOptions{}, open + "}" + inForm("1"),
 			open + "}{0:1}|tool_calls", open + "}«(1)»{0:1}|tool_calls", 2, map[usetool.AbortReason]int{usetool.AbortMalformed: 1}},
 		"undeclared": {ToolOptions{}, strings.Replace(inForm("1"), "find", "seek", 1) + inForm("2"),
-			strings.Replace(inForm("1"), "find", "seek", 1) + "{0:2}|tool_calls", strings.Replace(inForm("1"), "find", "seek", 1) + "«(2)»{0:2}|tool_calls", 2, map[usetool.AbortReason]int{AbortUndeclared: 1}},
+			strings.Replace(inForm("1"), "find", "seek", 1) + "{0:2}|tool_calls", strings.Replace(inForm("1"), "find", "seek", 1) + "«(2)»{0:2}|tool_calls", 2, map[usetool.AbortReason]int{aggregator.AbortUndeclared: 1}},
 		"a block in a value": {ToolOptions{}, inForm(block("1")),
 			`<tool_call>{"name":"find","arguments":{"q":"{0:1}"}}</tool_call>|tool_calls`,
 			`<tool_call>{"name":"find","arguments":{"q":"«[1]»{0:1}"}}</tool_call>|tool_calls`, 2, map[usetool.AbortReason]int{usetool.AbortNested: 1}},

@@ -17,7 +17,6 @@ const maxTail = 1 << 20
 // not on how they were cut into deltas.
 type policy struct {
 	opts   *Options
-	calls  *calls
 	report *Report
 	to     *Machine // emits what the client gets
 
@@ -28,7 +27,7 @@ type policy struct {
 }
 
 // closed reports whether the client has its first call and gets no more.
-func (p *policy) closed() bool { return p.opts.StopAfterTools == StopFirst && p.calls.count > 0 }
+func (p *policy) closed() bool { return p.opts.StopAfterTools == StopFirst && p.report.Calls > 0 }
 
 // text processes the next piece of text.
 func (p *policy) text(text string) {
@@ -69,7 +68,7 @@ func (p *policy) phase(phase string) {
 
 // suppressing reports whether text is held until another call follows.
 func (p *policy) suppressing() bool {
-	return p.opts.suppressTail() && p.calls.count > 0 && !p.flows
+	return p.opts.suppressTail() && p.report.Calls > 0 && !p.flows
 }
 
 // holdsBlank reports whether white space is held until visible text follows: in ModeJSON
@@ -114,38 +113,22 @@ func (p *policy) blockAborted(reason usetool.AbortReason, pattern string) {
 }
 
 // full reports whether the limit of calls is reached.
-func (p *policy) full() bool { return p.calls.count >= p.opts.limit() }
+func (p *policy) full() bool { return p.report.Calls >= p.opts.limit() }
 
-// call processes the next call. It reports whether the client got it, which it does whole: calls
-// have come whole, so nothing is assembled. A call without a name is none.
-func (p *policy) call(call *candidate) bool {
-	full := p.full()
-	if p.calls.duplicate(call, full) {
-		p.report.Duplicates++
-		return false
-	}
-	if full {
-		p.report.Truncated = true
-		return false
-	}
-	if call.name == "" {
-		return false
-	}
-	index := p.calls.count
-	id := aggregator.CallID(p.opts.Choice, index, strings.ToLower(p.opts.IDSuffix))
-	p.beforeCall(index == 0)
-	p.calls.count++
+// call sends the next call.
+func (p *policy) call(part *aggregator.Part) {
+	call := part.Call
+	p.beforeCall(call.Index == 0)
 	if p.opts.xml() {
-		p.emitBlock(call)
+		p.emitBlock(part)
 	}
-	p.to.emit(Output{Kind: OutputCallStart, Call: index, ID: id, Name: call.name})
-	if call.arguments != "" {
-		p.to.emit(Output{Kind: OutputCallArguments, Call: index, ID: id, Text: call.arguments})
+	p.to.emit(Output{Kind: OutputCallStart, Call: call.Index, ID: call.ID, Name: call.Name})
+	if call.Arguments != "" {
+		p.to.emit(Output{Kind: OutputCallArguments, Call: call.Index, ID: call.ID, Text: call.Arguments})
 	}
-	p.to.emit(Output{Kind: OutputCallEnd, Call: index, ID: id})
-	p.report.Calls = p.calls.count
+	p.to.emit(Output{Kind: OutputCallEnd, Call: call.Index, ID: call.ID})
+	p.report.Calls++
 	p.spoken, p.flows, p.open = false, false, false
-	return true
 }
 
 // beforeCall sends the text before a call, and the delimiter between two blocks.
@@ -162,23 +145,24 @@ func (p *policy) beforeCall(first bool) {
 
 // emitBlock sends a call as text. A client reads a block without an end up to the end of
 // the next block, so an end is sent before a block that is made here.
-func (p *policy) emitBlock(call *candidate) {
-	if p.open && call.block == "" {
-		p.to.emit(Output{Kind: OutputText, Text: "</use_tool>"})
+func (p *policy) emitBlock(part *aggregator.Part) {
+	text := part.Text
+	if part.Pattern != "" || text == "" {
+		text = p.block(part.Call)
+		if p.open {
+			p.to.emit(Output{Kind: OutputText, Text: "</use_tool>"})
+		}
 	}
-	p.to.emit(Output{Kind: OutputText, Text: p.block(call)})
+	p.to.emit(Output{Kind: OutputText, Text: text})
 }
 
-// block returns a call as text: the model's own block, else one made of the call. A call
-// that cannot be written as a block becomes a sentence that no client runs.
-func (p *policy) block(call *candidate) string {
-	if call.block != "" {
-		return call.block
-	}
-	xml, err := usetool.RenderXML(call.name, call.arguments, p.opts.XMLEscape)
+// block makes a block of a call. One that cannot be written as a block becomes a sentence that
+// no client runs.
+func (p *policy) block(call *aggregator.Delta) string {
+	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)
 	if err != nil {
 		p.report.Unwritable++
-		return "[The call of " + quoted(call.name) + " cannot be written as a block. Its arguments: " + quoted(call.arguments) + "]"
+		return "[The call of " + quoted(call.Name) + " cannot be written as a block. Its arguments: " + quoted(call.Arguments) + "]"
 	}
 	return xml
 }
@@ -192,7 +176,7 @@ func quoted(text string) string {
 
 // end sends or drops the text that is held.
 func (p *policy) end() {
-	drop := p.calls.count > 0 && (p.opts.suppressTail() && !p.flows || !p.opts.xml() && isBlank(p.tail.String()))
+	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.flows || !p.opts.xml() && isBlank(p.tail.String()))
 	if drop {
 		p.report.TailBytes += p.tail.Len()
 		p.tail.Reset()

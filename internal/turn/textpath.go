@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/aggregator"
 )
 
 // The text of the model passes, in this order,
@@ -53,15 +55,11 @@ func (m *Machine) withinLimit(text string) {
 // buffered processes text within the limit; over means that the limit cut the rest.
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
-		m.cut, m.lastCall = false, nil
+		m.cut, m.afterCall = false, false
 		m.usage.say(text)
 		m.policy.gap(m.gap)
 		m.gap = ""
-		if m.scanner == nil {
-			m.policy.text(text)
-		} else {
-			m.scanned(m.scanner.Feed(text, m.segments[:0]))
-		}
+		m.pass(m.choice.Text(text, m.parts[:0]))
 	}
 	if over && !m.stopped() {
 		m.overLimit()
@@ -94,12 +92,12 @@ func (m *Machine) full() bool {
 }
 
 // countCall counts the tokens of a structured call that was sent.
-func (m *Machine) countCall(call *candidate) {
+func (m *Machine) countCall(call *aggregator.Input) {
 	if m.limit == nil || m.stopped() {
 		return
 	}
-	m.limit.Whole(call.name)
-	m.limit.Whole(call.arguments)
+	m.limit.Whole(call.Name)
+	m.limit.Whole(call.Text)
 	if m.fund(0); m.limit.Exceeded() {
 		m.overLimit()
 	}
@@ -114,10 +112,10 @@ func (m *Machine) overLimit() {
 
 // tagHeld reports whether the beginning of a block may be held.
 func (m *Machine) tagHeld() bool {
-	if m.scanner == nil {
+	if !m.opts.textual() {
 		return false
 	}
-	return m.scanner.Held() > 0 ||
+	return m.choice.Held() > 0 ||
 		m.stops != nil && strings.Contains(m.stops.held, "<") ||
 		m.limit != nil && bytes.IndexByte(m.limit.Held(), '<') >= 0
 }

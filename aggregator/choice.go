@@ -1,0 +1,215 @@
+package aggregator
+
+import (
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
+)
+
+// ChoiceOptions are the options of a [Choice]. The zero value is right for structured calls.
+type ChoiceOptions struct {
+	// Index is the choice's index, which the ids of its calls have.
+	Index int
+	// IDSuffix ends the ids of the calls, see [CallID]. Empty: nothing does.
+	IDSuffix string
+	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
+	MaxCalls int
+	// MaxArgumentBytes is the most bytes of arguments that are kept of all calls. Below 1:
+	// DefaultMaxArgumentBytes.
+	MaxArgumentBytes int
+	// Scanner is how blocks are found in the text. Nil: the text has none.
+	Scanner *ScannerOptions
+	// ToolName returns the name of the tool that a block names. Nil: it is that name.
+	ToolName func(name string) string
+	// Dedup drops a call of the same tool with the same arguments as an earlier one. Without it
+	// only a block and a structured call of the same action are one call.
+	Dedup bool
+}
+
+// Choice holds all that is known of the tool calls of one choice in one turn, whether they come
+// as structured calls, whole or in fragments, or as blocks in the text: which inputs are about
+// one call, their order, their ids, their arguments. It has no lock: use it by one goroutine
+// at a time.
+//
+// What an input has changed are [Part] values, in order. Parts of text and parts of calls keep
+// the order in which the model wrote them, so that a caller only has to pass them on.
+type Choice struct {
+	opts     ChoiceOptions
+	scanner  *Scanner // nil: text is not searched
+	segments []usetool.Segment
+
+	calls   []*call // those that are shown, in the order of their ordinals
+	keys    map[key]*namesakes
+	places  map[place]*call // the newest call at each place
+	heads   map[headKey]*call
+	last    *call                      // the one created last
+	unseen  int                        // calls that wait for their name, or were dropped
+	room    int                        // bytes of arguments that may still be kept
+	idRoom  int                        // bytes of names and ids that may still be kept
+	actions map[usetool.ActionKey]seen // nil: no call can repeat another one
+	stats   Stats
+
+	deltas   []Delta // of the parts that the last method has returned
+	position uint64  // highest position given to Aggregator.IngestEvent
+	offset   int64   // of the text, without a scanner
+}
+
+// NewChoice returns a Choice without calls.
+func NewChoice(opts ChoiceOptions) *Choice {
+	c := new(Choice)
+	c.Reset(opts)
+	return c
+}
+
+// Reset makes c a Choice without calls, as NewChoice does.
+func (c *Choice) Reset(opts ChoiceOptions) {
+	if opts.MaxCalls < 1 {
+		opts.MaxCalls = DefaultMaxCalls
+	}
+	if opts.MaxArgumentBytes < 1 {
+		opts.MaxArgumentBytes = DefaultMaxArgumentBytes
+	}
+	*c = Choice{opts: opts, room: opts.MaxArgumentBytes, idRoom: maxIDBytes}
+	if opts.Scanner != nil {
+		c.scanner = NewScanner(*opts.Scanner)
+	}
+	if opts.Dedup {
+		c.actions = make(map[usetool.ActionKey]seen)
+	}
+}
+
+// PartKind is the kind of a [Part].
+type PartKind uint8
+
+const (
+	// PartText is text outside of calls, in Text.
+	PartText PartKind = iota + 1
+	// PartBlockStarted says that a block has begun, whose text is held from now on.
+	PartBlockStarted
+	// PartBlockAborted says that the block that has begun is not a call: Reason, and for
+	// AbortMalformed Err. Its text follows.
+	PartBlockAborted
+	// PartCall is a change of a call: Call.
+	PartCall
+	// PartDuplicate is a call that repeats an earlier one, and is no call of its own.
+	PartDuplicate
+	// PartOverLimit is a call above the limit, or arguments of which a part was lost to it.
+	PartOverLimit
+)
+
+// AbortUndeclared is the reason of a block that is well-formed but names no tool that
+// [ScannerOptions].Accept accepts.
+const AbortUndeclared usetool.AbortReason = "undeclared"
+
+// Part is one result of a [Choice].
+type Part struct {
+	Kind PartKind
+	// Text is the text of a PartText; of a call, a duplicate, or a call above the limit that
+	// came as a block, the block as the model wrote it.
+	Text    string
+	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
+	Reason  usetool.AbortReason // of a PartBlockAborted
+	Err     error               // the fault of the block, if Reason is AbortMalformed
+	Pattern string              // the textual form of a block; empty: <use_tool>
+	Offset  int64               // of Text, or of the block's beginning, in the text of the choice
+	Size    int                 // of a PartBlockAborted: the bytes of text from Offset that are given up
+}
+
+// Text takes the next piece of the text, cut anywhere, appends the parts that are certain now
+// to out and returns it.
+func (c *Choice) Text(text string, out []Part) []Part {
+	if c.scanner == nil {
+		c.offset += int64(len(text))
+		return append(out, Part{Kind: PartText, Text: text, Offset: c.offset - int64(len(text))})
+	}
+	c.deltas = c.deltas[:0]
+	c.segments = c.scanner.Feed(text, c.segments[:0])
+	return c.scanned(out)
+}
+
+// EndMessage ends a message: it appends what was held of its text to out and returns it. An open
+// block is given up for the reason, the empty one standing for [usetool.AbortUnclosed].
+func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
+	if c.scanner == nil {
+		return out
+	}
+	c.deltas = c.deltas[:0]
+	c.segments = c.scanner.Finish(reason, c.segments[:0])
+	return c.scanned(out)
+}
+
+// scanned makes parts of what the scanner has found.
+func (c *Choice) scanned(out []Part) []Part {
+	for i := range c.segments {
+		s := &c.segments[i]
+		switch s.Kind {
+		case usetool.SegmentText:
+			out = append(out, Part{Kind: PartText, Text: s.Text, Offset: s.Offset})
+		case usetool.SegmentStarted:
+			out = append(out, Part{Kind: PartBlockStarted, Pattern: s.Pattern, Offset: s.Offset})
+		case usetool.SegmentBlock:
+			out = c.block(s, out)
+		case usetool.SegmentAborted:
+			out = append(out, Part{Kind: PartBlockAborted, Reason: s.Reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset})
+		case usetool.SegmentUndeclared:
+			out = append(out, Part{Kind: PartBlockAborted, Reason: AbortUndeclared, Pattern: s.Pattern, Offset: s.Offset})
+		}
+	}
+	clear(c.segments)
+	return out
+}
+
+// block makes a call of a block.
+func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
+	from, name := len(out), s.Name
+	if c.opts.ToolName != nil {
+		name = c.opts.ToolName(name)
+	}
+	out = c.textCall(place{}, name, s.Arguments, out)
+	for i := from; i < len(out); i++ {
+		out[i].Text, out[i].Pattern, out[i].Offset = s.Text, s.Pattern, s.Offset
+	}
+	return out
+}
+
+// BlockOpen reports whether a block is being held: its opener is complete, its end has not come.
+func (c *Choice) BlockOpen() bool { return c.scanner != nil && c.scanner.Open() }
+
+// Held returns how many bytes of the text are held.
+func (c *Choice) Held() int {
+	if c.scanner == nil {
+		return 0
+	}
+	return c.scanner.Held()
+}
+
+// Calls returns the calls in the order of their indexes, in which their names became known. Calls
+// without a name are not among them; nil if there are none.
+func (c *Choice) Calls() []Record {
+	if len(c.calls) == 0 {
+		return nil
+	}
+	records := make([]Record, len(c.calls))
+	for i, made := range c.calls {
+		records[i] = made.record(c.opts.Index)
+	}
+	return records
+}
+
+// At returns the call with an index, which a [Delta] has.
+func (c *Choice) At(index int) Record { return c.calls[index].record(c.opts.Index) }
+
+// HasCalls reports whether Calls would return any.
+func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
+
+// Stats returns the counts so far. Its Events, Unknown and Malformed are 0.
+func (c *Choice) Stats() Stats { return c.stats }
+
+// keep returns a copy of a name or an id that is kept, and false if there is no room for it.
+func (c *Choice) keep(text string) (string, bool) {
+	if len(text) > c.idRoom {
+		return "", false
+	}
+	c.idRoom -= len(text)
+	return strings.Clone(text), true
+}

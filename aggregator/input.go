@@ -1,0 +1,263 @@
+package aggregator
+
+import (
+	"crypto/sha256"
+	"strings"
+)
+
+// Input is what an event says about one call, whatever the event's form was. Fields that the
+// event does not have stay empty. A Choice keeps none of the strings.
+type Input struct {
+	ID         string // the backend's id of the call (Codex: call_id, callId)
+	Item       string // the id of the model's item (Codex: that of the raw item)
+	ThreadItem string // the id of the app-server's item; if the call's own id is not known, this is it
+	Name       string // of the function
+	Text       string // its arguments: a fragment if Source is SourceFragment, else the whole
+	Source     Source // SourceNone: the event has no arguments
+	Done       bool   // the call is complete
+
+	raw      bool // Item is that of a raw item of the app-server
+	place    place
+	sequence int64 // 1 more than the number of the event, which repetitions have as well; 0: none
+	begun    bool  // the event announces an item
+	whole    wholeKind
+	round    uint64            // of the list that the call is in, each of which is another call; 0: it is in none
+	summary  bool              // the list repeats items that came before
+	head     bool              // an entry of a chat delta, or of a message: see callHead
+	fixed    bool              // the entry has an index
+	sum      [sha256.Size]byte // of Text, once it was needed; zero: not known
+	position bool              // the event has a position, so that an equal head is none that comes again
+}
+
+// nameless reports whether nothing in the input says which call is meant.
+func (in *Input) nameless() bool {
+	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{} && in.Name == ""
+}
+
+// Call takes an input about a structured call, appends the parts that are certain now to out and
+// returns it. An input that changes nothing has none.
+func (c *Choice) Call(in Input, out []Part) []Part {
+	c.deltas = c.deltas[:0]
+	in.asRaw()
+	return c.take(&in, out)
+}
+
+// Repeats reports whether a complete call is one that has come before, which Call then ignores.
+func (c *Choice) Repeats(in Input) bool {
+	in.asRaw()
+	found := c.find(&in)
+	return found != nil && found.gave(&in)
+}
+
+// Knows reports whether an input is about a call that has come before.
+func (c *Choice) Knows(in Input) bool {
+	in.asRaw()
+	return c.find(&in) != nil
+}
+
+// asRaw makes the item of an input one of the app-server.
+func (in *Input) asRaw() {
+	if in.raw = true; in.Source == SourceItem {
+		in.whole = wholeRaw
+	}
+}
+
+// take finds the call that an input is about, or makes it, and applies the input to it.
+func (c *Choice) take(in *Input, out []Part) []Part {
+	made := c.find(in)
+	fresh := made == nil
+	if fresh {
+		if c.says(in) {
+			made = c.create(in)
+		}
+		if made == nil {
+			return out
+		}
+	}
+	made.round = in.round
+	named := made.name == "" && in.Name != ""
+	if named {
+		name, ok := c.keep(in.Name)
+		if !ok {
+			return c.refuse(made, out)
+		}
+		made.name = name
+	}
+	c.bindAll(made, in, fresh)
+	if in.head {
+		c.readHead(made, in)
+	}
+	return c.apply(made, in, named, out)
+}
+
+// apply applies an input to a call, which may have got its name by it. An input that changes
+// nothing counts as a duplicate.
+func (c *Choice) apply(made *call, in *Input, named bool, out []Part) []Part {
+	wasCut, news := made.truncated, false
+	switch in.Source {
+	case SourceFragment:
+		news = c.fragment(made, in)
+	case SourceParsed, SourceText, SourceItem:
+		news = c.complete(made, in)
+		made.note(in)
+	}
+	made.sequence = max(made.sequence, in.sequence)
+	made.begun = made.begun || in.begun
+	ended := in.Done && !made.done
+	if ended {
+		made.done = true
+		made.endHalf(c)
+	}
+	if !named && !news && !ended {
+		c.stats.Duplicates++
+		return out
+	}
+	out = c.show(made, out)
+	if made.truncated && !wasCut && made.shown() {
+		out = append(out, Part{Kind: PartOverLimit})
+	}
+	return out
+}
+
+// fragment appends the next part of the arguments. A part whose number was seen is a
+// repetition. A part without a number always counts, since equal text does not make two
+// parts the same. It reports whether the part changed the call, or was refused and counted.
+func (c *Choice) fragment(made *call, in *Input) bool {
+	if in.Text == "" || in.sequence > 0 && in.sequence <= made.sequence {
+		return false
+	}
+	if made.source == SourceParsed && !made.done {
+		made.replace(c)
+		made.source = SourceNone
+	}
+	switch {
+	case made.done:
+		c.stats.Late++
+	case made.truncated || !made.grow(in.Text, c):
+		c.stats.OverLimit++
+	}
+	made.source = max(made.source, SourceFragment)
+	return true
+}
+
+// complete sets the complete text of a call. It reports the same as fragment.
+func (c *Choice) complete(made *call, in *Input) bool {
+	made.half = ""
+	have, wasCut := made.args.String(), made.truncated
+	switch {
+	case in.Source == SourceParsed && (made.source != SourceNone || made.truncated || in.Text == ""):
+		return false
+	case in.Source == SourceParsed && len(in.Text) > c.room:
+		made.truncated = true // a part of it would be no JSON
+		c.stats.OverLimit++
+		return true
+	case in.Text == "", made.has(in):
+		if in.Text != "" || made.source != SourceParsed {
+			made.source = max(made.source, in.Source)
+		}
+		return false
+	}
+	rest, longer := strings.CutPrefix(in.Text, have)
+	refused := in.Source <= made.source
+	if refused || !longer && made.source > SourceParsed {
+		c.stats.Conflicts++
+	}
+	if refused {
+		return true
+	}
+	made.part()
+	if !longer {
+		made.replace(c)
+		rest = in.Text
+	}
+	made.source = in.Source
+	made.head.equal = 0
+	if !made.grow(rest, c) && !wasCut {
+		c.stats.OverLimit++
+	}
+	made.endHalf(c)
+	return true
+}
+
+// show numbers a call that is to be shown, and returns what has changed of it.
+func (c *Choice) show(made *call, out []Part) []Part {
+	if made.name == "" || made.dropped {
+		return out
+	}
+	first := !made.shown()
+	if first {
+		switch {
+		case !made.done && c.mayRepeat(made):
+			return out // its arguments tell
+		case made.done && c.repeats(made):
+			return c.drop(made, PartDuplicate, out)
+		case len(c.calls) >= c.opts.MaxCalls:
+			c.stats.OverLimit++
+			return c.drop(made, PartOverLimit, out)
+		}
+		if !made.transient {
+			c.unseen--
+		}
+		made.ordinal = len(c.calls)
+		made.id = CallID(c.opts.Index, made.ordinal, c.opts.IDSuffix)
+		c.calls = append(c.calls, made)
+	} else if made.done && !made.ended {
+		c.remember(made)
+	}
+	if !first && !made.replaced && made.emitted == made.args.Len() && made.ended == made.done {
+		return out
+	}
+	c.deltas = append(c.deltas, made.delta(c.opts.Index, first))
+	return append(out, Part{Kind: PartCall, Call: &c.deltas[len(c.deltas)-1]})
+}
+
+// drop forgets a call that the choice does not have, but for its identity.
+func (c *Choice) drop(made *call, kind PartKind, out []Part) []Part {
+	made.dropped = true
+	if kind == PartDuplicate {
+		c.stats.Duplicates++
+	}
+	return append(out, Part{Kind: kind})
+}
+
+// refuse gives a call up for which there is no room.
+func (c *Choice) refuse(made *call, out []Part) []Part {
+	c.stats.OverLimit++
+	if made.dropped {
+		return out
+	}
+	return c.drop(made, PartOverLimit, out)
+}
+
+// says reports whether an input says enough to make a call of it: what is meant by one without a
+// name, an id and a place is not known, and an entry of a message that has no name is none.
+func (c *Choice) says(in *Input) bool {
+	switch {
+	case in.Name != "":
+	case in.head && !in.Done && in.ID == "" && in.Text == "":
+		c.stats.Duplicates++
+		return false
+	case in.head && in.Done, in.nameless():
+		c.stats.Malformed++
+		return false
+	}
+	return true
+}
+
+// textCall makes a call of a block. Blocks at one place of a message are one call; without a
+// place each is a call.
+func (c *Choice) textCall(at place, name, arguments string, out []Part) []Part {
+	c.watchActions()
+	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}
+	made := c.places[at]
+	if made == nil {
+		made = c.create(&in)
+		made.textual = true
+		if made.name, _ = c.keep(name); made.name == "" {
+			return c.refuse(made, out)
+		}
+		c.bindPlace(made, at)
+		return c.apply(made, &in, true, out)
+	}
+	return c.apply(made, &in, false, out)
+}
