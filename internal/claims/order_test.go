@@ -70,3 +70,34 @@ func TestOrderOfUsers(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// TestYield checks that others come between the steps of a long function: another user, and other
+// requests of the same one.
+func TestYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrder(1)
+		start := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			o.Do("a", start, func() {
+				for range 10 {
+					time.Sleep(time.Second)
+					o.Yield("a", start)
+				}
+			})
+			if took := time.Since(start); took != 12*time.Second {
+				t.Errorf("ten steps took %s", took)
+			}
+		})
+		time.Sleep(time.Second / 2)
+		for _, user := range []string{"a", "b"} {
+			all.Go(func() {
+				o.Do(user, time.Now(), func() { time.Sleep(time.Second) })
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("%s was ready after %s", user, took)
+				}
+			})
+		}
+		all.Wait()
+	})
+}

@@ -93,12 +93,12 @@ func (g *Gateway) CountTokens(w http.ResponseWriter, r *http.Request) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
 		x := g.newExchange(w, r)
 		defer x.close()
-		body, apiErr := g.countTokens(x)
+		body, apiErr := g.countMessage(x)
 		return body, x.unlessExit(apiErr)
 	})
 }
 
-func (g *Gateway) countTokens(x *exchange) ([]byte, *apierror.Error) {
+func (g *Gateway) countMessage(x *exchange) ([]byte, *apierror.Error) {
 	var apiErr *apierror.Error
 	if x.key, apiErr = g.keyOf(x.r); apiErr != nil {
 		return nil, apiErr
@@ -107,18 +107,12 @@ func (g *Gateway) countTokens(x *exchange) ([]byte, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	var count int
-	g.compute(x, int64(len(body)), func() {
-		var decoded *messages.Request
-		if decoded, apiErr = messages.Decode(body); apiErr == nil && x.ctx.Err() == nil {
-			count = decoded.EstimateTokens()
-		}
-	})
-	if apiErr == nil {
-		if err := x.ctx.Err(); err != nil {
-			apiErr = apierror.From(err)
-		}
+	var decoded *messages.Request
+	g.compute(x, int64(len(body)), func() { decoded, apiErr = messages.Decode(body) })
+	if apiErr != nil {
+		return nil, apiErr
 	}
+	count, apiErr := g.countTokens(x, func(func() error) (int, error) { return decoded.EstimateTokens(), nil })
 	return messages.TokenCount(count), apiErr
 }
 

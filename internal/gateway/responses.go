@@ -158,7 +158,7 @@ func (f *responseForm) remember() {
 	f.q.session.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
 }
 
-// InputTokens serves POST /v1/responses/input_tokens. Counting takes a place of a turn,
+// InputTokens serves POST /v1/responses/input_tokens. Counting takes a slot of a turn,
 // since it may take as much time.
 func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
@@ -179,7 +179,8 @@ func (g *Gateway) countInput(x *exchange) ([]byte, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return responses.InputTokens(decoded.(*responsesRequest).CountTokens()), nil
+	count, apiErr := g.countTokens(x, decoded.(*responsesRequest).CountTokens)
+	return responses.InputTokens(count), apiErr
 }
 
 // Compact answers POST /v1/responses/compact.

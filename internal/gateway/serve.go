@@ -272,6 +272,28 @@ func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	return nil
 }
 
+// countTokens counts the tokens of a request on one of the processors, on which other users come
+// between the pieces of a long one. What is decoded for it counts like a body.
+func (g *Gateway) countTokens(x *exchange, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
+	if size := x.body.Size(); size >= inTurnFrom && !x.body.Grow(size) {
+		return 0, apierror.BodyMemory()
+	}
+	var err error
+	g.processors.Do(x.user, x.arrived, func() {
+		n, err = count(func() error {
+			g.processors.Yield(x.user, x.arrived)
+			return context.Cause(x.ctx)
+		})
+	})
+	if err == nil {
+		err = context.Cause(x.ctx)
+	}
+	if err != nil {
+		return 0, apierror.From(err)
+	}
+	return n, nil
+}
+
 // inTurnFrom is the size from which requests take turns on the processors, in bytes.
 const inTurnFrom = 64 << 10
 

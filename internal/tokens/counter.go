@@ -1,0 +1,42 @@
+package tokens
+
+import "math"
+
+// Counter counts the tokens of texts, in pieces: it takes no more memory for a long text than for
+// a short one, and others can run between the pieces.
+type Counter struct {
+	limit Limit
+	since int // bytes since the last pause
+}
+
+// counterPiece is how many bytes are counted at once, which takes some 40 ms.
+const counterPiece = 64 << 10
+
+// NewCounter returns a counter of no texts.
+func NewCounter() *Counter {
+	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: counterPiece}} // half: sums with it must not overflow
+}
+
+// Add adds a text. It calls pause, which may be nil, after some 64 KiB, also of several texts, and
+// returns the error of that: the count is of no use then.
+func (c *Counter) Add(text string, pause func() error) error {
+	for len(text) > 0 {
+		n := min(len(text), counterPiece)
+		c.limit.Add(text[:n])
+		text = text[n:]
+		if c.since += n; c.since >= counterPiece && pause != nil {
+			c.since = 0
+			if err := pause(); err != nil {
+				return err
+			}
+		}
+	}
+	c.limit.End()
+	return nil
+}
+
+// Count returns the number of tokens of all texts.
+func (c *Counter) Count() int {
+	c.limit.settle(true)
+	return c.limit.Count()
+}
