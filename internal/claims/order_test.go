@@ -93,7 +93,7 @@ func TestYield(t *testing.T) {
 		for _, user := range []string{"a", "b"} {
 			all.Go(func() {
 				o.Do(user, time.Now(), func() { time.Sleep(time.Second) })
-				if took := time.Since(start); took > 3*time.Second {
+				if took := time.Since(start); took > 4*time.Second {
 					t.Errorf("%s was ready after %s", user, took)
 				}
 			})
