@@ -17,6 +17,7 @@ func TestChoiceOrder(t *testing.T) {
 	order := []candidate{ // best first
 		{state: isReady}, {state: isReady, turns: 1}, {state: isReady, turns: 9},
 		{state: isStarting}, {state: isStarting, turns: 2},
+		{state: isFaltering, due: soon, turns: 5}, {state: isFaltering, due: late},
 		{state: isUnresponsive},
 		{state: isWaiting, due: soon, turns: 5}, {state: isWaiting, due: late},
 		{state: isResting, due: soon, turns: 5}, {state: isResting, due: late},

@@ -157,6 +157,8 @@ func (l *login) report(all []*process) {
 // loginReason says why a login rests, without the provider's words, which may have its URL.
 func loginReason(s loginstate.Status) string {
 	switch {
+	case s.Falters:
+		return "the provider limits it by the minute, or fails"
 	case s.State == loginstate.Spent:
 		return "the plan is spent"
 	case s.State != loginstate.SignedOut:

@@ -191,6 +191,7 @@ func (u *use) end() {
 const (
 	isReady = iota
 	isStarting
+	isFaltering    // its provider limits it by the minute, or fails; it is used all the same if no other is ready
 	isUnresponsive // or it has just ended
 	isWaiting      // for its next start
 	isResting      // its login is spent
@@ -214,7 +215,9 @@ func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
 		f.state = isAvoided
 	case status.SignedOut, rests && login.State == loginstate.SignedOut:
 		f.state, f.due = isSignedOut, until
-	case rests:
+	case login.Falters && status.State == appserver.StateReady:
+		f.state, f.due = isFaltering, until
+	case rests && !login.Falters:
 		f.state, f.due = isResting, until
 		if !login.ResetsAt.IsZero() {
 			f.due = login.ResetsAt

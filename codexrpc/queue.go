@@ -232,15 +232,7 @@ func (q *queue) reset() error {
 func (q *queue) speaks() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool {
-		switch e.Kind {
-		case EventTextDelta, EventReasoningDelta:
-			return true
-		case EventItemStarted, EventItemCompleted:
-			return e.ItemType == ItemAgentMessage || e.ItemType == ItemReasoning
-		}
-		return false
-	})
+	return q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool { return e.speaks() })
 }
 
 func (q *queue) signal() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -34,6 +35,7 @@ type Thread struct {
 	fork   bool                           // see Fork
 
 	fellBack atomic.Bool // see FellBack
+	began    time.Time   // when it was registered
 
 	prepared func(*Thread) // see PrepareThread
 	released func()        // see Close
@@ -41,6 +43,7 @@ type Thread struct {
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent
 	over      bool          // the turn has ended
+	heard     bool          // the model has said something in a turn
 	completed bool          // over, and neither failed nor interrupted
 	answered  bool          // the parked calls have been answered for good
 	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
@@ -101,9 +104,43 @@ func (c *Conn) addThread(t *Thread) bool {
 	case c.threads[t.id] != nil:
 		return false
 	default:
+		t.began = time.Now()
 		c.threads[t.id] = t
 	}
 	return true
+}
+
+// beginning is how long a thread may take to connect to the model provider.
+const beginning = 5 * time.Second
+
+// FailBeginning ends the first turns of threads that were started in the last seconds and of
+// which the model has said nothing, with an error. Codex goes on with them until Close.
+func (c *Conn) FailBeginning(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.threads {
+		if time.Since(t.began) < beginning && t.isBeginning() {
+			t.queue.fail(err)
+		}
+	}
+}
+
+// isBeginning reports whether the first turn of the thread runs and the model has said nothing.
+func (t *Thread) isBeginning() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sent && !t.over && !t.heard && len(t.previous) == 0
+}
+
+// speaks reports whether an event comes from the model.
+func (e *Event) speaks() bool {
+	switch e.Kind {
+	case EventItemStarted, EventItemCompleted:
+		return e.ItemType == ItemAgentMessage || e.ItemType == ItemReasoning
+	case EventTextDelta, EventReasoningDelta, EventFunctionCall, EventReasoningItem, EventWebSearch, EventResponseCompleted:
+		return true
+	}
+	return false
 }
 
 // ID returns the app-server's id of the thread.
@@ -278,6 +315,7 @@ func (t *Thread) mayBelong(e *Event) bool {
 		return false
 	}
 	e.turnID = t.turnID
+	t.heard = t.heard || e.speaks()
 	return true
 }
 

@@ -22,7 +22,7 @@ func (in *instance) run(program *Program, logger func() *slog.Logger) {
 	in.program = program
 	in.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), logger)
 	in.copier.Go(func() {
-		in.stderr.copy(program.Stderr, logger)
+		in.stderr.copy(program.Stderr, logger, in.heed)
 		_ = program.Stderr.Close()
 	})
 	go in.wait()

@@ -41,8 +41,8 @@ type stderrLog struct {
 	held    []string // the lines since then
 }
 
-// copy logs the lines of r until it ends.
-func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
+// copy logs the lines of r until it ends, and calls heed with each.
+func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line string)) {
 	br := bufio.NewReaderSize(r, maxLogLine)
 	cut := false
 	for {
@@ -50,6 +50,7 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger) {
 		if text := strings.TrimSpace(string(line)); text != "" && !cut && !strings.Contains(text, sandboxWarning) {
 			s.keep(text)
 			s.add(text, log())
+			heed(text)
 		}
 		// The rest of a line that is too long is dropped.
 		cut = errors.Is(err, bufio.ErrBufferFull)

@@ -1,6 +1,7 @@
 package apierror
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -170,16 +171,19 @@ func RefusesInstructions(failure error) bool {
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of
 // reach or overloaded, or limits or refuses the account. Another one may answer the request.
-func FailedProvider(failure error) bool {
+// after is for how long the provider has asked to be left alone; 0: it has not said.
+func FailedProvider(failure error) (failed bool, after time.Duration) {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {
-		return false
+		return false, 0
 	}
-	switch fromTurn(e).Code {
-	case rateLimited.Code, overloaded.Code, upstreamError.Code, disconnected.Code, timedOut.Code:
-		return true
+	switch of := fromTurn(e); of.Code {
+	case rateLimited.Code:
+		return true, hintedDelay(e.Message + " " + e.Details)
+	case overloaded.Code, upstreamError.Code, disconnected.Code, timedOut.Code:
+		return true, 0
 	}
-	return e.HTTPStatus == http.StatusForbidden
+	return e.HTTPStatus == http.StatusForbidden || e.HTTPStatus == http.StatusPaymentRequired, 0
 }
 
 // deniesModel reports whether a text says that this account has no such model.
@@ -193,11 +197,14 @@ func deniesModel(text string) bool {
 var retryHint = regexp.MustCompile(`(?i)try again in ((?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+)`)
 
 // retryDelay returns the delay that a text names, or else soon.
-func retryDelay(text string) time.Duration {
+func retryDelay(text string) time.Duration { return cmp.Or(hintedDelay(text), soon) }
+
+// hintedDelay returns the delay that a text names, or 0.
+func hintedDelay(text string) time.Duration {
 	if hint := retryHint.FindStringSubmatch(text); hint != nil {
 		if delay, err := time.ParseDuration(strings.ToLower(hint[1])); err == nil && delay > 0 {
 			return delay
 		}
 	}
-	return soon
+	return 0
 }

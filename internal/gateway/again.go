@@ -25,6 +25,10 @@ import (
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
 	account, refused := c.login.Fail(failure), g.refused(c, failure)
+	failing, rest := apierror.FailedProvider(failure)
+	if failing && !account && c.first.IsZero() {
+		c.login.Falter(failure, rest)
+	}
 	switch {
 	case !c.repeatable:
 		return false, failure
@@ -44,7 +48,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		// would say the same.
 		c.kept.forkable = false
 		return true, g.startFresh(ctx, plan, c)
-	case !c.moved && apierror.FailedProvider(failure):
+	case !c.moved && failing:
 		c.moved = true
 		if started, err = g.move(ctx, plan, c, failure); started {
 			return true, err

@@ -34,19 +34,27 @@ const (
 	deniedRest = time.Minute
 	// signedOutRest is the rest of a login that is signed out: it may have changed unnoticed.
 	signedOutRest = time.Minute
+	// firstFaltered and longestFaltered are the rests of a login that the provider limits by the
+	// minute, or fails: each failure in a row doubles it. With another login, a request that
+	// tries this one loses a second at most.
+	firstFaltered   = time.Second
+	longestFaltered = time.Minute
 )
 
 // Login follows what the model's provider says to the login of an app-server. One that is
 // spent or signed out rests; then one turn tries it again. All methods are safe for
 // concurrent use. The zero value is a login that was not used yet.
 type Login struct {
-	mu      sync.Mutex
-	state   State
-	failed  error     // the failure that it rests for
-	resets  time.Time // when its plan resets; zero: not known
-	until   time.Time // it rests until then
-	tried   bool      // a turn tries it again
-	changed func()    // called without the lock after each change of state or resets; may be nil
+	mu     sync.Mutex
+	state  State
+	failed error     // the failure that it rests for
+	resets time.Time // when its plan resets; zero: not known
+	until  time.Time // it rests until then
+	tried  bool      // a turn tries it again
+	// faltered counts the failures in a row that are not the login's: it is limited by the
+	// minute, or its provider fails.
+	faltered int
+	changed  func() // called without the lock after each change of state or resets; may be nil
 }
 
 // Status is the status of a login.
@@ -55,6 +63,7 @@ type Status struct {
 	Reason   error     // why it is spent or signed out; else nil
 	ResetsAt time.Time // when a spent plan resets; zero: not known
 	RestsTo  time.Time // when it is tried again; zero: it does not rest
+	Falters  bool      // it rests since the provider limits it by the minute, or fails
 }
 
 // OnChange sets what is called after each change of the state or of a reset. It must be quick.
@@ -71,6 +80,8 @@ func (l *Login) Status() Status {
 	status := Status{State: cmp.Or(l.state, Unknown), ResetsAt: l.resets}
 	if l.state == Spent || l.state == SignedOut {
 		status.Reason, status.RestsTo = l.failed, l.until
+	} else if l.rests() {
+		status.Falters, status.RestsTo = true, l.until
 	}
 	return status
 }
@@ -125,10 +136,25 @@ func (l *Login) change(f func()) {
 	}
 }
 
+// Falter records a failure that another login may not have: the provider limits this one by the
+// minute, is down or out of reach. The login rests for as long as the provider has said, or, if
+// after is 0, for a time that grows with each failure in a row. What is known of a plan that is
+// spent, or of a login that is signed out, stays.
+func (l *Login) Falter(failure error, after time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rest := min(cmp.Or(after, firstFaltered<<min(l.faltered, 6)), longestFaltered)
+	l.faltered++
+	if l.state != Spent && l.state != SignedOut {
+		l.failed = failure
+	}
+	l.until, l.tried = time.Now().Add(rest), false
+}
+
 // set is a change of all that is known, by which a trial ends.
 func (l *Login) set(state State, failed error, resets, until time.Time) {
 	l.change(func() {
-		l.state, l.failed, l.resets, l.until, l.tried = state, failed, resets, until, false
+		l.state, l.failed, l.resets, l.until, l.tried, l.faltered = state, failed, resets, until, false, 0
 	})
 }
 
@@ -181,7 +207,7 @@ func (l *Login) Fail(failure error) bool {
 			until = refused.ResetsAt
 		}
 		l.set(Spent, failure, refused.ResetsAt, until)
-	case refused.Code == codexrpc.CodeUnauthorized, refused.HTTPStatus == http.StatusUnauthorized:
+	case ofLogin(refused):
 		l.set(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
 	default:
 		return false
@@ -189,8 +215,13 @@ func (l *Login) Fail(failure error) bool {
 	return true
 }
 
+// ofLogin reports whether a login has to be changed, or its plan, before a turn can succeed.
+func ofLogin(e *codexrpc.TurnError) bool {
+	return e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized
+}
+
 // MoreHopeful returns the one of two failures that ends sooner: a process is started again
-// in a moment; a spent plan resets by itself, of two such the one that is known to reset
+// in a moment; what is not the login's ends soon, too; a spent plan resets by itself, of two such the one that is known to reset
 // first; a login that is signed out waits for its operator.
 func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
@@ -198,6 +229,9 @@ func MoreHopeful(one, other error) error {
 	}
 	first, _ := errors.AsType[*codexrpc.TurnError](one)
 	second, _ := errors.AsType[*codexrpc.TurnError](other)
+	if first != nil && !ofLogin(first) {
+		return one
+	}
 	spent := func(e *codexrpc.TurnError) bool { return e != nil && e.Code == codexrpc.CodeUsageLimit }
 	if spent(second) && (!spent(first) || first.ResetsAt.IsZero() || !second.ResetsAt.IsZero() && second.ResetsAt.Before(first.ResetsAt)) {
 		return other

@@ -10,6 +10,54 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
+// TestFalter checks that a login rests longer with each failure that is not its own, or as long
+// as the provider says, is tried by one turn then, and is forgiven once it works.
+func TestFalter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Login
+		limited := &codexrpc.TurnError{Code: "rateLimitExceeded"}
+		restsFor := func(want time.Duration) {
+			t.Helper()
+			if until, rests := l.Rests(); !rests || time.Until(until) != want || l.Failure() != limited {
+				t.Errorf("rests: %t, for %s", rests, time.Until(until))
+			}
+			if s := l.Status(); !s.Falters || s.State != Unknown && s.State != Fine || s.Reason != nil {
+				t.Errorf("the status is %+v", s)
+			}
+			time.Sleep(want)
+			if _, rests := l.Rests(); rests {
+				t.Errorf("it rests longer than %s", want)
+			}
+		}
+		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			l.Falter(limited, 0)
+			restsFor(want * time.Second)
+		}
+		if done := l.Try(); done == nil {
+			t.Error("no turn tries it")
+		} else if _, rests := l.Rests(); !rests {
+			t.Error("all turns try it")
+		}
+		l.Worked()
+		if _, rests := l.Rests(); rests || l.Status().Falters {
+			t.Error("it rests although it works")
+		}
+		l.Falter(limited, 7*time.Second)
+		restsFor(7 * time.Second)
+		l.Falter(limited, time.Hour)
+		restsFor(time.Minute)
+		spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
+		l.Fail(spent)
+		l.Falter(limited, 0)
+		if l.Status().State != Spent || l.Failure() != spent || l.Status().Falters {
+			t.Errorf("a spent login that falters is %+v", l.Status())
+		}
+		if MoreHopeful(limited, spent) != limited || MoreHopeful(spent, limited) != spent {
+			t.Error("a spent plan is more hopeful than a limit by the minute")
+		}
+	})
+}
+
 // TestLogin lets a login be spent, rest, be tried by one turn, and work again.
 func TestLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,70 @@
+package faults
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+)
+
+// TestOneOfTwoLogins checks that no request waits for a login that is limited, fails or is
+// refused as long as there is another one, and that it is used again afterwards.
+func TestOneOfTwoLogins(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		bad, home := s.Plan.AddLogin(planbackend.LoginOptions{}), t.TempDir()
+		if err := bad.Write(home); err != nil {
+			t.Fatal(err)
+		}
+		s.Load(s.Caddyfile(s.AppServer() + "\napp_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}\n"))
+		s.WaitMembers(2)
+		ask := func(name string) {
+			t.Helper()
+			began := time.Now()
+			response, text := s.Post(e2e.ChatBody("say:"+name, nil), nil)
+			took := time.Since(began)
+			if response.StatusCode != http.StatusOK || !strings.Contains(text, name) || took > 2*time.Second {
+				t.Errorf("%s: %s %s after %s", name, response.Status, text, took)
+			}
+			if took > 300*time.Millisecond {
+				t.Logf("%s over %s: a request took %.2f s", name, e2e.Transport, took.Seconds())
+			}
+		}
+		for name, fault := range map[string]planbackend.Fault{
+			"limited": planbackend.Status(429).RetryAfter(30 * time.Second),
+			"failing": planbackend.Status(500),
+			"a page":  planbackend.HTML(403),
+			"cut":     planbackend.Down(),
+			"refused": planbackend.Status(401),
+		} {
+			calls := s.Plan.Count(planbackend.Responses, bad) + s.Plan.Count(planbackend.Socket, bad)
+			for _, kind := range asking {
+				s.Plan.Fail(kind, fault, bad)
+			}
+			for range 20 {
+				ask(name)
+			}
+			calls = s.Plan.Count(planbackend.Responses, bad) + s.Plan.Count(planbackend.Socket, bad) - calls
+			t.Logf("%s over %s: the other login was asked %d times", name, e2e.Transport, calls)
+			most := 20
+			if name == "refused" {
+				most = 100 // a token is renewed several times by one request, and tried again when it is
+			}
+			if calls > most {
+				t.Errorf("%s: the other login was asked %d times", name, calls)
+			}
+			s.Plan.Heal()
+			if name != "refused" { // which is for the operator to mend
+				e2e.WaitFor(t, "the login to be used again after "+name, func() bool {
+					ask(name)
+					last, _ := s.Model.Last()
+					return last.Header.Get("Chatgpt-Account-Id") == bad.Account
+				})
+			}
+		}
+	})
+}
