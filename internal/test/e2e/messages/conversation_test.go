@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -87,4 +89,84 @@ func TestNotesBehindResults(t *testing.T) {
 // lastResult returns the last item of a request, and whether there is a result in it.
 func lastResult(r scriptedmodel.Request) (scriptedmodel.Item, bool) {
 	return r.Input[len(r.Input)-1], slices.ContainsFunc(r.Input, func(i scriptedmodel.Item) bool { return i.Type == "function_call_output" })
+}
+
+// TestSignatures: the signatures of thinking blocks carry the model's reasoning into a thread
+// that knows nothing of it.
+func TestSignatures(t *testing.T) {
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "conversations off")
+		for _, display := range []string{"summarized", "omitted"} {
+			body := e2e.MessageBody("reason:Hm.; say:So.", e2e.Fields{"stream": true, "thinking": e2e.Fields{"type": "adaptive", "display": display}})
+			m := s.Message(body)
+			if len(m.Content) != 2 || m.Content[0].Signature == "" || (m.Content[0].Thinking == "") != (display == "omitted") {
+				t.Fatalf("%s: %+v", display, m)
+			}
+			foreign := e2e.Fields{"role": "assistant", "content": []any{e2e.Fields{"type": "thinking", "thinking": "Else.", "signature": "EqoBCkgI"}, e2e.Fields{"type": "text", "text": "Other."}}}
+			body["messages"] = append(body["messages"].([]any), back(m), e2e.UserMessage("and?"), foreign, e2e.UserMessage("say:Yes."))
+			s.Message(body)
+			lines, _ := given(s)
+			request, _ := s.Model.Last()
+			if all := strings.Join(lines[1:], "/"); all != "user reason:Hm.; say:So./reasoning/assistant So./user and?/assistant Other./user say:Yes." || strings.Contains(string(request.Body), "EqoB") {
+				t.Errorf("%s: the model was given %s", display, all)
+			}
+			at := slices.IndexFunc(request.Input, func(i scriptedmodel.Item) bool { return i.Type == "reasoning" })
+			if at < 0 || request.Input[at].EncryptedContent == "" {
+				t.Errorf("%s: %+v", display, request.Input)
+			}
+		}
+	})
+}
+
+// TestSameItems: the same question by each of the APIs gives the model the same.
+func TestSameItems(t *testing.T) {
+	s := e2e.NewSite(t, "conversations off")
+	const prompt = "say:Done."
+	schema := e2e.Fields{"type": "object", "properties": e2e.Fields{"q": e2e.Fields{"type": "string"}}}
+	function := e2e.Fields{"name": "f", "description": "Does f", "parameters": schema}
+	asked := func() string {
+		request, _ := s.Model.Last()
+		var body struct {
+			Input []map[string]any
+			Tools json.RawMessage
+		}
+		if err := json.Unmarshal(request.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range body.Input {
+			delete(item, "id") // Codex's
+		}
+		return e2e.AsJSON(t, body)
+	}
+	response, text := s.Post(e2e.ChatBody("", e2e.Fields{"tools": []any{e2e.Fields{"type": "function", "function": function}}, "messages": []any{
+		e2e.Fields{"role": "system", "content": "Be brief."}, e2e.UserMessage("q 😀"),
+		e2e.Fields{"role": "assistant", "content": "Look.", "tool_calls": []any{e2e.Fields{"id": "c", "type": "function", "function": e2e.Fields{"name": "f", "arguments": `{"q":"ü"}`}}}},
+		e2e.Fields{"role": "tool", "tool_call_id": "c", "content": "r"}, e2e.UserMessage(prompt),
+	}}), nil)
+	if response.StatusCode != http.StatusOK {
+		t.Fatal(text)
+	}
+	want := asked()
+	s.Respond(e2e.Fields{
+		"model": "gpt-5", "instructions": "Be brief.", "tools": []any{e2e.Fields{"type": "function", "name": "f", "description": "Does f", "parameters": schema}},
+		"input": []any{
+			e2e.UserMessage("q 😀"), e2e.Fields{"role": "assistant", "content": "Look."},
+			e2e.Fields{"type": "function_call", "call_id": "c", "name": "f", "arguments": `{"q":"ü"}`},
+			e2e.Fields{"type": "function_call_output", "call_id": "c", "output": "r"}, e2e.UserMessage(prompt),
+		},
+	}, nil)
+	if got := asked(); got != want {
+		t.Errorf("Responses\n%s\nchat\n%s", got, want)
+	}
+	s.Message(e2e.MessageBody("", e2e.Fields{
+		"model": "gpt-5", "system": "Be brief.", "tools": []any{e2e.Fields{"name": "f", "description": "Does f", "input_schema": schema}},
+		"messages": []any{
+			e2e.UserMessage("q 😀"),
+			e2e.Fields{"role": "assistant", "content": []any{e2e.Fields{"type": "text", "text": "Look."}, e2e.Fields{"type": "tool_use", "id": "c", "name": "f", "input": e2e.Fields{"q": "ü"}}}},
+			e2e.UserMessage([]any{e2e.Fields{"type": "tool_result", "tool_use_id": "c", "content": "r"}, e2e.Fields{"type": "text", "text": prompt}}),
+		},
+	}))
+	if got := asked(); got != want {
+		t.Errorf("Messages\n%s\nchat\n%s", got, want)
+	}
 }
