@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"reflect"
@@ -69,6 +70,9 @@ var realClients = []realClient{
 	{"openai, responses", []string{"create"}, []string{"stream"}, false, responseErrors, node("responses"), nil},
 	{"ai with @ai-sdk/openai, responses", []string{"generate"}, []string{"stream"}, true, vercelErrors, node("ai-responses"), nil},
 	{"@openai/agents, responses", []string{"run"}, []string{"run, stream"}, false, responseErrors, node("agents-responses"), agentsOmit},
+	{"@anthropic-ai/sdk", []string{"create"}, []string{"create, stream", "stream"}, true, anthropicErrors, node("anthropic"), anthropicOmits},
+	{"ai with @ai-sdk/anthropic", []string{"generate"}, []string{"stream"}, false, vercelErrors, node("ai-anthropic"), vercelAnthropicOmits},
+	{"@langchain/anthropic", []string{"invoke"}, []string{"stream"}, true, nodeErrors, node("langchain-anthropic"), langChainAnthropicOmits},
 	{"openai-go", []string{"New"}, []string{"NewStreaming"}, false, goErrors, runGo, nil},
 	{"sashabaranov/go-openai", []string{"CreateChatCompletion"}, []string{"CreateChatCompletionStream"}, true, goOpenAIErrors, runGoOpenAI, goOpenAIOmits},
 }
@@ -189,6 +193,14 @@ func nodeErrors(status int) string {
 		return "InternalServerError"
 	}
 	return "APIError"
+}
+
+// anthropicErrors returns the error classes of Anthropic's SDK.
+func anthropicErrors(status int) string {
+	if status == http.StatusServiceUnavailable {
+		return "OverloadedError"
+	}
+	return nodeErrors(status)
 }
 
 // vercelErrors returns the error classes of the AI SDK. It has one, and passes errors

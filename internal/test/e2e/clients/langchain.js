@@ -14,8 +14,7 @@ function chat(baseURL, c) {
 }
 
 // rounds asks, answers the calls if the case wants it, and asks again.
-async function rounds(baseURL, c, ask) {
-  const llm = chat(baseURL, c);
+async function rounds(llm, saw, c, ask) {
   const messages = [new HumanMessage(c.prompt)];
   const first = await ask(llm, messages);
   if (c.form || c.json) return { ...saw(first.raw), object: first.parsed };
@@ -46,7 +45,7 @@ export function saw(message) {
 }
 
 // callsOf has those that could not be read, too, with their text.
-function callsOf({ tool_calls, invalid_tool_calls }) {
+export function callsOf({ tool_calls, invalid_tool_calls }) {
   return [...tool_calls, ...(invalid_tool_calls ?? [])].map(({ name, args }) => call(name, args));
 }
 
@@ -56,33 +55,36 @@ async function gather(llm, messages) {
   return whole;
 }
 
-export const ways = {
-  invoke: (baseURL, c) => rounds(baseURL, c, (llm, messages) => llm.invoke(messages)),
-  stream: (baseURL, c) => rounds(baseURL, c, gather),
-};
+// waysOf are those of a model: chat makes one, and saw tells what was seen of a message.
+export const waysOf = (chat, saw) => ({
+  invoke: (baseURL, c) => rounds(chat(baseURL, c), saw, c, (llm, messages) => llm.invoke(messages)),
+  stream: (baseURL, c) => rounds(chat(baseURL, c), saw, c, gather),
+});
 
-function converse(step) {
-  return (baseURL) => {
-    const llm = chat(baseURL, { tools: true });
-    const messages = [];
-    return async (prompt) => {
-      messages.push(new HumanMessage(prompt));
-      for (;;) {
-        const message = await step(llm, messages);
-        messages.push(message);
-        if (!message.tool_calls.length) return message.content;
-        for (const { id, args } of message.tool_calls) {
-          messages.push(new ToolMessage({ content: search(args), tool_call_id: id }));
-        }
+export const ways = waysOf(chat, saw);
+
+const converse = (chat, step) => (baseURL) => {
+  const llm = chat(baseURL, { tools: true });
+  const messages = [];
+  return async (prompt) => {
+    messages.push(new HumanMessage(prompt));
+    for (;;) {
+      const message = await step(llm, messages);
+      messages.push(message);
+      if (!message.tool_calls.length) return message.text;
+      for (const { id, args } of message.tool_calls) {
+        messages.push(new ToolMessage({ content: search(args), tool_call_id: id }));
       }
-    };
+    }
   };
-}
-
-export const talks = {
-  invoke: converse((llm, messages) => llm.invoke(messages)),
-  stream: converse(gather),
 };
+
+export const talksOf = (chat) => ({
+  invoke: converse(chat, (llm, messages) => llm.invoke(messages)),
+  stream: converse(chat, gather),
+});
+
+export const talks = talksOf(chat);
 
 // LangChain passes on the errors of the official SDK, which it is built upon.
 export { describeError } from './openai.js';

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"net/http"
 	"strings"
 )
 
@@ -53,4 +54,37 @@ func goOpenAIOmits(want *seen) {
 	if want.Error != nil {
 		want.Error.RetryAfter = ""
 	}
+}
+
+// anthropicCodes are the types that Anthropic's clients read for the codes of OpenAI's.
+var anthropicCodes = map[string]string{
+	"rate_limit_exceeded": "rate_limit_error", "invalid_request": "invalid_request_error", "server_overloaded": "overloaded_error",
+	"upstream_disconnected": "api_error",
+}
+
+// anthropicOmits: Anthropic's API has types of errors instead of codes, and a status of its own
+// for an overload. Two messages of the model's are two blocks without a separator.
+func anthropicOmits(want *seen) {
+	want.Content = strings.TrimSpace(want.Content)
+	if err := want.Error; err != nil {
+		err.Code = anthropicCodes[err.Code]
+		if err.Status == http.StatusServiceUnavailable {
+			err.Status = 529
+		}
+	}
+}
+
+// vercelAnthropicOmits: the AI SDK has no types of errors. It counts thinking as part of the output.
+func vercelAnthropicOmits(want *seen) {
+	anthropicOmits(want)
+	if want.Error != nil {
+		want.Error.Code = ""
+	}
+	want.Usage.Reasoning = 0
+}
+
+// langChainAnthropicOmits: LangChain counts thinking as part of the output.
+func langChainAnthropicOmits(want *seen) {
+	anthropicOmits(want)
+	want.Usage.Reasoning = 0
 }

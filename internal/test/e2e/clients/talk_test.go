@@ -46,6 +46,9 @@ var talkers = []struct {
 	{"responses", 0},
 	{"ai-responses", 0},
 	{"agents-responses", 0},
+	{"anthropic", 0},
+	{"ai-anthropic", 0},
+	{"langchain-anthropic", 0},
 }
 
 // TestClientConversations has conversations with every client, and counts the requests
