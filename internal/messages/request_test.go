@@ -78,7 +78,7 @@ func TestHistory(t *testing.T) {
 		"a result block": {result(`"content":[{"type":"text","text":"r"}],"is_error":true`), output(`"r"`)},
 		"no result":      {result(`"is_error":false`), output(`""`)},
 		"a result with an image": {result(`"content":[{"type":"text","text":"r"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}}]`),
-			output(`[{"type":"input_text","text":"r"},{"type":"input_image","image_url":"data:image/png;base64,` + png + `"}]`)},
+			output(`[{"type":"input_text","text":"r"},{"type":"input_image","image_url":"data:image/png;base64,` + png + `","detail":"high"}]`)},
 		"a PDF": {result(`"content":[{"type":"document","title":"a.pdf","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"}}]`),
 			output(`"Document \"a.pdf\":\n\n[The document is a PDF, which cannot be read here. Extract its text with a tool, such as pdftotext, and read that.]"`)},
 		"a reference to no tool": {result(`"content":[{"type":"tool_reference","tool_name":"X"}]`), output(`"The tool X can be called now."`)},

@@ -73,13 +73,18 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	return append(dst, '}')
 }
 
-// appendResult appends a function_call_output item. Its output is a string if the content is.
+// appendResult appends a function_call_output item. Its output is a string if the content is one
+// text, and an image without a detail gets [ResultDetail]: Codex gives the results for a parked
+// turn this form, and with another one the provider's cache would miss.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
-	if m.Text != nil {
+	switch {
+	case m.Text != nil:
 		dst = append(dst, m.Text...)
-	} else {
-		dst = m.AppendParts(dst, "input_text", "", "")
+	case len(m.Content) == 1 && m.Content[0].Text != nil:
+		dst = append(dst, m.Content[0].Text...)
+	default:
+		dst = m.AppendParts(dst, "input_text", "", ResultDetail)
 	}
 	return append(dst, '}')
 }

@@ -18,6 +18,9 @@ var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 // would give it another one in a turn's input, and none in a history.
 const defaultDetail = "auto"
 
+// ResultDetail is the detail that Codex gives an image in the result for a parked turn.
+const ResultDetail = "high"
+
 // readDetail reads the detail of an image. Codex replaces an image of low detail by a
 // sentence, so low becomes auto.
 func (p *Part) readDetail(v jsontext.Value) *field.Error {

@@ -145,7 +145,7 @@ func TestPlanConversation(t *testing.T) {
 			prompt.DefaultInstructions,
 			[]string{
 				`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`,
-				`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"` + pngURL + `"}]}`,
+				`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"` + pngURL + `","detail":"high"}]}`,
 			},
 			[]codexrpc.UserInput{},
 		},

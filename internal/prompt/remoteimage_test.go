@@ -58,7 +58,7 @@ func TestRemoteImages(t *testing.T) {
 	plancheck.Check(t, p)
 	for i, want := range map[int]string{
 		0: `{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:image/gif;base64,AAAA","detail":"auto"}]}`,
-		2: `{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"data:image/webp;base64,AAAA"}]}`,
+		2: `{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"data:image/webp;base64,AAAA","detail":"high"}]}`,
 	} {
 		if got := string(p.History[i]); got != want {
 			t.Errorf("item %d: %s, want %s", i, got, want)

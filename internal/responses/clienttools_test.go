@@ -53,7 +53,7 @@ func TestClientCalls(t *testing.T) {
 		}
 		want := map[string]string{
 			"shell": `"[{\"stdout\":\"a\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":1}}]"`, "local_shell": `"a"`, "apply_patch": `"failed: no such file"`,
-			"computer": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA"}]`, "computer_use_preview": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA"}]`,
+			"computer": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA","detail":"high"}]`, "computer_use_preview": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA","detail":"high"}]`,
 		}[c.name]
 		if got := string(p.History[1]); got != `{"type":"function_call_output","call_id":"c","output":`+want+`}` {
 			t.Errorf("%s: %s", c.name, got)

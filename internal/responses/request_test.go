@@ -139,7 +139,7 @@ func TestResponsePlan(t *testing.T) {
 				`{"type":"message","role":"user","content":[{"type":"input_text","text":"q"}]}`,
 				`{"type":"function_call","call_id":"c","name":"client_exec","arguments":"{\"a\":1}"}`,
 				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"t"}]}`,
-				`{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"r"}]}`,
+				`{"type":"function_call_output","call_id":"c","output":"r"}`,
 			}, `[]`, "You are a helpful assistant."},
 		"forms": {withInput(`{"type":"custom_tool_call","call_id":"c","name":"patch","input":"a\n\"b\""},{"type":"custom_tool_call_output","call_id":"c","output":""},{"type":"function_call","call_id":"d","namespace":"ns","name":"g","arguments":""},{"type":"function_call_output","call_id":"d","output":"x"}`),
 			[]string{

@@ -100,7 +100,9 @@ func followUp(items []json.RawMessage, calls, waits []string) (results []codexrp
 			}
 			answered[at] = true
 			parts := inputParts(item.Get("output"))
-			if slices.ContainsFunc(parts, func(part codexrpc.UserInput) bool { return part.Detail != "" }) {
+			if slices.ContainsFunc(parts, func(part codexrpc.UserInput) bool {
+				return part.URL != "" && part.Detail != prompt.ResultDetail
+			}) {
 				return nil, nil, errOtherFollowUp // a result has no place for that
 			}
 			results = append(results, codexrpc.ToolResult{CallID: waits[at], Parts: parts})
