@@ -37,6 +37,7 @@ type call struct {
 	head      callHead
 	begun     bool // a Responses item announced it
 	done      bool
+	waits     bool // it may repeat another call, which is known when it is complete
 	dropped   bool // it repeats another call, or is beyond the limit
 	truncated bool
 
@@ -117,23 +118,24 @@ func (c *call) record(choice int) Record {
 // has reports whether the complete text of an input is that of the call, as far as there was room
 // for it.
 func (c *call) has(in *Input) bool {
-	have := c.args.String()
 	if c.truncated {
-		return strings.HasPrefix(in.Text, have)
+		return strings.HasPrefix(in.Text, c.args.String())
 	}
-	return len(in.Text) == len(have) && (len(have) <= sha256.BlockSize && in.Text == have || len(have) > sha256.BlockSize && in.hash() == c.hash())
+	return in.Text == c.args.String()
 }
 
 // gave reports whether the complete text of an input has come as a part of the same before. A text
 // may have to be compared with those of all calls, so long ones are compared by their hashes.
 func (c *call) gave(in *Input) bool {
-	switch whole := &c.wholes[in.whole]; whole.state {
-	case wholeOwn:
-		return c.has(in)
-	case wholeOther:
+	switch whole := &c.wholes[in.whole]; {
+	case whole.state == wholeOther:
 		return whole.sum == in.hash()
+	case whole.state == wholeUnknown, !c.truncated && len(in.Text) != c.args.Len():
+		return false
+	case c.truncated || len(in.Text) <= sha256.BlockSize:
+		return c.has(in)
 	}
-	return false
+	return c.hash() == in.hash()
 }
 
 // note records the complete text of an input, the first of its kind.

@@ -21,6 +21,9 @@ type ChoiceOptions struct {
 	Scanner *ScannerOptions
 	// ToolName returns the name of the tool that a block names. Nil: it is that name.
 	ToolName func(name string) string
+	// AppendOnly is for clients that cannot take back what they were given: a complete text that
+	// contradicts what deltas have carried is refused, as one of a lesser source is.
+	AppendOnly bool
 	// Dedup drops a call of the same tool with the same arguments as an earlier one. Without it
 	// only a block and a structured call of the same action are one call.
 	Dedup bool
@@ -43,6 +46,7 @@ type Choice struct {
 	places  map[place]*call // the newest call at each place
 	heads   map[headKey]*call
 	last    *call                      // the one created last
+	waiting []*call                    // those that are shown when they are complete
 	unseen  int                        // calls that wait for their name, or were dropped
 	room    int                        // bytes of arguments that may still be kept
 	idRoom  int                        // bytes of names and ids that may still be kept
@@ -125,6 +129,16 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	c.deltas = c.deltas[:0]
 	c.segments = c.scanner.Feed(text, c.segments[:0])
 	return c.scanned(out)
+}
+
+// Plain takes the next piece of the text, as Text does, if all of it is text that nothing is held
+// before. Then there is no part but that text. Otherwise it reports false and takes nothing.
+func (c *Choice) Plain(text string) bool {
+	if c.scanner == nil {
+		c.offset += int64(len(text))
+		return true
+	}
+	return c.scanner.patterns == nil && c.scanner.useTool.skip(text)
 }
 
 // EndMessage ends a message: it appends what was held of its text to out and returns it. An open

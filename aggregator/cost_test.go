@@ -129,7 +129,7 @@ func TestManyCalls(t *testing.T) {
 	}
 	for choice := range 3 {
 		s := b.choices[choice]
-		if held, keys := s.unseen+len(s.calls), len(s.keys)+len(s.places)+len(s.heads); held > 20 || keys > 20*keysPerCall {
+		if held, keys := s.unseen+len(s.calls), len(s.keys)+len(s.places)+len(s.heads); held > 10+maxUnseen || keys > (10+maxUnseen)*keysPerCall {
 			t.Errorf("choice %d holds %d calls and %d keys", choice, held, keys)
 		}
 	}

@@ -46,7 +46,8 @@ type headKey struct {
 type namesakes struct {
 	id      string
 	calls   []*call
-	current *call // the first with the name that an event had last
+	first   [1]*call // the memory of calls, unless there are more
+	current *call    // the first with the name that an event had last
 }
 
 // keysPerCall bounds the ids of a call: its call id, its item's ids and its places, and some more
@@ -183,7 +184,7 @@ func (in *Input) loose() bool { return in.place == place{} || in.head && !in.fix
 // create adds a call for an input, which is not shown yet; nil if there are too many of these.
 func (c *Choice) create(in *Input) *call {
 	made := &call{ordinal: -1}
-	if c.unseen >= c.opts.MaxCalls {
+	if c.unseen >= maxUnseen {
 		if in.Name == "" {
 			c.stats.OverLimit++
 			return nil
@@ -216,7 +217,7 @@ func (c *Choice) bindAll(made *call, in *Input, fresh bool) {
 // bindID makes the id of a kind that an input has name a call. The first one is the call's own.
 func (c *Choice) bindID(made *call, in *Input, kind keyKind) {
 	id := in.id(kind)
-	if id == "" || made.transient {
+	if id == "" || made.transient || kind == keyThreadItem && id == made.ids[keyID] {
 		return
 	}
 	same := c.keys[key{kind, id}]
@@ -230,6 +231,7 @@ func (c *Choice) bindID(made *call, in *Input, kind keyKind) {
 			c.keys = make(map[key]*namesakes)
 		}
 		same = &namesakes{id: kept}
+		same.calls = same.first[:0]
 		c.keys[key{kind, kept}] = same
 	}
 	if same.current != made && !slices.Contains(same.calls, made) {

@@ -55,6 +55,13 @@ func (c *Choice) Knows(in Input) bool {
 	return c.find(&in) != nil
 }
 
+// Ended reports whether an input is about a call that is complete.
+func (c *Choice) Ended(in Input) bool {
+	in.asRaw()
+	found := c.find(&in)
+	return found != nil && found.done
+}
+
 // asRaw makes the item of an input one of the app-server.
 func (in *Input) asRaw() {
 	if in.raw = true; in.Source == SourceItem {
@@ -158,7 +165,7 @@ func (c *Choice) complete(made *call, in *Input) bool {
 		return false
 	}
 	rest, longer := strings.CutPrefix(in.Text, have)
-	refused := in.Source <= made.source
+	refused := in.Source <= made.source || c.opts.AppendOnly && !longer && made.emitted > 0
 	if refused || !longer && made.source > SourceParsed {
 		c.stats.Conflicts++
 	}
@@ -188,7 +195,11 @@ func (c *Choice) show(made *call, out []Part) []Part {
 	if first {
 		switch {
 		case !made.done && c.mayRepeat(made):
-			return out // its arguments tell
+			if !made.waits {
+				made.waits = true
+				c.waiting = append(c.waiting, made)
+			}
+			return out
 		case made.done && c.repeats(made):
 			return c.drop(made, PartDuplicate, out)
 		case len(c.calls) >= c.opts.MaxCalls:
@@ -209,6 +220,23 @@ func (c *Choice) show(made *call, out []Part) []Part {
 	}
 	c.deltas = append(c.deltas, made.delta(c.opts.Index, first))
 	return append(out, Part{Kind: PartCall, Call: &c.deltas[len(c.deltas)-1]})
+}
+
+// End ends the calls that are not complete, since no more of them will come: it appends the parts
+// that say so to out and returns it.
+func (c *Choice) End(out []Part) []Part {
+	c.deltas = c.deltas[:0]
+	for _, list := range [][]*call{c.calls, c.waiting} {
+		for _, made := range list {
+			if !made.done {
+				made.done = true
+				made.endHalf(c)
+				out = c.show(made, out)
+			}
+		}
+	}
+	c.waiting = nil
+	return out
 }
 
 // drop forgets a call that the choice does not have, but for its identity.

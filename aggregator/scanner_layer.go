@@ -88,15 +88,13 @@ type layer struct {
 // feed takes the next piece, appends the segments that are certain now to out and returns
 // it.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
+	if l.skip(text) {
+		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
+	}
 	l.window = jsontext.View(text)
 	if len(l.held) > 0 {
 		l.held = append(l.held, text...)
 		l.window = l.held
-	} else if l.isPlain() {
-		l.looks += int64(len(text))
-		l.step(len(text))
-		l.window, l.pos, l.offset = nil, 0, l.offset+int64(len(text))
-		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
 	}
 	l.out, l.piece = out, text
 	l.scan()
@@ -109,6 +107,21 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	l.pos, l.given, l.window, l.piece = l.pos-l.given, 0, nil, ""
 	out, l.out = l.out, nil
 	return out
+}
+
+// skip takes the next piece if all of it is text, as nearly all pieces are.
+func (l *layer) skip(text string) bool {
+	if len(l.held) > 0 {
+		return false
+	}
+	if l.window = jsontext.View(text); !l.isPlain() {
+		l.window = nil
+		return false
+	}
+	l.looks += int64(len(text))
+	l.step(len(text))
+	l.window, l.pos, l.offset = nil, 0, l.offset+int64(len(text))
+	return true
 }
 
 // isPlain reports whether the window has no beginning of an opener and ends with a whole

@@ -10,13 +10,17 @@ import (
 type EventKind uint8
 
 const (
-	// EventItemStarted is item/started: ItemType and ItemID are set.
+	// EventItemStarted is item/started: ItemType and ItemID are set, and for a call of a
+	// client's tool Name.
 	EventItemStarted EventKind = iota + 1
 	// EventTextDelta is item/agentMessage/delta: ItemID and Text.
 	EventTextDelta
 	// EventReasoningDelta is item/reasoning/summaryTextDelta: ItemID, Index
 	// (the summary's part) and Text.
 	EventReasoningDelta
+	// EventArgumentsDelta is item/dynamicToolCall/argumentsDelta, which Codex 0.169 does not
+	// send: ItemID, CallID if there is one, and in Text a fragment of the arguments of a call.
+	EventArgumentsDelta
 	// EventItemCompleted is item/completed: ItemType and ItemID, and for an
 	// agentMessage Text, its whole text, and Phase, if the model names one.
 	EventItemCompleted
@@ -75,6 +79,7 @@ const (
 	ItemReasoning         = "reasoning"
 	ItemWebSearch         = "webSearch"
 	ItemContextCompaction = "contextCompaction"
+	ItemToolCall          = "dynamicToolCall"
 )
 
 // Event is one notification of a turn. Kind says which fields are set.

@@ -11,6 +11,7 @@ import (
 const (
 	methodTextDelta         = "item/agentMessage/delta"
 	methodReasoningDelta    = "item/reasoning/summaryTextDelta"
+	methodArgumentsDelta    = "item/dynamicToolCall/argumentsDelta" // of some builds of Codex
 	methodItemStarted       = "item/started"
 	methodItemCompleted     = "item/completed"
 	methodRawItemCompleted  = "rawResponseItem/completed"
@@ -66,6 +67,8 @@ func kindOf(method string) EventKind {
 		return EventTextDelta
 	case methodReasoningDelta:
 		return EventReasoningDelta
+	case methodArgumentsDelta:
+		return EventArgumentsDelta
 	case methodItemStarted:
 		return EventItemStarted
 	case methodItemCompleted:
@@ -117,6 +120,8 @@ func (s *scanner) param(name string, e *Event) {
 		}
 	case "itemId":
 		e.ItemID = s.text()
+	case "callId":
+		e.CallID = s.text()
 	case "delta":
 		e.Text = s.text()
 	case "summaryIndex":
@@ -188,7 +193,8 @@ func (s *scanner) turnError() *TurnError {
 	return parseTurnError(gjson.Parse(view(s.value())))
 }
 
-// item reads an item. Only a message that is completed has a text.
+// item reads an item. Only a message that is completed has a text, and only a call that has begun
+// a name.
 func (s *scanner) item(e *Event) {
 	for more := s.object(); more; more = s.more('}') {
 		switch s.name() {
@@ -200,9 +206,14 @@ func (s *scanner) item(e *Event) {
 			e.Text = s.text()
 		case "phase":
 			e.Phase = s.text()
+		case "tool":
+			e.Name = s.text()
 		default:
 			s.value()
 		}
+	}
+	if e.Kind != EventItemStarted || e.ItemType != ItemToolCall {
+		e.Name = ""
 	}
 	if e.Kind != EventItemCompleted || e.ItemType != ItemAgentMessage {
 		e.Text, e.Phase = "", ""

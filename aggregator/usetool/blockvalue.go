@@ -119,9 +119,9 @@ func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth
 	out.WriteByte(brackets[1])
 }
 
-// writeValue writes the text between two tags as JSON, as the Obsidian client reads it. The
-// text is trimmed. It is a list or an object if it has pairs of tags, the JSON array or
-// object that it is if it has no tags, else a string.
+// writeValue writes the text between two tags as JSON. The text is trimmed. It is a list or an
+// object if it consists of pairs of tags, the JSON array or object that it is if it has no tags,
+// else a string: text around the pairs would be lost in an object.
 func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	closer := m.match[opener]
 	text := strings.TrimSpace(m.text[m.tags[opener].end:m.tags[closer].start])
@@ -132,6 +132,9 @@ func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	var inner, items []int
 	if depth < maxTagDepth {
 		inner = m.pairs(opener+1, closer)
+	}
+	if m.isMixed(inner, opener, closer) {
+		inner = nil
 	}
 	for _, p := range inner {
 		if m.tags[p].name == itemTag {
@@ -147,6 +150,20 @@ func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 		out.WriteString(jsontext.Quote(text))
 	}
 }
+
+// isMixed reports whether there is text around the pairs in the value between two tags.
+func (m *markup) isMixed(pairs []int, opener, closer int) bool {
+	from := m.tags[opener].end
+	for _, p := range pairs {
+		if !isBlank(m.text[from:m.tags[p].start]) {
+			return true
+		}
+		from = m.tags[m.match[p]].end
+	}
+	return !isBlank(m.text[from:m.tags[closer].start])
+}
+
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // isJSONContainer reports whether a text is a whole JSON array or object.
 func isJSONContainer(text string) bool {

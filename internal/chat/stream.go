@@ -43,10 +43,9 @@ type Stream struct {
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	head   []byte          // of every chunk, before the delta
-	opened bool            // the role has been sent
-	form   ToolForm        // of the call under way; 0: a function
-	input  strings.Builder // the arguments of that call, if it has a form
+	head   []byte   // of every chunk, before the delta
+	opened bool     // the role has been sent
+	form   ToolForm // of the call under way; 0: a function
 }
 
 // noReason ends the choice of every chunk but its last.
@@ -102,9 +101,7 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	case turn.OutputCallStart:
 		s.call(choice, &out)
 	case turn.OutputCallArguments:
-		if c := &s.choices[choice]; c.form != 0 {
-			c.input.WriteString(out.Text)
-		} else if out.Call == 0 || !s.meta.LegacyFunctions {
+		if s.choices[choice].form == 0 && (out.Call == 0 || !s.meta.LegacyFunctions) {
 			s.piece(choice, nothing, &out)
 		}
 	case turn.OutputCallEnd:
@@ -143,7 +140,7 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	if c.form == 0 {
 		return
 	}
-	made, text := out.Call, prompt.CustomInput(c.input.String())
+	made, text := out.Call, prompt.CustomInput(out.Text)
 	rest := call{Index: &made}
 	if c.form == customForm {
 		rest.Custom = &custom{Input: text}
@@ -151,7 +148,6 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 		rest.Function = &function{Arguments: text}
 	}
 	c.form = 0
-	c.input.Reset()
 	if text != "" {
 		s.chunk(index, encoded(message{ToolCalls: []call{rest}}), "")
 	}

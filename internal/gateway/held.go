@@ -45,7 +45,9 @@ func (h *held) add(o *turn.Output) error {
 	if h == nil {
 		return nil
 	}
-	h.size += int64(len(o.Text))
+	if o.Kind != turn.OutputCallEnd { // which repeats the arguments
+		h.size += int64(len(o.Text))
+	}
 	switch o.Kind {
 	case turn.OutputCallStart, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd, turn.OutputAnnotations:
 		h.size += itemCost + int64(len(o.ID)+len(o.Name))

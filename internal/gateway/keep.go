@@ -36,10 +36,8 @@ type keeping struct {
 
 	announced *conversation.Announcement // of the thread; nil: there is none
 
-	answer    conversation.Answer
-	after     conversation.Hash // of the history with the whole answer; zero: it is not to be kept
-	name      string            // of the call that is being put out
-	arguments strings.Builder
+	answer conversation.Answer
+	after  conversation.Hash // of the history with the whole answer; zero: it is not to be kept
 }
 
 // requestChain is the history of a request with one choice. It is hashed once, and only if
@@ -183,8 +181,7 @@ func (k *keeping) prepareNext() {
 func (k *keeping) reset() {
 	k.withdraw()
 	k.spare = false
-	k.resumed, k.restored, k.answer, k.after, k.name = false, false, conversation.Answer{}, conversation.Hash{}, ""
-	k.arguments.Reset()
+	k.resumed, k.restored, k.answer, k.after = false, false, conversation.Answer{}, conversation.Hash{}
 }
 
 // threadIs names the thread for logs.
@@ -216,13 +213,8 @@ func (k *keeping) fold(outputs []turn.Output, mode turn.Mode) {
 		case out.Kind == turn.OutputText:
 			k.answer.Text(out.Text)
 		case mode == turn.ModeXML: // calls are in the text
-		case out.Kind == turn.OutputCallStart:
-			k.name = k.tools.Codex(out.Name)
-		case out.Kind == turn.OutputCallArguments:
-			k.arguments.WriteString(out.Text)
 		case out.Kind == turn.OutputCallEnd:
-			k.answer.Call(k.name, k.arguments.String())
-			k.arguments.Reset()
+			k.answer.Call(k.tools.Codex(out.Name), out.Text)
 		}
 	}
 }

@@ -183,7 +183,9 @@ func (c *choice) answered() {
 // characters counts the characters of outputs.
 func characters(outputs []turn.Output) (sum int) {
 	for i := range outputs {
-		sum += utf8.RuneCountInString(outputs[i].Text)
+		if outputs[i].Kind != turn.OutputCallEnd { // which repeats the arguments
+			sum += utf8.RuneCountInString(outputs[i].Text)
+		}
 	}
 	return sum
 }

@@ -21,13 +21,11 @@ type fold struct {
 	meta Meta
 	to   sink
 
-	open      string          // the type of the block under way; empty: there is none
-	item      string          // of the reasoning in it
-	arguments strings.Builder // of the call under way
-	call      turn.Output     // the begin of that call
-	searches  []string        // the ids of searches
-	found     []searchResult  // what the text cites
-	done      bool
+	open     string         // the type of the block under way; empty: there is none
+	item     string         // of the reasoning in it
+	searches []string       // the ids of searches
+	found    []searchResult // what the text cites
+	done     bool
 }
 
 // sink takes the blocks of an answer, one after the other.
@@ -50,13 +48,8 @@ func (f *fold) add(out *turn.Output) {
 		f.reasoning(out)
 	case turn.OutputReasoningEnd:
 		f.endReasoning(out)
-	case turn.OutputCallStart:
-		f.call = *out
-		f.arguments.Reset()
-	case turn.OutputCallArguments:
-		f.arguments.WriteString(out.Text)
 	case turn.OutputCallEnd:
-		f.endCall()
+		f.endCall(out)
 	case turn.OutputSearchEnd:
 		f.search(out)
 	case turn.OutputAnnotations:
@@ -132,17 +125,17 @@ func (f *fold) endReasoning(out *turn.Output) {
 }
 
 // endCall makes a block of a call. Its input is an object, so that it has to be whole.
-func (f *fold) endCall() {
+func (f *fold) endCall(out *turn.Output) {
 	if f.meta.CallsInText {
 		return
 	}
-	name, arguments := f.call.Name, f.arguments.String()
+	name, arguments := out.Name, out.Text
 	if name == f.meta.Deferred {
 		if tool, input, ok := unwrapCall(arguments); ok {
 			name, arguments = tool, input
 		}
 	}
-	f.begin(block{Type: typeToolUse, ID: f.call.ID, Name: name, Input: emptyInput})
+	f.begin(block{Type: typeToolUse, ID: out.ID, Name: name, Input: emptyInput})
 	if input := readable(arguments); !isEmptyObject(input) {
 		f.to.input(input)
 	}

@@ -33,7 +33,7 @@ func called(n int, name string, arguments ...string) []turn.Output {
 	for _, a := range arguments {
 		outs = append(outs, turn.Output{Kind: turn.OutputCallArguments, Call: n, ID: id, Text: a})
 	}
-	return append(outs, turn.Output{Kind: turn.OutputCallEnd, Call: n, ID: id})
+	return append(outs, turn.Output{Kind: turn.OutputCallEnd, Call: n, ID: id, Name: name, Text: strings.Join(arguments, "")})
 }
 
 // streamed returns the stream of outputs, which a client reads strictly.

@@ -55,7 +55,7 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	switch {
 	case ok:
 		m.finishCut(reason)
-	case m.begun || m.texts.any:
+	case m.begun || m.texts.any || m.partial:
 		m.fail(err)
 	default:
 		m.pendingReasoning = m.pendingReasoning[:0] // it belongs to the failed attempt

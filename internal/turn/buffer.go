@@ -32,8 +32,9 @@ func (m *Machine) part(p *aggregator.Part) {
 	case aggregator.PartBlockAborted:
 		m.blockAborted(p.Reason, p.Pattern)
 	case aggregator.PartCall:
-		m.policy.call(p)
-		m.called(textual, true)
+		if m.policy.call(p) {
+			m.called(textual, true)
+		}
 	case aggregator.PartDuplicate:
 		m.report.Duplicates++
 		m.called(textual, false)

@@ -79,6 +79,7 @@ func (m *Machine) finish(reason FinishReason) {
 }
 
 func (m *Machine) end(reason FinishReason) {
+	m.endCalls()
 	m.policy.end()
 	m.done = true
 	if !m.rest.natural {
@@ -110,7 +111,10 @@ func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 		return
 	}
 	m.policy.release()
-	m.done = true
+	if len(m.held) > 0 {
+		m.endCalls()
+	}
+	m.live, m.done = 0, true
 	m.usage.interrupt()
 	m.pendingReasoning = nil // the failure may have to be the first output
 	m.emit(Output{Kind: OutputFailure, Err: err})

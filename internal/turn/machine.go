@@ -38,6 +38,9 @@ type Machine struct {
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	parts            []aggregator.Part
 	fewParts         [1]aggregator.Part // the memory of parts for most pieces of text
+	live             int                // 1 more than the index of the call whose begin was sent, but not its end; 0: none
+	held             []Output           // that wait for that end
+	heldBytes        int                // of text in them
 	gap              string             // between the last message and the text that comes next
 	sequence         string             // the stop sequence that ended the turn
 	lastError        string             // of an attempt that Codex repeats, to explain a silence
@@ -50,6 +53,7 @@ type Machine struct {
 	strayed          bool               // this response has called a tool that is not the client's
 	strays           int                // responses in a row that did
 	cut              bool               // the text ends with a block without an end
+	partial          bool               // there was a call that was not complete at once
 	done             bool               // the last output was returned
 }
 
@@ -73,7 +77,7 @@ func (m *Machine) Reset(opts *Options) {
 	}
 	m.policy = policy{opts: opts, report: &m.report, to: m}
 	calls := aggregator.ChoiceOptions{
-		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.limit(), Dedup: opts.ToolBlockDedup,
+		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.limit(), Dedup: opts.ToolBlockDedup, AppendOnly: true,
 	}
 	if opts.textual() {
 		calls.ToolName = m.blockName
@@ -170,9 +174,14 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.reasoning(e)
 	case codexrpc.EventItemStarted:
 		m.itemStarted(e)
-		if e.ItemType == codexrpc.ItemWebSearch {
+		switch e.ItemType {
+		case codexrpc.ItemWebSearch:
 			m.searched(Output{Kind: OutputSearchStart, ID: e.ItemID})
+		case codexrpc.ItemToolCall:
+			m.callBegun(e)
 		}
+	case codexrpc.EventArgumentsDelta:
+		m.partialCall(aggregator.Input{ID: e.CallID, ThreadItem: e.ItemID, Text: e.Text, Source: aggregator.SourceFragment})
 	case codexrpc.EventWebSearch:
 		m.searched(Output{Kind: OutputSearchEnd, ID: e.ItemID, Text: e.Text})
 	case codexrpc.EventAnnotations:
@@ -208,8 +217,13 @@ func (m *Machine) event(e *codexrpc.Event) {
 	}
 }
 
-// emit appends an output, after the reasoning items that are pending.
+// emit appends an output, after the reasoning items that are pending. The outputs of a call
+// follow one another: what comes between its begin and its end waits for the end.
 func (m *Machine) emit(o Output) {
+	if m.live != 0 && (o.Call != m.live-1 || !o.ofCall()) {
+		m.hold(o)
+		return
+	}
 	m.begun = true
 	if len(m.pendingReasoning) > 0 {
 		m.out = append(m.out, m.pendingReasoning...)
@@ -219,6 +233,13 @@ func (m *Machine) emit(o Output) {
 		m.search.chars += utf8.RuneCountInString(o.Text)
 	}
 	m.out = append(m.out, o)
+	switch o.Kind {
+	case OutputCallStart:
+		m.live = o.Call + 1
+	case OutputCallEnd:
+		m.live = 0
+		m.emitHeld()
+	}
 }
 
 // text processes a new piece of a message, after the gap between it and the message
@@ -295,8 +316,9 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		m.report.Duplicates++
 		return
 	}
+	known := m.choice.Knows(call)
 	m.releaseText() // it precedes the call
-	if m.stopped() || m.full() {
+	if m.stopped() || !known && m.full() {
 		return
 	}
 	// Codex waits for an answer, even if the client does not get this call because it is
@@ -304,11 +326,16 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	m.asked = true
 	m.grace.running = m.policy.closed()
 	m.cut, m.lastCall, m.afterCall = false, e.Text, true
-	m.usage.say(e.Name)
-	m.usage.say(e.Text)
-	before := m.report.Calls
+	if !known {
+		m.usage.say(e.Name)
+		m.usage.say(e.Text)
+	}
+	ended, conflicts := m.policy.ended, m.choice.Stats().Conflicts
 	m.pass(m.choice.Call(call, m.parts[:0]))
-	if m.report.Calls > before {
+	if m.choice.Stats().Conflicts > conflicts {
+		m.texts.differs = true // the client has the fragments
+	}
+	if m.policy.ended > ended {
 		m.countCall(&call)
 	}
 }

@@ -24,7 +24,8 @@ const (
 	// OutputCallArguments is a new fragment of a call's arguments, in Text; Call and ID
 	// identify the call.
 	OutputCallArguments
-	// OutputCallEnd ends a tool call: no fragment of it follows.
+	// OutputCallEnd ends a tool call: no fragment of it follows. Name and, in Text, all its
+	// arguments are set, so that nothing has to put them together.
 	OutputCallEnd
 	// OutputSearchStart begins a web search, which the provider runs: ID. Only turns with
 	// [Options].Items have such outputs.
@@ -59,7 +60,7 @@ const (
 // not, are folds over this sequence, and nothing else decides what a client sees.
 type Output struct {
 	Kind OutputKind
-	// Text is the new part only, never cumulative.
+	// Text is the new part only, never cumulative, but for that of an OutputCallEnd.
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
@@ -104,7 +105,7 @@ type Report struct {
 	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as one
 	TailBytes  int  // bytes of text after the last call that were dropped
 
-	TextDiffers bool // in the end Codex had another text of a message than that of its deltas
+	TextDiffers bool // in the end Codex had another text of a message, or other arguments of a call, than those of the deltas
 }
 
 func (r *Report) abort(reason usetool.AbortReason) {

@@ -20,14 +20,16 @@ type policy struct {
 	report *Report
 	to     *Machine // emits what the client gets
 
-	tail   strings.Builder // text that is held
-	flows  bool            // no text is held until the next call: the tail exceeded its bound, or has a block in it
-	spoken bool            // visible text was sent since the start or the last call
-	open   bool            // since the last call, the text has a block without an end
+	tail   strings.Builder   // text that is held
+	flows  bool              // no text is held until the next call: the tail exceeded its bound, or has a block in it
+	spoken bool              // visible text was sent since the start or the last call
+	later  []aggregator.Part // calls that are complete before an earlier one
+	ended  int               // calls that were sent to their end
+	open   bool              // since the last call, the text has a block without an end
 }
 
 // closed reports whether the client has its first call and gets no more.
-func (p *policy) closed() bool { return p.opts.StopAfterTools == StopFirst && p.report.Calls > 0 }
+func (p *policy) closed() bool { return p.opts.StopAfterTools == StopFirst && p.ended > 0 }
 
 // text processes the next piece of text.
 func (p *policy) text(text string) {
@@ -115,18 +117,58 @@ func (p *policy) blockAborted(reason usetool.AbortReason, pattern string) {
 // full reports whether the limit of calls is reached.
 func (p *policy) full() bool { return p.report.Calls >= p.opts.limit() }
 
-// call sends the next call.
-func (p *policy) call(part *aggregator.Part) {
+// call sends a call, or what is new of it. It reports whether it sent the end of one. In ModeXML
+// only a whole call can be written, after those that have begun before it.
+func (p *policy) call(part *aggregator.Part) (ended bool) {
+	switch {
+	case !p.opts.xml():
+		return p.send(part)
+	case !part.Call.Done:
+		return false
+	case part.Call.Index > p.ended:
+		call, later := *part.Call, *part
+		later.Call = &call
+		p.later = append(p.later, later)
+		return false
+	}
+	p.send(part)
+	for i := 0; i < len(p.later); i++ {
+		if p.later[i].Call.Index == p.ended {
+			p.send(&p.later[i])
+			i = -1
+		}
+	}
+	return true
+}
+
+// send sends a call, or what is new of it. It reports whether the call has ended.
+func (p *policy) send(part *aggregator.Part) (ended bool) {
+	call := part.Call
+	if call.First || p.opts.xml() {
+		p.begin(part)
+	}
+	text := call.Fragment
+	if p.opts.xml() {
+		text = call.Arguments
+	}
+	if text != "" {
+		p.to.emit(Output{Kind: OutputCallArguments, Call: call.Index, ID: call.ID, Text: text})
+	}
+	if call.Done {
+		p.ended++
+		p.to.emit(Output{Kind: OutputCallEnd, Call: call.Index, ID: call.ID, Name: call.Name, Text: call.Arguments})
+	}
+	return call.Done
+}
+
+// begin sends the begin of a call, with the text before it.
+func (p *policy) begin(part *aggregator.Part) {
 	call := part.Call
 	p.beforeCall(call.Index == 0)
 	if p.opts.xml() {
 		p.emitBlock(part)
 	}
 	p.to.emit(Output{Kind: OutputCallStart, Call: call.Index, ID: call.ID, Name: call.Name})
-	if call.Arguments != "" {
-		p.to.emit(Output{Kind: OutputCallArguments, Call: call.Index, ID: call.ID, Text: call.Arguments})
-	}
-	p.to.emit(Output{Kind: OutputCallEnd, Call: call.Index, ID: call.ID})
 	p.report.Calls++
 	p.spoken, p.flows, p.open = false, false, false
 }

@@ -59,7 +59,11 @@ func (m *Machine) buffered(text string, over bool) {
 		m.usage.say(text)
 		m.policy.gap(m.gap)
 		m.gap = ""
-		m.pass(m.choice.Text(text, m.parts[:0]))
+		if m.choice.Plain(text) {
+			m.policy.text(text)
+		} else {
+			m.pass(m.choice.Text(text, m.parts[:0]))
+		}
 	}
 	if over && !m.stopped() {
 		m.overLimit()

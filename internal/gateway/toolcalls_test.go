@@ -1,0 +1,240 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// calling is an app-server whose turns say these lines, each the method of a notification and its
+// params without the ids of the thread and the turn.
+func calling(t testing.TB, lines ...string) *fakeUpstream {
+	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
+		steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
+		for _, line := range append(lines, `rawResponse/completed {"usage":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}`) {
+			method, params, _ := strings.Cut(line, " ")
+			steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(
+				`{"method":%q,"params":{"threadId":%q,"turnId":%q,%s}`, method, a.Thread, a.Turn, params[1:])})
+		}
+		return append(steps, fakecodex.Step{Message: fmt.Sprintf(
+			`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":"completed"}}}`, a.Thread, a.Turn)})
+	}})
+}
+
+// The lines of Codex about calls.
+
+func rawCall(item, id, name, arguments string) string {
+	return `rawResponseItem/completed {"item":{"type":"function_call","id":"` + item + `","call_id":"` + id + `","name":"` + name + `","arguments":` + jsontext.Quote(arguments) + `}}`
+}
+
+func callBegun(id, name string) string {
+	return `item/started {"item":{"type":"dynamicToolCall","id":"` + id + `","tool":"` + name + `","arguments":null,"status":"inProgress"}}`
+}
+
+func argumentsPart(id, text string) string {
+	return `item/dynamicToolCall/argumentsDelta {"itemId":"` + id + `","callId":"` + id + `","delta":` + jsontext.Quote(text) + `}`
+}
+
+func textPart(text string) string {
+	return `item/agentMessage/delta {"itemId":"m","delta":` + jsontext.Quote(text) + `}`
+}
+
+// askCalls asks for an answer with the tools f and g, and returns it.
+func askCalls(t *testing.T, u *fakeUpstream, options turn.ToolOptions, serve func(*Gateway, http.ResponseWriter, *http.Request), body string) *httptest.ResponseRecorder {
+	t.Helper()
+	g := newGateway(u, Options{MaxConcurrent: 2, Tools: options})
+	w := httptest.NewRecorder()
+	serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return w
+}
+
+const (
+	chatCalls      = `{"model":"m","stream":%t,"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]}`
+	responsesCalls = `{"model":"m","stream":%t,"store":false,"input":"x","tools":[{"type":"function","name":"f"},{"type":"function","name":"g"}]}`
+)
+
+// suffix is the random end of an id.
+var suffix = regexp.MustCompile(`(tool_\d+_\d+)_[0-9a-z]+`)
+
+// deltas lists what the chunks of a chat stream bring: content in quotes, calls as index, id and
+// name, and their arguments, one for each chunk.
+func deltas(t *testing.T, stream string) string {
+	t.Helper()
+	var all []string
+	for _, line := range strings.Split(stream, "\n") {
+		data, ok := strings.CutPrefix(line, "data: {")
+		if !ok {
+			continue
+		}
+		var chunk struct {
+			Choices []struct {
+				Delta struct {
+					Content   string
+					ToolCalls []struct {
+						Index    int
+						ID       string
+						Function struct{ Name, Arguments string }
+					} `json:"tool_calls"`
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
+			t.Fatal(err)
+		}
+		for _, choice := range chunk.Choices {
+			if choice.Delta.Content != "" {
+				all = append(all, fmt.Sprintf("%q", choice.Delta.Content))
+			}
+			for _, call := range choice.Delta.ToolCalls {
+				if call.ID != "" {
+					all = append(all, fmt.Sprintf("%d:%s:%s", call.Index, suffix.ReplaceAllString(call.ID, "$1"), call.Function.Name))
+				}
+				if call.Function.Arguments != "" {
+					all = append(all, fmt.Sprintf("%d+%s", call.Index, call.Function.Arguments))
+				}
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// TestToolCallsOfCodex: what Codex says of calls, through the whole way. The names are those of
+// the criteria of story 2.8.
+func TestToolCallsOfCodex(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"AC01 partials": {[]string{callBegun("c", "f"), argumentsPart("c", `{"q":`), argumentsPart("c", `1}`), rawCall("i", "c", "f", `{"q":1}`)},
+			`0:tool_0_0:f 0+{"q": 0+1}`},
+		"AC04 order": {[]string{rawCall("i", "c", "g", "{}"), rawCall("j", "d", "f", "[]")},
+			`0:tool_0_0:g 0+{} 1:tool_0_1:f 1+[]`},
+		"AC04 an item of its own": {[]string{rawCall("i", "c", "f", "{}"), rawCall("j", "c", "f", "{}")},
+			`0:tool_0_0:f 0+{} 1:tool_0_1:f 1+{}`},
+		"AC04 arguments of its own": {[]string{rawCall("", "c", "f", `{"q":0}`), rawCall("", "c", "f", `{"q":1}`)},
+			`0:tool_0_0:f 0+{"q":0} 1:tool_0_1:f 1+{"q":1}`},
+		"AC06 a block": {[]string{textPart("Hm <use_tool><name>f</name>"), textPart("<q>1</q></use_tool> so")},
+			`"Hm " 0:tool_0_0:f 0+{"q":"1"}`},
+		"AC06 its twin": {[]string{textPart("<use_tool><name>f</name><q>1</q></use_tool>"), rawCall("i", "c", "f", `{"q": 1}`)},
+			`0:tool_0_0:f 0+{"q":"1"}`},
+		"AC06 mixed content": {[]string{textPart("<use_tool><name>f</name><content>Use <b>bold</b> text</content></use_tool>")},
+			`0:tool_0_0:f 0+{"content":"Use <b>bold</b> text"}`},
+		"AC07 noise": {[]string{`item/unheardOf {"x":1}`, argumentsPart("nobody", "x"), rawCall("i", "c", "f", `{"never": closed`)},
+			`0:tool_0_0:f 0+{"never": closed`},
+		"AC09 an id like ours": {[]string{rawCall("i", "c", "f", "{}"), rawCall("j", "tool_0_0", "f", "{}")},
+			`0:tool_0_0:f 0+{} 1:tool_0_1:f 1+{}`},
+		"AC11 repeated": {[]string{rawCall("i", "c", "f", "{}"), rawCall("i", "c", "f", "{}"), rawCall("", "d", "f", ""), rawCall("", "d", "f", "")},
+			`0:tool_0_0:f 0+{} 1:tool_0_1:f`},
+		"AC12 name first": {[]string{callBegun("c", "f"), rawCall("i", "c", "f", "{}")},
+			`0:tool_0_0:f 0+{}`},
+		"AC13 interleaved": {[]string{callBegun("c", "f"), callBegun("d", "g"), argumentsPart("d", "[1"), argumentsPart("c", "{"), argumentsPart("d", "]"), argumentsPart("c", "}"),
+			rawCall("i", "c", "f", "{}"), rawCall("j", "d", "g", "[1]")},
+			`0:tool_0_0:f 0+{ 0+} 1:tool_0_1:g 1+[1 1+]`},
+		"AC14 verbatim": {[]string{rawCall("i", "c", "f", `{"a": 1,  "a":2}`+"\u2028")},
+			`0:tool_0_0:f 0+{"a": 1,  "a":2}` + "\u2028"},
+		"AC16 begun behind its item": {[]string{rawCall("i", "c", "f", "{}"), callBegun("c", "f"), argumentsPart("c", "{}")},
+			`0:tool_0_0:f 0+{}`},
+		"AC17 equal fragments": {[]string{callBegun("c", "f"), argumentsPart("c", "a"), argumentsPart("c", "a"), argumentsPart("c", "aa"), rawCall("i", "c", "f", "aaaa")},
+			`0:tool_0_0:f 0+a 0+a 0+aa`},
+		"AC18 the item has the rest": {[]string{argumentsPart("c", "{"), callBegun("c", "f"), rawCall("i", "c", "f", "{}")},
+			`0:tool_0_0:f 0+{ 0+}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, options := calling(t, c.lines...), turn.ToolOptions{TextualTools: turn.TextualOn}
+			got := deltas(t, askCalls(t, u, options, (*Gateway).Chat, fmt.Sprintf(chatCalls, true)).Body.String())
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			body := askCalls(t, u, options, (*Gateway).Chat, fmt.Sprintf(chatCalls, false)).Body.String()
+			checkSameCalls(t, body, c.want)
+			stream := askCalls(t, u, options, (*Gateway).Responses, fmt.Sprintf(responsesCalls, true)).Body.String()
+			checkEvents(t, stream, c.want)
+		})
+	}
+}
+
+// checkSameCalls wants the names of the calls in a body that is not streamed.
+func checkSameCalls(t *testing.T, body, line string) {
+	t.Helper()
+	var read struct {
+		Choices []struct {
+			Message struct {
+				ToolCalls []struct {
+					Function struct{ Name, Arguments string }
+				} `json:"tool_calls"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &read); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for i, call := range read.Choices[0].Message.ToolCalls {
+		all = append(all, fmt.Sprintf("%d:tool_0_%d:%s", i, i, call.Function.Name))
+		if call.Function.Arguments != "" {
+			all = append(all, fmt.Sprintf("%d+%s", i, call.Function.Arguments))
+		}
+	}
+	if got := strings.Join(all, " "); got != wholeCalls(line) {
+		t.Errorf("the body has %s, want %s", got, wholeCalls(line))
+	}
+}
+
+// wholeCalls joins the fragments in a line of deltas, and leaves the content out.
+func wholeCalls(line string) string {
+	line = regexp.MustCompile(`"[^"]*" (\d+:tool)`).ReplaceAllString(line, "$1")
+	for i := range 2 {
+		first := fmt.Sprintf("%d+", i)
+		head, rest, _ := strings.Cut(line, first)
+		line = head + first + strings.ReplaceAll(rest, " "+first, "")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(line, "1+"), " 0+")
+}
+
+// checkEvents wants an event of a Responses stream for each fragment.
+func checkEvents(t *testing.T, stream, line string) {
+	t.Helper()
+	var names, parts []string
+	for _, data := range regexp.MustCompile(`(?m)^data: (.*)$`).FindAllStringSubmatch(stream, -1) {
+		var event struct {
+			Type  string
+			Delta string
+			Item  struct{ Type, Name string }
+		}
+		if err := json.Unmarshal([]byte(data[1]), &event); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case event.Type == "response.output_item.added" && event.Item.Type == "function_call":
+			names = append(names, event.Item.Name)
+		case event.Type == "response.function_call_arguments.delta":
+			parts = append(parts, event.Delta)
+		}
+	}
+	var wantNames, wantParts []string
+	for _, word := range regexp.MustCompile(`(?:^| )(\d+(?::tool_0_\d+:|\+))`).FindAllStringSubmatchIndex(line, -1) {
+		end := len(line)
+		if next := regexp.MustCompile(` \d+(:tool_0_\d+:|\+)`).FindStringIndex(line[word[3]:]); next != nil {
+			end = word[3] + next[0]
+		}
+		if text := line[word[3]:end]; strings.HasSuffix(line[word[2]:word[3]], "+") {
+			wantParts = append(wantParts, text)
+		} else {
+			wantNames = append(wantNames, text)
+		}
+	}
+	if fmt.Sprint(names, parts) != fmt.Sprint(wantNames, wantParts) {
+		t.Errorf("the events have %q %q, want %q %q", names, parts, wantNames, wantParts)
+	}
+}
