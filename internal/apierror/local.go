@@ -142,7 +142,7 @@ func NotFound(method, path string) *Error {
 	if what := elsewhere[first]; what != "" {
 		return unknownURL.errorf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", what, method, path)
 	}
-	return unknownURL.errorf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations, /v1/models and /v1/usage.", method, path)
+	return unknownURL.errorf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
 // NotTheAPI is the 404 of a path not of this API that nobody else on the site answers.

@@ -75,12 +75,18 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"temperature": unused("temperature", "1", jsontext.KindNumber),
 	"top_p":       unused("top_p", "1", jsontext.KindNumber),
 	"top_k":       unused("top_k", "", jsontext.KindNumber),
+	"compaction":  unused("compaction", "", jsontext.KindObject),
 
 	"metadata":           unused("", "", jsontext.KindObject),
 	"service_tier":       unused("", "", jsontext.KindString),
 	"inference_geo":      unused("", "", jsontext.KindString),
 	"cache_control":      unused("", "", jsontext.KindObject),
 	"context_management": unused("", "", jsontext.KindObject),
+
+	"fallbacks":             accept,
+	"fallback_credit_token": accept,
+	"billing_policy":        accept,
+	"diagnostics":           accept,
 
 	"container":   refused("code runs at Anthropic only, and there are no containers here"),
 	"mcp_servers": refuseServers,
@@ -92,6 +98,9 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 func unused(name, neutral string, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
 	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
+
+// accept reads a field of Anthropic's own that has nothing to do with the answer.
+func accept(*Request, jsontext.Value) *field.Error { return nil }
 
 // refused returns the reader of a field that is not supported.
 func refused(why string) func(*Request, jsontext.Value) *field.Error {

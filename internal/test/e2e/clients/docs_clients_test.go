@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/needs"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 var (
@@ -29,6 +30,10 @@ func TestClientPages(t *testing.T) {
 	}
 	index := e2e.ReadFile(t, "../../../../docs/clients.md")
 	s := e2e.NewSite(t, "api_key sk-mine")
+	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) { // Claude Code says more than its user
+		asked := strings.Contains(string(r.Body), "<system-reminder>")
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("Hello.")}}, asked
+	})
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			text := e2e.ReadFile(t, path)
@@ -110,11 +115,21 @@ func runSnippet(t *testing.T, s *e2e.Site, b block) {
 	default:
 		return // data, which TestDocumentedBlocks checks
 	}
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "CLAUDE_CODE_PATH="+claudeCode(t), "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
 	output, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(strings.ToLower(string(output)), want) {
 		t.Errorf("%s: %v\n%s", b, err, output)
 	}
+}
+
+// claudeCode returns the path of Claude Code, which the snippet of its SDK runs.
+func claudeCode(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("node_modules/@anthropic-ai/claude-code-linux-x64/claude")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // goEnv returns a setting of the go command.
