@@ -146,5 +146,23 @@ func New(upstream Upstream, opts Options) *Gateway {
 // Queue returns the number of turns that run, and of requests that wait.
 func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
 
+// Held is what requests hold now.
+type Held struct {
+	Places  int64 // requests that are served
+	Sockets int64 // WebSockets
+	Bodies  int64 // bytes of bodies, and of what they refer to
+	Answers int64 // bytes of answers
+	Turns   int   // turns that run
+	Codex   int   // MiB of the app-servers
+}
+
+// Held returns what requests hold now, of what has a share for each user.
+func (g *Gateway) Held() Held {
+	return Held{
+		Places: g.places.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answers.Held(),
+		Turns: g.queue.Running(), Codex: g.memory.Running(),
+	}
+}
+
 // BodyMemory returns how much memory the bodies of requests take, in bytes.
 func (g *Gateway) BodyMemory() int64 { return g.bodies.Held() }

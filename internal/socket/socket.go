@@ -50,6 +50,9 @@ func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 	return &Server{maxMessage: maxBody + slack, places: claims.NewBudget(maxSockets, 1, crowd), end: end, stop: stop}
 }
 
+// Open returns how many WebSockets are open.
+func (s *Server) Open() int64 { return s.places.Held() }
+
 // Close ends the WebSockets that do nothing, and others after their answers. Their clients
 // connect again.
 func (s *Server) Close() { s.stop() }

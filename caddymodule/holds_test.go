@@ -1,0 +1,243 @@
+package caddymodule
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+)
+
+// holdsRow is a row of the table in SECURITY.md.
+var holdsRow = regexp.MustCompile("(?m)^\\| `(GET|POST|DELETE) (/[^`]*)` \\| ([^|]*) \\| ([^|]*) \\|$")
+
+// TestHolds compares the table in SECURITY.md with the routes and with what they hold: a route
+// without a row fails, and so does a row that says anything else than what happens.
+func TestHolds(t *testing.T) {
+	security, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string][2]string)
+	for _, row := range holdsRow.FindAllStringSubmatch(string(security), -1) {
+		rows[row[1]+" "+row[2]] = [2]string{row[3], row[4]}
+	}
+	h := fakeHandler(t, t.Name())
+	h.Page = true
+	h.APIKeysFile = writeKeys(t, map[string]string{"ann": "user ann\nrequests 1000 day"})
+	c := provision(t, h)
+	c.start(t)
+	pid(t, sole(t, c.app))
+	h = c.handlers[0]
+	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageStatus}
+	for pattern, rt := range routes {
+		if !rt.open {
+			all[pattern] = rt
+		}
+	}
+	for pattern, rt := range all {
+		for _, method := range rt.methods {
+			if method == http.MethodHead { // like GET
+				continue
+			}
+			name := method + " " + pattern
+			row, found := rows[name]
+			if !found {
+				t.Errorf("SECURITY.md does not say what %s holds", name)
+				continue
+			}
+			holds, counts := observe(t, h, method, pattern)
+			if want := fmt.Sprint(strings.Join(holds, ", "), " | ", counts); want != row[0]+" | "+row[1] {
+				t.Errorf("%s: the table says %q, but it holds %q", name, row[0]+" | "+row[1], want)
+			}
+			delete(rows, name)
+		}
+	}
+	if len(rows) > 0 {
+		t.Errorf("rows without a route: %v", rows)
+	}
+}
+
+// holdsObserver observes what a gateway holds while the body of a request is read, and while its answer
+// is written.
+type holdsObserver struct {
+	*httptest.ResponseRecorder
+	body *strings.Reader
+	of   *gateway.Gateway
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (o *holdsObserver) look() {
+	held := o.of.Held()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, n := range map[string]int64{"place": held.Places, "body": held.Bodies, "turn": int64(held.Turns), "Codex": int64(held.Codex), "answer": held.Answers} {
+		if n > 0 {
+			o.seen[name] = true
+		}
+	}
+}
+
+func (o *holdsObserver) Read(p []byte) (int, error) {
+	o.look()
+	return o.body.Read(p[:min(len(p), 100<<10)])
+}
+
+func (o *holdsObserver) Write(p []byte) (int, error) {
+	o.look()
+	return o.ResponseRecorder.Write(p)
+}
+
+// observe returns what a request of a route holds, and as what it counts.
+func observe(t *testing.T, h *Handler, method, pattern string) (holds []string, counts string) {
+	t.Helper()
+	ids := storedFor(t, h)
+	if strings.HasSuffix(pattern, "/cancel") {
+		begin(ids["/v1/respo"], accountOfAnn(h))
+	}
+	path := pattern
+	for _, id := range []string{ids[pattern[:min(len(pattern), 9)]], "msg_1"} {
+		path = strings.Replace(path, "*", id, 1)
+	}
+	r, _ := prepared(method, path)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Header.Set("Authorization", "Bearer ann")
+	r.Header.Set("Content-Type", "application/json")
+	o := &holdsObserver{httptest.NewRecorder(), strings.NewReader(bodyFor(pattern)), h.gateway, sync.Mutex{}, make(map[string]bool)}
+	if method == http.MethodPost {
+		r.Body, r.ContentLength = io.NopCloser(o), int64(o.body.Len())
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = h.ServeHTTP(o, r, nil)
+	}()
+	if waitForTurn(h.gateway, over) {
+		o.look()
+		if !strings.HasSuffix(pattern, "_tokens") {
+			for h.gateway.Held().Codex == 0 && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			o.look()
+			cancel()
+		}
+	}
+	<-over
+	if left := h.gateway.Held(); left != (gateway.Held{}) {
+		t.Errorf("%s %s leaves %+v", method, pattern, left)
+	}
+	if o.seen["Codex"] {
+		o.seen["answer"] = true // the fake's turns never have one
+	}
+	for _, name := range []string{"place", "body", "turn", "Codex", "answer"} {
+		if o.seen[name] {
+			holds = append(holds, name)
+		}
+	}
+	counts = "nothing"
+	if o.Header().Get("X-Ratelimit-Limit-Requests")+o.Header().Get("Anthropic-Ratelimit-Requests-Limit") != "" {
+		counts = "requests"
+		if o.seen["Codex"] {
+			counts = "requests, tokens"
+		}
+	}
+	return holds, counts
+}
+
+// waitForTurn waits until a request is over, or waits for the model.
+func waitForTurn(g *gateway.Gateway, over <-chan struct{}) bool {
+	for {
+		select {
+		case <-over:
+			return false
+		case <-time.After(time.Millisecond):
+			if g.Held().Turns > 0 {
+				return true
+			}
+		}
+	}
+}
+
+// bodyFor returns a body for a route that is large enough to count.
+func bodyFor(pattern string) string {
+	padding := strings.Repeat(" ", 300<<10)
+	fields := map[string]any{"model": "plain"}
+	switch {
+	case strings.HasSuffix(pattern, "/items"):
+		fields = map[string]any{"items": []any{map[string]any{"type": "message", "role": "user", "content": "x"}}}
+	case strings.HasPrefix(pattern, "/v1/conversations"):
+		fields = map[string]any{"metadata": map[string]any{}}
+	case pattern == "/v1/completions":
+		fields["prompt"] = "x"
+	case strings.HasSuffix(pattern, "/input_tokens"):
+		fields["input"] = strings.Repeat("word ", 60_000) // counting takes a moment
+	case strings.HasPrefix(pattern, "/v1/responses"):
+		fields["input"] = "x"
+	default:
+		fields["messages"] = []any{map[string]any{"role": "user", "content": "x"}}
+		fields["max_tokens"] = 10
+	}
+	body, _ := json.Marshal(fields)
+	return string(body) + padding
+}
+
+// accountOfAnn returns the account of the user of the key.
+func accountOfAnn(h *Handler) string {
+	r, repl := prepared(http.MethodGet, "/")
+	repl.Set(userVariable, "ann")
+	return h.accountOf(r)
+}
+
+// begin lets a response run until it is cancelled.
+func begin(id, user string) {
+	response := json.RawMessage(`{"status":"cancelled"}`)
+	ctx, end := runningResponses.Begin(context.Background(), objects.Response{
+		ID: id, Stored: true, Entry: &responsestore.Entry{User: user}, InProgress: func() json.RawMessage { return response },
+	})
+	go func() {
+		<-ctx.Done()
+		runningResponses.Ended(id, response)
+		end()
+	}()
+}
+
+// storedFor stores a conversation and a response of the user, and returns the ids that a route
+// needs, by the beginnings of the routes.
+func storedFor(t *testing.T, h *Handler) map[string]string {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	store, release := h.ResponseStore.open(ctx)
+	defer release()
+	suffix := responseid.NewSuffix(time.Now())
+	ids := map[string]string{"/v1/respo": responseid.Prefix + suffix, "/v1/conve": responseid.ConversationPrefix + suffix, "/v1/model": "plain"}
+	item := json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":"x"}`)
+	for _, id := range slices.Sorted(func(yield func(string) bool) {
+		_ = yield(ids["/v1/respo"]) && yield(ids["/v1/conve"])
+	}) {
+		entry := &responsestore.Entry{User: accountOfAnn(h), Response: bytes.Clone(item), Input: []json.RawMessage{item}}
+		if err := store.Put(t.Context(), id, entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ids
+}
