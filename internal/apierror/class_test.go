@@ -25,10 +25,13 @@ func TestCodesAreListed(t *testing.T) {
 	for variant, class := range turnClasses {
 		listed(variant, class.Code)
 	}
+	for code, class := range providerClasses {
+		listed(code, class.Code)
+	}
 	for status, class := range statusClasses {
 		listed(status, class.Code)
 	}
-	for _, message := range []string{"", "{", "stream disconnected"} {
-		listed(message, classOfMessage(message).Code)
+	for _, message := range []string{"", "{", "stream disconnected", "flagged", "Failed to refresh token", "request timed out", "Error while reading the server response"} {
+		listed(message, classOfMessage(nameless, message).Code)
 	}
 }

@@ -170,6 +170,7 @@ var (
 	badRequest     = class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}
 	tooLong        = newClass(CodeContextLength, http.StatusBadRequest, 0).of(ParamMessages)
 	contentRefused = newClass("content_policy_violation", http.StatusBadRequest, 0)
+	promptRefused  = newClass("invalid_prompt", http.StatusBadRequest, 0)
 	refused        = newClass(CodeRefused, http.StatusBadRequest, 0)
 	forbidden      = newClass("codex_forbidden", http.StatusForbidden, never)
 	noSuchModel    = newClass(CodeModelNotFound, http.StatusNotFound, 0).of("model")

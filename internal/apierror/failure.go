@@ -87,7 +87,7 @@ func shown(err error, e *Error) string {
 		return signInAgain
 	case e.Code == internal.Code:
 		return "The request failed within this server; its log says why."
-	case isTurn && e.Status == http.StatusBadRequest:
+	case isTurn && e.Status == http.StatusBadRequest && e.Code != promptRefused.Code:
 		return withoutURLs(bounded(e.Message)) // it may name a field as a path
 	}
 	return withoutPaths(withoutURLs(bounded(e.Message)))

@@ -105,7 +105,16 @@ func TestFromFailureTurn(t *testing.T) {
 		"not found out where": {turnErr("other", 0, "workspace routing discovery failed"), want{502, TypeServer, "upstream_disconnected", "", 0,
 			"the model's provider cannot be reached: this server has no network, or needs a proxy; workspace routing discovery failed", ""}},
 		"stream cut, by": {turnErr("other", 0, "stream disconnected before completion: Transport error"), want{502, TypeServer, "upstream_disconnected", "", 0, "stream disconnected before completion: Transport error", ""}},
-		"other":          {turnErr("other", 0, "no idea"), want{502, TypeServer, "codex_error", "", 0, "no idea", ""}},
+		"flagged":        {turnErr("other", 0, "Your prompt was flagged."), want{400, invalid, "invalid_prompt", "", 0, "Your prompt was flagged.", ""}},
+		"no renewal":     {turnErr("other", 0, "Failed to refresh token: 404 Not Found"), want{502, TypeServer, "upstream_error", "", 0, "Failed to refresh token: 404 Not Found", ""}},
+		"too slow":       {turnErr("other", 0, "request timed out"), want{504, TypeServer, "codex_timeout", "", 0, "request timed out", ""}},
+		"body broken":    {turnErr("other", 0, "Error while reading the server response: eof"), want{502, TypeServer, "upstream_disconnected", "", 0, "Error while reading the server response: eof", ""}},
+		"a picture":      {turnErr("other", 0, "Image poisoning"), want{400, invalid, "", "", 0, "Image poisoning", ""}},
+		"Codex's own":    {turnErr("other", 0, "internal error; agent loop died unexpectedly"), want{502, TypeServer, "codex_error", "", 0, "internal error; agent loop died unexpectedly", ""}},
+		"its system's":   {turnErr("other", 0, "Permission denied (os error 13)"), want{502, TypeServer, "codex_error", "", 0, "Permission denied (os error 13)", ""}},
+		"its JSON":       {turnErr("other", 0, "expected value at line 1 column 2"), want{502, TypeServer, "codex_error", "", 0, "expected value at line 1 column 2", ""}},
+		"a quota's 400":  {turnErr("other", 0, `{"error":{"message":"spent","code":"insufficient_quota"}}`), want{429, TypeQuota, "insufficient_quota", "", noUse, "spent", ""}},
+		"a busy 400":     {turnErr("other", 0, `{"error":{"message":"busy","code":"server_is_overloaded"}}`), want{503, TypeServer, "server_overloaded", "", second, "busy", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkFailure(t, c.err, c.want)
@@ -218,7 +227,7 @@ func TestShown(t *testing.T) {
 			}
 		})
 	}
-	if e := From(turnErr("other", 0, strings.Repeat("é", maxShown))); len(e.Message) > maxShown+len("…") || len(e.Detail) != 2*maxShown {
+	if e := From(turnErr("sandboxError", 0, strings.Repeat("é", maxShown))); len(e.Message) > maxShown+len("…") || len(e.Detail) != 2*maxShown {
 		t.Errorf("%d bytes are shown and %d logged", len(e.Message), len(e.Detail))
 	}
 }

@@ -68,7 +68,7 @@ func fromTurn(e *codexrpc.TurnError) *Error {
 		}
 	}
 	if !known {
-		c = classOfMessage(e.Message)
+		c = classOfMessage(e.Code, e.Message)
 	}
 	message := turnMessage(e)
 	if c == disconnected && isUnreachable(message) {
@@ -98,15 +98,49 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// classOfMessage returns the class of a failure for which Codex has no name.
-func classOfMessage(message string) class {
+// codexsOwn is how Codex's messages begin about failures that are its own.
+var codexsOwn = regexp.MustCompile(`^(turn aborted|session configured|timeout |spawn failed|interrupted|internal error|sandbox error|` +
+	`codex-|unsupported operation|Fatal error|Missing environment variable|no thread with id|unexpected status|exceeded retry limit|agent |workspace )` +
+	`|\(os error \d+\)| at line \d+ column \d+`)
+
+// nameless is the variant of CodexErrorInfo for which Codex has no name.
+const nameless = "other"
+
+// classOfMessage returns the class of a failure of which only the message says what it is.
+func classOfMessage(code, message string) class {
 	switch {
+	case strings.HasPrefix(message, "Failed to refresh token"): // which its issuer may do in a moment
+		return badGateway
+	case strings.HasPrefix(message, "request timed out"):
+		return timedOut
+	case strings.HasPrefix(message, "Error while reading the server response"):
+		return disconnected
+	case message == "Image poisoning": // the provider cannot read it
+		return badRequest
 	case strings.HasPrefix(message, "stream disconnected"), isUnreachable(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
 		return badRequest // a provider's 400: the message is its body
+	case code == nameless && message != "" && !codexsOwn.MatchString(message):
+		// The provider's refusals of a prompt (invalid_prompt, bio_policy and others) come without
+		// their codes, in its words alone. Another request with it would be refused as well.
+		return promptRefused
 	}
 	return codexError
+}
+
+// providerClasses are the classes of the provider's codes in a 400. With other codes it stays
+// one, in the provider's words.
+var providerClasses = map[Code]class{
+	"model_not_found":             noSuchModel,
+	"context_length_exceeded":     tooLong,
+	"insufficient_quota":          quotaSpent,
+	"usage_not_included":          quotaSpent,
+	"rate_limit_exceeded":         rateLimited,
+	"slow_down":                   rateLimited,
+	"server_is_overloaded":        overloaded,
+	"policy_capacity_unavailable": overloaded,
+	"server_error":                upstreamError,
 }
 
 // notReached begins the message of a failure without any connection to the provider.
@@ -146,15 +180,15 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
 	if text := provider.Error.Message + provider.Detail; text != "" {
 		message = text
 	}
-	c := badRequest.of(provider.Error.Param)
-	switch c.Code = provider.Error.Code; {
-	case c.Code == noSuchModel.Code || deniesModel(message):
-		c = noSuchModel
-	case c.Code == tooLong.Code:
-		c = tooLong
-	default:
-		c.Type = typeOf(c.Code, c.Status)
+	if c, known := providerClasses[provider.Error.Code]; known {
+		return c.error(message)
 	}
+	if deniesModel(message) {
+		return noSuchModel.error(message)
+	}
+	c := badRequest.of(provider.Error.Param)
+	c.Code = provider.Error.Code
+	c.Type = typeOf(c.Code, c.Status)
 	return c.error(message)
 }
 

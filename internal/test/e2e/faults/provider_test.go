@@ -59,3 +59,32 @@ func TestProviderFails(t *testing.T) {
 		}
 	})
 }
+
+// TestSilentWebSocket checks that a WebSocket to the provider which nobody answers, or which is
+// refused, costs the first request some seconds at most, and that others do not wait for it.
+func TestSilentWebSocket(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverOne(t, "websocket")
+	for name, c := range map[string]struct {
+		fault planbackend.Fault
+		most  time.Duration
+	}{
+		"silent":  {planbackend.Silent(), 9 * time.Second}, // twice the time that it has, and the answer
+		"refused": {planbackend.Status(403), 3 * time.Second},
+	} {
+		s := e2e.NewSite(t, "")
+		s.Plan.Fail(planbackend.Socket, c.fault)
+		for i := range 3 {
+			began := time.Now()
+			response, text := s.Post(e2e.ChatBody("say:"+name, map[string]any{"seed": i}), nil)
+			took := time.Since(began)
+			t.Logf("%s: request %d took %.2f s", name, i+1, took.Seconds())
+			if response.StatusCode != http.StatusOK || i == 0 && took > c.most || i > 0 && took > 2*time.Second {
+				t.Errorf("%s: %s %s after %s", name, response.Status, text, took)
+			}
+		}
+		if n := s.Plan.Count(planbackend.Socket); n > 3 {
+			t.Errorf("%s: %d WebSockets were tried", name, n)
+		}
+	}
+}
