@@ -14,6 +14,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -46,7 +47,7 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "all end-to-end tests were skipped")
 		return 0
 	}
-	if err := chooseTransport(); err != nil {
+	if err := errors.Join(chooseLogin(), chooseTransport()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -1,6 +1,11 @@
 package e2e
 
 import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
@@ -8,42 +13,93 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
+// loginVariable is the environment variable that is none if no test is to have a login,
+// other than those that need one.
+const loginVariable = "LOGIN"
+
 // loggedIn reports whether the sites that a test starts have a login.
 var loggedIn bool
 
-// WithLogin gives the sites that a test starts a ChatGPT login, whose back end is [Site.Plan].
-func WithLogin(t testing.TB) { setLoggedIn(t, true) }
-
-// WithoutLogin gives them a model provider of their own, without a login.
-func WithoutLogin(t testing.TB) { setLoggedIn(t, false) }
-
-func setLoggedIn(t testing.TB, login bool) {
-	before := loggedIn
-	loggedIn = login
-	t.Cleanup(func() { loggedIn = before })
+// chooseLogin decides from the environment whether they have.
+func chooseLogin() error {
+	switch chosen := os.Getenv(loginVariable); chosen {
+	case "":
+		loggedIn = true
+	case "none":
+	default:
+		return fmt.Errorf("%s is %q; want none, or nothing", loginVariable, chosen)
+	}
+	return nil
 }
 
-// NewPlan starts the back end of a plan, until the end of the test, over the transport of the
-// test. model answers for it.
-func NewPlan(t testing.TB, model *scriptedmodel.Server) *planbackend.Backend {
+// notYet are tests whose sites have no login, since the product has a fault with one. A
+// mend removes its lines.
+var notYet = map[string]string{
+	"TestUpstreamErrors":  retries,
+	"TestProviderUntold":  retries,
+	"TestResponsesEnds":   retries,
+	"TestResponsesSocket": retries,
+	"TestContextLength":   "Codex sends a request that is answered with 413 six times",
+	"TestCutAfterCall":    "an answer that ends with content_filter is asked for again",
+}
+
+const retries = "Codex repeats a failed request for up to half a minute"
+
+// hasLogin reports whether the sites of a test have a login.
+func hasLogin(t testing.TB) bool {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return loggedIn && notYet[name] == ""
+}
+
+// WithLogin gives the sites that a test starts a ChatGPT login, whose back end is [Site.Plan],
+// whatever the environment says.
+func WithLogin(t testing.TB) { setLogin(t, true) }
+
+// WithoutLogin gives them a model provider of their own, without a login.
+func WithoutLogin(t testing.TB) { setLogin(t, false) }
+
+func setLogin(t testing.TB, login bool) {
+	before, over := loggedIn, Transport
+	if loggedIn = login; !oneTransport {
+		Transport = usual(login)
+	}
+	t.Cleanup(func() { loggedIn, Transport = before, over })
+}
+
+// Home is a CODEX_HOME.
+type Home struct {
+	Dir string
+	// Plan is the back end of Codex's plan, Login its login in the home; nil without a login.
+	Plan  *planbackend.Backend
+	Login *planbackend.Login
+	// Provider is the URL of the model for a Codex without a login.
+	Provider string
+}
+
+// NewHome writes a CODEX_HOME that uses a model, until the end of the test: with a login, if
+// the sites of the test have one.
+func NewHome(t testing.TB, model *scriptedmodel.Server, opts codexhome.Options) Home {
 	t.Helper()
-	plan, err := planbackend.Listen(planbackend.Options{Codex: CodexBinary, Model: model, HTTP: Transport == scriptedmodel.HTTP})
+	h := Home{Dir: t.TempDir()}
+	server := httptest.NewServer(model)
+	t.Cleanup(server.Close)
+	h.Provider = server.URL + "/v1"
+	if !hasLogin(t) {
+		WriteHome(t, h.Dir, h.Provider, opts)
+		return h
+	}
+	var err error
+	h.Plan, err = planbackend.Listen(planbackend.Options{Codex: CodexBinary, Model: model, HTTP: Transport == scriptedmodel.HTTP})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(plan.Close)
-	return plan
-}
-
-// logIn makes a back end and the home of a login for the site.
-func (s *Site) logIn(home codexhome.Options) {
-	s.T.Helper()
-	s.Plan = NewPlan(s.T, s.Model)
-	s.Login = s.Plan.AddLogin(planbackend.LoginOptions{})
-	if home.More != "" {
-		WriteFile(s.T, s.Home+"/config.toml", home.More)
+	t.Cleanup(h.Plan.Close)
+	h.Login = h.Plan.AddLogin(planbackend.LoginOptions{})
+	if opts.More != "" {
+		WriteFile(t, filepath.Join(h.Dir, "config.toml"), opts.More)
 	}
-	if err := s.Login.Write(s.Home); err != nil {
-		s.T.Fatal(err)
+	if err := h.Login.Write(h.Dir); err != nil {
+		t.Fatal(err)
 	}
+	return h
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ type Site struct {
 	Home     string // CODEX_HOME
 	Provider string // URL of the model for a Codex without a login
 	Model    *scriptedmodel.Server
-	// Plan is the back end of Codex's plan, Login its login of the home; nil without a login.
+	// Plan is the back end of Codex's plan, Login its login in the home; nil without a login.
 	Plan  *planbackend.Backend
 	Login *planbackend.Login
 }
@@ -64,18 +63,12 @@ func (s *Site) Serve(options string) {
 }
 
 // unstarted returns a site with a model and a CODEX_HOME.
-func unstarted(t testing.TB, home codexhome.Options) *Site {
+func unstarted(t testing.TB, opts codexhome.Options) *Site {
 	t.Helper()
-	s := &Site{T: t, Home: t.TempDir(), Model: scriptedmodel.New(scriptedmodel.Options{})}
-	server := httptest.NewServer(s.Model)
-	t.Cleanup(server.Close)
+	s := &Site{T: t, Model: scriptedmodel.New(scriptedmodel.Options{})}
+	home := NewHome(t, s.Model, opts)
 	t.Cleanup(s.Model.Close)
-	s.Provider = server.URL + "/v1"
-	if loggedIn {
-		s.logIn(home)
-	} else {
-		WriteHome(t, s.Home, s.Provider, home)
-	}
+	s.Home, s.Provider, s.Plan, s.Login = home.Dir, home.Provider, home.Plan, home.Login
 	return s.Node()
 }
 

@@ -13,17 +13,19 @@ import (
 // tests: http or websocket.
 const transportVariable = "TRANSPORT"
 
-// Transport is the transport of tests that do not use OverBoth.
-var Transport = scriptedmodel.HTTP
+// Transport is the transport of tests that do not use OverBoth: WebSockets with a login, as
+// users have it, else HTTP.
+var Transport scriptedmodel.Transport
 
 // oneTransport reports whether the environment sets the transport.
 var oneTransport bool
 
-// chooseTransport sets the transport from the environment.
+// chooseTransport sets the transport from the environment. It comes after chooseLogin.
 func chooseTransport() error {
 	chosen := scriptedmodel.Transport(os.Getenv(transportVariable))
 	switch chosen {
 	case "":
+		Transport = usual(loggedIn)
 		return nil
 	case scriptedmodel.HTTP, scriptedmodel.WebSocket:
 		Transport, oneTransport = chosen, true
@@ -32,17 +34,35 @@ func chooseTransport() error {
 	return fmt.Errorf("%s is %q; want http or websocket", transportVariable, chosen)
 }
 
-// OverBoth runs a test over each transport, or over the one of the environment. It is
-// for what depends on the transport: the order and the ends of streams, errors,
-// histories and tools.
+// usual returns the transport that Codex chooses by itself.
+func usual(login bool) scriptedmodel.Transport {
+	if login {
+		return scriptedmodel.WebSocket
+	}
+	return scriptedmodel.HTTP
+}
+
+// OverBoth runs a test over each transport, with a login and, over HTTP, without one; or over
+// the one of the environment. It is for what depends on the transport: the order and the
+// ends of streams, errors, histories and tools.
 func OverBoth(t *testing.T, test func(t *testing.T)) {
 	if oneTransport {
 		test(t)
 		return
 	}
-	for _, over := range []scriptedmodel.Transport{scriptedmodel.HTTP, scriptedmodel.WebSocket} {
-		t.Run(string(over), func(t *testing.T) {
-			OverOne(t, over)
+	type way struct {
+		name  string
+		over  scriptedmodel.Transport
+		login bool
+	}
+	ways := []way{{"http", scriptedmodel.HTTP, false}, {"websocket", scriptedmodel.WebSocket, false}}
+	if hasLogin(t) {
+		ways = []way{{"http", scriptedmodel.HTTP, true}, {"websocket", scriptedmodel.WebSocket, true}, {"without a login", scriptedmodel.HTTP, false}}
+	}
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			setLogin(t, w.login)
+			OverOne(t, w.over)
 			test(t)
 		})
 	}
@@ -56,7 +76,7 @@ func OverOne(t *testing.T, over scriptedmodel.Transport) {
 }
 
 // WriteHome writes a CODEX_HOME for a model server over the transport of the
-// test.
+// test, without a login.
 func WriteHome(t testing.TB, dir, baseURL string, opts codexhome.Options) {
 	t.Helper()
 	opts.WebSockets = Transport == scriptedmodel.WebSocket

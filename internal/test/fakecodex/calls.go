@@ -35,10 +35,19 @@ func (s *server) call(method, id string, params gjson.Result) {
 	case method == "thread/fork":
 		s.forkThread(id, params)
 	case slices.Contains(fixed, method):
-		s.answer(id, s.opts.Transcripts.answers[method])
+		s.fixed(method, id)
 	default:
 		s.callThread(method, id, params)
 	}
+}
+
+// fixed sends the recorded answer of a method.
+func (s *server) fixed(method, id string) {
+	if refused := s.opts.Transcripts.refused[method]; refused.Exists() {
+		s.refuse(id, int(refused.Get("code").Int()), "%s", refused.Get("message").Str)
+		return
+	}
+	s.answer(id, s.opts.Transcripts.answers[method])
 }
 
 // versionPattern finds the version in a user agent.

@@ -2,7 +2,7 @@
 //
 // [Serve] answers a client as the real program did when the recordings in
 // testdata/transcripts were made. The answers to initialize, getAuthStatus,
-// model/list and thread/start are the recorded ones; those to thread/inject_items
+// model/list and thread/start are the recorded ones, also if they are errors; those to thread/inject_items
 // and thread/unsubscribe are always the same; [Options] have the answer to
 // account/rateLimits/read. turn/start plays the recording of a turn.
 //

@@ -16,7 +16,8 @@ import (
 // Transcripts are the recordings that a server plays. Servers may share them.
 type Transcripts struct {
 	turns   []*turn
-	answers map[string]string // recorded results of the fixed methods
+	answers map[string]string       // recorded results of the fixed methods
+	refused map[string]gjson.Result // recorded errors of those without a result
 }
 
 // turn is the recording of one turn.
@@ -60,7 +61,7 @@ func Load(dir string) (*Transcripts, error) {
 		return nil, fmt.Errorf("no recordings in %s", dir)
 	}
 	slices.Sort(paths)
-	t := &Transcripts{answers: make(map[string]string)}
+	t := &Transcripts{answers: make(map[string]string), refused: make(map[string]gjson.Result)}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -101,6 +102,7 @@ func (t *Transcripts) add(name string, text []byte) error {
 			r.fromServer(message)
 			if method := r.answers; slices.Contains(fixed, method) && t.answers[method] == "" {
 				t.answers[method] = message.Get("result").Raw
+				t.refused[method] = message.Get("error")
 			}
 		default:
 			return errors.New("a line has no direction")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -20,26 +21,48 @@ import (
 type Model struct {
 	*scriptedmodel.Local
 	Home string
+	// Plan is the back end of a plan before the model, Login its login in the home; nil
+	// without a login.
+	Plan  *planbackend.Backend
+	Login *planbackend.Login
 
 	mu    sync.Mutex
 	asked time.Time
 }
 
-// NewModel starts a model, with which Codex speaks over WebSockets or over HTTP. The caller
-// closes it.
+// NewModel starts a model, with which Codex speaks over WebSockets or over HTTP, without a
+// login. The caller closes it.
 func NewModel(webSockets bool) (*Model, error) {
+	return newModel(func(m *Model) error {
+		return codexhome.Write(m.Home, m.URL, codexhome.Options{WebSockets: webSockets})
+	})
+}
+
+// NewPlan starts a model behind the back end of a plan, with a login for it. codex is the
+// program whose models it lists. The caller closes it.
+func NewPlan(codex string) (*Model, error) {
+	return newModel(func(m *Model) (err error) {
+		if m.Plan, err = planbackend.Listen(planbackend.Options{Codex: codex, Model: m.Server}); err != nil {
+			return err
+		}
+		m.Login = m.Plan.AddLogin(planbackend.LoginOptions{})
+		return m.Login.Write(m.Home)
+	})
+}
+
+// newModel starts a model and lets write fill its home.
+func newModel(write func(*Model) error) (*Model, error) {
 	home, err := os.MkdirTemp("", "caddy-codex-rig-")
 	if err != nil {
 		return nil, err
 	}
 	m := &Model{Home: home}
-	if m.Local, err = scriptedmodel.Listen(scriptedmodel.Options{}); err == nil {
-		if err = codexhome.Write(home, m.URL, codexhome.Options{WebSockets: webSockets}); err != nil {
-			m.Local.Close()
-		}
-	}
-	if err != nil {
+	if m.Local, err = scriptedmodel.Listen(scriptedmodel.Options{}); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
+	}
+	if err := write(m); err != nil {
+		m.Close()
+		return nil, err
 	}
 	m.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		m.mu.Lock()
@@ -60,6 +83,9 @@ func (m *Model) Asked() time.Time {
 // Close stops the model and removes the home.
 func (m *Model) Close() {
 	m.Local.Close()
+	if m.Plan != nil {
+		m.Plan.Close()
+	}
 	_ = os.RemoveAll(m.Home)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // clientInfo identifies the recorder.
@@ -30,19 +33,54 @@ type appServer struct {
 // exitWait bounds the exit of codex after the end of its input.
 const exitWait = 10 * time.Second
 
-// startCodex starts the real program with a new home. config is added to the top level
-// of its config.toml.
-func startCodex(ctx context.Context, program, modelURL, config string) (*appServer, error) {
+// logins prepare the back end of a plan and its login, by sets of recordings.
+var logins = map[string]func(*planbackend.Backend, *planbackend.Login){
+	"login":         func(*planbackend.Backend, *planbackend.Login) {},
+	"login-refused": func(_ *planbackend.Backend, l *planbackend.Login) { l.Revoke() },
+	"login-accounts-down": func(b *planbackend.Backend, _ *planbackend.Login) {
+		b.Fail(planbackend.Accounts, planbackend.Status(500))
+	},
+}
+
+// startCodex starts the real program with a new home.
+func startCodex(ctx context.Context, program string, model *scriptedmodel.Local, opts setting) (*appServer, error) {
+	if opts.set == "" {
+		return startWith(ctx, program, func(home string) (map[string]string, error) {
+			names := map[string]string{model.URL: "http://127.0.0.1:1/v1"}
+			return names, codexhome.Write(home, model.URL, codexhome.Options{More: opts.config})
+		})
+	}
+	plan, err := planbackend.Listen(planbackend.Options{Codex: program, Model: model.Server})
+	if err != nil {
+		return nil, err
+	}
+	s, err := startWith(ctx, program, func(home string) (map[string]string, error) {
+		login := plan.AddLogin(planbackend.LoginOptions{})
+		logins[opts.set](plan, login)
+		return nil, login.Write(home)
+	})
+	if err != nil {
+		plan.Close()
+		return nil, err
+	}
+	stop := s.stop
+	s.stop = func() error {
+		defer plan.Close()
+		return stop()
+	}
+	return s, nil
+}
+
+// startWith starts the program with a home that write has filled. write returns names of
+// this machine, see [appServer].
+func startWith(ctx context.Context, program string, write func(home string) (map[string]string, error)) (*appServer, error) {
 	home, err := os.MkdirTemp("", "codex-home-")
 	if err != nil {
 		return nil, err
 	}
 	work := filepath.Join(home, "workspace")
-	err = errors.Join(
-		os.Mkdir(work, 0o700),
-		codexhome.Write(home, modelURL, codexhome.Options{More: config}),
-	)
-	if err != nil {
+	names, err := write(home)
+	if err = errors.Join(err, os.Mkdir(work, 0o700)); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
 	ctx, kill := context.WithCancel(ctx)
@@ -58,7 +96,8 @@ func startCodex(ctx context.Context, program, modelURL, config string) (*appServ
 	}
 	s := newAppServer(codexrpc.NewStdio(stdout, stdin))
 	s.cwd = work
-	s.names = map[string]string{work: "/workspace", home: "/home/user/.codex", modelURL: "http://127.0.0.1:1/v1"}
+	s.names = map[string]string{work: "/workspace", home: "/home/user/.codex"}
+	maps.Copy(s.names, names)
 	s.stop = func() error {
 		defer kill()
 		closed := s.conn.Close() // ends its input

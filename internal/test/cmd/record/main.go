@@ -1,6 +1,7 @@
 // Command record makes the recordings of `codex app-server` that this
 // repository's tests replay. It runs the real program against the scripted
-// model on loopback, without a login and without the network:
+// model on loopback, without the network; without a login, and with one behind the back
+// end of a plan, whose recordings are in directories of their own:
 //
 //	go run ./internal/test/cmd/record -codex /path/to/codex
 //
@@ -79,9 +80,7 @@ func run(ctx context.Context, opts options, report io.Writer) error {
 		return err
 	}
 	defer model.Close()
-	start := func(config string) (*appServer, error) {
-		return startCodex(ctx, program, model.URL, config)
-	}
+	start := func(of setting) (*appServer, error) { return startCodex(ctx, program, model, of) }
 	recordings, err := recordAll(ctx, start, opts.only)
 	if err != nil {
 		return err
@@ -90,7 +89,8 @@ func run(ctx context.Context, opts options, report io.Writer) error {
 	for _, r := range recordings {
 		path := filepath.Join(opts.dir, r.name+".jsonl")
 		if !opts.check {
-			if err := os.WriteFile(path, r.text, 0o644); err != nil {
+			err := os.MkdirAll(filepath.Dir(path), 0o755)
+			if err = errors.Join(err, os.WriteFile(path, r.text, 0o644)); err != nil {
 				return err
 			}
 			fmt.Fprintf(report, "%s: %d bytes\n", path, len(r.text))

@@ -21,8 +21,9 @@ func (a *appServer) normalise(entries []entry) ([]byte, error) {
 	n := newNormaliser(a.names)
 	var text bytes.Buffer
 	for _, e := range inOrder(entries) {
-		if gjson.GetBytes(e.Message, "method").Str == "configWarning" {
-			continue // describes the machine, and may come at any time
+		switch gjson.GetBytes(e.Message, "method").Str {
+		case "configWarning", "account/updated": // may come at any time
+			continue
 		}
 		e.Message = n.message(e)
 		if !gjson.ValidBytes(e.Message) {
@@ -141,8 +142,11 @@ func (n *normaliser) text(at place, text string) string {
 	if isID(at.key) && made.MatchString(text) {
 		return n.id(at, text)
 	}
-	return n.names.Replace(text)
+	return resetTime.ReplaceAllString(n.names.Replace(text), "try again at 12:00 PM.")
 }
+
+// resetTime is the end of a limit, as Codex tells it.
+var resetTime = regexp.MustCompile(`try again at [^.]*\.`)
 
 func isID(key string) bool {
 	return key == "id" || strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "_id")

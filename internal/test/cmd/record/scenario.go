@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -26,6 +28,14 @@ type scenario struct {
 	// answer is the result of each tool call. If empty, calls are not answered, as
 	// in the product.
 	answer string
+	setting
+}
+
+// setting is what scenarios of one app-server share.
+type setting struct {
+	// set is the directory of the recordings, and the name of the login in logins; empty:
+	// no login.
+	set string
 	// config is added to the config.toml of the app-server.
 	config string
 }
@@ -39,31 +49,50 @@ type recording struct {
 // handshake is the name of the recording of everything before the turns.
 const handshake = "handshake"
 
-// recordAll records the handshake and the scenarios whose names contain only.
-func recordAll(ctx context.Context, start func(config string) (*appServer, error), only string) ([]recording, error) {
+// recordAll records the handshake of each set and the scenarios, if their names contain only.
+func recordAll(ctx context.Context, start func(setting) (*appServer, error), only string) ([]recording, error) {
 	var all []recording
-	byConfig := make(map[string][]scenario)
+	bySetting := make(map[setting][]scenario)
 	for _, s := range scenarios() {
-		if strings.Contains(s.name, only) {
-			byConfig[s.config] = append(byConfig[s.config], s)
+		if strings.Contains(path.Join(s.set, s.name), only) {
+			bySetting[s.setting] = append(bySetting[s.setting], s)
 		}
 	}
-	for config, group := range byConfig {
-		server, err := start(config)
-		if err != nil {
-			return nil, err
-		}
-		recordings, err := server.recordGroup(ctx, group)
-		if err := errors.Join(err, server.stop()); err != nil {
-			return nil, err
-		}
-		if config == "" && strings.Contains(handshake, only) {
-			all = append(all, recordings[0])
-		}
-		all = append(all, recordings[1:]...)
+	var lock sync.Mutex
+	var running sync.WaitGroup
+	var failures error
+	for of, group := range bySetting {
+		running.Go(func() {
+			recordings, err := recordSetting(ctx, start, of, group)
+			lock.Lock()
+			defer lock.Unlock()
+			failures = errors.Join(failures, err)
+			for i, r := range recordings {
+				if i > 0 || of.config == "" && strings.Contains(r.name, only) {
+					all = append(all, r)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if failures != nil {
+		return nil, failures
 	}
 	slices.SortFunc(all, func(a, b recording) int { return strings.Compare(a.name, b.name) })
 	return all, nil
+}
+
+// recordSetting records the handshake and some scenarios with one app-server.
+func recordSetting(ctx context.Context, start func(setting) (*appServer, error), of setting, group []scenario) ([]recording, error) {
+	server, err := start(of)
+	if err != nil {
+		return nil, err
+	}
+	recordings, err := server.recordGroup(ctx, group)
+	for i, r := range recordings {
+		recordings[i].name = path.Join(of.set, r.name)
+	}
+	return recordings, errors.Join(err, server.stop())
 }
 
 // recordGroup records the handshake and then some scenarios.
@@ -71,7 +100,7 @@ func (a *appServer) recordGroup(ctx context.Context, group []scenario) ([]record
 	if _, err := a.conn.Initialize(ctx, clientInfo); err != nil {
 		return nil, err
 	}
-	if _, err := a.conn.Account(ctx); err != nil {
+	if _, err := a.conn.Account(ctx); err != nil && !errors.As(err, new(*codexrpc.CallError)) {
 		return nil, err
 	}
 	if _, err := a.conn.Models(ctx); err != nil {

@@ -18,42 +18,52 @@ import (
 
 var committed = filepath.Join("..", "..", "..", "..", "testdata", "transcripts")
 
-// startFake starts app-servers that play the committed recordings.
-func startFake(all *fakecodex.Transcripts) func(string) (*appServer, error) {
-	return func(string) (*appServer, error) {
-		fromClient, toServer := io.Pipe()
-		fromServer, toClient := io.Pipe()
-		ended := make(chan error, 1)
-		go func() {
-			ended <- fakecodex.Serve(context.Background(), fromClient, toClient, fakecodex.Options{Transcripts: all})
-		}()
-		s := newAppServer(codexrpc.NewStdio(fromServer, toServer))
-		s.cwd = "/work dir"
-		s.names = map[string]string{s.cwd: "/workspace"}
-		s.stop = func() error {
-			_ = s.conn.Close()
-			return <-ended
+// committedFiles returns the paths of the recordings.
+func committedFiles(t *testing.T) (files []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.jsonl", "*/*.jsonl"} {
+		found, err := filepath.Glob(filepath.Join(committed, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d files (%v)", len(found), err)
 		}
-		return s, nil
+		files = append(files, found...)
 	}
+	return files
+}
+
+// startFake starts an app-server that plays the committed recordings of a set.
+func startFake(of setting) (*appServer, error) {
+	all, err := fakecodex.Load(filepath.Join(committed, of.set))
+	if err != nil {
+		return nil, err
+	}
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- fakecodex.Serve(context.Background(), fromClient, toClient, fakecodex.Options{Transcripts: all})
+	}()
+	s := newAppServer(codexrpc.NewStdio(fromServer, toServer))
+	s.cwd = "/work dir"
+	s.names = map[string]string{s.cwd: "/workspace"}
+	s.stop = func() error {
+		_ = s.conn.Close()
+		return <-ended
+	}
+	return s, nil
 }
 
 // TestScenariosMatchTheirRecordings runs each scenario against its recording, and
 // checks that the product still sends and gets what was recorded.
 func TestScenariosMatchTheirRecordings(t *testing.T) {
-	all, err := fakecodex.Load(committed)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	recordings, err := recordAll(ctx, startFake(all), "")
+	recordings, err := recordAll(ctx, startFake, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
-	if err != nil || len(files) != len(recordings) {
-		t.Errorf("%d files are committed, %d scenarios are there (%v)", len(files), len(recordings), err)
+	if files := committedFiles(t); len(files) != len(recordings) {
+		t.Errorf("%d files are committed, %d scenarios are there", len(files), len(recordings))
 	}
 	for _, r := range recordings {
 		text, err := os.ReadFile(filepath.Join(committed, r.name+".jsonl"))
@@ -72,7 +82,7 @@ func TestScenariosMatchTheirRecordings(t *testing.T) {
 func TestScenariosDiffer(t *testing.T) {
 	seen := make(map[string]string)
 	for _, s := range scenarios() {
-		question := gjson.Get(s.request, "messages").Raw
+		question := s.set + gjson.Get(s.request, "messages").Raw
 		if other := seen[question]; other != "" {
 			t.Errorf("%s and %s ask the same", s.name, other)
 		}
@@ -81,24 +91,20 @@ func TestScenariosDiffer(t *testing.T) {
 }
 
 // TestRecordingsAreClean checks that recordings are small and show nothing of the
-// machine.
+// machine, and no tokens.
 func TestRecordingsAreClean(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(committed, "*.jsonl"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files (%v)", len(files), err)
-	}
 	total := 0
 	home, err := os.UserHomeDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
+	for _, file := range committedFiles(t) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		total += len(text)
-		for _, trace := range []string{os.TempDir() + "/", home + "/", "codex-home-", "0.0.0.0", "localhost"} {
+		for _, trace := range []string{os.TempDir() + "/", home + "/", "codex-home-", "0.0.0.0", "localhost", "eyJ", "made-up-"} {
 			if bytes.Contains(text, []byte(trace)) {
 				t.Errorf("%s speaks of %s", file, trace)
 			}

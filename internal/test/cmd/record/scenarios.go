@@ -134,7 +134,20 @@ func scenarios() []scenario {
 			request: ask(systemPrompt, nil, fmt.Sprintf("http:%d", status)),
 		})
 	}
-	return all
+	return append(all, withLogin()...)
+}
+
+// withLogin returns the scenarios with a login.
+func withLogin() []scenario {
+	const text = "chunk=7; say:Plain text, with a login."
+	login := setting{set: "login"}
+	return []scenario{
+		{name: "text", setting: login, request: ask(systemPrompt, nil, text)},
+		{name: "tool-burst-interrupted", setting: login, leave: afterCalls, request: ask(systemPrompt, vaultTools, `tool:3 localSearch {"query":"note %d, with a login"}`)},
+		{name: "limit", setting: login, request: ask(systemPrompt, nil, "limit:3600 pro")},
+		{name: "text", setting: setting{set: "login-accounts-down"}, request: ask(systemPrompt, nil, text)},
+		{name: "text", setting: setting{set: "login-refused"}, request: ask(systemPrompt, nil, text)},
+	}
 }
 
 // followup returns a request whose last message is the result of a tool.
@@ -153,8 +166,8 @@ func followup(prompt string) string {
 func compaction() scenario {
 	long := strings.Repeat("A long story. ", 400)
 	return scenario{
-		name:   "compaction",
-		config: "model_context_window = 1000",
+		name:    "compaction",
+		setting: setting{config: "model_context_window = 1000"},
 		request: converse(nil,
 			chatMessage{Role: "system", Content: systemPrompt},
 			chatMessage{Role: "user", Content: long},

@@ -87,7 +87,7 @@ func comesAnyTime(method string, params gjson.Result) bool {
 	case "dynamicToolCall", "contextCompaction", "function_call_output":
 		return true
 	}
-	return method == methodToolCall || method == "warning" || params.Get("turnId").Str == replay
+	return method == methodToolCall || method == "warning" || strings.HasPrefix(method, "account/") || params.Get("turnId").Str == replay
 }
 
 // members lists the members that exist, some with their values.

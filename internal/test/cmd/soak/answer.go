@@ -14,13 +14,6 @@ import (
 // said is the wanted content of one choice. The ids of calls are not compared.
 type said = apiclient.Choice
 
-// inTrouble holds the error codes of requests that may fail because codex was killed
-// or stopped. server_error is the only one in streams of the Responses API.
-var inTrouble = map[string]bool{
-	"codex_exited": true, "codex_not_ready": true, "codex_timeout": true, "codex_unresponsive": true,
-	"server_error": true,
-}
-
 func equal(got, want []said) bool {
 	return slices.EqualFunc(got, want, func(g, w said) bool {
 		return g.Text == w.Text && g.Finish == w.Finish && len(g.Calls) == len(w.Calls) && g.CalledFirst(w.Calls)

@@ -127,10 +127,8 @@ func (c *client) judge(q query, began time.Time, got *apiclient.Answer, err erro
 	switch {
 	case err != nil:
 		fault = err.Error()
-	case got.Failed && !inTrouble[got.Code]:
-		fault = "failed with " + got.Code
-	case got.Failed && !c.trouble.during(began, time.Now()):
-		fault = "failed without trouble with " + got.Code
+	case got.Failed && !c.trouble.allows(got.Code, began, time.Now()):
+		fault = "failed without such trouble with " + got.Code
 	case got.Failed && !beginOf(got.Choices, q.want):
 		fault = fmt.Sprintf("failed, and had said %+v", got.Choices)
 	case !got.Failed && !equal(got.Choices, q.want):
@@ -148,6 +146,7 @@ func (c *client) judge(q query, began time.Time, got *apiclient.Answer, err erro
 		}
 		counts.whole++
 	})
+	c.outages.answered(!got.Failed)
 	return !got.Failed
 }
 

@@ -49,8 +49,8 @@ func (c *client) leaving() {
 	switch {
 	case err != nil && response.StatusCode == http.StatusOK:
 		c.counts.fault(fmt.Sprintf("leaving %s: %v", id, err))
-	case got.Failed && !c.trouble.during(began, time.Now()):
-		c.counts.fault(fmt.Sprintf("leaving %s: failed without trouble with %s", id, got.Code))
+	case got.Failed && !c.trouble.allows(got.Code, began, time.Now()):
+		c.counts.fault(fmt.Sprintf("leaving %s: failed without such trouble with %s", id, got.Code))
 	case !got.Failed && !beginOf(got.Choices, want):
 		c.counts.fault(fmt.Sprintf("leaving %s: got %+v, wanted %q", id, got.Choices, text))
 	}

@@ -1,7 +1,8 @@
 // Command soak runs the built Caddy with the real codex and the scripted model
-// under mixed traffic and makes trouble: it kills and stops codex, reloads the
-// configuration, drops connections and sends invalid requests. It checks every
-// byte of the answers, and that in the end nothing is left and no size has grown:
+// under mixed traffic and makes trouble: it kills and stops codex, lets the back end of
+// its plan fail in each way, reloads the configuration, drops connections and sends
+// invalid requests. It checks every byte of the answers, and that in the end nothing is
+// left and no size has grown:
 //
 //	go run ./internal/test/cmd/soak -minutes 60
 //
@@ -23,6 +24,7 @@ type options struct {
 	clients int
 	seed    uint64
 	log     string
+	login   bool
 }
 
 func main() {
@@ -31,6 +33,7 @@ func main() {
 	flag.IntVar(&o.clients, "clients", 12, "clients at once")
 	flag.Uint64Var(&o.seed, "seed", 1, "chooses what is asked and which trouble is made, but not when things happen")
 	flag.StringVar(&o.log, "log", "", "a file for what Caddy says")
+	flag.BoolVar(&o.login, "login", true, "run logged in, with outages of the plan's back end")
 	rig.Main("soak", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
 		return run(ctx, o)

@@ -49,7 +49,12 @@ func newSite(ctx context.Context, o options, dir string) (s *site, err error) {
 			s.close()
 		}
 	}()
-	if s.model, err = rig.NewModel(false); err != nil {
+	if o.login {
+		s.model, err = rig.NewPlan(o.Codex)
+	} else {
+		s.model, err = rig.NewModel(false)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(s.temp, 0o700); err != nil {

@@ -22,6 +22,7 @@ type soak struct {
 	site    *site
 	counts  counts
 	trouble trouble
+	outages outages
 	samples samples
 }
 
@@ -62,6 +63,9 @@ func (s *soak) drive(ctx context.Context, o options) {
 	all.Go(func() { s.killing(ctx, rand.New(rand.NewPCG(r.Uint64(), 1))) })
 	all.Go(func() { s.stopping(ctx, rand.New(rand.NewPCG(r.Uint64(), 2))) })
 	all.Go(func() { s.reloading(ctx, rand.New(rand.NewPCG(r.Uint64(), 3))) })
+	if s.site.model.Plan != nil {
+		all.Go(func() { s.failing(ctx, rand.New(rand.NewPCG(r.Uint64(), 4))) })
+	}
 	all.Go(func() { s.watch(ctx) })
 	select {
 	case <-ctx.Done():

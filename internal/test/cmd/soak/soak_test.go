@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		began := time.Now()
 		if c.trouble {
 			n := 0
-			c2.trouble.begin(time.Minute, &n)
+			c2.trouble.begin(time.Minute, inTrouble, &n)
 		}
 		c2.judge(query{what: name, want: want}, began, &c.got, c.err)
 		if got := c2.counts.faults > 0; got != c.fault {
@@ -47,15 +47,42 @@ func TestJudge(t *testing.T) {
 // TestTrouble checks that only requests during trouble may fail.
 func TestTrouble(t *testing.T) {
 	var tr trouble
-	tr.begin(time.Minute, &tr.kills)
+	tr.begin(time.Minute, map[string]bool{"a": true}, &tr.kills)
 	now := time.Now()
 	for _, c := range []struct {
 		from, to time.Duration
 		want     bool
 	}{{-time.Hour, -time.Second, false}, {-time.Second, time.Second, true}, {time.Second, time.Hour, true}, {2 * time.Minute, time.Hour, false}} {
-		if got := tr.during(now.Add(c.from), now.Add(c.to)); got != c.want {
+		if got := tr.allows("a", now.Add(c.from), now.Add(c.to)); got != c.want {
 			t.Errorf("from %s to %s: %t", c.from, c.to, got)
 		}
+	}
+	if tr.allows("b", now, now) {
+		t.Error("a request may fail with any code")
+	}
+}
+
+// TestOutages checks what is counted of requests in an outage and after it.
+func TestOutages(t *testing.T) {
+	var o outages
+	o.answered(true)
+	o.begin(2)
+	for _, whole := range []bool{true, false, false} {
+		o.answered(whole)
+	}
+	o.end()
+	o.answered(false)
+	if got := o.kinds[2]; got != (outageCount{times: 1, whole: 1, failed: 2}) {
+		t.Errorf("%+v", got)
+	}
+	o.answered(true)
+	back := o.kinds[2].back
+	o.answered(true)
+	if back == 0 || o.kinds[2].back != back || o.last != nil {
+		t.Errorf("%+v", o.kinds[2])
+	}
+	if len(outageKinds) > len(o.kinds) {
+		t.Error("there are more kinds than counts")
 	}
 }
 

@@ -11,15 +11,25 @@ import (
 )
 
 // trouble records the times at which requests may fail because of what was done to
-// codex.
+// codex and to the back end.
 type trouble struct {
-	mu                    sync.Mutex
-	spans                 []span // the last maxSpans
-	kills, stops, reloads int
+	mu                             sync.Mutex
+	spans                          []*span // the last maxSpans
+	kills, stops, reloads, outages int
 }
 
 // span is a period of trouble.
-type span struct{ from, to time.Time }
+type span struct {
+	from, to time.Time
+	codes    map[string]bool // of the requests that may fail
+}
+
+// inTrouble holds the error codes of requests that may fail because codex was killed
+// or stopped. server_error is the only one in streams of the Responses API.
+var inTrouble = map[string]bool{
+	"codex_exited": true, "codex_not_ready": true, "codex_timeout": true, "codex_unresponsive": true,
+	"server_error": true,
+}
 
 // How long requests may fail after a codex was killed or stopped. Turns on a stopped
 // one wait until Caddy notices the silence.
@@ -30,23 +40,34 @@ const (
 	maxSpans = 64
 )
 
-func (t *trouble) begin(length time.Duration, count *int) {
+// begin begins a span of this length, in which requests may fail with these codes. count
+// counts it.
+func (t *trouble) begin(length time.Duration, codes map[string]bool, count *int) *span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*count++
 	now := time.Now()
-	t.spans = append(t.spans, span{now, now.Add(length)})
+	added := &span{now, now.Add(length), codes}
+	t.spans = append(t.spans, added)
 	if len(t.spans) > maxSpans {
 		t.spans = t.spans[1:]
 	}
+	return added
 }
 
-// during reports whether there was trouble between two times.
-func (t *trouble) during(from, to time.Time) bool {
+// extend makes a span end this long after now.
+func (t *trouble) extend(s *span, length time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.to = time.Now().Add(length)
+}
+
+// allows reports whether a request between two times may fail with a code.
+func (t *trouble) allows(code string, from, to time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.spans {
-		if s.from.Before(to) && from.Before(s.to) {
+		if s.codes[code] && s.from.Before(to) && from.Before(s.to) {
 			return true
 		}
 	}
@@ -56,7 +77,7 @@ func (t *trouble) during(from, to time.Time) bool {
 func (t *trouble) line() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Sprintf("%d kills, %d stops, %d reloads", t.kills, t.stops, t.reloads)
+	return fmt.Sprintf("%d kills, %d stops, %d reloads, %d outages", t.kills, t.stops, t.reloads, t.outages)
 }
 
 // pause waits for a random duration. It returns false if ctx has ended.
@@ -79,7 +100,7 @@ func (s *soak) signalOne(r *rand.Rand, signal syscall.Signal, length time.Durati
 		return 0
 	}
 	pid := pids[r.IntN(len(pids))]
-	s.trouble.begin(length, count)
+	s.trouble.begin(length, inTrouble, count)
 	_ = syscall.Kill(pid, signal) // fails if it has exited
 	return pid
 }

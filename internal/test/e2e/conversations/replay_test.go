@@ -156,6 +156,7 @@ func replay(dir string) (exitCode int) {
 // TestReplay asks the same of the real codex and of recordings, and expects the
 // same answers.
 func TestReplay(t *testing.T) {
+	e2e.WithoutLogin(t) // as the recordings
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

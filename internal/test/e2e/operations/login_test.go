@@ -1,7 +1,6 @@
 package operations
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -111,52 +110,29 @@ func TestLoginOfTheOperator(t *testing.T) {
 	}
 }
 
-// TestRefreshedTokens checks that tokens which an app-server renews at its start are
-// stored in the operator's home, and not renewed again by the next one. Without the
-// backend of ChatGPT no start gets further.
+// TestRefreshedTokens checks that tokens which an app-server renews are stored in the
+// operator's home, and not renewed again by the next one.
 func TestRefreshedTokens(t *testing.T) {
 	ownTemp(t)
-	old, fresh := token(time.Now().Add(-time.Hour)), token(time.Now().Add(time.Hour))
-	refreshes := make(chan string, 64)
-	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var asked struct {
-			RefreshToken string `json:"refresh_token"`
-		}
-		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&asked) != nil {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		refreshes <- asked.RefreshToken
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]string{"id_token": fresh, "access_token": fresh, "refresh_token": "refresh-two"})
-	}))
-	t.Cleanup(issuer.Close)
-	s, admin := newLoginSite(t, fmt.Sprintf("chatgpt_base_url = %q", issuer.URL+"/backend-api/"), "env CODEX_REFRESH_TOKEN_URL_OVERRIDE "+issuer.URL)
-	auth := filepath.Join(s.Home, "auth.json")
-	e2e.WriteFile(t, auth, fmt.Sprintf(`{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"tokens":{"id_token":%q,"access_token":%q,"refresh_token":"refresh-one","account_id":"acc"},"last_refresh":"2020-01-01T00:00:00Z"}`, old, old))
-	e2e.WaitFor(t, "the renewed tokens", func() bool {
-		var kept struct{ Tokens map[string]string }
-		content, err := os.ReadFile(auth)
-		return err == nil && json.Unmarshal(content, &kept) == nil && kept.Tokens["refresh_token"] == "refresh-two" && kept.Tokens["access_token"] == fresh
-	})
-	if got := e2e.Receive(t, "the renewal", refreshes); got != "refresh-one" {
-		t.Errorf("%q was renewed", got)
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	if err := s.Login.Expire(s.Home); err != nil {
+		t.Fatal(err)
 	}
-	starts := admin.Status().AppServers[0].Restarts
-	e2e.WaitFor(t, "two more starts", func() bool { return admin.Status().AppServers[0].Restarts >= starts+2 })
-	if len(refreshes) != 0 {
-		t.Errorf("the next app-server renewed %q", <-refreshes)
+	old := s.Login.Tokens()
+	admin := withAdminAt(s, s.Caddyfile(""))
+	s.WaitReady()
+	access := strings.TrimPrefix(authorization(s), "Bearer ")
+	var kept struct{ Tokens map[string]string }
+	if err := json.Unmarshal([]byte(e2e.ReadFile(t, filepath.Join(s.Home, "auth.json"))), &kept); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// token returns a token with the claims that Codex reads.
-func token(expires time.Time) string {
-	part := func(claims any) string {
-		text, _ := json.Marshal(claims) // has texts and numbers only
-		return base64.RawURLEncoding.EncodeToString(text)
+	now := s.Login.Tokens()
+	if now == old || kept.Tokens["refresh_token"] != now.Refresh || kept.Tokens["access_token"] != now.Access || access != now.Access {
+		t.Errorf("the home has %v, and the provider gets %s", kept.Tokens, access)
 	}
-	return part(map[string]any{"alg": "none"}) + "." + part(map[string]any{
-		"exp": expires.Unix(), "email": "user@example.com",
-		"https://api.openai.com/auth": map[string]any{"chatgpt_plan_type": "pro", "chatgpt_account_id": "acc", "chatgpt_user_id": "user"},
-	}) + ".c2ln"
+	restart(s, admin)
+	if got := authorization(s); got != "Bearer "+now.Access || s.Plan.Count(planbackend.Issuer) != 1 {
+		t.Errorf("after %d renewals the provider gets %q", s.Plan.Count(planbackend.Issuer), got)
+	}
 }

@@ -2,7 +2,6 @@ package operations
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,25 +12,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// account is a login with its own provider.
+// account is a login with its own model.
 type account struct {
+	e2e.Home
 	model *scriptedmodel.Server
 	block string
 }
 
-// newAccount returns a login whose provider answers with end, or succeeds if end is nil.
+// newAccount returns a login whose model answers with end, or succeeds if end is nil.
 func newAccount(t *testing.T, end scriptedmodel.End) *account {
 	t.Helper()
 	a := &account{model: scriptedmodel.New(scriptedmodel.Options{})}
-	server := httptest.NewServer(a.model)
-	t.Cleanup(server.Close)
+	a.Home = e2e.NewHome(t, a.model, codexhome.Options{})
 	t.Cleanup(a.model.Close)
 	if end != nil {
 		a.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) { return scriptedmodel.Script{End: end}, true })
 	}
-	home := t.TempDir()
-	e2e.WriteHome(t, home, server.URL+"/v1", codexhome.Options{})
-	a.block = "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nconversations off\n}\n"
+	a.block = "app_server " + e2e.CodexBinary + " app-server {\nhome " + a.Dir + "\nconversations off\n}\n"
 	return a
 }
 
