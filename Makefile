@@ -46,10 +46,11 @@ lint: $(GOLANGCI)
 	$(GOLANGCI) run ./...
 
 # e2e runs the end-to-end tests alone. With TRANSPORT=websocket or TRANSPORT=http Codex
-# talks to the model in that way in all of them.
+# talks to the model in that way in all of them, with LOGIN=none without a login.
 TRANSPORT :=
+LOGIN     :=
 e2e: deps $(CADDY)
-	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) go test -timeout 40m ./internal/test/e2e/...
+	CADDY_CODEX_REQUIRE_ALL=1 TRANSPORT=$(TRANSPORT) LOGIN=$(LOGIN) go test -count 1 -timeout 40m ./internal/test/e2e/...
 
 # compat tries releases of Codex and writes the result into docs/codex-releases.md:
 # `make compat VERSIONS="0.160.0 0.169.0"`. TESTS chooses end-to-end tests, as for go test.
@@ -75,10 +76,11 @@ smoke:
 fuzz:
 	@./scripts/fuzz $(TIME)
 
-# soak runs Caddy and Codex under mixed traffic for MINUTES and reports the result.
-# Caddy's log is build/soak.log.
+# soak runs Caddy and Codex under mixed traffic for MINUTES and reports the result: with a
+# login and outages of its back end, or with LOGIN=none without one. Caddy's log is
+# build/soak.log.
 soak: $(CADDY) $(CODEX)
-	@go run ./internal/test/cmd/soak -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
+	@go run ./internal/test/cmd/soak $(if $(LOGIN),-login=false) -caddy $(CADDY) -codex $(CACHE)/codex/node_modules/.bin/codex -minutes $(MINUTES) -log build/soak.log
 
 # bench measures what Caddy costs beside the least program that does the same, and with
 # the real Codex: `make bench BENCH='-repeat 15 -window 3s -streams 10000'`.

@@ -98,14 +98,23 @@ func (r Request) Tool(name string) (Tool, bool) {
 	return Tool{}, false
 }
 
-// ClientTools returns the functions that the request declares, without the one
-// that Codex always adds.
+// ClientTools returns the functions that the request declares, as members or in an input
+// item, without the one that Codex always adds.
 func (r Request) ClientTools() []Tool {
-	var tools []Tool
-	for _, t := range r.Tools {
-		if t.Type == "function" && t.Name != "request_user_input" {
-			tools = append(tools, t)
-		}
+	tools := functions(r.Tools)
+	for _, it := range r.Input {
+		tools = append(tools, functions(it.Tools)...)
 	}
 	return tools
+}
+
+// functions returns the functions among tools and in namespaces.
+func functions(tools []Tool) (found []Tool) {
+	for _, t := range tools {
+		if t.Type == "function" && t.Name != "request_user_input" {
+			found = append(found, t)
+		}
+		found = append(found, functions(t.Tools)...)
+	}
+	return found
 }

@@ -84,3 +84,17 @@ func TestCompaction(t *testing.T) {
 		}
 	}
 }
+
+// TestClientTools checks that functions are found where old and new models get them.
+func TestClientTools(t *testing.T) {
+	for _, body := range []string{
+		`{"tools":[{"type":"function","name":"f"},{"type":"web_search"},{"type":"function","name":"request_user_input"}]}`,
+		`{"input":[{"type":"additional_tools","tools":[{"type":"function","name":"f"}]}]}`,
+		`{"input":[{"type":"additional_tools","tools":[{"type":"namespace","name":"functions","tools":[{"type":"function","name":"f"},{"type":"custom","name":"g"}]}]}]}`,
+	} {
+		request, err := arrival{body: []byte(body)}.decode()
+		if tools := request.ClientTools(); err != nil || len(tools) != 1 || tools[0].Name != "f" {
+			t.Errorf("%s: %+v, %v", body, tools, err)
+		}
+	}
+}

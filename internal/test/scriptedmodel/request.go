@@ -74,6 +74,7 @@ type Tool struct {
 	Description string          `json:"description"`
 	Strict      bool            `json:"strict"`
 	Parameters  json.RawMessage `json:"parameters"` // JSON schema; nil if absent
+	Tools       []Tool          `json:"tools"`      // of a namespace
 	// Raw is the JSON of the tool.
 	Raw json.RawMessage `json:"-"`
 }
@@ -119,6 +120,8 @@ type Item struct {
 	Name      string  `json:"name"`      // of a function_call
 	Arguments string  `json:"arguments"` // of a function_call
 	Output    Content `json:"output"`    // of a function_call_output
+
+	Tools []Tool `json:"tools"` // of additional_tools, by which newer models get them
 
 	Summary          Content `json:"summary"`           // of reasoning
 	EncryptedContent string  `json:"encrypted_content"` // of reasoning

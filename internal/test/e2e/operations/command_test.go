@@ -55,13 +55,17 @@ func TestCheckCommand(t *testing.T) {
 		return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}\n"
 	}
 	fine := newAccount(t, nil)
+	who := "the provider needs no login"
+	if fine.Login != nil {
+		who = "signed in at ChatGPT as " + fine.Login.Email + ", plan pro"
+	}
 	for name, c := range map[string]struct {
 		options string
 		args    []string
 		good    bool
 		want    []string
 	}{
-		"fine":          {fine.block, nil, true, []string{"app_server 1 (", "ok: Codex 0.", "ok: the provider needs no login", "ok: the model default has answered"}},
+		"fine":          {fine.block, nil, true, []string{"app_server 1 (", "ok: Codex 0.", "ok: " + who, "ok: the model default has answered"}},
 		"one of two":    {"app_server no-such-codex\n" + fine.block, []string{"2"}, true, []string{"app_server 2 (", "has answered"}},
 		"both":          {"app_server no-such-codex\n" + fine.block, nil, false, []string{"failed: exec: \"no-such-codex\"", "npm install -g @openai/codex", "has answered", "1 of 2 app-servers"}},
 		"no login":      {block(loginless), nil, false, []string{"failed: codex is not logged in", "run `codex login`", "CODEX_HOME=" + loginless}},

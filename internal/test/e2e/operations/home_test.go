@@ -90,7 +90,6 @@ var operatorsFiles = map[string]string{
 	"HOME/history.jsonl":                 `{"session_id":"x","ts":1,"text":"LEAK of the history"}` + "\n",
 	"HOME/hooks.json":                    `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch MARKER"}]}]}}`,
 	"HOME/managed_config.toml":           `developer_instructions = "LEAK managed"` + "\n",
-	"HOME/.env":                          "LEAK=1\nOPENAI_API_KEY=LEAK\n",
 	"HOME/sessions/2026/01/01/rollout-2026-01-01T00-00-00-00000000-0000-7000-8000-000000000001.jsonl": `{"timestamp":"2026-01-01T00:00:00.000Z","type":"session_meta","payload":{"id":"00000000-0000-7000-8000-000000000001","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/","originator":"x","cli_version":"0.169.0","source":"cli"}}` + "\n",
 	"HOME/marketplace/.agents/plugins/marketplace.json":                                               `{"name":"local","plugins":[{"name":"marker","source":{"source":"local","path":"./marker"}}]}`,
 	"HOME/marketplace/marker/.codex-plugin/plugin.json":                                               `{"name":"marker","description":"LEAK of a plugin"}`,
@@ -117,14 +116,20 @@ func TestNothingOfTheOperatorsHome(t *testing.T) {
 	for path, content := range operatorsFiles {
 		e2e.WriteFile(t, names.Replace(path), names.Replace(content))
 	}
+	variables := filepath.Join(s.Home, ".env")
+	needed, _ := os.ReadFile(variables) // without a login there is none
+	e2e.WriteFile(t, variables, string(needed)+"LEAK=1\nOPENAI_API_KEY=LEAK\n")
 	path := filepath.Join(s.Home, "config.toml")
 	provider, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	top, tables, _ := strings.Cut(string(provider), "\n[")
+	top, tables := string(provider), ""
+	if table := strings.Index(top, "\n["); table >= 0 {
+		top, tables = top[:table], top[table:]
+	}
 	top = regexp.MustCompile(`(?m)^(approval_policy|sandbox_mode) .*\n`).ReplaceAllString(top, "")
-	e2e.WriteFile(t, path, fmt.Sprintf(names.Replace(operatorsConfig), top)+"\n["+tables)
+	e2e.WriteFile(t, path, fmt.Sprintf(names.Replace(operatorsConfig), top)+tables)
 	restart(s, admin)
 
 	got := whatTheModelGets(t, s, models)
@@ -204,7 +209,7 @@ func whatTheModelGets(t *testing.T, s *e2e.Site, models []string) (requests []st
 
 var (
 	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	times = regexp.MustCompile(`\b1[0-9]{12}\b`) // Unix milliseconds
+	times = regexp.MustCompile(`\b1[0-9]{12}\b|"create_time":[0-9.]+`) // Unix milliseconds and, with a login, seconds
 	// The ids of the model and the random parts of a handshake.
 	numbers = regexp.MustCompile(`"resp_[0-9]+"`)
 	nonces  = "Sec-Websocket-Key"

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -26,10 +27,18 @@ func newAccount(t *testing.T, end scriptedmodel.End) *account {
 	a.Home = e2e.NewHome(t, a.model, codexhome.Options{})
 	t.Cleanup(a.model.Close)
 	if end != nil {
-		a.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) { return scriptedmodel.Script{End: end}, true })
+		a.answer(end)
 	}
 	a.block = "app_server " + e2e.CodexBinary + " app-server {\nhome " + a.Dir + "\nconversations off\n}\n"
 	return a
+}
+
+// answer makes the model answer with end, from now on.
+func (a *account) answer(end scriptedmodel.End) {
+	if _, spent := end.(scriptedmodel.UsageLimit); spent && a.Login != nil {
+		a.Login.SetUse(planbackend.Use{Primary: 100, Spent: true})
+	}
+	a.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) { return scriptedmodel.Script{End: end}, true })
 }
 
 var (
@@ -217,9 +226,7 @@ func TestPoolPolicies(t *testing.T) {
 				}
 			}
 			check("both are fine", want.fine)
-			first.model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
-				return scriptedmodel.Script{End: spentPlan}, true
-			})
+			first.answer(spentPlan)
 			check("the first is spent", want.spent)
 		})
 	}
