@@ -41,6 +41,9 @@ func Remote(address, token string) string {
 // runs until stop is called.
 func (s *Site) Listen(listen string, args ...string) (address string, stop func()) {
 	s.T.Helper()
+	if s.Plan != nil { // its home is not a private one
+		s.Plan.Expect("/backend-api/ps/", "/backend-api/codex/analytics-events/", "/backend-api/plugins/", "/backend-api/connectors/")
+	}
 	cmd := exec.Command(CodexBinary, append([]string{"app-server", "--listen", listen}, args...)...)
 	cmd.Env = append(os.Environ(), "CODEX_HOME="+s.Home, "NO_COLOR=1")
 	cmd.Dir = s.T.TempDir()

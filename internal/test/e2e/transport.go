@@ -55,9 +55,10 @@ func OverBoth(t *testing.T, test func(t *testing.T)) {
 		over  scriptedmodel.Transport
 		login bool
 	}
-	ways := []way{{"http", scriptedmodel.HTTP, false}, {"websocket", scriptedmodel.WebSocket, false}}
-	if hasLogin(t) {
-		ways = []way{{"http", scriptedmodel.HTTP, true}, {"websocket", scriptedmodel.WebSocket, true}, {"without a login", scriptedmodel.HTTP, false}}
+	login := hasLogin(t)
+	ways := []way{{"http", scriptedmodel.HTTP, login}, {"websocket", scriptedmodel.WebSocket, login}}
+	if login && !mustLogIn {
+		ways = append(ways, way{"without a login", scriptedmodel.HTTP, false})
 	}
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {

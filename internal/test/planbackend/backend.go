@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -44,9 +46,10 @@ type Backend struct {
 	ctx context.Context // ends what waits
 	end context.CancelFunc
 
-	mu     sync.Mutex
-	logins []*Login
-	models []json.RawMessage // nil: those of the program
+	mu       sync.Mutex
+	logins   []*Login
+	expected []string          // see Expect
+	models   []json.RawMessage // nil: those of the program
 }
 
 // Listen starts a back end on a free port of the loopback interface. Close it.
@@ -111,7 +114,7 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	kind, answer := b.route(r)
 	login := b.loginOf(r)
-	done := b.calls.begin(r, kind, login)
+	done := b.calls.begin(r, kind, login, kind == Other && !b.isExpected(r))
 	defer done()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, login) })
 	b.faults.serve(w, r, kind, login, handler)
@@ -143,6 +146,21 @@ func (b *Backend) route(r *http.Request) (Kind, answerer) {
 	return Other, func(w http.ResponseWriter, _ *http.Request, _ *Login) {
 		writeJSON(w, http.StatusNotFound, object{"detail": "Not Found"})
 	}
+}
+
+// Expect makes calls whose paths begin so no unknown ones: what Codex asks for a home of an
+// operator's own, with plugins and analytics. They are 404 all the same.
+func (b *Backend) Expect(paths ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected = append(b.expected, paths...)
+}
+
+// isExpected reports whether Expect was told of the path of a call.
+func (b *Backend) isExpected(r *http.Request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.expected, func(path string) bool { return strings.HasPrefix(r.URL.Path, path) })
 }
 
 // object is a JSON object.

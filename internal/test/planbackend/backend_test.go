@@ -228,6 +228,8 @@ func TestTokens(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	s := listen(t)
 	s.get(accountsURL, s.one)
+	s.Expect("/expected/")
+	s.get("https://chatgpt.com/expected/path", s.one)
 	for _, url := range []string{"https://chatgpt.com/other?a=b", "https://elsewhere.example/x", "https://chatgpt.com/other?a=b"} {
 		if status, _, _ := s.get(url, s.one); status != 404 {
 			t.Errorf("%s is answered with %d", url, status)
@@ -236,7 +238,7 @@ func TestUnknown(t *testing.T) {
 	if got := s.Unknown(); !slices.Equal(got, []string{"GET https://chatgpt.com/other?a=b", "GET https://elsewhere.example/x"}) {
 		t.Errorf("unknown are %q", got)
 	}
-	if n, mine, others := s.Count(planbackend.Other), s.Count(planbackend.All, s.one), s.Count(planbackend.All, s.other); n != 3 || mine != 4 || others != 0 {
+	if n, mine, others := s.Count(planbackend.Other), s.Count(planbackend.All, s.one), s.Count(planbackend.All, s.other); n != 4 || mine != 5 || others != 0 {
 		t.Errorf("counted are %d, %d, %d", n, mine, others)
 	}
 }

@@ -52,7 +52,7 @@ type recorder struct {
 }
 
 // begin records a call. done is called at its end.
-func (r *recorder) begin(request *http.Request, kind Kind, login *Login) (done func()) {
+func (r *recorder) begin(request *http.Request, kind Kind, login *Login, unknown bool) (done func()) {
 	r.running.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *recorder) begin(request *http.Request, kind Kind, login *Login) (done f
 		r.counts[kind] = make(map[*Login]int)
 	}
 	r.counts[kind][login]++
-	if what := request.Method + " " + url; kind == Other && len(r.unknown) < maxCalls && !slices.Contains(r.unknown, what) {
+	if what := request.Method + " " + url; unknown && len(r.unknown) < maxCalls && !slices.Contains(r.unknown, what) {
 		r.unknown = append(r.unknown, what)
 	}
 	if r.changed != nil {
@@ -131,7 +131,8 @@ func (b *Backend) Calls(kind Kind) (calls []Call) {
 	return calls
 }
 
-// Unknown returns the calls that this back end does not know, each once, as METHOD URL.
+// Unknown returns the calls that this back end does not know and [Backend.Expect] was not told
+// of, each once, as METHOD URL.
 func (b *Backend) Unknown() []string {
 	b.calls.mu.Lock()
 	defer b.calls.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
 // private matches what clients must not learn of the provider and this machine.
@@ -32,13 +33,21 @@ func TestProviderUntold(t *testing.T) {
 	} {
 		checkUntold(t, s, prompt)
 	}
-	if text := e2e.ReadFile(t, log); strings.Count(text, "url: "+s.Provider) < 4 {
+	provider := s.Provider
+	if s.Plan != nil {
+		provider = "https://chatgpt.com/"
+	}
+	if text := e2e.ReadFile(t, log); strings.Count(text, "url: "+provider) < 4 {
 		t.Errorf("the log does not tell the provider's URL for each of both APIs, streamed and not: %s", text)
 	}
 
 	// The address has no listener, so Codex waits. A new process reads the
 	// changed configuration.
-	e2e.WriteHome(t, s.Home, "http://"+e2e.FreeAddr(t)+"/v1", codexhome.Options{})
+	if s.Plan == nil {
+		e2e.WriteHome(t, s.Home, "http://"+e2e.FreeAddr(t)+"/v1", codexhome.Options{})
+	} else {
+		s.Plan.Fail(planbackend.All, planbackend.Down())
+	}
 	s.Load(s.Caddyfile(strings.Replace(s.AppServer(), "{\n", "{\nenv OTHER yes\n", 1) + "\nidle_timeout 3s"))
 	s.WaitReady()
 	checkUntold(t, s, "hello")

@@ -113,7 +113,9 @@ func TestErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := s.At(t)
 			response, text := s.PostMessage(e2e.MessageBody(c.prompt, e2e.Fields{"stream": true}), http.Header{"X-Api-Key": {c.key}})
-			if response.StatusCode != c.status || !strings.Contains(text, c.want) || response.Header.Get("X-Should-Retry") != c.retry || !strings.Contains(text, response.Header.Get("Request-Id")) {
+			// With a login Codex tries some requests for longer than the header of a stream waits.
+			within := s.Plan != nil && response.StatusCode == http.StatusOK
+			if !strings.Contains(text, c.want) || !within && (response.StatusCode != c.status || response.Header.Get("X-Should-Retry") != c.retry || !strings.Contains(text, response.Header.Get("Request-Id"))) {
 				t.Error(response.Status, response.Header, text)
 			}
 		})

@@ -89,7 +89,11 @@ func TestLogins(t *testing.T) {
 			}
 			for i, a := range accounts {
 				got := a.asked()
-				if want := c.asked[i]; want >= 0 && got != want || want < 0 && got < -want {
+				want, most := c.asked[i], c.asked[i]
+				if a.Login != nil && c.ends[i] == signedOut {
+					most += 2 // Codex renews its tokens and asks again
+				}
+				if want >= 0 && (got < want || got > most) || want < 0 && got < -want {
 					t.Errorf("login %d was asked %d times, want %d", i, got, want)
 				}
 			}
