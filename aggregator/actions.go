@@ -41,7 +41,7 @@ func (c *Choice) remember(made *call) (before seen) {
 	}
 	action := usetool.Action(made.name, made.args.String())
 	before = c.actions[action]
-	if !made.shown() && len(c.calls) >= c.opts.MaxCalls && before == (seen{}) {
+	if !made.shown() && c.full() && before == (seen{}) {
 		return before // the call is above the limit: nothing more is remembered
 	}
 	after := before

@@ -50,6 +50,9 @@ type Choice struct {
 	unseen  int                        // calls that wait for their name, or were dropped
 	room    int                        // bytes of arguments that may still be kept
 	idRoom  int                        // bytes of names and ids that may still be kept
+	runs    usetool.Runs               // of the text, as an Obsidian client reads it; not used without a limit
+	fits    bool                       // the block under way may be sent as it is
+	read    int64                      // the offset up to which runs has read
 	actions map[usetool.ActionKey]seen // nil: no call can repeat another one
 	stats   Stats
 
@@ -97,7 +100,8 @@ const (
 	PartCall
 	// PartDuplicate is a call that repeats an earlier one, and is no call of its own.
 	PartDuplicate
-	// PartOverLimit is a call above the limit, or arguments of which a part was lost to it.
+	// PartOverLimit is a call above the limit, or arguments of which a part was lost to it; with a
+	// Reason a block that is no call, but that an Obsidian client would run as one more.
 	PartOverLimit
 )
 
@@ -116,7 +120,8 @@ type Part struct {
 	Err     error               // the fault of the block, if Reason is AbortMalformed
 	Pattern string              // the textual form of a block; empty: <use_tool>
 	Offset  int64               // of Text, or of the block's beginning, in the text of the choice
-	Size    int                 // of a PartBlockAborted: the bytes of text from Offset that are given up
+	Block   string              // of a PartBlockAborted: the text that is given up, which follows
+	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than the call
 }
 
 // Text takes the next piece of the text, cut anywhere, appends the parts that are certain now
@@ -138,7 +143,7 @@ func (c *Choice) Plain(text string) bool {
 		c.offset += int64(len(text))
 		return true
 	}
-	return c.scanner.patterns == nil && c.scanner.useTool.skip(text)
+	return c.scanner.patterns == nil && !c.runs.Open() && c.scanner.useTool.skip(text)
 }
 
 // EndMessage ends a message: it appends what was held of its text to out and returns it. An open
@@ -158,15 +163,15 @@ func (c *Choice) scanned(out []Part) []Part {
 		s := &c.segments[i]
 		switch s.Kind {
 		case usetool.SegmentText:
-			out = append(out, Part{Kind: PartText, Text: s.Text, Offset: s.Offset})
+			out = c.readText(s, out)
 		case usetool.SegmentStarted:
 			out = append(out, Part{Kind: PartBlockStarted, Pattern: s.Pattern, Offset: s.Offset})
 		case usetool.SegmentBlock:
 			out = c.block(s, out)
 		case usetool.SegmentAborted:
-			out = append(out, Part{Kind: PartBlockAborted, Reason: s.Reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset})
+			out = c.aborted(s, s.Reason, out)
 		case usetool.SegmentUndeclared:
-			out = append(out, Part{Kind: PartBlockAborted, Reason: AbortUndeclared, Pattern: s.Pattern, Offset: s.Offset})
+			out = c.aborted(s, AbortUndeclared, out)
 		}
 	}
 	clear(c.segments)
@@ -175,19 +180,82 @@ func (c *Choice) scanned(out []Part) []Part {
 
 // block makes a call of a block.
 func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
-	from, name := len(out), s.Name
+	from, name, before := len(out), s.Name, c.runs
 	if c.opts.ToolName != nil {
 		name = c.opts.ToolName(name)
 	}
+	rewrite := true // a block of another form is written anew
+	if s.Pattern == "" {
+		rewrite = c.limited() && c.runs.Read(s.Text, c.opts.MaxCalls) < len(s.Text)
+	}
+	if rewrite {
+		c.runs = before
+	}
+	after := c.runs
+	c.runs, c.fits = before, !rewrite
 	out = c.textCall(place{}, name, s.Arguments, out)
+	c.fits = false
 	for i := from; i < len(out); i++ {
-		out[i].Text, out[i].Pattern, out[i].Offset = s.Text, s.Pattern, s.Offset
+		p := &out[i]
+		p.Text, p.Pattern, p.Offset = s.Text, s.Pattern, s.Offset
+		if p.Kind == PartCall && s.Pattern == "" {
+			if p.Rewrite = rewrite; !rewrite {
+				c.runs = after
+			}
+		}
 	}
 	return out
 }
 
+// limited reports whether there is a limit of calls that an Obsidian client could exceed by
+// running blocks that are no calls.
+func (c *Choice) limited() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
+
+// readText passes text on, up to the byte with which an Obsidian client would run a block too
+// many: one that is no call, and that has been given up before.
+func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
+	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
+	if fresh := int(max(0, c.read-s.Offset)); c.limited() && c.runs.Open() && fresh < len(s.Text) {
+		if n := fresh + c.runs.Read(s.Text[fresh:], c.opts.MaxCalls); n < len(s.Text) {
+			p.Text = s.Text[:n]
+			return append(out, p, Part{Kind: PartOverLimit})
+		}
+	}
+	return append(out, p)
+}
+
+// aborted passes on that a block is no call. One that an Obsidian client runs all the same counts
+// as a call, in every form of the answer: else what is too much would depend on the form.
+func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
+	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
+	if s.Pattern == "" && c.limited() {
+		c.read = s.Offset + int64(len(s.Block))
+		if c.runs.Read(s.Block, c.opts.MaxCalls) < len(s.Block) {
+			p.Kind = PartOverLimit
+		}
+	}
+	return append(out, p)
+}
+
+// full reports whether there may be no more calls.
+func (c *Choice) full() bool {
+	if len(c.calls) >= c.opts.MaxCalls {
+		return true
+	}
+	return c.limited() && !c.fits && c.runs.Count() >= c.opts.MaxCalls
+}
+
 // BlockOpen reports whether a block is being held: its opener is complete, its end has not come.
 func (c *Choice) BlockOpen() bool { return c.scanner != nil && c.scanner.Open() }
+
+// Writing reports whether a block, or only its tag, may be under way.
+func (c *Choice) Writing() bool {
+	if c.scanner == nil || c.scanner.useTool.reader == nil {
+		return c.Held() > 0
+	}
+	block := c.scanner.useTool.held
+	return !usetool.IsProse(string(block[:min(len(block), 2*usetool.MaxOpener)]))
+}
 
 // Held returns how many bytes of the text are held.
 func (c *Choice) Held() int {

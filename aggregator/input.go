@@ -202,7 +202,7 @@ func (c *Choice) show(made *call, out []Part) []Part {
 			return out
 		case made.done && c.repeats(made):
 			return c.drop(made, PartDuplicate, out)
-		case len(c.calls) >= c.opts.MaxCalls:
+		case c.full():
 			c.stats.OverLimit++
 			return c.drop(made, PartOverLimit, out)
 		}
@@ -212,6 +212,7 @@ func (c *Choice) show(made *call, out []Part) []Part {
 		made.ordinal = len(c.calls)
 		made.id = CallID(c.opts.Index, made.ordinal, c.opts.IDSuffix)
 		c.calls = append(c.calls, made)
+		c.runs.Made()
 	} else if made.done && !made.ended {
 		c.remember(made)
 	}

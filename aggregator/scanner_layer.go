@@ -332,13 +332,15 @@ func (l *layer) complete(size int) {
 		l.out = append(l.out, s)
 		return
 	}
+	s.Block = text
 	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
 }
 
 // abort gives the open block up. Its bytes are text; the search goes on behind the first
 // size of them.
 func (l *layer) abort(reason usetool.AbortReason, err error, size int) {
-	l.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err})
+	block := string(l.window[l.given : l.given+size])
+	l.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})
 	l.leave(size)
 }
 

@@ -137,7 +137,7 @@ func (e *Event) speaks() bool {
 	switch e.Kind {
 	case EventItemStarted, EventItemCompleted:
 		return e.ItemType == ItemAgentMessage || e.ItemType == ItemReasoning
-	case EventTextDelta, EventReasoningDelta, EventFunctionCall, EventReasoningItem, EventWebSearch, EventResponseCompleted:
+	case EventTextDelta, EventReasoningDelta, EventArgumentsDelta, EventFunctionCall, EventReasoningItem, EventWebSearch, EventResponseCompleted:
 		return true
 	}
 	return false

@@ -94,6 +94,17 @@ func Opener(text []byte) (size int, more bool) {
 	return n + end + 1, false
 }
 
+// IsProse reports whether a text that begins with an opening tag is about the tag: what follows is
+// neither white space only nor another tag.
+func IsProse(text string) bool {
+	size, _ := Opener(jsontext.View(text))
+	rest := strings.TrimLeft(text[size:min(len(text), size+maxIndent)], " \t\r\n")
+	return rest != "" && rest[0] != '<'
+}
+
+// maxIndent bounds the white space between the tag of a block and its next tag that is looked at.
+const maxIndent = 256
+
 // cutName removes the first <name>…</name> from a body. If the body begins with <args>, the
 // name is after that element: a <name> in the JSON is data.
 func cutName(body string) (name, rest string, err error) {

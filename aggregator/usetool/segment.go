@@ -56,6 +56,7 @@ type Segment struct {
 	Arguments string      // the JSON object of a SegmentBlock
 	Reason    AbortReason // of a SegmentAborted
 	Err       error       // the fault of a block, if the reason is AbortMalformed
+	Block     string      // the text that a SegmentAborted or SegmentUndeclared gives up; it follows as SegmentText
 	Pattern   string      // the textual form of a block; empty: <use_tool>, or text outside of blocks
 	// Offset is the position of Text in the whole text that was fed, in bytes
 	// from 0; for a notice that of the opening tag.

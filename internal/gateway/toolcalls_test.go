@@ -50,7 +50,9 @@ func textPart(text string) string {
 // askCalls asks for an answer with the tools f and g, and returns it.
 func askCalls(t *testing.T, u *fakeUpstream, options turn.ToolOptions, serve func(*Gateway, http.ResponseWriter, *http.Request), body string) *httptest.ResponseRecorder {
 	t.Helper()
-	g := newGateway(u, Options{MaxConcurrent: 2, Tools: options})
+	g := newGateway(u, Options{MaxConcurrent: 2})
+	options.StopAfterTools = turn.StopBurst
+	g.opts.Tools = options
 	w := httptest.NewRecorder()
 	serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
 	if w.Code != http.StatusOK {
@@ -151,7 +153,7 @@ func TestToolCallsOfCodex(t *testing.T) {
 			`0:tool_0_0:f 0+{ 0+}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, options := calling(t, c.lines...), turn.ToolOptions{TextualTools: turn.TextualOn}
+			u, options := calling(t, c.lines...), turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: turn.ModeJSON}
 			got := deltas(t, askCalls(t, u, options, (*Gateway).Chat, fmt.Sprintf(chatCalls, true)).Body.String())
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
@@ -236,5 +238,40 @@ func checkEvents(t *testing.T, stream, line string) {
 	}
 	if fmt.Sprint(names, parts) != fmt.Sprint(wantNames, wantParts) {
 		t.Errorf("the events have %q %q, want %q %q", names, parts, wantNames, wantParts)
+	}
+}
+
+// TestAfterCalls: what becomes of text and blocks behind a call, and whether there was too much,
+// in both forms of the answer.
+func TestAfterCalls(t *testing.T) {
+	const block = "<use_tool><name>f</name></use_tool>"
+	for name, c := range map[string]struct {
+		text      string
+		max       int
+		json, xml string
+		truncated string
+	}{
+		"a tail":                      {block + " so", 0, "", block, "false"},
+		"prose about the tag":         {block + " The <use_tool> tag, and so on", 0, "", block, "false"},
+		"a block that is no call":     {block + "<use_tool></use_tool> so", 0, "<use_tool></use_tool>", block + "<use_tool></use_tool>", "false"},
+		"a nested block":              {block + "<use_tool><name>g</name> " + block + " so", 0, "<use_tool><name>g</name> ", block + "<use_tool><name>g</name> " + block, "false"},
+		"one too many":                {block + block, 1, "", block, "true"},
+		"one too many that is none":   {block + "<use_tool><name>g</name><args>{</use_tool>", 1, "", block, "true"},
+		"one too many without a name": {block + "<use_tool></use_tool> so", 1, "<use_tool></use_tool>", block + "<use_tool></use_tool>", "false"},
+		"open at the end":             {block + "<use_tool><name>g</name>", 1, "", block, "true"},
+	} {
+		for mode, want := range map[turn.Mode]string{turn.ModeJSON: c.json, turn.ModeXML: c.xml} {
+			u := calling(t, textPart(c.text))
+			w := askCalls(t, u, turn.ToolOptions{TextualTools: turn.TextualOn, OutputMode: mode, ToolBlockMax: c.max}, (*Gateway).Chat, fmt.Sprintf(chatCalls, false))
+			var body struct {
+				Choices []struct{ Message struct{ Content string } }
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+				t.Fatal(err)
+			}
+			if got, truncated := body.Choices[0].Message.Content, w.Header().Get(truncatedHeader); got != want || truncated != c.truncated {
+				t.Errorf("%s, %s: %q, truncated %s; want %q, %s", name, mode, got, truncated, want, c.truncated)
+			}
+		}
 	}
 }

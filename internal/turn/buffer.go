@@ -25,12 +25,12 @@ func (m *Machine) part(p *aggregator.Part) {
 	}
 	switch p.Kind {
 	case aggregator.PartText:
-		m.policy.text(p.Text)
+		m.policy.textAt(p.Text, p.Offset)
 	case aggregator.PartBlockStarted:
 		m.report.Started++
 		m.open++
 	case aggregator.PartBlockAborted:
-		m.blockAborted(p.Reason, p.Pattern)
+		m.blockAborted(p)
 	case aggregator.PartCall:
 		if m.policy.call(p) {
 			m.called(textual, true)
@@ -39,6 +39,9 @@ func (m *Machine) part(p *aggregator.Part) {
 		m.report.Duplicates++
 		m.called(textual, false)
 	case aggregator.PartOverLimit:
+		if p.Reason != "" {
+			m.countAborted(p.Reason)
+		}
 		m.report.Truncated = true
 		m.truncate()
 	}
@@ -55,17 +58,17 @@ func (m *Machine) called(textual, got bool) {
 	}
 }
 
-// blockAborted processes the end of a begun block that is no call. Its text follows. No
-// grace runs until the next block, which would cut the rest of a block that is too
-// large.
-func (m *Machine) blockAborted(reason usetool.AbortReason, pattern string) {
-	m.countAborted(reason)
-	m.policy.blockAborted(reason, pattern)
+// blockAborted processes the end of a begun block that is no call. Its text follows. The grace
+// starts again, but not in a block that is too large, of which it would cut the rest.
+func (m *Machine) blockAborted(p *aggregator.Part) {
+	m.countAborted(p.Reason)
+	m.policy.blockAborted(p)
 	switch {
-	case m.report.Truncated:
-		m.truncate()
-	case !m.policy.closed():
+	case m.policy.closed():
+	case p.Reason == usetool.AbortTooLarge:
 		m.grace.running = false
+	case m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
+		m.grace.start()
 	}
 }
 

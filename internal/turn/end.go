@@ -107,7 +107,7 @@ func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	case m.done:
 		return
 	case m.hasAll():
-		m.end(FinishToolCalls)
+		m.end(m.reason())
 		return
 	}
 	m.policy.release()
@@ -126,10 +126,10 @@ func (m *Machine) lastUsage(e *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventResponseCompleted:
 		m.usage.response(e.Usage)
-		m.end(FinishToolCalls)
+		m.end(m.reason())
 	case codexrpc.EventTokenUsage:
 		m.usage.thread(e.Usage, m.opts.Spent)
 	case codexrpc.EventTurnCompleted:
-		m.end(FinishToolCalls)
+		m.end(m.reason())
 	}
 }

@@ -2,6 +2,7 @@ package turn_test
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,11 +144,19 @@ func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
 		limit = 1
 	}
 	calls, given := 0, len(all)
+	content := "" // as an Obsidian client reads it
 	for i, k := range all {
-		tooMany := limit > 0 && calls == limit
-		if tooMany && (k.call() || k.kind == tokenGivenUp && o.OutputMode == turn.ModeXML) {
+		next := content + k.text
+		if k.kind == tokenCall {
+			if strings.LastIndex(content, "<use_tool>") > strings.LastIndex(content, "</use_tool>") {
+				content += "</use_tool>"
+			}
+			next = content + blockOf(k)
+		}
+		if limit > 0 && (k.call() && calls == limit || runBy(next) > limit) {
 			return all[:min(i, given)], true
 		}
+		content = next
 		if k.call() {
 			if calls++; first {
 				given = i + 1
@@ -155,6 +164,21 @@ func upToLimit(all []token, o turn.Options) (left []token, truncated bool) {
 		}
 	}
 	return all[:given], false
+}
+
+var (
+	runBlock = regexp.MustCompile(`(?s)<use_tool>(.*?)(?:</use_tool>|$)`)
+	runName  = regexp.MustCompile(`(?s)<name>(.*?)</name>`)
+)
+
+// runBy counts the blocks of a text that an Obsidian client runs.
+func runBy(text string) (n int) {
+	for _, block := range runBlock.FindAllStringSubmatch(text, -1) {
+		if name := runName.FindStringSubmatch(block[1]); name != nil && strings.TrimSpace(name[1]) != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // expected is the content and the number of calls of a turn.
@@ -165,12 +189,15 @@ func expected(all []token, o turn.Options) (content string, calls int, truncated
 		// A stretch reaches to the next call, or to the end.
 		n := 0
 		var stretch strings.Builder
-		givenUp, open := false, false
+		open, kept := false, 0
 		for n < len(all) && !all[n].call() {
 			if all[n].kind == tokenGivenUp {
-				givenUp, open = true, all[n].open
+				open = all[n].open
 			}
 			stretch.WriteString(all[n].text)
+			if all[n].kind == tokenGivenUp {
+				kept = stretch.Len()
+			}
 			n++
 		}
 		last := n == len(all)
@@ -179,8 +206,8 @@ func expected(all []token, o turn.Options) (content string, calls int, truncated
 		switch {
 		case o.OutputMode == turn.ModeJSON && blank && (calls > 0 || !last):
 			text = "" // it parts nothing but calls
-		case last && calls > 0 && *o.SuppressTailAfterTools && !givenUp:
-			text = ""
+		case last && calls > 0 && *o.SuppressTailAfterTools:
+			text = text[:kept]
 		}
 		b.WriteString(text)
 		if last {

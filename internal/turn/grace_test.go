@@ -39,10 +39,10 @@ func TestGrace(t *testing.T) {
 			"{0:1}|tool_calls", grace + grace/2},
 		"an open block is waited for": {Options{}, []moment{{0, []codexrpc.Event{one, delta("m", "<use_tool>")}}, {5*grace + grace/2, []codexrpc.Event{delta("m", block("2")[len("<use_tool>"):])}}},
 			"{0:1}{1:2}|tool_calls", 6*grace + grace/2},
-		"a block that is no call ends the wait": {Options{}, []moment{{0, []codexrpc.Event{one, delta("m", "<use_tool></use_tool>")}}, {5 * grace, []codexrpc.Event{delta("m", " so")}}, {5 * grace, []codexrpc.Event{response(1)}}},
-			"{0:1}«<use_tool></use_tool>» so|tool_calls", 10 * grace},
-		"which the next block begins anew": {Options{}, []moment{{0, []codexrpc.Event{one, delta("m", "<use_tool></use_tool>")}}, {5 * grace, []codexrpc.Event{two}}, {5 * grace, []codexrpc.Event{response(1)}}},
-			"{0:1}«<use_tool></use_tool>»{1:2}|tool_calls", 6 * grace},
+		"a block that is no call begins it anew": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", "<use_tool></use_tool>")}}, {5 * grace, []codexrpc.Event{two}}},
+			"{0:1}«<use_tool></use_tool>»|tool_calls", grace + grace/2},
+		"prose about the tag is not waited for": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{delta("m", " the <use_tool> tag")}}, {5 * grace, []codexrpc.Event{two}}},
+			"{0:1} the <use_tool> tag|tool_calls", grace},
 		"so is a begun tag": {Options{}, []moment{{0, []codexrpc.Event{one, delta("m", "<use_")}}, {grace + grace/2, []codexrpc.Event{delta("m", block("2")[len("<use_"):])}}},
 			"{0:1}{1:2}|tool_calls", 2*grace + grace/2},
 		"the end of the response ends it": {Options{}, []moment{{0, []codexrpc.Event{one}}, {grace / 2, []codexrpc.Event{response(1)}}},
@@ -128,9 +128,9 @@ func TestFirst(t *testing.T) {
 		"two structured":        {[]codexrpc.Event{findCall("a", "1"), findCall("b", "2"), response(7)}, true, 0, 7},
 		"a structured twin":     {[]codexrpc.Event{delta("m", block("1")), findCall("b", "1"), response(7)}, false, 0, 7},
 		"reasoning":             {[]codexrpc.Event{findCall("a", "1"), thought("r", 0, "hm"), reasoned("r", "x"), response(7)}, false, 0, 7},
-		"a cut response":        {[]codexrpc.Event{delta("m", block("1")+"<use_tool>"), tooLong}, true, 0, 22},
-		"a block that is none":  {[]codexrpc.Event{delta("m", block("1")+"<use_tool></use_tool>"), response(7)}, true, 0, 7},
-		"an open block at once": {[]codexrpc.Event{delta("m", block("1")+"<use_tool>"), response(7)}, true, 0, 7},
+		"a cut response":        {[]codexrpc.Event{delta("m", block("1")+"<use_tool>"), tooLong}, false, 10, 22},
+		"a block that is none":  {[]codexrpc.Event{delta("m", block("1")+"<use_tool></use_tool>"), response(7)}, false, 21, 7},
+		"an open block at once": {[]codexrpc.Event{delta("m", block("1")+"<use_tool>"), response(7)}, false, 10, 7},
 	} {
 		for _, items := range []bool{false, true} {
 			opts := Options{Items: items, ToolOptions: ToolOptions{TextualTools: TextualOn, StopAfterTools: StopFirst, OutputMode: ModeXML, SuppressTailAfterTools: keepTail}}

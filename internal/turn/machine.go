@@ -139,7 +139,7 @@ func (m *Machine) Fail(err error) []Output {
 	switch {
 	case m.done:
 	case m.report.Truncated:
-		m.end(FinishToolCalls)
+		m.end(m.reason())
 	case errors.Is(err, ErrIdle) && strings.HasSuffix(m.lastError, "waiting for network"):
 		m.fail(fmt.Errorf("the model's provider cannot be reached: this server has no network, or needs a proxy; %w", err))
 	case errors.Is(err, ErrIdle) && m.lastError != "":

@@ -21,7 +21,8 @@ type policy struct {
 	to     *Machine // emits what the client gets
 
 	tail   strings.Builder   // text that is held
-	flows  bool              // no text is held until the next call: the tail exceeded its bound, or has a block in it
+	flows  bool              // no text is held until the next call: the tail, or a block, was too large
+	kept   int64             // the offset in the text up to which nothing is held
 	spoken bool              // visible text was sent since the start or the last call
 	later  []aggregator.Part // calls that are complete before an earlier one
 	ended  int               // calls that were sent to their end
@@ -47,6 +48,21 @@ func (p *policy) text(text string) {
 		p.release()
 		p.speak(text)
 	}
+}
+
+// textAt processes text at an offset. A block that has been given up, and what comes before it, is
+// sent at once.
+func (p *policy) textAt(text string, offset int64) {
+	if n := int(min(max(0, p.kept-offset), int64(len(text)))); n > 0 {
+		if p.closed() {
+			p.report.TailBytes += n
+		} else {
+			p.release()
+			p.speak(text[:n])
+		}
+		text = text[n:]
+	}
+	p.text(text)
 }
 
 // gap separates two messages. For a client of items it is the end of a message, unless
@@ -95,27 +111,23 @@ func (p *policy) release() {
 
 // blockAborted prepares for the text of a begun block that is no call. The block is not
 // dropped as a tail: the model meant it as a call, and a client may run it. So the text
-// before it is sent, as before a call, and all text up to the next call, part of which a
-// client may read as the rest of the block. In ModeXML a <use_tool> block, which the
-// client may run, exceeds the limit of calls if that is reached.
-func (p *policy) blockAborted(reason usetool.AbortReason, pattern string) {
-	useTool := pattern == ""
-	if useTool && p.opts.xml() && p.full() {
-		p.report.Truncated = true
-		return
-	}
+// before it is sent, as before a call, and the block itself. What is behind it is a tail again,
+// unless the block was too large: then it may be the rest of it. A tag that is never closed, in
+// a text that goes on about it, is a part of that text.
+func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.closed() {
 		return
 	}
-	p.release()
-	p.flows = true
-	if useTool {
-		p.open = reason == usetool.AbortUnclosed || reason == usetool.AbortTooLarge
+	if part.Pattern == "" {
+		p.open = part.Reason == usetool.AbortUnclosed || part.Reason == usetool.AbortTooLarge
 	}
+	if part.Reason == usetool.AbortUnclosed && part.Pattern == "" && usetool.IsProse(part.Block) {
+		return
+	}
+	p.release()
+	p.kept = part.Offset + int64(len(part.Block))
+	p.flows = p.flows || part.Reason == usetool.AbortTooLarge
 }
-
-// full reports whether the limit of calls is reached.
-func (p *policy) full() bool { return p.report.Calls >= p.opts.limit() }
 
 // call sends a call, or what is new of it. It reports whether it sent the end of one. In ModeXML
 // only a whole call can be written, after those that have begun before it.
@@ -189,7 +201,7 @@ func (p *policy) beforeCall(first bool) {
 // the next block, so an end is sent before a block that is made here.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
-	if part.Pattern != "" || text == "" {
+	if part.Pattern != "" || text == "" || part.Rewrite {
 		text = p.block(part.Call)
 		if p.open {
 			p.to.emit(Output{Kind: OutputText, Text: "</use_tool>"})

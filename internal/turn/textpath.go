@@ -119,7 +119,7 @@ func (m *Machine) tagHeld() bool {
 	if !m.opts.textual() {
 		return false
 	}
-	return m.choice.Held() > 0 ||
+	return m.choice.Writing() ||
 		m.stops != nil && strings.Contains(m.stops.held, "<") ||
 		m.limit != nil && bytes.IndexByte(m.limit.Held(), '<') >= 0
 }

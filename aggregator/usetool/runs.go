@@ -1,0 +1,89 @@
+package usetool
+
+import "strings"
+
+// Runs counts the blocks of a text that Obsidian Copilot runs: each from a <use_tool> without
+// attributes to the next </use_tool>, wherever that stands, or to the end of the text, if it has
+// a name. What a Scanner takes for calls is not always the same: a tag in a JSON string ends a
+// block for the client. The zero value is at the begin of a text. It is a value: a copy reads on
+// for itself.
+type Runs struct {
+	closed  int  // blocks that ended
+	open    bool // a block is open
+	name    nameState
+	letters int               // bytes of the name, and of the tag behind it, that are not white space
+	seen    [len(Closer)]byte // the last bytes
+}
+
+// nameState is how far the name of the open block has come.
+type nameState uint8
+
+const (
+	nameMissing nameState = iota
+	nameBegun
+	nameGiven
+	nameEmpty // the block is not run
+)
+
+// Count returns the number of blocks that are run of the text so far.
+func (r *Runs) Count() int {
+	if r.open && r.name == nameGiven {
+		return r.closed + 1
+	}
+	return r.closed
+}
+
+// Open reports whether a block is open, so that more text may belong to it.
+func (r *Runs) Open() bool { return r.open }
+
+// Read reads the next piece of the text, up to the byte with which more than so many blocks would
+// be run. It returns how many bytes it has read.
+func (r *Runs) Read(text string, most int) int {
+	for i := range len(text) {
+		next := *r
+		if next.step(text[i]); next.Count() > most {
+			return i
+		}
+		*r = next
+	}
+	return len(text)
+}
+
+// Made reads a block with one call, which is written so that the client reads that call. A block
+// that is open is closed before.
+func (r *Runs) Made() {
+	r.end()
+	r.closed++
+}
+
+// end ends the open block.
+func (r *Runs) end() {
+	r.closed = r.Count()
+	*r = Runs{closed: r.closed}
+}
+
+func (r *Runs) step(b byte) {
+	copy(r.seen[:], r.seen[1:])
+	r.seen[len(r.seen)-1] = b
+	if r.name == nameBegun && !isSpace(b) {
+		r.letters++
+	}
+	switch {
+	case b != '>':
+	case !r.open:
+		r.open = r.ends(blockOpener + ">")
+	case r.ends(Closer):
+		r.end()
+	case r.name == nameMissing && r.ends(nameOpener):
+		r.name, r.letters = nameBegun, 0
+	case r.name == nameBegun && r.ends(nameCloser):
+		if r.name = nameGiven; r.letters == len(nameCloser) {
+			r.name = nameEmpty
+		}
+	}
+}
+
+// ends reports whether the text so far ends with a tag.
+func (r *Runs) ends(tag string) bool { return string(r.seen[len(r.seen)-len(tag):]) == tag }
+
+func isSpace(b byte) bool { return strings.IndexByte(" \t\r\n\f\v", b) >= 0 }

@@ -1,0 +1,50 @@
+package turn_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// blockParts are what blocks are made of, and what breaks them.
+var blockParts = []string{
+	"<use_tool>", "</use_tool>", "<use_tool id=\"1\">", "<name>find</name>", "<name> </name>", "<name>", "</name>", "<q>x</q>", "<args>", "</args>",
+	`{"q":"`, `"}`, `{"q":1}`, "so ", "\n", find(1), find(2), `<use_tool><name>find</name><args>{"q":"</use_tool><use_tool><name>x</name>"}</args></use_tool>`,
+	"<use_tool><name>find</name><args>{</use_tool>",
+}
+
+// TestOneCallAtMost: of a turn that may have one call, an Obsidian client runs one block at most,
+// whatever the model writes; and what is too much does not depend on the form of the answer, nor
+// on how the text is cut.
+func TestOneCallAtMost(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 9))
+	for range 3000 {
+		var text strings.Builder
+		for range 1 + r.IntN(12) {
+			text.WriteString(blockParts[r.IntN(len(blockParts))])
+		}
+		events := []codexrpc.Event{{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: text.String()}}
+		if r.IntN(2) == 0 {
+			events = append(events, codexrpc.Event{Kind: codexrpc.EventFunctionCall, CallID: "c", Name: "find", Text: `{"q":"9"}`})
+		}
+		events = append(events, codexrpc.Event{Kind: codexrpc.EventResponseCompleted}, codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted})
+		o := turn.Options{ToolOptions: turn.ToolOptions{
+			OutputMode: turn.ModeXML, TextualTools: turn.TextualOn, ParallelToolCalls: new(false), SuppressTailAfterTools: new(r.IntN(2) == 0), StopAfterTools: turn.StopOff,
+		}}
+		outputs, report := feed(o, events, r)
+		xml := streamed(t, outputs)
+		if n := runBy(*xml.Content); n > 1 {
+			t.Fatalf("%d blocks are run of %q, which was %q", n, *xml.Content, text.String())
+		}
+		if outputs, _ := feed(o, recut(events, r), r); *streamed(t, outputs).Content != *xml.Content {
+			t.Fatalf("cut otherwise, %q is %q, not %q", text.String(), *streamed(t, outputs).Content, *xml.Content)
+		}
+		o.OutputMode = turn.ModeJSON
+		if _, other := feed(o, events, r); other.Truncated != report.Truncated || other.Calls != report.Calls {
+			t.Fatalf("%q:\nobsidian-xml %+v\nopenai-json  %+v", text.String(), report, other)
+		}
+	}
+}
