@@ -112,7 +112,7 @@ func (g *Gateway) countMessage(x *exchange) ([]byte, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	count, apiErr := g.countTokens(x, func(func() error) (int, error) { return decoded.EstimateTokens(), nil })
+	count, apiErr := g.countTokens(x, func(func() error) (int, error) { return decoded.SampleTokens(), nil })
 	return messages.TokenCount(count), apiErr
 }
 

@@ -15,31 +15,27 @@ type contentReader struct {
 }
 
 // block reads a block as parts: texts and images. An empty text is none.
-func (c *contentReader) block(h *history, kind string, v jsontext.Value) ([]prompt.Part, *field.Error) {
-	switch kind {
-	case "": // a content that is a text
-		return textParts(v)
-	case "text":
-		var text jsontext.Value
-		v.Pick(jsontext.Into("text", &text))
-		if f := field.Expect(jsontext.KindString, text).In("text"); f != nil {
+func (c *contentReader) block(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
+	switch b.kind {
+	case "", "text":
+		if f := field.Expect(jsontext.KindString, b.text).In("text"); f != nil {
 			return nil, f
 		}
-		return textParts(text)
+		return textParts(b.text)
 	case "image":
-		return readImage(v)
+		return readImage(b)
 	case "document":
-		return c.document(h, v)
+		return c.document(h, b)
 	case "search_result":
-		return c.searchResult(h, v)
+		return c.searchResult(h, b)
 	case "tool_reference":
 		if c.inResult {
-			return h.toolReference(v)
+			return h.toolReference(b)
 		}
 	case "container_upload":
 		return sentence("[A file that was uploaded to a container of Anthropic's is missing here.]"), nil
 	case "tool_use", "thinking", "redacted_thinking":
-		return nil, field.Invalid("'%s' belongs to messages of the role assistant", kind).In("type")
+		return nil, field.Invalid("'%s' belongs to messages of the role assistant", b.kind).In("type")
 	}
 	if c.inResult {
 		return nil, field.Invalid("must be text, image, document, search_result or tool_reference").In("type")
@@ -68,10 +64,8 @@ func readSource(v jsontext.Value) (s source, f *field.Error) {
 }
 
 // readImage reads an image in base64, or at an https URL.
-func readImage(v jsontext.Value) ([]prompt.Part, *field.Error) {
-	var in jsontext.Value
-	v.Pick(jsontext.Into("source", &in))
-	s, f := readSource(in)
+func readImage(b *rawBlock) ([]prompt.Part, *field.Error) {
+	s, f := readSource(b.source)
 	if f != nil {
 		return nil, f.In("source")
 	}
@@ -96,15 +90,13 @@ func readImage(v jsontext.Value) ([]prompt.Part, *field.Error) {
 }
 
 // document reads a document: a text, blocks, or what the model gets a sentence of.
-func (c *contentReader) document(h *history, v jsontext.Value) ([]prompt.Part, *field.Error) {
-	var in, title, context jsontext.Value
-	v.Pick(jsontext.Into("source", &in), jsontext.Into("title", &title), jsontext.Into("context", &context))
+func (c *contentReader) document(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	var name, about string
-	f := cmp.Or(field.Text(&name, title).In("title"), field.Text(&about, context).In("context"))
+	f := cmp.Or(field.Text(&name, b.title).In("title"), field.Text(&about, b.context).In("context"))
 	if f != nil {
 		return nil, f
 	}
-	s, f := readSource(in)
+	s, f := readSource(b.source)
 	if f != nil {
 		return nil, f.In("source")
 	}
@@ -117,11 +109,11 @@ func (c *contentReader) document(h *history, v jsontext.Value) ([]prompt.Part, *
 		return sentence(head + "\n\n" + s.data.Text()), nil
 	case "content":
 		parts := sentence(head)
-		f := h.blocks(s.content, func(_ int, kind string, v jsontext.Value) *field.Error {
-			if kind != "" && kind != "text" && kind != "image" {
+		f := h.blocks(s.content, func(_ int, b *rawBlock) *field.Error {
+			if b.kind != "" && b.kind != "text" && b.kind != "image" {
 				return field.Invalid("must be text or image in a document").In("type")
 			}
-			more, f := c.block(h, kind, v)
+			more, f := c.block(h, b)
 			parts = append(parts, more...)
 			return f
 		})
@@ -151,20 +143,18 @@ func heading(what, title, about string) string {
 }
 
 // searchResult reads a result of a search of the client's.
-func (c *contentReader) searchResult(h *history, v jsontext.Value) ([]prompt.Part, *field.Error) {
-	var title, source, content jsontext.Value
-	v.Pick(jsontext.Into("title", &title), jsontext.Into("source", &source), jsontext.Into("content", &content))
-	f := cmp.Or(field.Expect(jsontext.KindString, title).In("title"), field.Expect(jsontext.KindString, source).In("source"),
-		field.Expect(jsontext.KindArray, content).In("content"))
+func (c *contentReader) searchResult(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
+	f := cmp.Or(field.Expect(jsontext.KindString, b.title).In("title"), field.Expect(jsontext.KindString, b.source).In("source"),
+		field.Expect(jsontext.KindArray, b.content).In("content"))
 	if f != nil {
 		return nil, f
 	}
-	parts := sentence(heading("Search result", title.Text(), source.Text()))
-	f = h.blocks(content, func(_ int, kind string, v jsontext.Value) *field.Error {
-		if kind != "text" {
+	parts := sentence(heading("Search result", b.title.Text(), b.source.Text()))
+	f = h.blocks(b.content, func(_ int, b *rawBlock) *field.Error {
+		if b.kind != "text" {
 			return field.Invalid("must be text in a search_result").In("type")
 		}
-		more, f := c.block(h, kind, v)
+		more, f := c.block(h, b)
 		parts = append(parts, more...)
 		return f
 	})
@@ -172,9 +162,8 @@ func (c *contentReader) searchResult(h *history, v jsontext.Value) ([]prompt.Par
 }
 
 // toolReference reads a reference to a deferred tool, which the model may call from then on.
-func (h *history) toolReference(v jsontext.Value) ([]prompt.Part, *field.Error) {
-	var name jsontext.Value
-	v.Pick(jsontext.Into("tool_name", &name))
+func (h *history) toolReference(b *rawBlock) ([]prompt.Part, *field.Error) {
+	name := b.toolName
 	if f := field.NonEmpty(name).In("tool_name"); f != nil {
 		return nil, f
 	}

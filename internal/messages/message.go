@@ -67,23 +67,52 @@ func (h *history) message(c *jsontext.Cursor) *field.Error {
 	return field.Invalid("must be one of user, assistant, system").In("role").At(h.at)
 }
 
+// rawBlock is a block with its members, as far as any type has them. All are found in one pass.
+type rawBlock struct {
+	value jsontext.Value
+	kind  string // its type; empty: it is a content that is a text
+
+	text, content, source, title, context  jsontext.Value
+	id, name, input, thinking, signature   jsontext.Value
+	toolUseID, failed, toolName, reference jsontext.Value
+}
+
+func (b *rawBlock) read(c *jsontext.Cursor) *field.Error {
+	var kind jsontext.Value
+	b.value = c.PickTyped(&kind, jsontext.Into("text", &b.text), jsontext.Into("content", &b.content), jsontext.Into("source", &b.source),
+		jsontext.Into("title", &b.title), jsontext.Into("context", &b.context), jsontext.Into("id", &b.id), jsontext.Into("name", &b.name),
+		jsontext.Into("input", &b.input), jsontext.Into("thinking", &b.thinking), jsontext.Into("signature", &b.signature),
+		jsontext.Into("tool_use_id", &b.toolUseID), jsontext.Into("is_error", &b.failed), jsontext.Into("tool_name", &b.toolName),
+		jsontext.Into("tool", &b.reference))
+	if f := cmp.Or(field.Expect(jsontext.KindObject, b.value), field.NonEmpty(kind).In("type")); f != nil {
+		return f
+	}
+	b.kind = kind.Text()
+	return nil
+}
+
 // blocks reads a content: a text, which is one block, or blocks.
-func (h *history) blocks(v jsontext.Value, read func(i int, kind string, v jsontext.Value) *field.Error) *field.Error {
+func (h *history) blocks(v jsontext.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
 	case jsontext.KindString:
-		return read(0, "", v)
+		return read(0, &rawBlock{value: v, text: v})
 	case jsontext.KindArray:
-		return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(i int, v jsontext.Value) *field.Error {
-			var kind jsontext.Value
-			f := field.Typed(&kind, v)
+		c := jsontext.NewCursor(v)
+		c.Enter()
+		for i := 0; c.Next(); i++ {
+			if i == prompt.MaxItems {
+				return prompt.TooManyItems()
+			}
+			var b rawBlock
+			f := b.read(c)
 			if f == nil {
-				f = field.NonEmpty(kind).In("type")
+				f = read(i, &b)
 			}
 			if f != nil {
-				return f
+				return f.At(i)
 			}
-			return read(i, kind.Text(), v)
-		})
+		}
+		return nil
 	}
 	return field.WrongType("a string or an array of blocks", v)
 }
@@ -101,12 +130,12 @@ func (h *history) add(m prompt.Message) *field.Error {
 func (h *history) user(v jsontext.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
 	var c contentReader
-	f := h.blocks(v, func(i int, kind string, v jsontext.Value) *field.Error {
-		m.Size += len(v)
-		if kind == "tool_result" {
-			return h.result(i, v)
+	f := h.blocks(v, func(i int, b *rawBlock) *field.Error {
+		if b.kind == "tool_result" {
+			return h.result(i, b)
 		}
-		return h.parts(&m, &c, place{h.at, i, -1}, kind, v)
+		m.Size += len(b.value)
+		return h.parts(&m, &c, place{h.at, i, -1}, b)
 	})
 	if f != nil {
 		return f
@@ -116,8 +145,8 @@ func (h *history) user(v jsontext.Value) *field.Error {
 }
 
 // parts adds the parts of a block to a message.
-func (h *history) parts(m *prompt.Message, c *contentReader, at place, kind string, v jsontext.Value) *field.Error {
-	parts, f := c.block(h, kind, v)
+func (h *history) parts(m *prompt.Message, c *contentReader, at place, b *rawBlock) *field.Error {
+	parts, f := c.block(h, b)
 	for _, p := range parts {
 		if p.URL != nil {
 			c.images = append(c.images, imagePlace{part: len(m.Content), at: at})
@@ -136,10 +165,9 @@ func (h *history) place(images []imagePlace) {
 }
 
 // result reads the result of a call, which is a block of the message under way.
-func (h *history) result(block int, v jsontext.Value) *field.Error {
-	var id, content, failed jsontext.Value
-	v.Pick(jsontext.Into("tool_use_id", &id), jsontext.Into("content", &content), jsontext.Into("is_error", &failed))
-	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(jsontext.KindBool, failed).In("is_error"))
+func (h *history) result(block int, b *rawBlock) *field.Error {
+	id := b.toolUseID
+	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(jsontext.KindBool, b.failed).In("is_error"))
 	if f != nil {
 		return f
 	}
@@ -147,11 +175,11 @@ func (h *history) result(block int, v jsontext.Value) *field.Error {
 		return field.Invalid("there is no tool_use block %.64q in the message before that waits for a result", id.Text()).In("tool_use_id")
 	}
 	delete(h.open, id.Text())
-	m := prompt.Message{Role: prompt.RoleTool, CallID: id, Size: len(v)}
+	m := prompt.Message{Role: prompt.RoleTool, CallID: id, Size: len(b.value)}
 	c := contentReader{inResult: true}
-	if content.Given() {
-		f = h.blocks(content, func(i int, kind string, v jsontext.Value) *field.Error {
-			return h.parts(&m, &c, place{h.at, block, i}, kind, v)
+	if b.content.Given() {
+		f = h.blocks(b.content, func(i int, b *rawBlock) *field.Error {
+			return h.parts(&m, &c, place{h.at, block, i}, b)
 		}).In("content")
 	}
 	switch {
@@ -181,18 +209,17 @@ func (h *history) unanswered() *field.Error {
 }
 
 // assistantBlock reads a block of the model's.
-func (h *history) assistantBlock(i int, kind string, v jsontext.Value) *field.Error {
-	switch kind {
-	case "":
-		return h.assistantText(v, len(v))
-	case "text":
-		var text jsontext.Value
-		v.Pick(jsontext.Into("text", &text))
-		return cmp.Or(field.Expect(jsontext.KindString, text).In("text"), h.assistantText(text, len(v)))
+func (h *history) assistantBlock(i int, b *rawBlock) *field.Error {
+	switch b.kind {
+	case "", "text":
+		if f := field.Expect(jsontext.KindString, b.text).In("text"); f != nil {
+			return f
+		}
+		return h.assistantText(b.text, len(b.value))
 	case "tool_use":
-		return h.call(i, v)
+		return h.call(i, b)
 	case "thinking":
-		return h.thinking(v)
+		return h.thought(b)
 	}
 	return nil // another provider's, which the model cannot read
 }
@@ -206,9 +233,8 @@ func (h *history) assistantText(text jsontext.Value, size int) *field.Error {
 }
 
 // call reads a call that the model has made.
-func (h *history) call(i int, v jsontext.Value) *field.Error {
-	var id, name, input jsontext.Value
-	v.Pick(jsontext.Into("id", &id), jsontext.Into("name", &name), jsontext.Into("input", &input))
+func (h *history) call(i int, b *rawBlock) *field.Error {
+	id, name, input := b.id, b.name, b.input
 	call := prompt.Call{ID: id}
 	f := cmp.Or(field.NonEmpty(id).In("id"), prompt.ReadCalledName(&call.Name, name).In("name"), field.Expect(jsontext.KindObject, input).In("input"))
 	if f != nil {
@@ -225,27 +251,25 @@ func (h *history) call(i int, v jsontext.Value) *field.Error {
 	if d := &h.request.deferred; d.has(call.Name) {
 		call.Arguments, call.Name = jsontext.AppendString(nil, d.wrap(call.Name, input)), d.function
 	}
-	return h.add(prompt.Message{Role: prompt.RoleAssistant, Calls: []prompt.Call{call}, Size: len(v) + len(call.Arguments)})
+	return h.add(prompt.Message{Role: prompt.RoleAssistant, Calls: []prompt.Call{call}, Size: len(b.value) + len(call.Arguments)})
 }
 
 // system reads a message of the role system, which may stand anywhere.
 func (h *history) system(v jsontext.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleDeveloper}
-	f := h.blocks(v, func(_ int, kind string, v jsontext.Value) *field.Error {
-		m.Size += len(v)
-		var text, tool, name jsontext.Value
-		switch kind {
-		case "":
-			text = v
-		case "text":
-			v.Pick(jsontext.Into("text", &text))
+	f := h.blocks(v, func(_ int, b *rawBlock) *field.Error {
+		m.Size += len(b.value)
+		text := b.text
+		switch b.kind {
+		case "", "text":
 		case "tool_addition", "tool_removal":
-			v.Pick(jsontext.Into("tool", &tool))
-			if f := cmp.Or(field.Object(tool, jsontext.Into("name", &name)), field.NonEmpty(name).In("name")); f != nil {
+			var name jsontext.Value
+			f := field.Object(b.reference, jsontext.Into("name", &name))
+			if f = cmp.Or(f, field.NonEmpty(name).In("name")); f != nil {
 				return f.In("tool")
 			}
 			said := "The tool " + name.Text() + " cannot be called any more."
-			if kind == "tool_addition" {
+			if b.kind == "tool_addition" {
 				said = h.request.deferred.describe(name.Text())
 			}
 			text = jsontext.AppendString(nil, said)

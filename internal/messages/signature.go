@@ -26,10 +26,9 @@ func signed(signature string) (id, encrypted string, ok bool) {
 	return id, encrypted, ok && encrypted != ""
 }
 
-// thinking reads reasoning of the model's. That of other providers is left out.
-func (h *history) thinking(v jsontext.Value) *field.Error {
-	var text, signature jsontext.Value
-	v.Pick(jsontext.Into("thinking", &text), jsontext.Into("signature", &signature))
+// thought reads reasoning of the model's. That of other providers is left out.
+func (h *history) thought(b *rawBlock) *field.Error {
+	text, signature := b.thinking, b.signature
 	f := cmp.Or(field.Optional(jsontext.KindString, text).In("thinking"), field.Optional(jsontext.KindString, signature).In("signature"))
 	if f != nil || !signature.Given() {
 		return f
@@ -47,5 +46,5 @@ func (h *history) thinking(v jsontext.Value) *field.Error {
 		item = append(append(append(item, `{"type":"summary_text","text":`...), text...), '}')
 	}
 	item = append(jsontext.AppendString(append(item, `],"encrypted_content":`...), encrypted), '}')
-	return h.add(prompt.Message{Role: prompt.RoleItem, Item: item, Size: len(v) + len(item)})
+	return h.add(prompt.Message{Role: prompt.RoleItem, Item: item, Size: len(b.value) + len(item)})
 }

@@ -115,14 +115,14 @@ var stopReasons = map[turn.FinishReason]string{
 }
 
 func endingOf(out *turn.Output) ending {
-	reason := stopReasons[out.Finish]
+	reason, sequence := stopReasons[out.Finish], out.StopSequence // copies: out stays on the stack
 	e := ending{StopReason: &reason}
 	if out.Finish == turn.FinishContentFilter {
 		e.StopDetails = &stopDetails{Type: "refusal", Category: null, Explanation: null}
 	}
-	if out.StopSequence != "" {
+	if sequence != "" {
 		reason = "stop_sequence"
-		e.StopSequence = &out.StopSequence
+		e.StopSequence = &sequence
 	}
 	return e
 }

@@ -7,13 +7,11 @@ package prompt
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
-	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // Conversation is what a request asks of the model. Both APIs are read into this shape,
@@ -181,65 +179,3 @@ func (c *Conversation) ReadTopLogprobs(v jsontext.Value) *field.Error {
 
 // NoLogprobs is why a request for log probabilities is refused.
 const NoLogprobs = "Codex gives no log probabilities"
-
-const (
-	messageTokens = 4        // about what the frame of a message or of a call costs
-	maxExact      = 16 << 10 // how many bytes [Conversation.EstimateTokens] counts exactly
-	bytesPerToken = 4        // about, after these
-)
-
-// CountTokens estimates the tokens of the conversation for the model: those of its texts,
-// calls and tools in o200k_base, and some for the frame of each. Images count as nothing. It
-// takes some 0.7 seconds for a MiB, and calls pause every 64 KiB, whose error ends the count.
-func (c *Conversation) CountTokens(pause func() error) (int, error) {
-	return c.count(math.MaxInt, pause)
-}
-
-// GuessTokens is a CountTokens by the number of bytes alone.
-func (c *Conversation) GuessTokens() int {
-	n, _ := c.count(0, nil) // which cannot fail
-	return n
-}
-
-// EstimateTokens is a CountTokens that takes a few milliseconds for any conversation.
-func (c *Conversation) EstimateTokens() int {
-	n, _ := c.count(maxExact, nil) // which cannot fail
-	return n
-}
-
-// count counts the tokens of the conversation, those of the first bytes exactly.
-func (c *Conversation) count(exact int, pause func() error) (count int, err error) {
-	counter, more, frames := tokens.NewCounter(), 0, 0
-	add := func(text string) {
-		n := min(len(text), exact)
-		if err == nil {
-			err = counter.Add(text[:n], pause)
-		}
-		exact, more = exact-n, more+len(text)-n
-	}
-	for i := range c.Messages {
-		m := &c.Messages[i]
-		frames += 1 + len(m.Calls)
-		for p := range m.Parts() {
-			if p.Text != nil {
-				add(p.Text.Text())
-			}
-		}
-		for _, call := range m.Calls {
-			add(call.Name)
-			add(call.Arguments.Text())
-		}
-		add(string(m.Item))
-	}
-	for _, t := range c.Choice.offered(c.Tools) {
-		frames++
-		add(t.Name)
-		add(t.Description)
-		add(string(t.Schema))
-	}
-	add(string(c.Format.schema))
-	if err != nil {
-		return 0, err
-	}
-	return counter.Count() + (more+bytesPerToken-1)/bytesPerToken + frames*messageTokens, nil
-}

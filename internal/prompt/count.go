@@ -1,0 +1,97 @@
+package prompt
+
+import (
+	"math"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
+)
+
+const (
+	messageTokens = 4        // about what the frame of a message or of a call costs
+	maxExact      = 16 << 10 // how many bytes [Conversation.EstimateTokens] counts exactly
+	maxSample     = 4 << 10  // how many [Conversation.SampleTokens] counts
+	bytesPerToken = 4        // about, after these
+)
+
+// CountTokens estimates the tokens of the conversation for the model: those of its texts,
+// calls and tools in o200k_base, and some for the frame of each. Images count as nothing. It
+// takes some 0.7 seconds for a MiB, and calls pause every 64 KiB, whose error ends the count.
+func (c *Conversation) CountTokens(pause func() error) (int, error) {
+	n, err := c.count(math.MaxInt, pause)
+	return n.tokens + n.frames*messageTokens, err
+}
+
+// EstimateTokens is a CountTokens that takes a few milliseconds for any conversation.
+func (c *Conversation) EstimateTokens() int {
+	n, _ := c.count(maxExact, nil) // which cannot fail
+	return n.tokens + (n.more+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
+}
+
+// SampleTokens is a CountTokens that counts the first few KiB, and the rest by the number of
+// bytes of a token there. It takes a millisecond or two.
+func (c *Conversation) SampleTokens() int {
+	n, _ := c.count(maxSample, nil) // which cannot fail
+	rest := n.more / bytesPerToken
+	if n.counted > 0 {
+		rest = int(float64(n.more) * float64(n.tokens) / float64(n.counted))
+	}
+	return n.tokens + rest + n.frames*messageTokens
+}
+
+// GuessTokens is a CountTokens by the number of bytes alone, with those of escapes. It takes no
+// time.
+func (c *Conversation) GuessTokens() int {
+	bytes, frames := 0, 0
+	c.texts(func(v jsontext.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
+	return bytes/bytesPerToken + frames*messageTokens
+}
+
+// counted is how many tokens were counted in so many bytes, and what was not.
+type counted struct{ tokens, counted, more, frames int }
+
+// count counts the tokens of the conversation in its first bytes.
+func (c *Conversation) count(exact int, pause func() error) (all counted, err error) {
+	counter := tokens.NewCounter()
+	add := func(text string) {
+		n := min(len(text), exact-all.counted)
+		if err == nil {
+			err = counter.Add(text[:n], pause)
+		}
+		all.counted, all.more = all.counted+n, all.more+len(text)-n
+	}
+	c.texts(func(v jsontext.Value) {
+		if all.counted == exact {
+			all.more += len(v)
+			return
+		}
+		add(v.Text())
+	}, add, &all.frames)
+	all.tokens = counter.Count()
+	return all, err
+}
+
+// texts calls quoted and plain for all that the model reads, and counts the frames of it.
+func (c *Conversation) texts(quoted func(jsontext.Value), plain func(string), frames *int) {
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		*frames += 1 + len(m.Calls)
+		for p := range m.Parts() {
+			if p.Text != nil {
+				quoted(p.Text)
+			}
+		}
+		for _, call := range m.Calls {
+			plain(call.Name)
+			quoted(call.Arguments)
+		}
+		plain(string(m.Item))
+	}
+	for _, t := range c.Choice.offered(c.Tools) {
+		*frames++
+		plain(t.Name)
+		plain(t.Description)
+		plain(string(t.Schema))
+	}
+	plain(string(c.Format.schema))
+}
