@@ -33,6 +33,9 @@ type appServer struct {
 // exitWait bounds the exit of codex after the end of its input.
 const exitWait = 10 * time.Second
 
+// refusedLogin is the set whose login is refused.
+const refusedLogin = "login-refused"
+
 // logins prepare the back end of a plan and its login, by sets of recordings.
 var logins = map[string]func(*planbackend.Backend, *planbackend.Login){
 	"login":         func(*planbackend.Backend, *planbackend.Login) {},

@@ -88,7 +88,7 @@ func recordSetting(ctx context.Context, start func(setting) (*appServer, error),
 	if err != nil {
 		return nil, err
 	}
-	recordings, err := server.recordGroup(ctx, group)
+	recordings, err := server.recordGroup(ctx, of, group)
 	for i, r := range recordings {
 		recordings[i].name = path.Join(of.set, r.name)
 	}
@@ -96,12 +96,15 @@ func recordSetting(ctx context.Context, start func(setting) (*appServer, error),
 }
 
 // recordGroup records the handshake and then some scenarios.
-func (a *appServer) recordGroup(ctx context.Context, group []scenario) ([]recording, error) {
+func (a *appServer) recordGroup(ctx context.Context, of setting, group []scenario) ([]recording, error) {
 	if _, err := a.conn.Initialize(ctx, clientInfo); err != nil {
 		return nil, err
 	}
-	if _, err := a.conn.Account(ctx); err != nil && !errors.As(err, new(*codexrpc.CallError)) {
-		return nil, err
+	// Whether a refused login is refused here as well depends on what Codex asks first.
+	if of.set != refusedLogin {
+		if _, err := a.conn.Account(ctx); err != nil && !errors.As(err, new(*codexrpc.CallError)) {
+			return nil, err
+		}
 	}
 	if _, err := a.conn.Models(ctx); err != nil {
 		return nil, err

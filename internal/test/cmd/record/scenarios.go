@@ -146,7 +146,7 @@ func withLogin() []scenario {
 		{name: "tool-burst-interrupted", setting: login, leave: afterCalls, request: ask(systemPrompt, vaultTools, `tool:3 localSearch {"query":"note %d, with a login"}`)},
 		{name: "limit", setting: login, request: ask(systemPrompt, nil, "limit:3600 pro")},
 		{name: "text", setting: setting{set: "login-accounts-down"}, request: ask(systemPrompt, nil, text)},
-		{name: "text", setting: setting{set: "login-refused"}, request: ask(systemPrompt, nil, text)},
+		{name: "text", setting: setting{set: refusedLogin}, request: ask(systemPrompt, nil, text)},
 	}
 }
 
