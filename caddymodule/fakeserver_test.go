@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -31,6 +32,10 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 		"getAuthStatus": map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
 		"account/read":  map[string]any{"account": nil, "requiresOpenaiAuth": false},
 		"model/list":    map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": slashedModel}}},
+	}
+	if slices.Contains(os.Args, "debug") { // it is to print its catalogue
+		fmt.Fprintln(out, `{"models":[{"slug":"known"}]}`)
+		return 0
 	}
 	answers := json.NewEncoder(out)
 	login := fakeLogin(os.Getenv(loginEnv))
@@ -94,7 +99,7 @@ func fakeServer(t testing.TB, name string) *AppServer {
 		t.Fatal(err)
 	}
 	return &AppServer{
-		Command: []string{program},
+		Command: []string{program, "app-server"},
 		// Under the race detector a program otherwise sleeps before it exits.
 		Env:          map[string]string{fakeEnv: name, "GORACE": "atexit_sleep_ms=0"},
 		StartTimeout: caddy.Duration(patience),

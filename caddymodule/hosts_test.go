@@ -23,7 +23,7 @@ const hostSites = `{
 }
 (fake) {
 	app_server {
-		command %[2]q
+		command %[2]q app-server
 		env %[3]s hosts
 		env GORACE atexit_sleep_ms=0
 		start_timeout 1m

@@ -125,7 +125,7 @@ func TestBelowAPath(t *testing.T) {
 		handle_path /ai/* {
 			codex {
 				app_server {
-					command "`+program+`"
+					command "`+program+`" app-server
 					env `+fakeEnv+` below
 					env GORACE atexit_sleep_ms=0
 					start_timeout 1m

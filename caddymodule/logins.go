@@ -81,8 +81,11 @@ func (l *login) look() {
 
 // observe takes a change of a process of the login, without waiting.
 func (l *login) observe(s appserver.Status) {
-	if s.SignedOut {
+	switch {
+	case s.SignedOut:
 		l.SignOut()
+	case s.Refused:
+		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: s.Account})
 	}
 	l.look()
 }

@@ -140,7 +140,7 @@ func (p *process) learnModels() {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
 	if conn, err := p.Conn(ctx); err == nil {
-		models, _ := conn.Models(ctx)
+		models, _ := p.Models(ctx, conn)
 		for _, model := range models {
 			modelLabels.add(model.ID)
 		}

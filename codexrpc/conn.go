@@ -42,29 +42,31 @@ const (
 // Conn is one connection to an app-server. All methods are safe for concurrent
 // use.
 type Conn struct {
-	transport    Transport
-	maxWrite     int // of a message, in bytes; 0: no bound
-	logger       func() *slog.Logger
-	outgoing     chan []byte   // calls and notifications, to the writer
-	replies      chan []byte   // to requests of the app-server's, to the writer
-	slots        chan struct{} // holds one element for each call in flight
-	quick        immediate     // the transport, if it is one
-	queued       atomic.Int64  // messages that the writer has or will get
-	writing      sync.Mutex    // held during quick writes
-	late         []byte        // messages that wait for the next write, a line each; guarded by writing
-	lastID       atomic.Int64
-	limits       limits
-	instructions instructions
-	done         chan struct{}
-	loops        sync.WaitGroup         // the reader and the writer
-	closers      sync.WaitGroup         // threads being unloaded in the background, and Monitor
-	scratch      Event                  // used by the reader alone, to save an allocation
-	wakes        wakes                  // used by the reader alone
-	probeNow     chan struct{}          // capacity 1: the app-server is to be probed at once
-	completed    atomic.Bool            // see HasCompletedTurn
-	defaultModel atomic.Pointer[string] // see DefaultModel; nil: not asked yet
-	noForks      atomic.Bool            // see ForkThread
-	spare        sync.Pool              // of *pendingCall, with their channels
+	transport       Transport
+	maxWrite        int // of a message, in bytes; 0: no bound
+	logger          func() *slog.Logger
+	outgoing        chan []byte   // calls and notifications, to the writer
+	replies         chan []byte   // to requests of the app-server's, to the writer
+	slots           chan struct{} // holds one element for each call in flight
+	quick           immediate     // the transport, if it is one
+	queued          atomic.Int64  // messages that the writer has or will get
+	writing         sync.Mutex    // held during quick writes
+	late            []byte        // messages that wait for the next write, a line each; guarded by writing
+	lastID          atomic.Int64
+	limits          limits
+	instructions    instructions
+	parallel        parallelCalls
+	done            chan struct{}
+	loops           sync.WaitGroup         // the reader and the writer
+	closers         sync.WaitGroup         // threads being unloaded in the background, and Monitor
+	scratch         Event                  // used by the reader alone, to save an allocation
+	wakes           wakes                  // used by the reader alone
+	probeNow        chan struct{}          // capacity 1: the app-server is to be probed at once
+	completed       atomic.Bool            // see HasCompletedTurn
+	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
+	plan            atomic.Bool            // see HasPlan
+	noForks         atomic.Bool            // see ForkThread
+	spare           sync.Pool              // of *pendingCall, with their channels
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
@@ -223,6 +225,7 @@ func (c *Conn) handleNotification(m message) {
 		return
 	case methodAccountUpdated:
 		c.instructions.forget()
+		c.parallel.forget()
 		return
 	case methodConfigWarning:
 		c.noteConfigWarning(gjson.Parse(m.params))

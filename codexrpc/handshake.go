@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -110,8 +109,13 @@ func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, requi
 // hasLogin reports whether there is a login, or the provider needs none.
 func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 	method, required, err := c.authStatus(ctx, false)
+	c.plan.Store(required && method == "chatgpt")
 	return method != "" || !required, err
 }
+
+// HasPlan reports whether the login is one of ChatGPT with a plan, as of the handshake. The
+// model is asked only after the back end has told the account of such a login.
+func (c *Conn) HasPlan() bool { return c.plan.Load() }
 
 // RenewLogin makes the app-server renew the tokens of its login, which spends the old ones.
 // Other app-servers with the same CODEX_HOME read the new ones when theirs are about to
@@ -165,26 +169,12 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// DefaultModel returns the model that the app-server would use if none was named: that of
-// its configuration, else the default of its list, else the first of that. The connection
-// asks once, since the configuration does not change while it lasts.
-func (c *Conn) DefaultModel(ctx context.Context) (string, error) {
-	if known := c.defaultModel.Load(); known != nil {
+// ConfiguredModel returns the model of the app-server's configuration, empty if it has none.
+// The connection asks once, since the configuration does not change while it lasts.
+func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
+	if known := c.configuredModel.Load(); known != nil {
 		return *known, nil
 	}
-	model, err := c.configuredModel(ctx)
-	if err == nil && model == "" {
-		model, err = c.listedModel(ctx)
-	}
-	if err != nil {
-		return "", err
-	}
-	c.defaultModel.Store(&model)
-	return model, nil
-}
-
-// configuredModel returns the model of the configuration, empty if there is none.
-func (c *Conn) configuredModel(ctx context.Context) (string, error) {
 	var result struct {
 		Config struct {
 			Model string `json:"model"` // may be null
@@ -192,23 +182,28 @@ func (c *Conn) configuredModel(ctx context.Context) (string, error) {
 	}
 	err := c.call(ctx, call{method: methodConfigRead, params: struct{}{}, result: &result})
 	if _, refused := errors.AsType[*CallError](err); refused {
-		return "", nil // the list has it, too
+		err = nil // the list of models has it, too
+	}
+	if err == nil {
+		c.configuredModel.Store(&result.Config.Model)
 	}
 	return result.Config.Model, err
 }
 
-// listedModel returns the default of the list of models, or its first; empty: there is
-// none, and Codex chooses.
-func (c *Conn) listedModel(ctx context.Context) (string, error) {
-	models, err := c.Models(ctx)
-	if err != nil {
-		return "", err
+// DefaultModel returns the one of some models that the app-server uses if none is named: the
+// default, else the first. Empty: there is none, and Codex chooses.
+func DefaultModel(models []Model) string {
+	first := ""
+	for _, m := range models {
+		switch {
+		case m.Hidden:
+		case m.IsDefault:
+			return m.Model
+		case first == "":
+			first = m.Model
+		}
 	}
-	models = slices.DeleteFunc(models, func(m Model) bool { return m.Hidden })
-	if i := slices.IndexFunc(models, func(m Model) bool { return m.IsDefault }); i >= 0 {
-		return models[i].Model, nil
-	}
-	return append(models, Model{})[0].Model, nil
+	return first
 }
 
 // maxModelPages bounds the pages of a listing, whose cursor may never end.

@@ -185,23 +185,21 @@ func TestModelsHaveAnEnd(t *testing.T) {
 	})
 }
 
-// TestDefaultModel checks where the default model comes from, and that it is asked for
+// TestConfiguredModel checks where the configured model comes from, and that it is asked for
 // only until it is known.
-func TestDefaultModel(t *testing.T) {
-	const listed = `{"data":[{"id":"x","model":"x","hidden":true,"isDefault":true},{"id":"a","model":"a"},{"id":"b","model":"bb","isDefault":true}]}`
-	for name, test := range map[string]struct{ config, list, want string }{
-		"configured":   {`{"config":{"model":"own"}}`, "", "own"},
-		"listed":       {`{"config":{"model":null}}`, listed, "bb"},
-		"not readable": {"", listed, "bb"},
-		"first":        {`{"config":{}}`, `{"data":[{"id":"a","model":"a"},{"id":"b","model":"b"}]}`, "a"},
-		"none":         {`{}`, `{"data":[]}`, ""},
+func TestConfiguredModel(t *testing.T) {
+	for name, test := range map[string]struct{ config, want string }{
+		"configured":   {`{"config":{"model":"own"}}`, "own"},
+		"none":         {`{"config":{"model":null}}`, ""},
+		"of no form":   {`{}`, ""},
+		"not readable": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, p := dial(t)
 				var got string
 				ask := func() (err error) {
-					got, err = c.DefaultModel(t.Context())
+					got, err = c.ConfiguredModel(t.Context())
 					return err
 				}
 				done := async(ask)
@@ -209,9 +207,6 @@ func TestDefaultModel(t *testing.T) {
 					p.answer(read, test.config)
 				} else {
 					p.refuse(read, -32601, "unknown method")
-				}
-				if test.list != "" {
-					p.answer(p.expect(methodModelList), test.list)
 				}
 				if err := <-done; err != nil || got != test.want {
 					t.Errorf("%q (%v), want %q", got, err, test.want)
@@ -222,5 +217,17 @@ func TestDefaultModel(t *testing.T) {
 				p.silent()
 			})
 		})
+	}
+}
+
+func TestDefaultModel(t *testing.T) {
+	for want, models := range map[string][]Model{
+		"bb": {{ID: "x", Model: "x", Hidden: true, IsDefault: true}, {ID: "a", Model: "a"}, {ID: "b", Model: "bb", IsDefault: true}},
+		"a":  {{ID: "a", Model: "a"}, {ID: "b", Model: "b"}},
+		"":   nil,
+	} {
+		if got := DefaultModel(models); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

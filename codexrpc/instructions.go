@@ -1,23 +1,13 @@
 package codexrpc
 
-import (
-	"strings"
-	"sync"
-)
-
-// The bounds of instructions.accepted: the number of models, and the length of a
-// name, which may come from a client.
-const (
-	maxAccepted    = 256
-	maxAcceptedLen = 256
-)
+import "sync"
 
 // instructions records whether the provider accepts instructions in place of
 // Codex's own prompt. It is valid until the login changes.
 type instructions struct {
 	mu       sync.Mutex
-	strict   bool            // the provider has refused them
-	accepted map[string]bool // models with which it has accepted them
+	strict   bool     // the provider has refused them
+	accepted modelSet // models with which it has accepted them
 }
 
 // Strict reports whether the provider has refused instructions in place of Codex's
@@ -42,14 +32,7 @@ func (c *Conn) InstructionsTaken(model string) {
 	i := &c.instructions
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	switch {
-	case len(model) > maxAcceptedLen || len(i.accepted) >= maxAccepted:
-	case i.accepted == nil:
-		i.accepted = make(map[string]bool)
-		fallthrough
-	default:
-		i.accepted[strings.Clone(model)] = true
-	}
+	i.accepted.add(model)
 }
 
 // InstructionsRefused records that the provider has refused them, and reports

@@ -1,8 +1,6 @@
 package codexrpc
 
 import (
-	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -32,13 +30,6 @@ func TestInstructions(t *testing.T) {
 		check("with another login", false, false)
 		if n := c.Stats().UnknownNotifications; n != 0 {
 			t.Errorf("%d notifications were not known", n)
-		}
-		c.InstructionsTaken(strings.Repeat("x", maxAcceptedLen+1))
-		for i := range maxAccepted + 9 {
-			c.InstructionsTaken(strconv.Itoa(i))
-		}
-		if n := len(c.instructions.accepted); n != maxAccepted {
-			t.Errorf("%d models are remembered", n)
 		}
 	})
 }

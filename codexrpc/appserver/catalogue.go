@@ -1,14 +1,19 @@
 package appserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
@@ -41,6 +46,9 @@ var changes = map[string]json.RawMessage{
 	"service_tiers":                json.RawMessage(serviceTiers), // the provider decides whether a model has a tier
 }
 
+// notLite is the change of a lite model by which Codex lets it call several tools at a time.
+var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
+
 // serviceTiers are the tiers that Codex passes on only for models that have them.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
@@ -51,13 +59,26 @@ const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_l
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
 
-// catalogue has the models of an instance. The zero catalogue has none.
+// learnedFile is where Codex keeps the models that the back end of its login lists, in its
+// CODEX_HOME. The entries have the form of the catalogue's.
+const learnedFile = "models_cache.json"
+
+// catalogue has the models of an instance: those that the program knows, and those that
+// only the back end of its login lists. The zero catalogue has none. A nil one has none
+// either.
 type catalogue struct {
+	dir      string // for its files
 	fallback string // the file with fallback
-	models   []Model
+	learned  string // the file with the models of the back end
+	log      func() *slog.Logger
+
+	mu     sync.Mutex
+	models []Model
+	read   time.Time // when learned was modified that was read last
 }
 
-// Model is a model of Codex's catalogue. The zero Model is one that is not in it.
+// Model is a model of Codex's catalogue, or of the back end's list. The zero Model is one
+// that is in neither.
 type Model struct {
 	Slug   string // its name
 	Prompt string // "base_instructions", Codex's own; empty: not known
@@ -69,74 +90,187 @@ type Model struct {
 	// since each thread holds its catalogue: that of all models takes another MB. Empty:
 	// there is none.
 	Catalogue string
+	// Parallel is the Catalogue of a lite model with which Codex lets it call several tools
+	// at a time: one without use_responses_lite. Empty: the model is not lite.
+	Parallel string
+
+	hidden   bool
+	priority int // 1 is the default
 }
 
-// find returns the entry of a model, which is named by its slug or is a dated
-// version of one, as Codex looks it up. It returns nil for an unknown model.
-func (c *catalogue) find(model string) (found *Model) {
-	for i := range c.models {
-		entry := &c.models[i]
-		if (model == entry.Slug || strings.HasPrefix(model, entry.Slug+"-")) && (found == nil || len(entry.Slug) > len(found.Slug)) {
-			found = entry
+// list returns the models as an app-server lists them.
+func (c *catalogue) list() []codexrpc.Model {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sorted := slices.SortedStableFunc(slices.Values(c.models), func(a, b Model) int { return a.priority - b.priority })
+	list := make([]codexrpc.Model, len(sorted))
+	for i, m := range sorted {
+		list[i] = codexrpc.Model{ID: m.Slug, Model: m.Slug, Hidden: m.hidden}
+	}
+	return list
+}
+
+// find returns the entry of a model, which is named by its slug or is a dated version of
+// one, perhaps behind the name of a provider, as Codex looks it up. It returns the zero
+// Model for an unknown one.
+func (c *catalogue) find(name string) Model {
+	if c == nil {
+		return Model{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := longestMatch(c.models, name)
+	if found == nil && c.learn() {
+		found = longestMatch(c.models, name)
+	}
+	return *cmp.Or(found, new(Model))
+}
+
+// longestMatch returns the entry with the longest slug that fits the name of a model, or
+// nil.
+func longestMatch(models []Model, name string) (found *Model) {
+	for _, name := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
+		for i := range models {
+			entry := &models[i]
+			if (name == entry.Slug || strings.HasPrefix(name, entry.Slug+"-")) && (found == nil || len(entry.Slug) > len(found.Slug)) {
+				found = entry
+			}
 		}
 	}
 	return found
 }
 
-// writeCatalogue changes a catalogue as printed by Codex and writes it to dir, one
-// file for each model, with the fallback beside them.
-func writeCatalogue(printed []byte, dir string) (catalogue, error) {
-	models, contents, err := changeCatalogue(printed)
-	if err != nil {
-		return catalogue{}, fmt.Errorf("the catalogue of codex models: %w", err)
+// learn adds the models that only the back end lists, if Codex has stored its list since the
+// last call. It reports whether it has added some. Without them Codex would use the entries
+// of the list as they are, and offer its own tools. The lock is held.
+func (c *catalogue) learn() bool {
+	info, err := os.Stat(c.learned)
+	if err != nil || info.ModTime().Equal(c.read) {
+		return false // without a login there is no list
 	}
-	c := catalogue{fallback: filepath.Join(dir, "fallback.json"), models: models}
-	err = os.WriteFile(c.fallback, []byte(fallback), 0o600)
-	for i, content := range contents {
-		c.models[i].Catalogue = filepath.Join(dir, fmt.Sprintf("model-%d.json", i))
-		err = errors.Join(err, os.WriteFile(c.models[i].Catalogue, content, 0o600))
+	c.read = info.ModTime()
+	before := len(c.models)
+	list, err := readList(c.learned)
+	if err == nil {
+		err = c.add(list)
 	}
 	if err != nil {
-		return catalogue{}, fmt.Errorf("writing the catalogue of codex models: %w", err)
+		c.log().Warn("the models that the provider lists cannot be read; those that codex does not know are used without their properties", "error", err)
+	}
+	return len(c.models) > before
+}
+
+// readList reads a file with a list of models.
+func readList(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	list, err := io.ReadAll(io.LimitReader(file, maxCatalogue+1))
+	if err == nil && len(list) > maxCatalogue {
+		err = fmt.Errorf("%s is larger than %d bytes", filepath.Base(path), maxCatalogue)
+	}
+	return list, err
+}
+
+// newCatalogue makes the catalogue of an instance from one as printed by Codex. Its files
+// are in the home: those for each model, and the fallback. The log gets what is wrong with
+// lists that Codex stores later.
+func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
+	c := &catalogue{dir: home.path, fallback: filepath.Join(home.path, "fallback.json"), learned: home.file(learnedFile), log: log}
+	if err := c.add(printed); err != nil {
+		return nil, fmt.Errorf("the catalogue of codex models: %w", err)
+	}
+	if err := os.WriteFile(c.fallback, []byte(fallback), 0o600); err != nil {
+		return nil, fmt.Errorf("writing the catalogue of codex models: %w", err)
 	}
 	return c, nil
+}
+
+// add adds the models of a list that are not in the catalogue yet, and writes their files.
+func (c *catalogue) add(list []byte) error {
+	models, err := parseModels(list)
+	if err != nil {
+		return err
+	}
+	for _, model := range models {
+		slug := model.entry.Slug
+		if slug == "" || slices.ContainsFunc(c.models, func(m Model) bool { return m.Slug == slug }) {
+			continue
+		}
+		if len(c.models) == maxModels {
+			return fmt.Errorf("there are more than %d models", maxModels)
+		}
+		if err := c.write(&model); err != nil {
+			return fmt.Errorf("writing the properties of a model: %w", err)
+		}
+		c.models = append(c.models, model.entry)
+	}
+	return nil
+}
+
+// write writes the files of a model that is about to be added.
+func (c *catalogue) write(model *listedModel) error {
+	name := filepath.Join(c.dir, fmt.Sprintf("model-%d", len(c.models)))
+	changed, err := model.changed(changes)
+	if err != nil {
+		return err
+	}
+	model.entry.Catalogue = name + ".json"
+	if err := os.WriteFile(model.entry.Catalogue, changed, 0o600); err != nil || !model.entry.Lite {
+		return err
+	}
+	if changed, err = model.changed(changes, notLite); err != nil {
+		return err
+	}
+	model.entry.Parallel = name + "-parallel.json"
+	return os.WriteFile(model.entry.Parallel, changed, 0o600)
 }
 
 // maxModels bounds the models of a catalogue, each of which gets a file. Codex has
 // some twenty.
 const maxModels = 1000
 
-// changeCatalogue makes the changes in each model of a catalogue. It returns the
-// models that have a name, and for each a catalogue of it alone. All other members of
-// a model keep their values, also those that this release of Codex does not know.
-func changeCatalogue(printed []byte) (models []Model, contents [][]byte, err error) {
+// listedModel is a model of a list, with the members of its entry.
+type listedModel struct {
+	entry   Model
+	members map[string]json.RawMessage
+}
+
+// changed returns a catalogue of the model alone, with members changed. All other members
+// keep their values, also those that this release of Codex does not know.
+func (m *listedModel) changed(changes ...map[string]json.RawMessage) ([]byte, error) {
+	members := maps.Clone(m.members)
+	for _, change := range changes {
+		maps.Copy(members, change)
+	}
+	changed, err := json.Marshal(members)
+	return slices.Concat([]byte(`{"models":[`), changed, []byte(`]}`)), err
+}
+
+// parseModels returns the models of a list, also those without a name.
+func parseModels(list []byte) ([]listedModel, error) {
 	var all struct {
 		Models []map[string]json.RawMessage `json:"models"`
 	}
-	if err := json.Unmarshal(printed, &all); err != nil {
-		return nil, nil, err
+	if err := json.Unmarshal(list, &all); err != nil {
+		return nil, err
 	}
 	switch n := len(all.Models); {
 	case n == 0:
-		return nil, nil, errors.New("it has no models")
+		return nil, errors.New("it has no models")
 	case n > maxModels:
-		return nil, nil, fmt.Errorf("it has %d models; the most is %d", n, maxModels)
+		return nil, fmt.Errorf("it has %d models; the most is %d", n, maxModels)
 	}
-	for i, model := range all.Models {
-		if model == nil {
-			return nil, nil, fmt.Errorf("its model %d is not an object", i)
+	models := make([]listedModel, len(all.Models))
+	for i, members := range all.Models {
+		if members == nil {
+			return nil, fmt.Errorf("its model %d is not an object", i)
 		}
-		maps.Copy(model, changes)
-		changed, err := json.Marshal(model)
-		if err != nil {
-			return nil, nil, err
-		}
-		if entry := entryOf(model); entry.Slug != "" {
-			models = append(models, entry)
-			contents = append(contents, slices.Concat([]byte(`{"models":[`), changed, []byte(`]}`)))
-		}
+		models[i] = listedModel{entryOf(members), members}
 	}
-	return models, contents, nil
+	return models, nil
 }
 
 // entryOf returns what is known of a model in Codex's catalogue. Members of another type are
@@ -145,6 +279,10 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	_ = json.Unmarshal(model["slug"], &entry.Slug)
 	_ = json.Unmarshal(model["base_instructions"], &entry.Prompt)
 	_ = json.Unmarshal(model["use_responses_lite"], &entry.Lite)
+	_ = json.Unmarshal(model["priority"], &entry.priority)
+	var visibility string
+	_ = json.Unmarshal(model["visibility"], &visibility)
+	entry.hidden = visibility != "list"
 	return entry
 }
 
@@ -156,12 +294,10 @@ const liteRelease = 166
 // catalogue, which it must be started with; which models are lite is not known there.
 func (p *Process) Model(name string) Model {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	models, version := p.models, p.status.Version
+	p.mu.Unlock()
 	if p.cfg.Connect != "" {
-		return Model{Lite: codexrpc.AtLeast(p.status.Version, liteRelease)}
+		return Model{Lite: codexrpc.AtLeast(version, liteRelease)}
 	}
-	if entry := p.models.find(name); entry != nil {
-		return *entry
-	}
-	return Model{}
+	return models.find(name)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,23 @@ func (cfg *Config) print(dir string, env ...string) ([]byte, error) {
 		return nil, err
 	}
 	return run.wait()
+}
+
+// changeAll returns the models of a list that have a name, and for each the catalogue of it
+// alone.
+func changeAll(list []byte) (models []Model, contents []string, err error) {
+	parsed, err := parseModels(list)
+	for _, model := range parsed {
+		if model.entry.Slug == "" {
+			continue
+		}
+		changed, err := model.changed(changes)
+		if err != nil {
+			return nil, nil, err
+		}
+		models, contents = append(models, model.entry), append(contents, string(changed))
+	}
+	return models, contents, err
 }
 
 func TestChangeCatalogue(t *testing.T) {
@@ -67,16 +85,9 @@ func TestChangeCatalogue(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			models, contents, err := changeCatalogue([]byte(test.in))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, content := range contents {
-				got = append(got, string(content))
-			}
-			if !slices.Equal(got, test.want) || len(models) != len(got) {
-				t.Errorf("got  %s\nwant %s", got, test.want)
+			_, got, err := changeAll([]byte(test.in))
+			if err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("got  %s (%v)\nwant %s", got, err, test.want)
 			}
 		})
 	}
@@ -96,7 +107,7 @@ func TestNoCatalogue(t *testing.T) {
 		`{"models":[{"a":1},"b"]}`:  "models",
 		`{"models":[` + strings.Repeat("{},", maxModels) + `{}]}`: "1001 models",
 	} {
-		if got, _, err := changeCatalogue([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
+		if got, _, err := changeAll([]byte(in)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%.50s: got %v, %v; want %q", in, got, err, want)
 		}
 	}
@@ -106,13 +117,13 @@ func FuzzChangeCatalogue(f *testing.F) {
 	f.Add([]byte(`{"models":[{"slug":"a","tool_mode":"x"},{}]}`))
 	f.Add([]byte(`{"models":[ { "\u0074ool_mode" : [1, {"b":"}"}], "slug":1 } ] }`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		models, contents, err := changeCatalogue(in)
+		models, contents, err := changeAll(in)
 		if err != nil {
 			return
 		}
 		for i, content := range contents {
-			again, unchanged, err := changeCatalogue(content)
-			if err != nil || len(again) != 1 || again[0] != models[i] || string(unchanged[0]) != string(content) {
+			again, unchanged, err := changeAll([]byte(content))
+			if err != nil || len(again) != 1 || again[0] != models[i] || unchanged[0] != content {
 				t.Fatalf("%q became %q, then %q (%v)", in, content, unchanged, err)
 			}
 		}
@@ -137,23 +148,86 @@ func TestCatalogueRun(t *testing.T) {
 	}
 }
 
-func TestWriteCatalogue(t *testing.T) {
-	dir := t.TempDir()
-	printed := []byte(`{"models":[{"slug":"a"},{"slug":"b"}]}`)
-	c, err := writeCatalogue(printed, dir)
-	if err != nil || len(c.models) != 2 || c.models[0].Catalogue == c.models[1].Catalogue {
-		t.Fatalf("wrote %+v (%v)", c, err)
+// newTestCatalogue returns a catalogue in a home, and the log that it uses.
+func newTestCatalogue(t *testing.T, printed string) (*catalogue, *privateHome, *logBook) {
+	t.Helper()
+	home := &privateHome{path: t.TempDir()}
+	if err := os.Mkdir(home.codex(), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	_, contents, _ := changeCatalogue(printed)
+	book, logger := newLogBook()
+	c, err := newCatalogue([]byte(printed), home, func() *slog.Logger { return logger })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, home, book
+}
+
+func TestNewCatalogue(t *testing.T) {
+	printed := `{"models":[{"slug":"a","use_responses_lite":false},{"slug":"b","use_responses_lite":true}]}`
+	c, home, _ := newTestCatalogue(t, printed)
+	_, contents, _ := changeAll([]byte(printed))
+	if len(c.models) != 2 {
+		t.Fatalf("has %+v", c.models)
+	}
 	for i, model := range c.models {
-		checkTestFile(t, model.Catalogue, string(contents[i]))
-		if info, err := os.Stat(model.Catalogue); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(model.Catalogue) != dir {
+		checkTestFile(t, model.Catalogue, contents[i])
+		if info, err := os.Stat(model.Catalogue); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(model.Catalogue) != home.path {
 			t.Errorf("%s is %v (%v)", model.Catalogue, info.Mode(), err)
 		}
 	}
+	if full := c.models[0].Parallel; full != "" {
+		t.Errorf("a model that is not lite has %s, too", full)
+	}
+	checkTestFile(t, c.models[1].Parallel, strings.Replace(contents[1], `"use_responses_lite":true`, `"use_responses_lite":false`, 1))
 	checkTestFile(t, c.fallback, fallback)
-	if c, err := writeCatalogue(printed, filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) || c.models != nil {
+	none := &privateHome{path: filepath.Join(t.TempDir(), "none")}
+	if c, err := newCatalogue([]byte(printed), none, nil); !errors.Is(err, os.ErrNotExist) || c != nil {
 		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+// TestLearnedModels checks that a model which only the back end lists gets an entry of its
+// own as soon as Codex has stored the list, and that an unreadable list is logged once.
+func TestLearnedModels(t *testing.T) {
+	c, home, book := newTestCatalogue(t, `{"models":[{"slug":"known","tool_mode":"direct"}]}`)
+	at := time.Now()
+	store := func(list string) {
+		t.Helper()
+		writeTestFile(t, home.file(learnedFile), list)
+		at = at.Add(time.Second)
+		if err := os.Chtimes(home.file(learnedFile), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.find("new"); got != (Model{}) {
+		t.Errorf("without a list it found %+v", got)
+	}
+	store(`{"models":`)
+	for range 2 {
+		if got := c.find("new"); got != (Model{}) {
+			t.Errorf("found %+v", got)
+		}
+	}
+	if n := strings.Count(book.String(), "cannot be read"); n != 1 {
+		t.Errorf("the list was reported %d times", n)
+	}
+	store(`{"fetched_at":"2026-01-01T00:00:00Z","etag":"x","models":[{"slug":"known","base_instructions":"other"},` +
+		`{"slug":"new","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","use_responses_lite":true,"base_instructions":"N"}]}`)
+	got := c.find("new-2027-01-01")
+	if got.Slug != "new" || got.Prompt != "N" || !got.Lite || c.find("provider/new") != got {
+		t.Fatalf("found %+v", got)
+	}
+	content, err := os.ReadFile(got.Catalogue)
+	if err != nil || !strings.Contains(string(content), `"tool_mode":"direct"`) || !strings.Contains(string(content), `"apply_patch_tool_type":null`) {
+		t.Errorf("its entry is %s (%v)", content, err)
+	}
+	if known := c.find("known"); known.Prompt != "" {
+		t.Errorf("the back end has changed a model that the program knows: %+v", known)
+	}
+	store(`{"models":[` + strings.Repeat(`{"slug":"x"},`, maxModels-1) + `{"slug":"y"}]}`)
+	if c.find("y").Slug != "y" || len(c.models) != 4 {
+		t.Errorf("has %d models", len(c.models))
 	}
 }
 
@@ -203,7 +277,7 @@ func TestCatalogueRunFails(t *testing.T) {
 func TestCatalogueCommand(t *testing.T) {
 	for _, command := range [][]string{nil, {"codex"}, {"wrapper.sh", "secret"}, {"app-server"}} {
 		cfg := Config{Command: command}
-		if _, err := cfg.print(t.TempDir()); err == nil || !strings.Contains(err.Error(), `"app-server"`) || strings.Contains(err.Error(), "secret") {
+		if _, err := cfg.print(t.TempDir()); err == nil || !errors.Is(err, errNoArgument) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v", command, err)
 		}
 	}
@@ -256,21 +330,19 @@ func TestCatalogueWithAnOpenEnd(t *testing.T) {
 // TestCatalogueKnows checks that a model is found by its name or as a dated version of
 // one. No other may be found: Codex would take it for that model.
 func TestCatalogueKnows(t *testing.T) {
-	models, err := writeCatalogue([]byte(`{"models":[{"slug":"gpt-9","base_instructions":1},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini","use_responses_lite":true,"base_instructions":"P"}]}`), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for model, want := range map[string]bool{
-		"gpt-9": true, "gpt-9-2026-01-01": true, "gpt-9-mini": true, "gpt-90": false, "gpt-8": false, "": false, "-": false,
+	models, _, _ := newTestCatalogue(t, `{"models":[{"slug":"gpt-9","base_instructions":1},{"slug":""},{"name":"x"},{"slug":"gpt-9-mini","use_responses_lite":true,"base_instructions":"P"}]}`)
+	for model, want := range map[string]string{
+		"gpt-9": "gpt-9", "gpt-9-2026-01-01": "gpt-9", "gpt-9-mini": "gpt-9-mini", "of/gpt-9": "gpt-9",
+		"gpt-90": "", "gpt-8": "", "": "", "-": "", "gpt-9/x": "", "of/": "",
 	} {
-		if entry := models.find(model); (entry != nil) != want {
-			t.Errorf("%q is known: %t", model, !want)
+		if entry := models.find(model); entry.Slug != want {
+			t.Errorf("%q is %q", model, entry.Slug)
 		}
 	}
-	if entry := models.find("gpt-9-mini-2026-01-01"); entry == nil || entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.Catalogue == "" {
+	if entry := models.find("gpt-9-mini-2026-01-01"); entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.Catalogue == "" || entry.Parallel == "" {
 		t.Errorf("found %+v", entry)
 	}
-	if (&catalogue{}).find("gpt-9") != nil {
+	if (*catalogue)(nil).find("gpt-9") != (Model{}) {
 		t.Error("no catalogue knows a model")
 	}
 }

@@ -46,7 +46,7 @@ type catalogueRun struct {
 func (cfg *Config) argsOf(command ...string) ([]string, error) {
 	i := slices.Index(cfg.Command, appServerCommand)
 	if i < 1 {
-		return nil, fmt.Errorf("the program %q does not run codex with %q", cfg.Command[:min(1, len(cfg.Command))], appServerCommand)
+		return nil, fmt.Errorf("`%s` %w, as in `codex %s`", append(cfg.Command, "")[0], errNoArgument, appServerCommand)
 	}
 	return slices.Concat(cfg.Command[1:i], command), nil
 }
@@ -56,7 +56,7 @@ func (cfg *Config) argsOf(command ...string) ([]string, error) {
 func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
 	args, err := cfg.argsOf(catalogueArgs...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; it cannot be asked for its models", err)
+		return nil, err
 	}
 	r := &catalogueRun{output: boundedBuffer{limit: maxCatalogue, whole: true}, stderr: boundedBuffer{limit: maxComplaint}}
 	r.ctx, r.end = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not end within %s", timeout))

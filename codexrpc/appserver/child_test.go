@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -22,6 +23,7 @@ const (
 	methodInitialize        = "initialize"
 	methodAuthStatus        = "getAuthStatus"
 	methodAccountRead       = "account/read"
+	methodRateLimitsRead    = "account/rateLimits/read"
 	methodModelList         = "model/list"
 	methodThreadStart       = "thread/start"
 	methodThreadInject      = "thread/inject_items"
@@ -36,12 +38,25 @@ func turnCompleted(thread, turn, status string) string {
 	return fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":%q,"status":%q,"error":null}}}`, thread, turn, status)
 }
 
+// printModels is the run of the program that prints its catalogue.
+func printModels(is map[string]bool) int {
+	if is["models-fail"] {
+		fmt.Fprintln(os.Stderr, "Error: no models today")
+		return 6
+	}
+	fmt.Println(`{"models":[{"slug":"known"}]}`)
+	return 0
+}
+
 // runChild is the app-server of the tests. It answers what a start needs and ends with
 // its input, except for what mode says, which is a list of words.
 func runChild(mode string) int {
 	is := make(map[string]bool)
 	for word := range strings.SplitSeq(mode, " ") {
 		is[word] = true
+	}
+	if slices.Contains(os.Args, "debug") {
+		return printModels(is)
 	}
 	if is["fails"] {
 		fmt.Fprintln(os.Stderr, "Error: config.toml is broken")
@@ -113,6 +128,10 @@ func answer(is map[string]bool) {
 			fmt.Printf(`{"id":%s,"error":{"code":-32600,"message":"unknown variant"}}`+"\n", call.ID)
 			continue
 		}
+		if refusal := childRefusal(is, call.Method); refusal != "" {
+			fmt.Printf(`{"id":%s,"error":{"code":-32603,"message":%q}}`+"\n", call.ID, refusal)
+			continue
+		}
 		if result := childResult(is, call.Method); result != "" && call.ID != nil {
 			fmt.Printf(`{"id":%s,"result":%s}`+"\n", call.ID, result)
 			if call.Method == methodTurnInterrupt {
@@ -124,6 +143,21 @@ func answer(is map[string]bool) {
 
 // threadsStarted counts the threads of one child.
 var threadsStarted int
+
+// childRefusal returns the message with which the back end's calls fail; empty: they do not.
+func childRefusal(is map[string]bool, method string) string {
+	switch {
+	case method == methodAccountRead && is["account:failed"]:
+		return "workspace routing discovery failed"
+	case method == methodAccountRead && is["account:refused"]:
+		return "Your refresh token has expired. Please log out and sign in again."
+	case method == methodRateLimitsRead && is["limits:500"]:
+		return "failed to fetch codex rate limits: GET https://x/wham/usage failed: 500 Internal Server Error; content-type=application/json; body={}"
+	case method == methodRateLimitsRead && is["limits:net"]:
+		return "failed to fetch codex rate limits: error sending request for url (https://x/wham/usage)"
+	}
+	return ""
+}
 
 // childResult returns the result of a method; empty: the call is not answered.
 func childResult(is map[string]bool, method string) string {
@@ -140,7 +174,7 @@ func childResult(is map[string]bool, method string) string {
 	case methodAuthStatus:
 		return fmt.Sprintf(`{"authMethod":null,"authToken":null,"requiresOpenaiAuth":%t}`, is["logged-out"])
 	case methodAccountRead:
-		return fmt.Sprintf(`{"account":null,"requiresOpenaiAuth":%t}`, is["logged-out"])
+		return fmt.Sprintf(`{"account":null,"requiresOpenaiAuth":%t}`, is["logged-out"] || is["account-null"])
 	case methodModelList:
 		return `{"data":[]}`
 	case methodThreadStart:

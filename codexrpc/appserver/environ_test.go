@@ -35,10 +35,10 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("HOME", "/of/the/user")
 	t.Setenv("TMPDIR", temp)
 
-	program := scriptConfig(t, `env >"$OUT"; echo "THE END" >>"$OUT"; exec sleep 1000`)
+	program := scriptConfig(t, `[ "$1" = debug ] && exit 0; env >"$OUT"; echo "THE END" >>"$OUT"; exec sleep 1000`)
 	out := filepath.Join(t.TempDir(), "env")
 	p := startProcess(t, "", func(cfg *Config) {
-		cfg.Command, cfg.Home = program.Command[:2], operator
+		cfg.Command, cfg.Home = append(program.Command[:2:2], appServerCommand), operator
 		cfg.Env = map[string]string{"OUT": out, "PATH": "/own:" + want["PATH"], "TZ": "", "CODEX_HOME": "/not/this"}
 	})
 	got := make(map[string]string)

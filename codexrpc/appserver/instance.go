@@ -22,15 +22,14 @@ type instance struct {
 	copier    sync.WaitGroup // copies to stderr
 	home      *privateHome   // of a child that was started by Config.Command, else nil
 	login     LoginFile      // with which it was started
+	renewing  sync.Mutex     // held while it renews its login
 	startDone chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.
 	conn    *codexrpc.Conn // nil: a remote app-server could not be dialled
 	version string
-	models  catalogue
+	models  *catalogue
 	err     error // why the instance cannot be used
-	// noCatalogue is why models may be offered tools of Codex's own; nil: they are not.
-	noCatalogue error
 
 	// Used by the supervisor.
 	since  time.Time // when it began to serve
@@ -49,6 +48,8 @@ func (in *instance) pid() int {
 // stop ends an instance whose start has ended: the child with everything that it
 // has started, or the connection.
 func (in *instance) stop(timeout time.Duration) error {
+	in.renewing.Lock() // for renewTime at most
+	defer in.renewing.Unlock()
 	switch {
 	case in.program != nil && errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive):
 		return in.end(0, 0) // a stopped process reacts to nothing but a kill
@@ -83,26 +84,26 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch begins the start of an instance. The forks of a child are over when it
-// returns; the rest happens in the background until startDone is closed. Its error says
-// what an operator can do.
-func (p *Process) launch() (*instance, error) {
+// launch begins the start of an instance, for which claim was made. The forks of a child are
+// over when it returns; the rest happens in the background until startDone is closed. Its
+// error says what an operator can do.
+func (p *Process) launch(claim startClaim) (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
-	ctx, end := context.WithTimeoutCause(p.ctx, p.cfg.StartTimeout,
-		fmt.Errorf("it did not answer within the start timeout of %s: %w", p.cfg.StartTimeout, codexrpc.ErrTimeout))
-	printing, err := p.startChild(ctx, in)
+	printing, err := p.startChild(in)
 	if err != nil {
-		end()
+		claim.release()
 		return nil, err
 	}
 	go func() {
-		if in.err = p.handshake(ctx, in); in.err != nil {
-			end() // of the run for the catalogue, too
+		ctx, end := p.startContext(claim.renews)
+		in.err = p.handshake(ctx, in)
+		claim.release()
+		if in.err != nil && printing != nil {
+			printing.end()
 		}
-		in.models, in.noCatalogue = in.catalogue(printing, in.noCatalogue)
 		end()
-		if in.err == nil && in.noCatalogue != nil {
-			p.log().Warn("models may be offered tools of codex's own", "error", in.noCatalogue)
+		if err := p.readCatalogue(in, printing); in.err == nil {
+			in.err = err
 		}
 		close(in.startDone)
 		p.attend(in)
@@ -110,9 +111,21 @@ func (p *Process) launch() (*instance, error) {
 	return in, nil
 }
 
+// startContext returns the context of a handshake. One during which Codex renews its login has
+// more time, and does not end with the process: the new tokens would be lost.
+func (p *Process) startContext(renews bool) (context.Context, context.CancelFunc) {
+	parent, timeout := p.ctx, p.cfg.StartTimeout
+	if renews {
+		parent, timeout = context.Background(), timeout+renewTime
+	}
+	return context.WithTimeoutCause(parent, timeout,
+		fmt.Errorf("it did not answer within the start timeout of %s: %w", timeout, codexrpc.ErrTimeout))
+}
+
 // startChild starts the programs of a child, if the instance is one: the app-server, and the
-// one that prints the catalogue, until ctx ends.
-func (p *Process) startChild(ctx context.Context, in *instance) (printing *catalogueRun, err error) {
+// one that prints the catalogue. Its time is its own, so that a slow handshake does not leave
+// the models without it.
+func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	if p.cfg.Connect != "" {
 		return nil, nil
 	}
@@ -126,8 +139,11 @@ func (p *Process) startChild(ctx context.Context, in *instance) (printing *catal
 		return nil, err
 	}
 	in.run(program, p.log)
-	if p.cfg.Start == nil {
-		printing, in.noCatalogue = p.cfg.startCatalogue(ctx, p.Dir(), env, catalogueTimeout)
+	if p.cfg.Start != nil {
+		return nil, nil
+	}
+	if printing, err = p.cfg.startCatalogue(p.ctx, p.Dir(), env, catalogueTimeout); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", errNoCatalogue, err), in.end(0, 0), in.home.remove())
 	}
 	return printing, nil
 }
@@ -159,22 +175,23 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	return p.startFailure(in, err)
 }
 
-// catalogue waits for the catalogue, which the first turn needs already. A start does not
-// fail without it: Codex's own tools that are offered then have no access to the host.
-// err is why it is not printed, if printing is nil.
-func (in *instance) catalogue(printing *catalogueRun, err error) (catalogue, error) {
+// readCatalogue waits for the catalogue, without which no turn can be served: models would
+// be offered Codex's own tools.
+func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
 	if printing == nil {
-		return catalogue{}, err
+		return nil // the app-server runs elsewhere, or is not started by a command
 	}
 	printed, err := printing.wait()
-	if err != nil {
-		return catalogue{}, err
+	if err == nil {
+		in.models, err = newCatalogue(printed, in.home, p.log)
 	}
-	models, err := writeCatalogue(printed, in.home.path)
 	if err != nil {
-		return catalogue{}, err
+		return fmt.Errorf("%w: %w", errNoCatalogue, err)
 	}
-	return models, ignoresCatalogue(in.version)
+	if err := ignoresCatalogue(in.version); err != nil && in.err == nil {
+		p.log().Warn("models may be offered tools of codex's own", "error", err)
+	}
+	return nil
 }
 
 const (

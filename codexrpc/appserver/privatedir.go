@@ -121,6 +121,9 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	if err != nil || p.cfg.Start != nil {
 		return nil, err
 	}
+	if _, err := p.cfg.argsOf(); err != nil {
+		return nil, err
+	}
 	in.login = p.noteLogin()
 	if in.home, err = p.cfg.newPrivateHome(private.path, p.withLog.Load()); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ type Process struct {
 	mu         sync.Mutex
 	dir        string      // working directory; if cfg has none it is set with private
 	private    *privateDir // made for the first child; nil: there is none
-	models     catalogue   // of the serving instance
+	models     *catalogue  // of the serving instance; nil: there is none
 	provider   providerSettings
 	sockets    socketPause // of the model's provider
 	started    bool
@@ -55,8 +55,10 @@ type Process struct {
 	memory     int64          // of the serving instance; 0: not known
 	conn       *codexrpc.Conn // of the serving instance, in StateReady and StateUnresponsive only
 	draining   []*instance
-	operator   string        // the CODEX_HOME of the login; empty: not known
-	login      LoginFiles    // as far as it is kept
+	operator   string     // the CODEX_HOME of the login; empty: not known
+	login      LoginFiles // as far as it is kept
+	list       modelList
+	account    accountState
 	unfinished []string      // threads of lost connections to a remote app-server
 	changed    chan struct{} // closed and replaced at each change of the status
 }
@@ -184,11 +186,15 @@ func (p *Process) Serving() *codexrpc.Conn {
 	return p.conn
 }
 
-// FallbackCatalogue is [Model].Catalogue for a model that Codex does not know (see
-// [codexrpc.Conn.Models]). Without it a long history would be replaced by a summary.
+// FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of
+// its login knows; empty: there is none. Without it a long history would be replaced by a
+// summary.
 func (p *Process) FallbackCatalogue() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.models == nil {
+		return ""
+	}
 	return p.models.fallback
 }
 
@@ -209,7 +215,7 @@ func (p *Process) Status() Status {
 	status.Memory, status.Draining = p.memory, len(p.draining)
 	if p.conn != nil {
 		status.Threads = p.conn.Threads()
-		status.Strict = p.conn.Strict()
+		status.Strict, status.SerialModels = p.conn.Strict(), p.conn.SerialModels()
 	}
 	for _, in := range p.draining {
 		status.Threads += in.conn.Threads()
@@ -233,6 +239,9 @@ func (p *Process) setStatus(next Status) {
 		next.Since = p.status.Since
 	}
 	next.Restarts, next.Replacements = p.status.Restarts, p.status.Replacements
+	if next.State == StateUnresponsive || next.State == StateReady && next.PID == p.status.PID {
+		next.Account, next.Refused = p.status.Account, p.status.Refused
+	}
 	if next.Version == "" {
 		next.Version = p.status.Version
 	}

@@ -60,7 +60,7 @@ func TestWorkingDirectoryOfTheOperator(t *testing.T) {
 
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
-	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = []string{"codex-of-no-such-name"} })
+	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = []string{"codex-of-no-such-name", appServerCommand} })
 	p.failures.first, p.failures.most = time.Hour, time.Hour
 	p.Start()
 	s := awaitState(t, p, StateBackoff)
@@ -114,7 +114,8 @@ func TestFailuresAtTheStart(t *testing.T) {
 		remedy     string   // for everybody
 	}{
 		{"exits", "fails", patience, []string{".test` ended before it answered", "(exit status 3); stderr: Error: config.toml is broken | at line 7"}, "the command ends at once"},
-		{"has_no_argument", "fails bare", patience, []string{"has no argument app-server, as in `codex app-server`", "(exit status 3); stderr: Error: config"}, "as in `codex app-server`"},
+		{"has_no_argument", "bare", patience, []string{".test` has no argument app-server, as in `codex app-server`"}, "as in `codex app-server`"},
+		{"has_no_catalogue", "models-fail", patience, []string{"does not print its catalogue of models: running", "debug models", "exit status 6; it said: Error: no models today"}, "would offer its own tools"},
 		{"uses_its_defaults", "misconfigured complains", patience, []string{"codex cannot use its configuration: no provider x; mend /the/codex/home/config.toml"}, "mend what the server's log names"},
 		{"is_mute", "mute:initialize", 50 * time.Millisecond, []string{"start timeout of 50ms"}, "not answered in time"},
 		{"does_not_tell_its_login", "mute:getAuthStatus", 300 * time.Millisecond, []string{"start timeout of 300ms"}, "not answered in time"},
@@ -128,8 +129,9 @@ func TestFailuresAtTheStart(t *testing.T) {
 			p := newTestProcess(t, test.mode, func(cfg *Config) {
 				cfg.StartTimeout = test.timeout
 				cfg.Home = "/the/codex/home"
-				if !strings.Contains(test.mode, "bare") {
-					cfg.Command = append(cfg.Command, "-c", "token=s3cret", appServerCommand)
+				cfg.Command = append(cfg.Command[:1], "-c", "token=s3cret")
+				if test.mode != "bare" {
+					cfg.Command = append(cfg.Command, appServerCommand)
 				}
 			})
 			p.failures.first, p.failures.most = time.Hour, time.Hour

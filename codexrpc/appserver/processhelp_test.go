@@ -38,7 +38,7 @@ func newTestProcess(t *testing.T, mode string, change func(*Config)) *Process {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Command:      []string{program},
+		Command:      []string{program, appServerCommand},
 		Env:          map[string]string{childEnv: mode, "GORACE": "atexit_sleep_ms=0"},
 		StartTimeout: patience,
 		StopTimeout:  200 * time.Millisecond,

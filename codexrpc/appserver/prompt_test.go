@@ -5,7 +5,7 @@ import "testing"
 // TestPrompt checks with which models the base prompt is sent twice.
 func TestPrompt(t *testing.T) {
 	local := New(Config{Command: []string{"codex"}}, nil)
-	local.models = catalogue{models: []Model{{Slug: "lite", Prompt: "L", Lite: true}, {Slug: "full", Prompt: "F"}}}
+	local.models = &catalogue{models: []Model{{Slug: "lite", Prompt: "L", Lite: true}, {Slug: "full", Prompt: "F"}}}
 	lite, full := local.models.models[0], local.models.models[1]
 	for model, want := range map[string]Model{
 		"lite": lite, "lite-2026-01-01": lite, "full": full, "other": {}, "": {},

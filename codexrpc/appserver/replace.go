@@ -52,7 +52,11 @@ func (s *supervisor) replace(why string) error {
 	case status.Draining >= maxDraining:
 		return fmt.Errorf("%d replaced app-servers have turns that go on; the next replacement has to wait for one of them", status.Draining)
 	}
-	in, err := s.launch()
+	claim, err := s.claimStart()
+	if err != nil {
+		return err
+	}
+	in, err := s.launch(claim)
 	if err != nil {
 		return err
 	}

@@ -236,7 +236,7 @@ func TestReplacementFails(t *testing.T) {
 	}
 	book.await(t, "could not be replaced")
 	book.await(t, "config.toml is broken")
-	p.cfg.Command = []string{"codex-of-no-such-name"}
+	p.cfg.Command = []string{"codex-of-no-such-name", appServerCommand}
 	if err := p.Restart(); err == nil || !strings.Contains(err.Error(), "npm install") {
 		t.Errorf("got %v", err)
 	}

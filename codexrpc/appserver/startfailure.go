@@ -22,6 +22,10 @@ var (
 	errLoginFiles = errors.New("codex cannot store its login")
 	// errConfig is matched by that of a config.toml or an .env that cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
+	// errNoCatalogue is matched if it is not known which tools Codex would offer.
+	errNoCatalogue = errors.New("codex does not print its catalogue of models")
+	// errRenewing is the error of a start that has to wait.
+	errRenewing = errors.New("another app-server is renewing the login")
 	// errNoDir is matched if there is no private directory or home.
 	errNoDir = errors.New("cannot make a directory for codex")
 )
@@ -41,8 +45,6 @@ func (p *Process) startFailure(in *instance, err error) error {
 		return in.home.misconfigured(err)
 	case isOneOf(err, explained):
 		return err
-	case in.home != nil && !slices.Contains(p.cfg.Command, appServerCommand):
-		return fmt.Errorf("`%s` %w, as in `codex %[3]s`: %[4]w", p.cfg.Command[0], errNoArgument, appServerCommand, err)
 	case in.home != nil && (errors.Is(err, codexrpc.ErrClosed) || errors.Is(err, errEarlyEnd)):
 		// Its arguments may be secret.
 		return fmt.Errorf("`%s` %w: check that it is Codex, and see what it says", p.cfg.Command[0], errEarlyEnd)
@@ -77,6 +79,7 @@ var remedies = []struct {
 	{exec.ErrNotFound, "Codex is not installed here, or not on the server's PATH; run `npm install -g @openai/codex`, or set the command to its path", true},
 	{errNotStarted, "it cannot be started; check the command and the working directory", true},
 	{errNoArgument, "the command has no argument app-server; write it as in `codex app-server`", true},
+	{errNoCatalogue, "Codex cannot be asked for its models, without which it would offer its own tools; check that the command runs `codex debug models`, and see the server's log", false},
 	{errEarlyEnd, "the command ends at once; check that it is `codex app-server`, and see the server's log", true},
 	{errNoDir, "there is no place for its files; check the temporary directory", true},
 	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again", false},

@@ -47,7 +47,11 @@ type Status struct {
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	Restarts  int       `json:"restarts"`          // starts after the first
+	// Account is why the account of the login is not known, in words for everybody; empty: it
+	// is known, or was not asked for yet. Turns are tried nevertheless.
+	Account  string `json:"account,omitempty"`
+	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
+	Restarts int    `json:"restarts"` // starts after the first
 	// Replacements counts the app-servers, or connections to a remote one, that
 	// have replaced another without a failure.
 	Replacements int   `json:"replacements"`
@@ -56,6 +60,8 @@ type Status struct {
 	Draining     int   `json:"draining"`               // replaced app-servers that still have turns
 	Memory       int64 `json:"memory_bytes,omitempty"` // resident memory of the app-server that takes new turns; 0: not known
 	Strict       bool  `json:"-"`                      // see [codexrpc.Conn.Strict]
+	// SerialModels call one tool at a time, see [codexrpc.Conn.SerialModels].
+	SerialModels []string `json:"serial_models,omitempty"`
 }
 
 // notReady returns the error for callers that need a ready process.

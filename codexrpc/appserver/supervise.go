@@ -16,6 +16,7 @@ var errStopped = errors.New("it was stopped")
 // waits for the next start.
 type supervisor struct {
 	*Process
+	launched     bool             // an instance was
 	starting     *instance        // while no instance serves
 	serving      *instance        // takes new turns
 	next         *instance        // replaces serving once its start has ended
@@ -43,13 +44,18 @@ func (s *supervisor) run() {
 // reason for the end of the last one.
 func (s *supervisor) start(why string) {
 	s.retry = nil
-	s.mu.Lock()
-	if s.status.State != StateNew {
-		s.status.Restarts++
+	claim, err := s.claimStart()
+	if err != nil {
+		s.change(Status{State: StateStarting, Reason: err.Error()})
+		s.retry = time.After(renewPoll)
+		return
 	}
-	s.mu.Unlock()
+	if s.launched {
+		s.update(func() { s.status.Restarts++ })
+	}
+	s.launched = true
 	s.change(Status{State: StateStarting, Reason: why})
-	in, err := s.launch()
+	in, err := s.launch(claim)
 	if err != nil {
 		s.backOff(err)
 		return
@@ -105,6 +111,11 @@ func (s *supervisor) serve(in *instance) {
 	s.mu.Unlock()
 	s.observe()
 	s.monitor(in)
+	s.update(func() { s.account = accountState{conn: in.conn, asked: time.Now()} })
+	s.background.Go(func() { s.learnAccount(in) })
+	if in.home != nil {
+		s.background.Go(func() { s.keepLogin(in) })
+	}
 }
 
 // startsWithLog reports whether the next instances have Codex's log because this one,

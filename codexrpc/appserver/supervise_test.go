@@ -137,6 +137,12 @@ func TestDeadConnectionIsNotGiven(t *testing.T) {
 	}
 }
 
+// shell returns the command of a shell that runs a script, in which $0 is the program. It
+// leaves the run for the catalogue to that.
+func shell(script, program string) []string {
+	return []string{"/bin/sh", "-c", `[ "$1" = debug ] && exec "$0" "$@"; ` + script, program, appServerCommand}
+}
+
 // launcher starts a process whose program is a shell that starts the test binary, as
 // the launcher from npm starts codex. inner returns the process id of the next test
 // binary.
@@ -144,7 +150,7 @@ func launcher(t *testing.T, mode, script string) (p *Process, inner func() int) 
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pid")
 	p = newTestProcess(t, mode, func(cfg *Config) {
-		cfg.Command = []string{"/bin/sh", "-c", script, cfg.Command[0]}
+		cfg.Command = shell(script, cfg.Command[0])
 		cfg.Env[pathEnv] = path
 	})
 	p.Start()
@@ -323,7 +329,7 @@ func TestLogThatIsNeeded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newTestProcess(t, "", func(cfg *Config) {
-				cfg.Command = []string{"/bin/sh", "-c", test.script, cfg.Command[0]}
+				cfg.Command = shell(test.script, cfg.Command[0])
 			})
 			p.Start()
 			want := 0
@@ -342,7 +348,7 @@ func TestLogThatIsNeeded(t *testing.T) {
 func TestLogThatDoesNotHelp(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", func(cfg *Config) {
-		cfg.Command = []string{"/bin/sh", "-c", `echo "Error: failed to initialize sqlite state runtime under x" >&2; exit 1`}
+		cfg.Command = shell(`echo "Error: failed to initialize sqlite state runtime under x" >&2; exit 1`, cfg.Command[0])
 	})
 	p.failures = backoff{first: time.Hour, most: time.Hour, stable: time.Hour}
 	p.Start()

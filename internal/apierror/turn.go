@@ -71,8 +71,11 @@ func fromTurn(e *codexrpc.TurnError) *Error {
 		c = classOfMessage(e.Code, e.Message)
 	}
 	message := turnMessage(e)
-	if c == disconnected && isUnreachable(message) {
+	switch {
+	case c == disconnected && isUnreachable(message):
 		message = notReached + message
+	case c == disconnected && lacksAccount(message):
+		message = noAccount + message
 	}
 	if c == rateLimited {
 		c.RetryAfter = retryDelay(message)
@@ -117,7 +120,7 @@ func classOfMessage(code, message string) class {
 		return disconnected
 	case message == "Image poisoning": // the provider cannot read it
 		return badRequest
-	case strings.HasPrefix(message, "stream disconnected"), isUnreachable(message):
+	case strings.HasPrefix(message, "stream disconnected"), isUnreachable(message), lacksAccount(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
 		return badRequest // a provider's 400: the message is its body
@@ -146,11 +149,19 @@ var providerClasses = map[Code]class{
 // notReached begins the message of a failure without any connection to the provider.
 const notReached = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 
-// isUnreachable reports whether Codex's message means that nobody answered, also to its
-// question where the workspace of the login is.
+// noAccount begins the message of a failure before the model was asked.
+const noAccount = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
+
+// lacksAccount reports whether Codex's message means that it did not find out where the
+// workspace of the login is. The back end has failed, refused the login or not answered.
+func lacksAccount(message string) bool {
+	return strings.Contains(message, "workspace routing discovery")
+}
+
+// isUnreachable reports whether Codex's message means that nobody answered.
 func isUnreachable(message string) bool {
 	return strings.HasPrefix(message, "Connection failed") || strings.Contains(message, "error sending request") ||
-		strings.Contains(message, "Connection refused") || strings.Contains(message, "workspace routing discovery failed")
+		strings.Contains(message, "Connection refused")
 }
 
 // providerError is the body of an error of the model's provider, in OpenAI's shape or
@@ -201,6 +212,18 @@ func RefusesInstructions(failure error) bool {
 	}
 	detail := strings.ToLower(strings.TrimSuffix(readProviderError(e.Message).Detail, "."))
 	return detail == "instructions are not valid" && fromTurn(e).Status == http.StatusBadRequest
+}
+
+// RejectsRequest reports whether a turn failed because the model's provider does not take the
+// form of the request. What it says is not known: such a failure is any 400 that is not about
+// the instructions, the model, what the conversation says, or its length.
+func RejectsRequest(failure error) bool {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	if !ok || RefusesInstructions(failure) {
+		return false
+	}
+	apiErr := fromTurn(e)
+	return apiErr.Status == http.StatusBadRequest && apiErr.Code != tooLong.Code && apiErr.Code != contentRefused.Code
 }
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of

@@ -86,7 +86,11 @@ func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error
 		return errors.New(process.Status().Reason)
 	}
 	fmt.Fprintf(to, "  ok: Codex %s runs\n", process.Status().Version)
-	fmt.Fprintf(to, "  ok: %s\n", loginOf(ctx, conn))
+	if err := appserver.CheckAccount(ctx, conn); err != nil {
+		fmt.Fprintf(to, "  warning: %v\n", err)
+	} else {
+		fmt.Fprintf(to, "  ok: %s\n", loginOf(ctx, conn))
+	}
 	begin := time.Now()
 	if err := a.askModel(ctx, process, model); err != nil {
 		return err

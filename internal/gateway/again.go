@@ -43,6 +43,11 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		at := c.place
 		at.Instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)
+	case c.parallel && apierror.RejectsRequest(failure):
+		at := c.place
+		at.Serial = true
+		c.serial = failure
+		return true, g.startAt(ctx, at, plan, c)
 	case (c.kept.forked || c.kept.spare) && !errors.Is(failure, turn.ErrShutdown) && !errors.Is(failure, turn.ErrIdle) && !errors.As(failure, new(*codexrpc.TurnError)):
 		// A failure of the turn is the provider's, as is its silence: on another thread it
 		// would say the same.
@@ -73,7 +78,7 @@ func (g *Gateway) startAt(ctx context.Context, at threads.Place, plan *prompt.Pl
 		return err
 	}
 	c.thread.Close(nil)
-	c.thread, c.place = thread, at
+	c.thread, c.place, c.parallel = thread, at, triesParallel(at, plan)
 	c.kept.reset()
 	return c.startTurn(ctx, plan)
 }

@@ -30,6 +30,8 @@ type member struct {
 	AppServer string `json:"app_server"`       // its state
 	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"
 	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
+	// Account is what is wrong with the account's back end; turns are tried nevertheless.
+	Account string `json:"account,omitempty"`
 }
 
 // Ready serves GET /readyz: 200 when an app-server takes turns whose login is not signed
@@ -70,7 +72,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 const signIn = "the provider refuses the login of Codex; run `codex login` for its user and CODEX_HOME"
 
 func memberOf(s appserver.Status, of *loginstate.Login) member {
-	m := member{AppServer: s.State.String(), Reason: s.Remedy}
+	m := member{AppServer: s.State.String(), Reason: s.Remedy, Account: s.Account}
 	switch login := of.Status(); login.State {
 	case loginstate.Spent:
 		m.Login = string(login.State)

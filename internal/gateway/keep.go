@@ -247,9 +247,6 @@ func (c *choice) keep(user string) {
 	}
 	k.in.Memory.Remember(k.after, rest.Reasoning)
 	size := k.chain.get().Size + k.answer.Size()
-	if c.place.LongHistory(size) {
-		return // such a thread needs settings that it was not started with
-	}
 	kept := conversation.Kept[*threads.Kept]{
 		Hash: k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{

@@ -65,7 +65,7 @@ func (g *Gateway) nameModels(ctx context.Context, x *exchange, c *choice, model 
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	all, err := c.place.Conn.Models(ctx)
+	all, err := c.place.Process.Models(ctx, c.place.Conn)
 	if err != nil {
 		return apiErr // the aliases alone would mislead
 	}
@@ -89,7 +89,7 @@ func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, 
 	defer done()
 	conn, err := g.conn(r.Context(), picked.Process)
 	if err == nil {
-		all, err = conn.Models(r.Context())
+		all, err = picked.Process.Models(r.Context(), conn)
 	}
 	if err != nil {
 		return nil, 0, nil, apierror.From(err)

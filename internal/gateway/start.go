@@ -37,6 +37,8 @@ type choice struct {
 	first      time.Time         // of its first output; zero: there was none
 	kept       keeping
 	group      *turnGroup // that runs the turn
+	parallel   bool       // a lite model has the full form, which the provider may refuse
+	serial     error      // that refusal, after which the turn was started in the lite form; nil: none
 	failure    error      // why the turn failed
 
 	grant *quota.Grant // nil: the key has no limits
@@ -181,7 +183,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		return err
 	}
 	c.use(lease, picked.Login, done)
-	c.repeatable = g.repeatable(c.place) || c.movable || c.kept.forked || c.kept.spare
+	c.repeatable = g.repeatable(c.place) || c.parallel || c.movable || c.kept.forked || c.kept.spare
 	return nil
 }
 
@@ -208,14 +210,14 @@ func (g *Gateway) openThread(ctx context.Context, on Member, plan *prompt.Plan, 
 	if err != nil {
 		return err
 	}
-	c.thread, c.place = thread, at
+	c.thread, c.place, c.parallel = thread, at, triesParallel(at, plan)
 	return nil
 }
 
 // startThread starts a thread for a choice at a place. It is a fork if an earlier thread has
 // answered a part of the conversation.
 func (g *Gateway) startThread(ctx context.Context, at threads.Place, plan *prompt.Plan, c *choice) (*codexrpc.Thread, error) {
-	key, settings := c.kept.earlierKey(plan), at.Settings(ctx, plan)
+	key, settings := c.kept.earlierKey(plan), at.Settings(plan)
 	if c.machine == nil { // else a turn has been tried before: what waits may fail as well
 		if thread := c.kept.takeSpare(key, settings); thread != nil {
 			return thread, nil
@@ -236,13 +238,21 @@ func (g *Gateway) placeOn(ctx context.Context, process *appserver.Process, plan 
 	if err != nil {
 		return threads.Place{}, err
 	}
+	if err := process.AwaitAccount(ctx, conn); err != nil {
+		return threads.Place{}, err
+	}
 	model := plan.Thread.Model
 	if model == "" {
-		if model, err = conn.DefaultModel(ctx); err != nil {
+		if model, err = process.DefaultModel(ctx, conn); err != nil {
 			return threads.Place{}, err
 		}
 	}
-	return threads.Place{Process: process, Conn: conn, Model: model, Instructions: g.placement(conn, process, model, plan)}, nil
+	_, refused := conn.TakesParallelCalls(model)
+	return threads.Place{
+		Process: process, Conn: conn, Model: model,
+		Instructions: g.placement(conn, process, model, plan),
+		Serial:       refused || g.opts.Tools.ParallelToolCalls != nil && !*g.opts.Tools.ParallelToolCalls,
+	}, nil
 }
 
 // placement returns where the instructions of a plan go on a thread of a process with
@@ -255,6 +265,16 @@ func (g *Gateway) placement(conn *codexrpc.Conn, process *appserver.Process, mod
 		Once: own.Lite && len(plan.Thread.DynamicTools) == 0,
 		Own:  own.Prompt,
 	}
+}
+
+// triesParallel reports whether a turn is started once more, in the lite form, if the provider
+// refuses it. It is not for a model with which the provider has accepted the full form.
+func triesParallel(at threads.Place, plan *prompt.Plan) bool {
+	if !at.Parallel(plan) {
+		return false
+	}
+	accepted, _ := at.Conn.TakesParallelCalls(at.Model)
+	return !accepted
 }
 
 // repeatable reports whether a turn is started once more if the provider refuses its

@@ -68,7 +68,7 @@ func (g *Gateway) runChoice(ctx context.Context, x *exchange, c *choice) error {
 			failure = failed
 			break
 		}
-		if !c.movable && !c.kept.restored && !c.kept.forked && !g.repeatable(c.place) {
+		if !c.movable && !c.kept.restored && !c.kept.forked && !g.repeatable(c.place) && c.serial == nil {
 			t.settle(c, false)
 		}
 		failure, err = t.drive(ctx, c)
@@ -107,13 +107,27 @@ func (t *turnGroup) settle(c *choice, accepted bool) {
 		return
 	}
 	c.repeatable, c.plan = false, nil
-	if accepted && t.g.repeatable(c.place) {
-		c.place.Conn.InstructionsTaken(c.place.Model)
+	if accepted {
+		t.learn(c)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.repeatable--; t.repeatable == 0 {
 		t.forgetRequest()
+	}
+}
+
+// learn records what the provider has accepted with the turn of a choice.
+func (t *turnGroup) learn(c *choice) {
+	if t.g.repeatable(c.place) {
+		c.place.Conn.InstructionsTaken(c.place.Model)
+	}
+	switch {
+	case c.parallel:
+		c.place.Conn.ParallelCallsTaken(c.place.Model)
+	case c.serial != nil && c.place.Conn.ParallelCallsRefused(c.place.Model):
+		t.g.opts.Logger.Warn("the provider refuses requests in which this model may call several tools; from now on it calls one at a time",
+			"model", c.place.Model, "error", c.serial)
 	}
 }
 

@@ -35,14 +35,6 @@ type Plan struct {
 	instructions string // that Thread refers to
 }
 
-// HistorySize returns the size of the history in bytes.
-func (p *Plan) HistorySize() (size int) {
-	for _, item := range p.History {
-		size += len(item)
-	}
-	return size
-}
-
 // defaultInstructions are the instructions of a conversation without any. Codex would
 // insert its own, which make the model a coding agent.
 const defaultInstructions = "You are a helpful assistant."

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,55 +26,61 @@ type Place struct {
 	Conn         *codexrpc.Conn
 	Model        string // Codex's name of it
 	Instructions prompt.Placement
+	Serial       bool // a lite model keeps its form, in which it calls one tool at a time
 }
 
 // Settings are what a thread is started with.
 type Settings struct {
 	at        Place
 	params    codexrpc.ThreadStartParams
-	catalogue string            // of models; empty: none
-	plain     codexrpc.Config   // without the catalogue
+	provider  codexrpc.Constant // the settings that choose the model's provider
+	catalogue string            // the file with the properties of the model; empty: none
 	kind      string            // the name of the spare ones with the same settings; empty: there are none
 	encoded   codexrpc.Constant // params as JSON; empty: they are to be encoded
 }
 
 // Settings returns what the thread of a plan is started with: in the process's directory,
 // with a catalogue of models if there is one for the model.
-func (at Place) Settings(ctx context.Context, plan *prompt.Plan) *Settings {
+func (at Place) Settings(plan *prompt.Plan) *Settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
-	s := &Settings{at: at, params: params, catalogue: at.catalogueFor(ctx, plan), plain: params.Config}
-	s.plain.Place = at.Process.ProviderSettings()
-	s.params.Config = s.plain
-	if s.catalogue != "" {
-		s.params.Config.Place = withCatalogue(s.plain.Place, s.catalogue)
+	params.Config.Place = at.Process.ProviderSettings()
+	s := &Settings{at: at, params: params, provider: params.Config.Place}
+	if catalogue := at.catalogueFor(plan); catalogue != "" {
+		s.useCatalogue(catalogue)
 	}
 	return s
 }
 
-// withCatalogue adds the file of a catalogue to the settings of a place.
-func withCatalogue(settings codexrpc.Constant, path string) codexrpc.Constant {
-	to := append([]byte(nil), settings...)
+// useCatalogue sets the file with the properties of the model.
+func (s *Settings) useCatalogue(path string) {
+	to := append([]byte(nil), s.provider...)
 	if len(to) > 0 {
 		to = append(to, ',')
 	}
-	return codexrpc.Constant(jsontext.AppendString(append(to, `"`+catalogueKey+`":`...), path))
+	s.params.Config.Place = codexrpc.Constant(jsontext.AppendString(append(to, `"`+catalogueKey+`":`...), path))
+	s.catalogue, s.encoded = path, ""
 }
 
-// Start starts a thread. Codex reads the catalogue for each thread; a file that is gone or
-// broken must not fail the turn. If key is not empty, the thread is a fork with this cache
-// key, unless that is not possible.
+// Start starts a thread. Codex reads the catalogue for each thread. If it does not take that
+// of the model, the thread has the one of an unknown model: without any, Codex would offer
+// its own tools. If key is not empty, the thread is a fork with this cache key, unless that is
+// not possible.
 func (s *Settings) Start(ctx context.Context, key string, logger *slog.Logger) (*codexrpc.Thread, error) {
 	if thread := s.at.fork(ctx, s.params, key, logger); thread != nil {
 		return thread, nil
 	}
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
-	if s.catalogue == "" || !ok || !strings.Contains(refused.Message, "failed to load configuration") {
+	if !ok || !strings.Contains(refused.Message, "failed to load configuration") {
 		return thread, err
 	}
-	logger.Warn("codex does not take its catalogue of models; the model may be offered tools of codex's own, and long conversations refused", "error", err)
-	s.params.Config, s.encoded = s.plain, ""
+	fallback := s.at.Process.FallbackCatalogue()
+	if fallback == "" || s.catalogue == fallback {
+		return nil, err
+	}
+	logger.Warn("codex does not take its own properties of the model, which is used without them", "model", s.at.Model, "error", err)
+	s.useCatalogue(fallback)
 	return s.at.Conn.StartThread(ctx, s.params)
 }
 
@@ -103,34 +108,23 @@ func (at Place) fork(ctx context.Context, params codexrpc.ThreadStartParams, key
 	return thread
 }
 
-// LongHistory reports whether a thread with a history of so many bytes needs a catalogue
-// that it may not have been started with.
-func (at Place) LongHistory(size int) bool {
-	return size > longHistory && at.Process.Model(at.Model).Catalogue == ""
+// Parallel reports whether a thread of a plan lets a lite model call several tools at a time.
+func (at Place) Parallel(plan *prompt.Plan) bool {
+	return !at.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && at.Process.Model(at.Model).Parallel != ""
 }
 
-// longHistory is the size in bytes above which a history may be too long for a model
-// that Codex does not know. Codex's own limit for such a model is 979,200 bytes.
-const longHistory = 256 << 10
-
-// catalogueFor returns the path of the file with the properties of a plan's model, or
-// an empty one. Codex may have learnt of a model that is in no catalogue from the
-// provider, whose properties then must stay; so the fallback is for long histories
-// and for service tiers only. It is not for appended instructions, since Codex's own
-// prompt for such a model is not known here.
-func (at Place) catalogueFor(ctx context.Context, plan *prompt.Plan) string {
-	model := at.Model
-	path := at.Process.Model(model).Catalogue
-	needed := plan.HistorySize() >= longHistory || plan.Thread.ServiceTier != ""
-	if path != "" || !needed || at.Instructions.Append {
-		return path
-	}
-	models, err := at.Conn.Models(ctx)
-	name := model[strings.LastIndexByte(model, '/')+1:] // without the provider's
-	if err != nil || slices.ContainsFunc(models, func(m codexrpc.Model) bool {
-		return strings.HasPrefix(model, m.Model) || strings.HasPrefix(name, m.Model)
-	}) {
-		return "" // if the process fails, so will the thread's start
+// catalogueFor returns the path of the file with the properties of a plan's model. Every
+// thread has one, since a model of which Codex learns from the back end of its login would
+// otherwise be offered Codex's own tools. It is empty if there is none, and for appended
+// instructions to a model that nobody knows: they follow Codex's own prompt for it, which
+// is not known here.
+func (at Place) catalogueFor(plan *prompt.Plan) string {
+	own := at.Process.Model(at.Model)
+	switch {
+	case at.Parallel(plan):
+		return own.Parallel
+	case own.Catalogue != "" || at.Instructions.Append:
+		return own.Catalogue
 	}
 	return at.Process.FallbackCatalogue()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -65,8 +64,6 @@ func (a *appServer) Write(message []byte, _ time.Duration) error {
 	switch {
 	case call.Method == "thread/start" && a.refuses:
 		answer = `"error":{"code":-32600,"message":"no"}`
-	case call.Method == "thread/start" && gjson.GetBytes(call.Params, "config."+catalogueKey).Exists():
-		answer = `"error":{"code":-32600,"message":"failed to load configuration: it is broken"}`
 	case call.Method == "thread/start":
 		a.started++
 		a.params = append(a.params, string(call.Params))
@@ -175,33 +172,6 @@ func TestSpareParameters(t *testing.T) {
 			params := slices.Compact(a.params)
 			if len(params) != 1 || gjson.Get(params[0], "baseInstructions").Str != instructions {
 				t.Errorf("threads were started with %d different parameters, of which the first are %.200s", len(params), params[0])
-			}
-		}
-	})
-}
-
-// TestSpareWithoutCatalogue checks that no spare thread gets a catalogue that the app-server
-// does not take.
-func TestSpareWithoutCatalogue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, on := newAppServer(t)
-		c := newTestConversations(t, 3)
-		for i, want := range []bool{false, false, true} {
-			s := &Settings{at: Place{Conn: on}, catalogue: "broken.json"}
-			s.params.Config.Own = map[string]any{catalogueKey: s.catalogue}
-			spare := c.Spare(s) != nil
-			if !spare {
-				if _, err := s.Start(t.Context(), "", slog.New(slog.DiscardHandler)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			c.Prepare(s)
-			synctest.Wait()
-			if spare != want {
-				t.Errorf("request %d got a spare thread: %t", i, spare)
-			}
-			if i == 1 && a.started != 3 {
-				t.Errorf("%d threads were started for two requests, want 2 and a spare one", a.started)
 			}
 		}
 	})

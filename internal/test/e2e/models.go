@@ -62,7 +62,7 @@ func (s *Site) CheckModel(model string, ask func(openai.ChatCompletionNewParams)
 	if request.Model != model {
 		s.T.Errorf("%q was asked", request.Model)
 	}
-	if offered := everyTool(s.T, request); !slices.Equal(offered, []string{"localSearch"}) {
+	if offered := EveryTool(s.T, request); !slices.Equal(offered, []string{"localSearch"}) {
 		s.T.Errorf("the model is offered %q", offered)
 	}
 }
@@ -73,9 +73,9 @@ type offer struct {
 	Tools      []offer
 }
 
-// everyTool returns the names of all tools of a request. Newer models get them in an
+// EveryTool returns the names of all tools of a request. Newer models get them in an
 // input item.
-func everyTool(t testing.TB, request scriptedmodel.Request) []string {
+func EveryTool(t testing.TB, request scriptedmodel.Request) []string {
 	t.Helper()
 	var body struct {
 		Tools []offer

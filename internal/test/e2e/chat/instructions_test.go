@@ -129,11 +129,7 @@ type strictSite struct {
 }
 
 func newStrictSite(t *testing.T, options string) *strictSite {
-	s := &strictSite{Site: e2e.NewSite(t, ""), options: options, log: filepath.Join(t.TempDir(), "log")}
-	s.admin = &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
-	s.admin.URL = "http://" + s.admin.Addr
-	s.begin()
-	t.Cleanup(func() { s.Load(s.Caddyfile("")) }) // without the admin endpoint
+	s := newCountedSite(t, options)
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		if !r.LeadsWithOwnPrompt() {
 			time.Sleep(s.after)
@@ -141,6 +137,16 @@ func newStrictSite(t *testing.T, options string) *strictSite {
 		}
 		return scriptedmodel.Script{}, false
 	})
+	return s
+}
+
+// newCountedSite is newStrictSite with a provider that accepts all instructions.
+func newCountedSite(t *testing.T, options string) *strictSite {
+	s := &strictSite{Site: e2e.NewSite(t, ""), options: options, log: filepath.Join(t.TempDir(), "log")}
+	s.admin = &e2e.Site{T: t, Addr: e2e.FreeAddr(t)}
+	s.admin.URL = "http://" + s.admin.Addr
+	s.begin()
+	t.Cleanup(func() { s.Load(s.Caddyfile("")) }) // without the admin endpoint
 	return s
 }
 

@@ -2,32 +2,171 @@ package chat
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// TestEveryModel checks for each model that it gets the client's tool and no other, and
-// that the client gets its call.
+// newModels are models that the back end of a login lists and that Codex does not know: like
+// most of today's, and one of another form. Codex would offer them its own tools.
+var newModels = map[string]string{"gpt-7": "gpt-6-sol", "gpt-7-full": "gpt-5.5"}
+
+// newSiteOfModels starts a site with a login whose back end lists newModels as well. The
+// first of them is the default.
+func newSiteOfModels(t *testing.T) *e2e.Site {
+	t.Helper()
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	for slug, like := range newModels {
+		if err := s.Plan.AddModel(slug, like, map[string]any{
+			"priority": len(slug) - len("gpt-7"), "tool_mode": "code_mode_only", "apply_patch_tool_type": "freeform", "context_window": 100_000,
+			"experimental_supported_tools": []string{"clock"}, "multi_agent_version": "v2", "supports_search_tool": true,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Serve("")
+	s.WaitReady()
+	return s
+}
+
+// TestEveryModel checks for each model that it gets the client's tool and no other, that it
+// may call several at a time, and that the client gets its call.
 func TestEveryModel(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	models := slices.DeleteFunc(s.Models(), func(id string) bool { return id == "default" })
-	if len(models) < 2 {
-		t.Fatalf("there are no models to choose from: %q", models)
-	}
-	for _, model := range models {
-		t.Run(model, func(t *testing.T) {
-			bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
-				s.At(t).CheckModel(model, ask)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := newSiteOfModels(t)
+		models := s.Models()
+		if len(models) < 2 {
+			t.Fatalf("there are no models to choose from: %q", models)
+		}
+		for slug := range newModels {
+			if !slices.Contains(models, slug) {
+				t.Errorf("%s is not listed among %q", slug, models)
+			}
+		}
+		for _, model := range models {
+			if model == "default" {
+				continue
+			}
+			t.Run(model, func(t *testing.T) {
+				bothWays(t, s.At(t), func(t *testing.T, ask func(openai.ChatCompletionNewParams) (e2e.Answer, error)) {
+					s.At(t).CheckModel(model, ask)
+				})
+				request, _ := s.Model.Last()
+				if parallel := request.ParallelToolCalls; parallel == nil || !*parallel {
+					t.Errorf("the request says parallel_tool_calls %v", parallel)
+				}
+				checkNoTools(t, s.At(t), model)
 			})
-		})
+		}
+	})
+}
+
+// checkNoTools checks that a model gets no tools in a request without, and gets a history that
+// is longer than Codex would leave it.
+func checkNoTools(t *testing.T, s *e2e.Site, model string) {
+	t.Helper()
+	long := strings.Repeat("words of a long history ", 1_200_000/24)
+	body := e2e.EncodeJSON(e2e.Fields{"model": model, "messages": []any{
+		e2e.Fields{"role": "user", "content": long}, e2e.Fields{"role": "assistant", "content": "yes"}, e2e.Fields{"role": "user", "content": "say:ok"},
+	}})
+	before := s.Model.Stats().Requests
+	response, text := s.Post(body, nil)
+	if response.StatusCode != http.StatusOK || !strings.Contains(text, `"content":"ok"`) {
+		t.Fatalf("%s %.300s", response.Status, text)
 	}
+	request, _ := s.Model.Last()
+	if n := s.Model.Stats().Requests - before; n != 1 || !strings.Contains(string(request.Body), long) {
+		t.Errorf("the history was not passed on: %d requests, the last of %d bytes", n, len(request.Body))
+	}
+	if offered := e2e.EveryTool(t, request); len(offered) > 0 {
+		t.Errorf("the model is offered %q", offered)
+	}
+}
+
+// TestNewModelUnseen checks that a model which only the back end lists gets no tools of Codex's
+// before its list has come, and that the default does not wait for it.
+func TestNewModelUnseen(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	if err := s.Plan.AddModel("gpt-7", "gpt-6-sol", map[string]any{"priority": 0}); err != nil {
+		t.Fatal(err)
+	}
+	s.Plan.Fail(planbackend.Models, planbackend.Silent())
+	s.Serve("")
+	s.WaitReady()
+	for _, model := range []string{"gpt-7", "default"} {
+		begin := time.Now()
+		response, text := s.Post(e2e.EncodeJSON(e2e.Fields{
+			"model": model, "messages": []any{e2e.Fields{"role": "user", "content": "say:ok"}}, "tools": []any{e2e.Tool("localSearch")},
+		}), nil)
+		if response.StatusCode != http.StatusOK {
+			t.Fatal(response.Status, text)
+		}
+		request, _ := s.Model.Last()
+		if offered := e2e.EveryTool(t, request); !slices.Equal(offered, []string{"localSearch"}) {
+			t.Errorf("%s is offered %q", model, offered)
+		}
+		t.Logf("%s answered after %s", request.Model, time.Since(begin))
+	}
+}
+
+// TestSerialModels checks that a model whose provider refuses requests for several calls at a
+// time is asked in the form that it takes, unnoticed by the client and from then on at once,
+// and that a request which is wrong itself is refused.
+func TestSerialModels(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := newCountedSite(t, "")
+		s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			refused := r.ParallelToolCalls != nil && *r.ParallelToolCalls && r.Model == "gpt-6-sol" || strings.Contains(string(r.Body), "wrong")
+			return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: http.StatusBadRequest, Message: "Unsupported form."}}, refused
+		})
+		ask := func(model, prompt string) (int, string) {
+			response, text := s.Post(e2e.EncodeJSON(e2e.Fields{
+				"model": model, "messages": []any{e2e.Fields{"role": "user", "content": prompt}}, "tools": []any{e2e.Tool("localSearch")},
+			}), nil)
+			return response.StatusCode, text
+		}
+		for _, step := range []struct {
+			model, prompt    string
+			status, requests int
+		}{
+			{"gpt-6-sol", "wrong", http.StatusBadRequest, 2},
+			{"gpt-6-sol", "say:ok", http.StatusOK, 2},
+			{"gpt-6-sol", "say:ok", http.StatusOK, 1},
+			{"gpt-6-astra", "say:ok", http.StatusOK, 1},
+			{"gpt-6-astra", "wrong", http.StatusBadRequest, 1},
+		} {
+			status, text := ask(step.model, step.prompt)
+			if n := s.requests(); status != step.status || n != step.requests {
+				t.Errorf("%+v: %d after %d requests: %s", step, status, n, text)
+			}
+		}
+		var status struct {
+			AppServers []struct {
+				SerialModels []string `json:"serial_models"`
+			} `json:"app_servers"`
+		}
+		s.admin.GetJSON("/codex/status", &status)
+		if got := status.AppServers[0].SerialModels; !slices.Equal(got, []string{"gpt-6-sol"}) {
+			t.Errorf("the status names %q", got)
+		}
+		log, err := os.ReadFile(s.log)
+		if n := strings.Count(string(log), "it calls one at a time"); err != nil || n != 1 {
+			t.Errorf("the log says so %d times, %v: %s", n, err, log)
+		}
+	})
 }
 
 // TestDefaultModel checks that `default` is the model of Codex's configuration, or else

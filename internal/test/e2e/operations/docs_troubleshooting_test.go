@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
 )
 
 // trouble provokes the messages of docs/troubleshooting.md.
@@ -130,9 +131,18 @@ done`
 var troubles = map[string]func(p *trouble) string{
 	"executable file not found in $PATH": func(p *trouble) string { return p.start("app_server no-such-codex app-server") },
 	"has no argument app-server":         func(p *trouble) string { return p.start("app_server " + e2e.CodexBinary) },
-	"ended before it answered":           func(p *trouble) string { return p.start("app_server echo app-server") },
-	"is too old":                         func(p *trouble) string { return p.start("app_server " + p.program(tooOld) + " app-server") },
-	"codex is not logged in":             func(p *trouble) string { return p.start(p.home("")) },
+	"does not print its catalogue of models": func(p *trouble) string {
+		return p.start("app_server " + p.program(`case "$*" in *debug*) exit 3;; esac; exec `+e2e.CodexBinary+` "$@"`) + " app-server {\nhome " + p.Home + "\n}")
+	},
+	"does not tell where the workspace of Codex's login is": func(p *trouble) string {
+		e2e.WithLogin(p.t)
+		home := e2e.NewHome(p.t, p.Model, codexhome.Options{})
+		home.Plan.Fail(planbackend.Accounts, planbackend.Status(http.StatusInternalServerError))
+		return p.ask("app_server "+e2e.CodexBinary+" app-server {\nhome "+home.Dir+"\n}", e2e.ChatBody("say:no", nil), nil)
+	},
+	"ended before it answered": func(p *trouble) string { return p.start("app_server echo app-server") },
+	"is too old":               func(p *trouble) string { return p.start("app_server " + p.program(tooOld) + " app-server") },
+	"codex is not logged in":   func(p *trouble) string { return p.start(p.home("")) },
 	"codex's configuration cannot be used": func(p *trouble) string {
 		return p.start(p.home("model = \"unfinished"))
 	},

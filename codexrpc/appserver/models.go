@@ -1,0 +1,115 @@
+package appserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+const (
+	// listFresh is how long a list of models is used before the app-server is asked again.
+	listFresh = 30 * time.Second
+	// listTime bounds one question. Codex waits five seconds for the back end of its login,
+	// and then lists what it knows.
+	listTime = 15 * time.Second
+	// listWait is how long a caller waits for the first list.
+	listWait = time.Second
+)
+
+// modelList is the list of models of an app-server, as it has answered last.
+type modelList struct {
+	mu     sync.Mutex
+	conn   *codexrpc.Conn // that was asked; nil: none
+	models []codexrpc.Model
+	err    error // of the first question; nil: there is a list, or no answer yet
+	asked  time.Time
+	asking chan struct{} // closed with the answer; nil: there is no question
+}
+
+// get returns the list of a connection, and asks for a newer one in the background if it is
+// old. answered is closed once there is an answer.
+func (l *modelList) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != conn {
+		l.conn, l.models, l.err, l.asking = conn, nil, nil, nil
+	}
+	if l.asking == nil && (l.models == nil || time.Since(l.asked) > listFresh) {
+		l.asking, l.asked = make(chan struct{}), time.Now()
+		go l.ask(conn, l.asking)
+	}
+	return l.models, l.asking, l.err
+}
+
+// ask asks the app-server for its models.
+func (l *modelList) ask(conn *codexrpc.Conn, answered chan struct{}) {
+	defer close(answered)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), listTime, codexrpc.ErrTimeout)
+	defer cancel()
+	models, err := conn.Models(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != conn {
+		return
+	}
+	if l.asking = nil; err == nil {
+		l.models, l.err = append([]codexrpc.Model{}, models...), nil // not nil, even if empty
+	} else if l.models == nil {
+		l.err = err
+	}
+}
+
+// Models returns the models that an app-server of the process lists, at most half a minute
+// old. While the back end of its login has not answered for the first time, they are those
+// that the program knows. The caller does not change them. An error is that of the
+// connection, or of ctx.
+func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
+	models, answered, _ := p.list.get(conn)
+	if models != nil {
+		return models, nil
+	}
+	known := p.knownModels()
+	patience := make(<-chan time.Time)
+	if known != nil {
+		patience = time.After(listWait)
+	}
+	select {
+	case <-answered:
+		p.list.mu.Lock()
+		defer p.list.mu.Unlock()
+		if p.list.conn == conn && p.list.models != nil {
+			return p.list.models, nil
+		}
+		if known == nil {
+			return nil, p.list.err
+		}
+	case <-patience:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return known, nil
+}
+
+// knownModels returns the models that the program knows without its back end; nil: none.
+func (p *Process) knownModels() (known []codexrpc.Model) {
+	p.mu.Lock()
+	models := p.models
+	p.mu.Unlock()
+	if models == nil {
+		return nil
+	}
+	return models.list()
+}
+
+// DefaultModel returns the model that an app-server of the process uses if none is named:
+// that of its configuration, else the default of its list. Empty: Codex chooses.
+func (p *Process) DefaultModel(ctx context.Context, conn *codexrpc.Conn) (string, error) {
+	model, err := conn.ConfiguredModel(ctx)
+	if err != nil || model != "" {
+		return model, err
+	}
+	models, err := p.Models(ctx, conn)
+	return codexrpc.DefaultModel(models), err
+}

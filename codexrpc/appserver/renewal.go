@@ -1,0 +1,163 @@
+package appserver
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// codexRenews is how long before the end of an access token Codex renews a login, also
+	// at its start, before it answers initialize.
+	codexRenews = 5 * time.Minute
+	// renewEarly is how long before that end one app-server of the login is told to renew
+	// it, so that not all of them do so at the same time: the issuer takes a refresh token
+	// once.
+	renewEarly = 2 * codexRenews
+	// renewTime bounds a renewal. Codex gives up after 15 seconds.
+	renewTime = 20 * time.Second
+	// renewPoll is the pause between two looks at a login that another app-server renews.
+	renewPoll = 200 * time.Millisecond
+	// The pauses between two renewals, of which the second may have to wait for the issuer.
+	renewPause, maxRenewPause = time.Minute, 5 * time.Minute
+	// maxTokenWait is the longest pause between two looks at the end of a token.
+	maxTokenWait = 10 * time.Minute
+)
+
+// tokenEnd returns when the access token of the login in a CODEX_HOME ends. It reports false
+// for a login that is not renewed, such as an API key, and if there is none.
+func tokenEnd(home string) (end time.Time, renewable bool) {
+	content, err := readBounded(filepath.Join(home, loginFiles[0]))
+	if home == "" || err != nil {
+		return time.Time{}, false
+	}
+	var login struct {
+		Tokens struct {
+			Access  string `json:"access_token"`
+			Refresh string `json:"refresh_token"`
+		} `json:"tokens"`
+	}
+	if json.Unmarshal(content, &login) != nil || login.Tokens.Refresh == "" {
+		return time.Time{}, false // Codex reports what is wrong with it
+	}
+	// The token is a JWT: three parts in base64, the second with the claims.
+	_, rest, _ := strings.Cut(login.Tokens.Access, ".")
+	encoded, _, _ := strings.Cut(rest, ".")
+	var claims struct {
+		End int64 `json:"exp"` // Unix seconds
+	}
+	text, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || json.Unmarshal(text, &claims) != nil || claims.End == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(claims.End, 0), true
+}
+
+// endsWithin reports whether the access token of the process's login ends within a time.
+func (p *Process) endsWithin(d time.Duration) bool {
+	if p.cfg.Connect != "" || p.cfg.Start != nil {
+		return false // its login is elsewhere, or none
+	}
+	home, err := p.cfg.OperatorHome()
+	if err != nil {
+		return false
+	}
+	end, renewable := tokenEnd(home)
+	return renewable && time.Until(end) < d
+}
+
+// renewals has the logins that an app-server of this program may be renewing, by their
+// CODEX_HOME.
+var renewals struct {
+	sync.Mutex
+	homes map[string]bool
+}
+
+// claimRenewal claims the login of the process for a renewal, until release is called. It
+// returns nil while another app-server renews it.
+func (p *Process) claimRenewal() (release func()) {
+	home, _ := p.cfg.OperatorHome() // without one all are in each other's way, which does no harm
+	renewals.Lock()
+	defer renewals.Unlock()
+	if renewals.homes[home] {
+		return nil
+	}
+	if renewals.homes == nil {
+		renewals.homes = make(map[string]bool)
+	}
+	renewals.homes[home] = true
+	return func() {
+		renewals.Lock()
+		defer renewals.Unlock()
+		delete(renewals.homes, home)
+	}
+}
+
+// startClaim is what a start needs before the fork.
+type startClaim struct {
+	renews  bool   // Codex will renew its login, before it answers
+	release func() // once it has answered
+}
+
+// claimStart claims the login for an app-server that is about to be started, if that will
+// renew it. It fails with errRenewing while another one does: two cannot spend one refresh
+// token.
+func (p *Process) claimStart() (startClaim, error) {
+	if !p.endsWithin(codexRenews + renewTime) {
+		return startClaim{release: func() {}}, nil
+	}
+	release := p.claimRenewal()
+	if release == nil {
+		return startClaim{}, errRenewing
+	}
+	return startClaim{renews: true, release: release}, nil
+}
+
+// keepLogin has a serving instance renew its login in time, unless another app-server of the
+// login does, until its connection ends.
+func (p *Process) keepLogin(in *instance) {
+	for pause := renewPause; ; {
+		if !p.endsWithin(renewEarly) || p.renew(in) {
+			pause = renewPause
+		} else {
+			pause = min(2*pause, maxRenewPause)
+		}
+		wait := pause
+		if end, renewable := tokenEnd(in.home.operator); renewable {
+			wait = max(wait, min(time.Until(end)-renewEarly, maxTokenWait))
+		}
+		select {
+		case <-time.After(wait):
+		case <-in.conn.Done():
+			return
+		}
+	}
+}
+
+// renew has an instance renew its login. It reports false if that has failed. The instance is
+// not stopped meanwhile: the issuer may have spent the old tokens already.
+func (p *Process) renew(in *instance) (renewed bool) {
+	release := p.claimRenewal()
+	if release == nil {
+		return true // by another one
+	}
+	defer release()
+	if !p.endsWithin(renewEarly) {
+		return true
+	}
+	in.renewing.Lock()
+	defer in.renewing.Unlock()
+	before := loginFileOf(in.home.operator)
+	ctx, cancel := context.WithTimeout(context.Background(), renewTime)
+	defer cancel()
+	err := in.conn.RenewLogin(ctx)
+	// Codex does not say whether it has succeeded.
+	if renewed = loginFileOf(in.home.operator) != before; !renewed && in.conn.Err() == nil {
+		p.log().Warn("codex could not renew its login, and tries it again; if the provider refuses it, run `codex login`", "error", err)
+	}
+	return renewed
+}

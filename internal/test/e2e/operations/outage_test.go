@@ -1,0 +1,86 @@
+package operations
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+)
+
+// outages are ways in which the account back end fails, with what the readiness says then.
+var outages = []struct {
+	name    string
+	fault   planbackend.Fault
+	account string
+}{
+	{"down", planbackend.Down(), "the account back end"},
+	{"silent", planbackend.Silent(), "does not answer"},
+	{"slow", planbackend.Slow(4 * time.Second), "does not answer"},
+	{"500", planbackend.Status(http.StatusInternalServerError), "the account back end answers 500"},
+	{"429", planbackend.Status(http.StatusTooManyRequests), "the account back end answers 429"},
+	{"403 HTML", planbackend.HTML(http.StatusForbidden), "the account back end answers 403"},
+}
+
+// readyAccount returns what the readiness says of the account.
+func readyAccount(s *e2e.Site) (code int, account string) {
+	s.T.Helper()
+	response := s.Do(http.MethodGet, "/readyz", nil, nil)
+	text := s.Read(response)
+	_, rest, _ := strings.Cut(text, `"account":"`)
+	account, _, _ = strings.Cut(rest, `"`)
+	return response.StatusCode, account
+}
+
+// ask asks the model once. It returns whether that was answered, what was said, and how long
+// it took.
+func ask(s *e2e.Site) (served bool, said string, took time.Duration) {
+	s.T.Helper()
+	begin := time.Now()
+	response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"model": "gpt-6-sol"}), nil)
+	served = response.StatusCode == http.StatusOK && strings.Contains(text, `"content":"ok"`)
+	return served, response.Status + " " + text, time.Since(begin)
+}
+
+// TestAccountOutage starts, reloads and kills a server while the back end's calls for the
+// account fail. It is ready all the time and says what is wrong, and serves soon after the end
+// of that.
+func TestAccountOutage(t *testing.T) {
+	e2e.WithLogin(t)
+	for _, outage := range outages {
+		t.Run(outage.name, func(t *testing.T) {
+			s := e2e.NewUnstarted(t)
+			for _, kind := range []planbackend.Kind{planbackend.Accounts, planbackend.Usage, planbackend.Credits} {
+				s.Plan.Fail(kind, outage.fault)
+			}
+			begin := time.Now()
+			s.Serve("")
+			s.WaitReady()
+			ready := time.Since(begin)
+			e2e.WaitFor(t, "the account to be reported", func() bool {
+				_, said := readyAccount(s)
+				return strings.Contains(said, outage.account)
+			})
+			reported := time.Since(begin)
+			_, said, took := ask(s)
+			s.Load(s.Caddyfile(fmt.Sprintf("app_server %s app-server {\nhome %s\nenv A B\n}", e2e.CodexBinary, s.Home))) // another process
+			s.WaitReady()
+			s.Plan.Heal()
+			begin = time.Now()
+			e2e.WaitFor(t, "an answer", func() bool {
+				served, _, _ := ask(s)
+				return served
+			})
+			answered := time.Since(begin)
+			e2e.WaitFor(t, "the account to be known", func() bool {
+				code, said := readyAccount(s)
+				return code == http.StatusOK && said == ""
+			})
+			t.Logf("ready after %s, reported after %s; a request in the outage took %s: %.200s; after its end the first answer after %s, the account known after %s",
+				ready, reported, took, said, answered, time.Since(begin))
+		})
+	}
+}
