@@ -21,7 +21,12 @@ import (
 // backgroundServer serves the Responses API with a recording.
 func backgroundServer(t *testing.T, opts Options, faults fakecodex.Faults) (url string, g *Gateway) {
 	t.Helper()
-	u := newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: faults})
+	return responsesServer(t, newFakeUpstream(t, fakecodex.Options{Default: "multibyte", Faults: faults}), opts)
+}
+
+// responsesServer serves the Responses API with an app-server.
+func responsesServer(t *testing.T, u *fakeUpstream, opts Options) (url string, g *Gateway) {
+	t.Helper()
 	if opts.Responses == nil {
 		opts.Responses = responsestore.NewMemory(1<<24, time.Hour)
 	}

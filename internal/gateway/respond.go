@@ -20,6 +20,8 @@ type responder interface {
 	// write writes the next outputs of a choice, none of them a failure. An
 	// *apierror.Error fails the request.
 	write(choice int, outputs []turn.Output) error
+	// leave takes the last outputs of a choice whose client has gone, for an answer that is stored.
+	leave(choice int, outputs []turn.Output)
 	// nextWake returns when wake has to be called if nothing else happens.
 	nextWake() time.Duration
 	// wake does what is due: a header, a keepalive.
@@ -115,6 +117,9 @@ func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
 	}
 	return nil
 }
+
+// leave does nothing: an answer that its client has not got is not stored.
+func (b *bufferedResponder) leave(int, []turn.Output) {}
 
 // nextWake is never: nothing is written before the end.
 func (b *bufferedResponder) nextWake() time.Duration { return math.MaxInt64 }

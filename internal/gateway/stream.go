@@ -56,6 +56,13 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
+// leave encodes the last outputs of an answer that is put together, and perhaps stored.
+func (s *streamResponder) leave(choice int, outputs []turn.Output) {
+	if s.encoder.Holds() {
+		s.events.leave(choice, outputs)
+	}
+}
+
 // close releases what the answer holds.
 func (s *streamResponder) close() {
 	s.events.close()
@@ -184,6 +191,16 @@ func (e *events) write(choice int, outputs []turn.Output) error {
 		}
 	}
 	return nil
+}
+
+// leave encodes the last outputs of a choice whose client has gone, if the answer has begun.
+func (e *events) leave(choice int, outputs []turn.Output) {
+	for i := range outputs {
+		if !e.opened || e.held.add(&outputs[i]) != nil {
+			return
+		}
+		_ = e.to.Write(choice, outputs[i]) // nobody reads the events
+	}
 }
 
 // open encodes the first events, once.

@@ -194,6 +194,15 @@ func (c *choice) answered() {
 	}
 }
 
+// Leave passes what was held when the turn has ended without its client to the responder, also if
+// that can write nothing more.
+func (c *choice) Leave(outputs []turn.Output) {
+	t := c.group
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.to.leave(c.index, outputs)
+}
+
 // characters counts the characters of outputs.
 func characters(outputs []turn.Output) (sum int) {
 	for i := range outputs {

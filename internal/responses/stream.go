@@ -76,9 +76,10 @@ func (s *Stream) Open() error {
 }
 
 // Write encodes an output as any number of events. A response has one choice only. The
-// error is that of emit. Outputs after the last are ignored.
+// error is that of emit; the Response has the output all the same. Outputs after the last are
+// ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
-	if s.done || s.err != nil {
+	if s.done {
 		return s.err
 	}
 	switch out.Kind {

@@ -381,8 +381,8 @@ func cutOutputs(random *rand.Rand, outs []turn.Output) (cut []turn.Output) {
 	return cut
 }
 
-// TestResponseStreamEmitFails: nothing more is written, but what there was is
-// kept when the response is cancelled.
+// TestResponseStreamEmitFails: nothing more is written, but all of it is kept when the response is
+// cancelled.
 func TestResponseStreamEmitFails(t *testing.T) {
 	gone, calls := errors.New("gone"), 0
 	meta, kept := metaOf(t, everyTool), ""
@@ -404,7 +404,7 @@ func TestResponseStreamEmitFails(t *testing.T) {
 	if err := s.Fail(ErrCancelled); calls != 4 || s.Done() || !errors.Is(err, gone) {
 		t.Errorf("%d calls, done %t, %v", calls, s.Done(), err)
 	}
-	if !strings.Contains(kept, `"text":"x"`) || strings.Count(kept, `"status":"cancelled"`) != 1 {
+	if !strings.Contains(kept, `"text":"xxx"`) || strings.Count(kept, `"status":"cancelled"`) != 1 {
 		t.Errorf("kept %s", kept)
 	}
 }

@@ -114,18 +114,6 @@ func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.pass(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
-// countHeld counts the open block of a turn whose client has gone as aborted.
-func (m *Machine) countHeld() {
-	for _, p := range m.choice.EndMessage(usetool.AbortDisconnect, nil) {
-		switch {
-		case p.Kind == aggregator.PartBlockStarted:
-			m.report.Started++
-		case p.Kind == aggregator.PartBlockAborted, p.Kind != aggregator.PartText && p.Text != "":
-			m.report.abort(usetool.AbortDisconnect)
-		}
-	}
-}
-
 // grace is the time for which a turn goes on after a textual block. Each block starts it
 // again. The machine has no clock: its caller watches the generation.
 type grace struct {

@@ -27,6 +27,9 @@ type Consumer interface {
 	// Consume gets the outputs, in order, at least one. The slice is valid during the
 	// call.
 	Consume([]Output) error
+	// Leave gets what was held of the answer when the turn has ended without its client. Nobody
+	// reads that any more, but the answer may be stored.
+	Leave([]Output)
 	// NextWake returns when Wake has to be called if nothing else happens.
 	NextWake() time.Duration
 	// Wake does what is due: a header, a keepalive.
@@ -39,7 +42,11 @@ type Consumer interface {
 // consumer, or the cause of the end of ctx, which means that the client has gone. If the
 // cause is ErrShutdown, the client is still there, and the turn fails instead.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
-	defer m.Abandon() // once the turn is done this does nothing
+	defer func() {
+		if held := m.Abandon(); len(held) > 0 { // once the turn is done there is nothing
+			consumer.Leave(held)
+		}
+	}()
 	// All that Drive waits for comes by one channel: to wait for several costs more than
 	// to process a small delta.
 	wake := source.Wake

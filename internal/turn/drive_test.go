@@ -67,6 +67,8 @@ func (l *listener) Consume(outputs []Output) error {
 	return l.err
 }
 
+func (l *listener) Leave([]Output) {}
+
 func (l *listener) NextWake() time.Duration {
 	if l.every == 0 {
 		return math.MaxInt64

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
@@ -150,13 +151,19 @@ func (m *Machine) Fail(err error) []Output {
 	return m.out
 }
 
-// Abandon ends the turn because its client has gone. It only counts what is held.
-func (m *Machine) Abandon() {
+// Abandon ends the turn because its client has gone. It returns what was held of the text, which is
+// a part of what the model has said: the answer may be stored. There is no last output.
+func (m *Machine) Abandon() []Output {
+	m.out = m.out[:0]
 	if !m.done {
+		m.closeBuffer(usetool.AbortDisconnect)
+	}
+	if !m.done {
+		m.policy.end()
 		m.done = true
 		m.usage.interrupt()
-		m.countHeld()
 	}
+	return m.out
 }
 
 func (m *Machine) event(e *codexrpc.Event) {

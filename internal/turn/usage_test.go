@@ -25,11 +25,11 @@ func TestInterruptedUsage(t *testing.T) {
 		"a grace ends":                  {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
 		"in the second response":        {Options{ToolOptions: textual}, []codexrpc.Event{delta("m", text), told, delta("n", block)}, func(m *Machine) { m.GraceOver() }, 12, true},
 		"a stop sequence":               {Options{StopSequences: []string{" three"}}, []codexrpc.Event{delta("m", text)}, nil, 2, true},
-		"the client goes":               {Options{}, []codexrpc.Event{delta("m", text)}, (*Machine).Abandon, 3, true},
+		"the client goes":               {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Abandon() }, 3, true},
 		"Codex is lost":                 {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Fail(codexrpc.ErrClosed) }, 3, true},
 		"a structured call":             {Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, []codexrpc.Event{call("a", "f", `{"a":1}`)}, func(m *Machine) { m.GraceOver() }, 6, true},
-		"nothing was said":              {Options{}, []codexrpc.Event{thought("r", 0, "hm")}, (*Machine).Abandon, 0, false},
-		"more than is kept":             {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxSaid/4))}, (*Machine).Abandon, maxSaid/4 + maxSaid/4, true},
+		"nothing was said":              {Options{}, []codexrpc.Event{thought("r", 0, "hm")}, func(m *Machine) { m.Abandon() }, 0, false},
+		"more than is kept":             {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxSaid/4))}, func(m *Machine) { m.Abandon() }, maxSaid/4 + maxSaid/4, true},
 		"the thread's total comes late": {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{OutputTokens: 5, TotalTokens: 5}}, tooLong}, nil, 5, false},
 	} {
 		m := New(&c.opts)
