@@ -1,12 +1,14 @@
-// The code of a request, in three languages. The key is not in it.
+// The code of a request: in three languages with OpenAI's API, and with Anthropic's SDK. The
+// key is not in it.
 
 import { base, key } from './api.js';
+import { toMessages } from './messages.js';
 
 const url = new URL('v1', base).href;
 
 // code returns the source text of a request.
 export function code(language, { body, headers }) {
-  return { curl, python, javascript }[language](body, headers, key() !== '');
+  return { curl, python, javascript, anthropic }[language](body, headers, key() !== '');
 }
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -62,6 +64,21 @@ function javascript(body, headers, secret) {
     '',
     `const client = new OpenAI({ baseURL: ${JSON.stringify(url)}, apiKey: ${secret ? 'process.env.CODEX_API_KEY' : '"unused"'} });`,
     `const answer = await client.chat.completions.create(${JSON.stringify(body, null, 2)}${options});`,
+    ...read,
+    '',
+  ].join('\n');
+}
+
+function anthropic(body, headers, secret) {
+  const options = Object.keys(headers).length > 0 ? `, { headers: ${JSON.stringify(headers)} }` : '';
+  const read = body.stream
+    ? ['for await (const event of answer) {', '  if (event.delta?.type === "text_delta") process.stdout.write(event.delta.text);', '}', 'console.log();']
+    : ['for (const block of answer.content) if (block.type === "text") console.log(block.text);'];
+  return [
+    'import Anthropic from "@anthropic-ai/sdk";',
+    '',
+    `const client = new Anthropic({ baseURL: ${JSON.stringify(url.replace(/\/v1$/, ''))}, apiKey: ${secret ? 'process.env.CODEX_API_KEY' : '"unused"'} });`,
+    `const answer = await client.messages.create(${JSON.stringify(toMessages(body), null, 2)}${options});`,
     ...read,
     '',
   ].join('\n');

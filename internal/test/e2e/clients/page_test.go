@@ -452,6 +452,9 @@ func TestPageCode(t *testing.T) {
 		"javascript": func(code string) *exec.Cmd {
 			return exec.CommandContext(e2e.Context(t), "node", "--input-type=module", "-e", code)
 		},
+		"anthropic": func(code string) *exec.Cmd {
+			return exec.CommandContext(e2e.Context(t), "node", "--input-type=module", "-e", code)
+		},
 	} {
 		t.Run(language, func(t *testing.T) {
 			tab.Click("[data-language=" + language + "]")
