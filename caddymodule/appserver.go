@@ -55,8 +55,8 @@ type AppServer struct {
 	// needs to run, to reach the network and to log, and what its model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
-	// How much memory a process and its children may use, in bytes. Above it, a fresh process
-	// takes over, and the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
+	// How much memory of its own a process may use, in bytes. Above it, a fresh process takes
+	// over, and the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
 	// How long a start or a connection may take until an answer. Default: `10s`.

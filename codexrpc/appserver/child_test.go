@@ -188,7 +188,7 @@ func childResult(is map[string]bool, method string) string {
 		case is["fat"]:
 			memory = 1 << 40
 		}
-		return fmt.Sprintf(`{"process":{"id":%d,"residentMemoryBytes":%d,"physicalFootprintBytes":null},"gauges":[{"name":"core.threads.live","value":%d}]}`, os.Getpid(), memory, threadsStarted)
+		return fmt.Sprintf(`{"process":{"id":0,"residentMemoryBytes":%d,"physicalFootprintBytes":null},"gauges":[{"name":"core.threads.live","value":%d}]}`, memory, threadsStarted)
 	case methodTurnStart:
 		return `{"turn":{"id":"trn-1"}}`
 	}

@@ -35,8 +35,9 @@ type Config struct {
 	StartTimeout time.Duration
 	// StopTimeout bounds a stop before the process is killed; 0: 5 s.
 	StopTimeout time.Duration
-	// MaxMemory is the resident memory above which the app-server is replaced by a
-	// fresh one, in bytes; 0: no limit. Not used with Connect.
+	// MaxMemory is the memory above which the app-server is replaced by a fresh one, in
+	// bytes; 0: no limit. On Linux it is what the process has of its own, elsewhere what is
+	// resident. Not used with Connect.
 	MaxMemory int64
 	// Provider is how Codex reaches the model's provider, unless the operator's
 	// configuration of Codex says otherwise. Not used with Connect.

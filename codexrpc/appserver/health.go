@@ -107,7 +107,7 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 		}
 		return
 	}
-	memory := probe.Diagnostics.Memory
+	memory := in.memory(probe.Diagnostics)
 	s.update(func() { s.memory = memory })
 	if memory <= limit/2 {
 		in.roomy = true
@@ -122,6 +122,18 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	if !s.replaceForHealth(why, helps) {
 		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago; check max_memory", why)
 	}
+}
+
+// memory returns the memory of an instance: what a child has of its own where that is known,
+// which its end would give back. The pages of its program, some 110 MB, are shared by all of
+// them, and the system takes them away when it needs them.
+func (in *instance) memory(d codexrpc.Diagnostics) int64 {
+	if in.home != nil && d.PID > 0 {
+		if own, ok := ownMemory(d.PID); ok {
+			return own
+		}
+	}
+	return d.Memory
 }
 
 // warnOnce logs a warning about the memory of an instance, once until the memory

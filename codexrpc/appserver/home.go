@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
@@ -214,13 +216,36 @@ func (h *privateHome) copyVariables() error {
 var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
 // copyInstallationID copies the id that Codex sends with each request, so that the
-// provider does not see a new installation with each private home.
+// provider does not see a new installation with each private home. If the operator's home has
+// none, since `codex login` makes none, one is made there as Codex does when it is used.
 func (h *privateHome) copyInstallationID() error {
-	id, err := readBounded(filepath.Join(h.operator, installationIDFile))
+	path := filepath.Join(h.operator, installationIDFile)
+	id, err := readBounded(path)
+	if errors.Is(err, os.ErrNotExist) {
+		id, err = makeInstallationID(path)
+	}
 	if id = bytes.TrimSpace(id); err != nil || !installationID.Match(id) {
 		return nil // Codex makes a new one
 	}
 	return os.WriteFile(h.file(installationIDFile), id, 0o600)
+}
+
+// makeInstallationID writes a new id to a file, unless another process does. It returns the id
+// in the file.
+func makeInstallationID(path string) ([]byte, error) {
+	made, err := os.CreateTemp(filepath.Dir(path), installationIDFile+"-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(made.Name())
+	_, err = made.WriteString(uuid.NewString())
+	if err = errors.Join(err, made.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.Link(made.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	return readBounded(path)
 }
 
 // misconfigured returns the error for settings that Codex refuses. The file that it names

@@ -24,6 +24,42 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
+// TestInstallationIDStays checks that all homes of a login have one installation id, also if
+// several processes start with a login that has none, and that a home which cannot be written to
+// does not keep Codex from starting.
+func TestInstallationIDStays(t *testing.T) {
+	operator := t.TempDir()
+	cfg := Config{Home: operator}
+	ids := make(chan string, 8)
+	for range cap(ids) {
+		dir := t.TempDir()
+		go func() {
+			var id []byte
+			defer func() { ids <- string(id) }()
+			h, err := cfg.newPrivateHome(dir, false)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			id, err = os.ReadFile(h.file(installationIDFile))
+			if err != nil || !installationID.Match(id) {
+				t.Errorf("%v: %q", err, id)
+			}
+		}()
+	}
+	seen := make(map[string]bool)
+	for range cap(ids) {
+		seen[<-ids] = true
+	}
+	if got := entries(t, operator); len(seen) != 1 || !slices.Equal(got, []string{installationIDFile}) {
+		t.Errorf("the ids are %v, and the login has %q", seen, got)
+	}
+	cfg.Home = filepath.Join(operator, "nowhere")
+	if _, err := cfg.newPrivateHome(t.TempDir(), false); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPrivateHome(t *testing.T) {
 	operator, user := t.TempDir(), t.TempDir()
 	t.Setenv("HOME", user)

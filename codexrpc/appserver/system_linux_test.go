@@ -71,3 +71,22 @@ func TestKilledParent(t *testing.T) {
 		awaitGone(t, pid)
 	}
 }
+
+// TestOwnMemory checks that the memory of a process is what it has of its own.
+func TestOwnMemory(t *testing.T) {
+	for text, want := range map[string]int64{
+		"Name:\tcodex\nVmRSS:\t  138240 kB\nRssAnon:\t   24000 kB\nRssFile:\t  112640 kB\nRssShmem:\t    1600 kB\nVmSwap:\t     400 kB\n": 26000 << 10,
+		"RssAnon:\t7 kB": 7 << 10,
+		"VmSwap:\t7 kB":  -1, "": -1, "RssAnon: many": -1,
+	} {
+		if got, ok := parseOwnMemory([]byte(text)); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %d, %t", text, got, ok)
+		}
+	}
+	if own, ok := ownMemory(os.Getpid()); !ok || own <= 0 {
+		t.Errorf("this process has %d, %t", own, ok)
+	}
+	if _, ok := ownMemory(1 << 30); ok {
+		t.Error("a process that does not exist has memory")
+	}
+}
