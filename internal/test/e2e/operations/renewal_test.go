@@ -1,0 +1,123 @@
+package operations
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+)
+
+// expiredSite returns a site that is not started, whose login has to be renewed at an issuer
+// that spends the refresh token at once and answers later.
+func expiredSite(t *testing.T, late time.Duration) *e2e.Site {
+	t.Helper()
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	if err := s.Login.Expire(s.Home); err != nil {
+		t.Fatal(err)
+	}
+	s.Plan.Fail(planbackend.Issuer, planbackend.Late(late))
+	return s
+}
+
+// checkRenewed checks that the login was renewed so often, that its home has the newest tokens,
+// and that the site serves with them.
+func checkRenewed(t *testing.T, s *e2e.Site, renewals int) {
+	t.Helper()
+	served, said, took := ask(s)
+	if n := s.Plan.Count(planbackend.Issuer); !served || n != renewals {
+		t.Errorf("after %d renewals, want %d: %s", n, renewals, said)
+	}
+	if stored := e2e.ReadFile(t, s.Home+"/auth.json"); !strings.Contains(stored, s.Login.Tokens().Refresh) {
+		t.Error("the home does not have the newest tokens")
+	}
+	t.Logf("served after %s", took)
+}
+
+// TestRenewalOfMany starts four app-servers with one login that has expired: one of them renews
+// it.
+func TestRenewalOfMany(t *testing.T) {
+	s := expiredSite(t, time.Second)
+	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nprocesses 4\n}")
+	s.WaitMembers(4)
+	checkRenewed(t, s, 1)
+}
+
+// TestRenewalOutlivesTheStart lets the renewal take longer than the start timeout.
+func TestRenewalOutlivesTheStart(t *testing.T) {
+	s := expiredSite(t, 4*time.Second)
+	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nstart_timeout 2s\n}")
+	s.WaitReady()
+	checkRenewed(t, s, 1)
+}
+
+// TestStopDuringTheRenewal stops a server in the middle of a renewal, whose tokens are not lost.
+func TestStopDuringTheRenewal(t *testing.T) {
+	s := expiredSite(t, 3*time.Second)
+	s.Serve("")
+	e2e.WaitFor(t, "the renewal", func() bool { return s.Plan.Count(planbackend.Issuer) == 1 })
+	begin := time.Now()
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	e2e.WaitFor(t, "the tokens to be stored", func() bool {
+		return strings.Contains(e2e.ReadFile(t, s.Home+"/auth.json"), s.Login.Tokens().Refresh)
+	})
+	t.Logf("stored after %s", time.Since(begin))
+	s.Load(s.Caddyfile(""))
+	s.WaitReady()
+	checkRenewed(t, s, 1)
+}
+
+// TestEarlyRenewal checks that of two app-servers one renews a login that expires in some
+// minutes, before Codex would do so with each of them.
+func TestEarlyRenewal(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	home := e2e.NewHome(t, s.Model, codexhome.Options{})
+	login := home.Plan.AddLogin(planbackend.LoginOptions{Lifetime: 8 * time.Minute})
+	if err := login.Write(home.Dir); err != nil {
+		t.Fatal(err)
+	}
+	s.Home, s.Plan, s.Login = home.Dir, home.Plan, login
+	first := login.Tokens().Access
+	s.Serve("app_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\nprocesses 2\n}")
+	s.WaitMembers(2)
+	e2e.WaitFor(t, "new tokens", func() bool {
+		return login.Tokens().Access != first && strings.Contains(e2e.ReadFile(t, s.Home+"/auth.json"), login.Tokens().Refresh)
+	})
+	checkRenewed(t, s, 1)
+}
+
+// TestRevokedLogin checks that a login that has to be made anew is a 503 for all requests, the
+// later ones at once, and that the issuer is not asked for each of them.
+func TestRevokedLogin(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	s.Login.Revoke()
+	s.Serve("")
+	e2e.WaitFor(t, "an app-server", func() bool { status, _ := s.Readiness(); return status != 0 })
+	begin := time.Now()
+	var renewals int
+	for i := range 5 {
+		at := time.Now()
+		response, text := s.Post(e2e.ChatBody("say:no", map[string]any{"model": "gpt-6-sol"}), nil)
+		if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "codex_unauthorized") {
+			t.Errorf("%s %s", response.Status, text)
+		}
+		if i == 0 {
+			renewals = s.Plan.Count(planbackend.Issuer)
+			t.Logf("refused after %s and %d renewals: %s %s", time.Since(at), renewals, response.Status, text)
+		}
+	}
+	if more := s.Plan.Count(planbackend.Issuer) - renewals; more > 1 {
+		t.Errorf("the issuer was asked %d times more", more)
+	}
+	t.Logf("all refused after %s", time.Since(begin))
+}
