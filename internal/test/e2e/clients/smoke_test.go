@@ -16,7 +16,7 @@ func TestSmoke(t *testing.T) {
 		url, key, want string
 		ok             bool
 	}{
-		"works":        {s.URL, "k", "all is well", true},
+		"works":        {s.URL, "k", "two calls of a tool, and an answer to their results", true},
 		"with /v1":     {s.URL + "/v1/", "k", "all is well", true},
 		"wrong key":    {s.URL, "x", "models: status 401", false},
 		"nobody there": {"http://" + e2e.FreeAddr(t), "k", "health: no answer", false},
