@@ -79,7 +79,7 @@ func agent(s *e2e.Site) {
 		case deferred && n == 3:
 			out = []scriptedmodel.Output{scriptedmodel.Call{Name: "call_tool", Arguments: `{"name":"CronList","arguments":{}}`}}
 		case n%2 == 0:
-			out = []scriptedmodel.Output{scriptedmodel.Say("Let me look."), scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"seq %d","description":"count"}`, 10*n)}}
+			out = []scriptedmodel.Output{scriptedmodel.Say("Let me look."), scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"seq %d","description":"count"}`, n)}}
 		default:
 			out = []scriptedmodel.Output{
 				scriptedmodel.Reason("Hm."),
@@ -109,21 +109,28 @@ func TestCache(t *testing.T) {
 		name, options string
 		env           []string
 		kept          bool
+		sdk           bool // it is the Agent SDK's
 	}{
-		{"deferred tools", "", nil, true},
-		{"all tools", "", []string{"ENABLE_TOOL_SEARCH=false"}, true},
-		{"a thread for each request", "conversations off", nil, false},
+		{"deferred tools", "", nil, true, false},
+		{"all tools", "", []string{"ENABLE_TOOL_SEARCH=false"}, true, false},
+		{"the Agent SDK", "", nil, true, true},
+		{"a thread for each request", "conversations off", nil, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e2e.OverBoth(t, func(t *testing.T) {
 				s := e2e.NewSite(t, c.options)
 				agent(s)
 				claude := newClaude(t, s, c.env...)
-				for i := range rounds / 5 {
-					args := []string{"--continue"}[:min(i, 1)]
-					if r := claude.run(fmt.Sprintf("Part %d.", i), args...); r.IsError || r.Result != "This is done." {
-						t.Fatalf("%+v", r)
+				said := []string(nil)
+				if parts := []string{"Part 0.", "Part 1.", "Part 2.", "Part 3."}; c.sdk {
+					said = claude.session(parts)
+				} else {
+					for i, part := range parts {
+						said = append(said, claude.run(part, []string{"--continue"}[:min(i, 1)]...).Result)
 					}
+				}
+				if strings.Join(said, " ") != "This is done. This is done. This is done. This is done." {
+					t.Fatalf("%q", said)
 				}
 				got := sentIn(t, session(s))
 				t.Logf("%d requests, %d keys, %.1f %% sent before", got.requests, len(got.keys), 100*got.repeated)

@@ -61,13 +61,7 @@ func (c *claude) run(prompt string, args ...string) result {
 	defer cancel()
 	args = append([]string{"-p", prompt, "--output-format", "json", "--allowedTools", "Bash,Write,Edit,Read,Glob,Grep,Agent,Task,WebSearch,ToolSearch,Skill"}, args...)
 	cmd := exec.CommandContext(ctx, c.path, args...)
-	cmd.Dir = c.dir
-	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "CLAUDE_CONFIG_DIR=" + filepath.Join(c.home, "claude"),
-		"ANTHROPIC_BASE_URL=" + c.judge.url, "ANTHROPIC_AUTH_TOKEN=unused", "IS_SANDBOX=1",
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
-		"HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1,localhost", // nothing is there
-	}, c.env...)
+	cmd.Dir, cmd.Env = c.dir, c.environ()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -79,6 +73,37 @@ func (c *claude) run(prompt string, args ...string) result {
 		c.t.Fatalf("Claude Code prints %s\n%s", &stdout, &stderr)
 	}
 	return r
+}
+
+// session has a session with the Agent SDK, which runs Claude Code, and returns the last line of
+// what it was told for each prompt.
+func (c *claude) session(prompts []string) []string {
+	c.t.Helper()
+	script, err := filepath.Abs("../clients/agent-session.js")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(e2e.Context(c.t), 2*e2e.Deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", script, c.path, c.judge.url, e2e.AsJSON(c.t, prompts))
+	cmd.Dir, cmd.Env = c.dir, c.environ()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		c.t.Fatalf("%v: %s%s", err, out, &stderr)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// environ returns an environment in which Claude Code can reach the site alone.
+func (c *claude) environ() []string {
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "CLAUDE_CONFIG_DIR=" + filepath.Join(c.home, "claude"),
+		"ANTHROPIC_BASE_URL=" + c.judge.url, "ANTHROPIC_AUTH_TOKEN=unused", "IS_SANDBOX=1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
+		"HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1,localhost", // nothing is there
+	}, c.env...)
 }
 
 // judge stands between Claude Code and a site, and reads all answers strictly.
