@@ -328,8 +328,8 @@ func (r *run) settle() {
 		r.fail("left: %d leases, %d references of turns, %d answers", l, t, a)
 	}
 	for i, g := range r.gateways {
-		if held := g.BodyMemory(); held != 0 {
-			r.fail("%d bytes of bodies are left", held)
+		if held := g.Held(); held != (gateway.Held{}) {
+			r.fail("left: %+v", held)
 		}
 		if running, waiting := g.Queue(); running != 0 || waiting != 0 {
 			r.fail("left in the queue of configuration %d: %d run, %d wait", i, running, waiting)
