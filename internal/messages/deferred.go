@@ -16,6 +16,7 @@ import (
 type deferredTools struct {
 	function string // the name of the function; empty: there are no such tools
 	tools    map[string]prompt.Tool
+	told     map[string]bool // tools that the conversation describes so far
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
@@ -83,12 +84,17 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 	return "", "", false
 }
 
-// describe returns what the model reads of a tool that a result refers to.
+// describe returns what the model reads of a tool that a result refers to: its description
+// once, since many results may refer to a long one.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
-	if !ok {
+	if !ok || d.told[name] {
 		return "The tool " + name + " can be called now."
 	}
+	if d.told == nil {
+		d.told = make(map[string]bool)
+	}
+	d.told[name] = true
 	text := "The tool " + name + " can be called now, with " + d.function + "."
 	if t.Description != "" {
 		text += "\n\n" + t.Description

@@ -232,6 +232,17 @@ func TestDeferred(t *testing.T) {
 	}
 }
 
+// TestDeferredOnce: a long description is told once, however many results refer to it.
+func TestDeferredOnce(t *testing.T) {
+	references := strings.Repeat(`{"type":"tool_reference","tool_name":"Web"},`, 1000) + `{"type":"text","text":"."}`
+	p := planOf(t, ask(`{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},`+
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[`+references+`]}]}`,
+		`"tools":[{"name":"Web","description":"`+strings.Repeat("long ", 10_000)+`","input_schema":{},"defer_loading":true}]`))
+	if size := len(p.History[2]); size < 50_000 || size > 200_000 {
+		t.Errorf("the result has %d bytes", size)
+	}
+}
+
 // TestModels: Anthropic's models are Codex's own default, unless they are aliases.
 func TestModels(t *testing.T) {
 	resolve := func(model string) (string, string, bool) {
