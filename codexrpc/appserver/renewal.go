@@ -57,15 +57,9 @@ func tokenEnd(home string) (end time.Time, renewable bool) {
 	return time.Unix(claims.End, 0), true
 }
 
-// endsWithin reports whether the access token of the process's login ends within a time.
-func (p *Process) endsWithin(d time.Duration) bool {
-	if p.cfg.Connect != "" || p.cfg.Start != nil {
-		return false // its login is elsewhere, or none
-	}
-	home, err := p.cfg.OperatorHome()
-	if err != nil {
-		return false
-	}
+// endsWithin reports whether the access token of the login in a CODEX_HOME ends within a time,
+// if that is renewed.
+func endsWithin(home string, d time.Duration) bool {
 	end, renewable := tokenEnd(home)
 	return renewable && time.Until(end) < d
 }
@@ -77,10 +71,9 @@ var renewals struct {
 	homes map[string]bool
 }
 
-// claimRenewal claims the login of the process for a renewal, until release is called. It
+// claimRenewal claims the login in a CODEX_HOME for a renewal, until release is called. It
 // returns nil while another app-server renews it.
-func (p *Process) claimRenewal() (release func()) {
-	home, _ := p.cfg.OperatorHome() // without one all are in each other's way, which does no harm
+func claimRenewal(home string) (release func()) {
 	renewals.Lock()
 	defer renewals.Unlock()
 	if renewals.homes[home] {
@@ -107,10 +100,15 @@ type startClaim struct {
 // renew it. It fails with errRenewing while another one does: two cannot spend one refresh
 // token.
 func (p *Process) claimStart() (startClaim, error) {
-	if !p.endsWithin(codexRenews + renewTime) {
-		return startClaim{release: func() {}}, nil
+	none := startClaim{release: func() {}}
+	if p.cfg.Connect != "" || p.cfg.Start != nil {
+		return none, nil // its login is elsewhere, or none
 	}
-	release := p.claimRenewal()
+	home, err := p.cfg.OperatorHome()
+	if err != nil || !endsWithin(home, codexRenews+renewTime) {
+		return none, nil
+	}
+	release := claimRenewal(home)
 	if release == nil {
 		return startClaim{}, errRenewing
 	}
@@ -121,7 +119,7 @@ func (p *Process) claimStart() (startClaim, error) {
 // login does, until its connection ends.
 func (p *Process) keepLogin(in *instance) {
 	for pause := renewPause; ; {
-		if !p.endsWithin(renewEarly) || p.renew(in) {
+		if !endsWithin(in.home.operator, renewEarly) || p.renew(in) {
 			pause = renewPause
 		} else {
 			pause = min(2*pause, maxRenewPause)
@@ -141,12 +139,12 @@ func (p *Process) keepLogin(in *instance) {
 // renew has an instance renew its login. It reports false if that has failed. The instance is
 // not stopped meanwhile: the issuer may have spent the old tokens already.
 func (p *Process) renew(in *instance) (renewed bool) {
-	release := p.claimRenewal()
+	release := claimRenewal(in.home.operator)
 	if release == nil {
 		return true // by another one
 	}
 	defer release()
-	if !p.endsWithin(renewEarly) {
+	if !endsWithin(in.home.operator, renewEarly) {
 		return true
 	}
 	in.renewing.Lock()
