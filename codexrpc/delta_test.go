@@ -92,25 +92,37 @@ func TestDeltasAreJoined(t *testing.T) {
 	say(methodTextDelta, "m2", "g", "")
 	say(methodTextDelta, "m2", long, "")
 	say(methodTextDelta, "m2", "h", "")
-	var got []string
+	type event struct {
+		kind EventKind
+		item string
+		part int
+		text string
+	}
+	var got []event
 	read := func() {
 		events, err := thread.Recv()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range events {
-			got = append(got, fmt.Sprint(e.Kind, e.ItemID, e.Index, strings.ReplaceAll(e.Text, long, "…")))
+			got = append(got, event{e.Kind, e.ItemID, e.Index, strings.ReplaceAll(e.Text, long, "…")})
 		}
 	}
 	read()
 	say(methodTextDelta, "m2", "i", "") // after a batch, a new event
 	read()
-	want := []string{"2m10ab\n", "3m10cd", "3m11e", "2m20f", "4m20f", "2m20g…", "2m20h", "2m20i"}
-	for i := range want { // fmt.Sprint puts spaces between numbers
-		got[i] = strings.ReplaceAll(got[i], " ", "")
+	want := []event{
+		{EventTextDelta, "m1", 0, "ab\n"},
+		{EventReasoningDelta, "m1", 0, "cd"},
+		{EventReasoningDelta, "m1", 1, "e"},
+		{EventTextDelta, "m2", 0, "f"},
+		{EventItemCompleted, "m2", 0, "f"},
+		{EventTextDelta, "m2", 0, "g…"},
+		{EventTextDelta, "m2", 0, "h"},
+		{EventTextDelta, "m2", 0, "i"},
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -66,8 +66,8 @@ func TestCheckCommand(t *testing.T) {
 		want    []string
 	}{
 		"fine":          {fine.block, nil, true, []string{"app_server 1 (", "ok: Codex 0.", "ok: " + who, "ok: the model default has answered"}},
-		"one of two":    {"app_server no-such-codex\n" + fine.block, []string{"2"}, true, []string{"app_server 2 (", "has answered"}},
-		"both":          {"app_server no-such-codex\n" + fine.block, nil, false, []string{"failed: exec: \"no-such-codex\"", "npm install -g @openai/codex", "has answered", "1 of 2 app-servers"}},
+		"one of two":    {"app_server no-such-codex app-server\n" + fine.block, []string{"2"}, true, []string{"app_server 2 (", "has answered"}},
+		"both":          {"app_server no-such-codex app-server\n" + fine.block, nil, false, []string{"failed: exec: \"no-such-codex\"", "npm install -g @openai/codex", "has answered", "1 of 2 app-servers"}},
 		"no login":      {block(loginless), nil, false, []string{"failed: codex is not logged in", "run `codex login`", "CODEX_HOME=" + loginless}},
 		"refused":       {newAccount(t, signedOut).block, nil, false, []string{"ok: Codex 0.", "failed: the provider refuses the login", "caddy codex login 1"}},
 		"spent":         {newAccount(t, spentPlan).block, nil, false, []string{"failed: the plan is spent; it resets at 20"}},
