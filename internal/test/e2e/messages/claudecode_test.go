@@ -192,7 +192,7 @@ func TestClaudeCodeFailures(t *testing.T) {
 		end      scriptedmodel.Script
 		result   string // what the user reads
 		once     bool   // only the first request fails
-		requests int
+		requests int    // of Claude Code; one that fails once may be repeated by Codex instead
 	}{
 		"an overload":         {scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 503, RetryAfter: time.Second}}, "Here.", true, 2},
 		"a spent plan":        {scriptedmodel.Script{End: scriptedmodel.UsageLimit{ResetsIn: time.Hour, Plan: "plus"}}, "limit", false, 1},
@@ -216,7 +216,7 @@ func TestClaudeCodeFailures(t *testing.T) {
 			}))
 			claude := newClaude(t, s, "ANTHROPIC_AUTH_TOKEN=secret")
 			r := claude.run("Hello.")
-			if asked := len(claude.judge.all()); !strings.Contains(r.Result, c.result) || r.IsError == c.once || asked != c.requests {
+			if asked := len(claude.judge.all()); !strings.Contains(r.Result, c.result) || r.IsError == c.once || asked > c.requests || asked < c.requests && !c.once {
 				t.Errorf("after %d requests: %+v", asked, r)
 			}
 		})
