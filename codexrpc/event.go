@@ -41,8 +41,14 @@ const (
 	EventAnnotations
 	// EventCallOutput is rawResponseItem/completed of a function_call_output: Codex has
 	// added the answer to a call to the thread, which it does after the end of the model
-	// response.
+	// response. CallID is that of the call, and Status StatusFailed if Codex knows no such tool.
 	EventCallOutput
+	// EventOffered is rawResponseItem/completed of additional_tools, by which Codex tells a
+	// lite model its tools before it asks it: Text, their names, a line each.
+	EventOffered
+	// EventOwnCall is rawResponseItem/completed of a call of a kind that only tools of Codex's
+	// own have: Name.
+	EventOwnCall
 	// EventItemCut is rawResponseItem/completed of a message that the model did not
 	// finish (status incomplete): ItemID.
 	EventItemCut

@@ -57,7 +57,28 @@ func TestDecodeNotifications(t *testing.T) {
 		},
 		{
 			"the answer to a call", methodRawItemCompleted, `{` + ids + `,"item":{"type":"function_call_output","id":"fco","call_id":"call-1","output":"long"}}`,
-			Event{Kind: EventCallOutput},
+			Event{Kind: EventCallOutput, CallID: "call-1"},
+		},
+		{
+			"the answer to a call that Codex does not know", methodRawItemCompleted, `{` + ids + `,"item":{"type":"function_call_output","call_id":"c","output":"unsupported call: f"}}`,
+			Event{Kind: EventCallOutput, CallID: "c", Status: StatusFailed},
+		},
+		{
+			"what the model is offered", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"additional_tools","id":"at","role":"developer","tools":[{"type":"namespace","name":"functions","tools":[{"type":"function","name":"a","parameters":{"name":"x"}},{"type":"custom","name":"exec"}]},{"type":"web_search"},{"type":"namespace","name":"none","tools":[]},7]}}`,
+			Event{Kind: EventOffered, Text: "a\nexec\nweb_search\n"},
+		},
+		{
+			"offered nothing", methodRawItemCompleted, `{` + ids + `,"item":{"type":"additional_tools"}}`,
+			Event{Kind: EventOffered},
+		},
+		{
+			"a call of a tool of Codex's own", methodRawItemCompleted, `{` + ids + `,"item":{"type":"custom_tool_call","id":"ctc","call_id":"c1","name":"exec","input":"text(1)"}}`,
+			Event{Kind: EventOwnCall, ItemID: "ctc", Name: "exec"},
+		},
+		{
+			"a call of a shell", methodRawItemCompleted, `{` + ids + `,"item":{"type":"local_shell_call","id":"ls","action":{"type":"exec"}}}`,
+			Event{Kind: EventOwnCall, ItemID: "ls", Name: "local_shell_call"},
 		},
 		{
 			"web search", methodRawItemCompleted, `{` + ids + `,"item":{"type":"web_search_call","id":"ws","status":"completed","action":{"type":"search","query":"q"}}}`,

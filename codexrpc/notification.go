@@ -1,6 +1,7 @@
 package codexrpc
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -226,6 +227,12 @@ const (
 	itemCallOutput   = "function_call_output"
 	itemMessage      = "message"
 	itemWebSearch    = "web_search_call"
+	itemTools        = "additional_tools"
+	// Calls that only tools of Codex's own have: freeform tools such as exec and apply_patch,
+	// a shell, and the search for tools.
+	itemCustomCall = "custom_tool_call"
+	itemShellCall  = "local_shell_call"
+	itemToolSearch = "tool_search_call"
 )
 
 // encryptedContent is the member of a reasoning with its content.
@@ -236,7 +243,10 @@ const encryptedContent = "encrypted_content"
 // arguments as the model wrote them, the encrypted content and the status. All other raw
 // items come as items, too.
 func (s *scanner) rawItem(e *Event) {
-	var item struct{ kind, status, callID, name, arguments, encrypted, action, role, text, annotations string }
+	var item struct {
+		kind, status, callID, name, arguments, encrypted, action, role, text, annotations, tools string
+		unknown                                                                                  bool
+	}
 	s.peek()
 	start := s.pos
 	for more := s.object(); more; more = s.more('}') {
@@ -257,6 +267,10 @@ func (s *scanner) rawItem(e *Event) {
 			item.encrypted = s.text()
 		case "action":
 			item.action = view(s.value())
+		case "output":
+			item.unknown = strings.HasPrefix(view(s.value()), unsupportedCall)
+		case "tools":
+			item.tools = view(s.value())
 		case "role":
 			item.role = s.text()
 		case "content":
@@ -272,7 +286,14 @@ func (s *scanner) rawItem(e *Event) {
 			e.Status = StatusIncomplete
 		}
 	case itemCallOutput:
-		e.Kind, e.ItemID, e.size = EventCallOutput, "", 0 // small, however long the result
+		e.Kind, e.ItemID, e.CallID, e.size = EventCallOutput, "", item.callID, 0 // small, however long the result
+		if item.unknown {
+			e.Status = StatusFailed
+		}
+	case itemTools:
+		e.Kind, e.ItemID, e.Text, e.size = EventOffered, "", toolNames(gjson.Parse(item.tools)), 0
+	case itemCustomCall, itemShellCall, itemToolSearch:
+		e.Kind, e.Name = EventOwnCall, cmp.Or(item.name, item.kind)
 	case ItemReasoning:
 		e.Kind, e.Text, e.Raw = EventReasoningItem, item.encrypted, view(s.line[start:s.pos])
 	case itemWebSearch:
@@ -285,6 +306,25 @@ func (s *scanner) rawItem(e *Event) {
 			e.Index = utf8.RuneCountInString(item.text)
 		}
 	}
+}
+
+// unsupportedCall begins Codex's answer to a call of a tool that it does not know, as JSON.
+const unsupportedCall = `"unsupported call: `
+
+// toolNames returns the names of tools, also of those in namespaces, a line each. A tool
+// without a name has that of its type.
+func toolNames(tools gjson.Result) string {
+	var names strings.Builder
+	for _, tool := range tools.Array() {
+		name := cmp.Or(tool.Get("name").Str, tool.Get("type").Str)
+		if inner := tool.Get("tools"); inner.Exists() {
+			name = strings.TrimSuffix(toolNames(inner), "\n")
+		}
+		if name != "" {
+			names.WriteString(name + "\n")
+		}
+	}
+	return names.String()
 }
 
 // annotations reads the content of a message: its text, which is its only part, and the

@@ -22,6 +22,7 @@ var sentinels = []struct {
 }{
 	{turn.ErrIdle, idle},
 	{turn.ErrCompacted, tooLong},
+	{turn.ErrOwnTools, codexError},
 	{turn.ErrInterrupted, interrupted},
 	{turn.ErrShutdown, shuttingDown},
 	{codexrpc.ErrOverloaded, codexFull},

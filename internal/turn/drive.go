@@ -216,6 +216,9 @@ var (
 	// client's conversation.
 	ErrCompacted = errors.New("the conversation does not fit the model's context window")
 
+	// ErrOwnTools ends a turn in which Codex offers the model tools of its own, or has run one.
+	ErrOwnTools = errors.New("codex has offered the model a tool of its own; the operator of this server has to report that, with the release of codex")
+
 	// ErrInterrupted ends a turn that somebody else interrupted.
 	ErrInterrupted = errors.New("the turn was interrupted")
 

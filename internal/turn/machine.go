@@ -7,6 +7,7 @@ package turn
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -52,6 +53,7 @@ type Machine struct {
 	asked            bool               // Codex waits for the client's answer to a structured call
 	refused          bool               // such calls were answered with a failure
 	strayed          bool               // this response has called a tool that is not the client's
+	stray            []string           // the ids of such calls, which Codex has to refuse
 	strays           int                // responses in a row that did
 	cut              bool               // the text ends with a block without an end
 	partial          bool               // there was a call that was not complete at once
@@ -211,6 +213,14 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.attempt.cut = m.attempt.cut || e.Status == codexrpc.StatusIncomplete
 	case codexrpc.EventCallOutput:
 		m.attempt.over = m.refused // the end of a whole response would have ended the turn
+		if e.Status != codexrpc.StatusFailed && slices.Contains(m.stray, e.CallID) {
+			m.fail(ErrOwnTools)
+		}
+	case codexrpc.EventOffered:
+		m.offered(e)
+	case codexrpc.EventOwnCall:
+		m.report.Unoffered++
+		m.fail(ErrOwnTools)
 	case codexrpc.EventReasoningItem:
 		m.reasoningItem(e)
 	case codexrpc.EventResponseCompleted:
@@ -304,6 +314,24 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	m.pendingReasoning = append(m.pendingReasoning, Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
 }
 
+// maxStray bounds the calls whose answer by Codex is checked. More are rare enough: the turn
+// ends after 16 responses of nothing else.
+const maxStray = 64
+
+// offered checks that Codex offers the model the client's tools and no other.
+func (m *Machine) offered(e *codexrpc.Event) {
+	for name := range strings.Lines(e.Text) {
+		name = strings.TrimSuffix(name, "\n")
+		if _, own := m.clientName(name); !own && !(m.opts.WebSearch && name == webSearchTool) {
+			m.fail(fmt.Errorf("%w: %s", ErrOwnTools, name))
+			return
+		}
+	}
+}
+
+// webSearchTool is the name of the provider's web search among the tools.
+const webSearchTool = "web_search"
+
 // functionCall processes a structured call. A call of a tool that is not the client's is
 // ignored: Codex answers it.
 func (m *Machine) functionCall(e *codexrpc.Event) {
@@ -317,6 +345,9 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if !ok {
 		m.report.Unoffered++
 		m.strayed = true
+		if len(m.stray) < maxStray {
+			m.stray = append(m.stray, e.CallID)
+		}
 		return
 	}
 	if m.choice.Repeats(call) {
