@@ -142,6 +142,9 @@ func NotFound(method, path string) *Error {
 	if what := elsewhere[first]; what != "" {
 		return unknownURL.errorf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", what, method, path)
 	}
+	if first == "images" {
+		return unknownURL.errorf("This server makes no pictures, so it has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", method, path)
+	}
 	return unknownURL.errorf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
@@ -152,7 +155,7 @@ func NotTheAPI(method, path, baseURL string) *Error {
 
 // elsewhere are the parts of OpenAI's API that Codex cannot serve, by the begin of their paths.
 var elsewhere = map[string]string{
-	"embeddings": "embeddings", "audio": "speech", "images": "image API", "files": "files", "uploads": "files",
+	"embeddings": "embeddings", "audio": "speech", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
