@@ -1,6 +1,3 @@
-// Package queue admits requests to a bounded number of slots. No user gets all of them
-// while others have requests. A bounded number of requests waits for slots, for a bounded
-// time, and the users are served in turn, however many requests each has waiting.
 package claims
 
 import (

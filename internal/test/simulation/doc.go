@@ -14,6 +14,9 @@
 // too late or not all of them, edit questions and answers, ask again, and send what is the
 // conversation of another client.
 //
+// In some plans a user takes all of one thing that can be held: bodies, answers that are not
+// read, or the store. What another user needs beside that must be served at once.
+//
 // Each request has a token, and everything that the app-server says in its turns is
 // derived from it. So the checks find bytes that are lost, repeated, moved, or another
 // caller's. Each run checks that

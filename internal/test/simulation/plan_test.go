@@ -21,6 +21,7 @@ type plan struct {
 	Lives   []life        // instances in the order of their starts; later ones have no faults
 	Clients []client
 	Events  []event
+	Hogs    []hog
 }
 
 // config holds the limits of a gateway.
@@ -86,6 +87,9 @@ func (p *plan) String() string {
 	for _, e := range p.Events {
 		fmt.Fprintf(&b, "  %s: %s\n", e.At, e.What)
 	}
+	for _, h := range p.Hogs {
+		fmt.Fprintf(&b, "  hog %+v\n", h)
+	}
 	for _, c := range p.Clients {
 		fmt.Fprintf(&b, "  client of %s, HTTP/2 %t, parallel %t, links %+v\n", c.User, c.HTTP2, c.Parallel, c.Links)
 		for i := range c.Requests {
@@ -143,6 +147,7 @@ func newPlan(seed uint64) *plan {
 			p.Lives = append(p.Lives, randomLife(random))
 		}
 	}
+	p.addHogs()
 	return p
 }
 

@@ -104,6 +104,9 @@ func (r *run) clientsAndEvents() {
 			r.happen(e.What)
 		})
 	}
+	for _, h := range r.plan.Hogs {
+		all.Go(func() { r.hog(h) })
+	}
 	for i := range r.plan.Clients {
 		all.Go(func() { r.newClient(&r.plan.Clients[i]).run() })
 	}
@@ -162,8 +165,9 @@ func (r *run) configure(changed bool) {
 		},
 		StopGrace: turn.DefaultGrace,
 		Responses: r.store, Running: r.running, Observer: r,
-		User:   func(request *http.Request) string { return request.Header.Get("X-User") },
-		Logger: r.logger,
+		User:    func(request *http.Request) string { return request.Header.Get("X-User") },
+		Several: func() bool { return len(r.plan.Hogs) > 0 },
+		Logger:  r.logger,
 	})
 	r.gateways = append(r.gateways, r.current)
 	if before != nil {
@@ -178,18 +182,41 @@ func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 	r.mu.Unlock()
 	id, found := strings.CutPrefix(request.URL.Path, "/v1/responses/")
 	switch {
+	case strings.HasPrefix(request.URL.Path, "/v1/conversations"):
+		serveConversations(g, w, request)
 	case request.URL.Path == "/v1/chat/completions":
 		g.Chat(w, request)
 	case request.URL.Path == "/v1/responses":
 		g.Responses(w, request)
+	case request.URL.Path == "/v1/messages/count_tokens":
+		g.CountTokens(w, request)
 	case request.URL.Path == "/readyz":
 		g.Ready(w, request)
 	case request.URL.Path == "/v1/models":
 		g.Models(w, request)
+	case id == "input_tokens":
+		g.InputTokens(w, request)
+	case strings.HasSuffix(id, "/input_items"):
+		g.InputItems(w, request, strings.TrimSuffix(id, "/input_items"))
 	case found && request.Method == http.MethodPost:
 		g.CancelResponse(w, request, strings.TrimSuffix(id, "/cancel"))
 	case found:
 		g.Response(w, request, id)
+	}
+}
+
+// serveConversations routes a request for conversations.
+func serveConversations(g *gateway.Gateway, w http.ResponseWriter, request *http.Request) {
+	parts := strings.Split(strings.TrimPrefix(request.URL.Path, "/v1/conversations"), "/")
+	switch len(parts) {
+	case 1:
+		g.CreateConversation(w, request)
+	case 2:
+		g.Conversation(w, request, parts[1])
+	case 3:
+		g.ConversationItems(w, request, parts[1])
+	default:
+		g.ConversationItem(w, request, parts[1], parts[3])
 	}
 }
 

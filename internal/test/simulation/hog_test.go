@@ -1,0 +1,196 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+)
+
+// hog is a user who takes all of one thing that can be held, while another user, who needs little
+// of everything, must be served.
+type hog struct {
+	At    time.Duration
+	For   time.Duration
+	What  string // one of hogs
+	Count int    // requests at once
+	HTTP2 bool
+}
+
+// hogs are what a hog does again and again: it stores what fills the store, or sends a request and
+// neither reads the answer nor ends the body. C is a large conversation, and R a large response.
+var hogs = []string{
+	hogStores,
+	"GET /v1/conversations/C",
+	"GET /v1/conversations/C/items",
+	"GET /v1/conversations/C/items/msg_1",
+	"POST /v1/conversations",
+	"POST /v1/conversations/C",
+	"POST /v1/conversations/C/items",
+	"GET /v1/responses/R",
+	"GET /v1/responses/R/input_items",
+	"POST /v1/responses",
+	"POST /v1/responses/input_tokens",
+	"POST /v1/chat/completions",
+	"POST /v1/messages/count_tokens",
+	"GET /v1/models",
+}
+
+const hogStores = "stores"
+
+const (
+	hogUser    = "hog"
+	modestUser = "modest"
+	// hogSize is the size of what a hog reads, of which the store has room for two.
+	hogSize = 24 << 20
+	// answerMemory is that of the gateway.
+	answerMemory = 256 << 20
+)
+
+// addHogs adds hogs to one plan in eight. They are drawn apart, so that the rest of a plan does
+// not depend on them.
+func (p *plan) addHogs() {
+	random := rand.New(rand.NewPCG(p.Seed, 12))
+	if random.IntN(8) > 0 {
+		return
+	}
+	for range 1 + random.IntN(2) {
+		p.Hogs = append(p.Hogs, hog{
+			At: time.Duration(random.IntN(3000)) * time.Millisecond, For: time.Duration(1+random.IntN(40)) * time.Second,
+			What: hogs[random.IntN(len(hogs))], Count: 5 + random.IntN(25), HTTP2: random.IntN(2) == 0,
+		})
+	}
+	// Each of the other users may have one body, also beside others.
+	p.Config.BodyMemory = max(p.Config.BodyMemory, 16*p.Config.MaxBody)
+}
+
+// hog plays a hog, and the other user meanwhile.
+func (r *run) hog(h hog) {
+	time.Sleep(h.At)
+	r.trace.add("a hog: %s", h.What)
+	ctx, cancel := context.WithTimeout(context.Background(), h.For)
+	defer cancel()
+	client := r.httpClient(h.HTTP2, func() link { return link{Room: 1 << 12} })
+	defer client.CloseIdleConnections()
+	conversation, response := r.putLarge()
+	var all sync.WaitGroup
+	for range h.Count {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				h.take(ctx, r, client, conversation, response)
+				time.Sleep(2 * time.Second)
+			}
+		})
+	}
+	r.modest(ctx)
+	cancel()
+	all.Wait()
+}
+
+// largeItem and largeResponse are parts of what a hog stores. They are made once.
+var (
+	largeItem     = json.RawMessage(`{"id":"msg_1","type":"message","content":"` + strings.Repeat("x", hogSize/20) + `"}`)
+	largeResponse = json.RawMessage(`{"x":"` + strings.Repeat("x", hogSize) + `"}`)
+)
+
+// putLarge stores a large conversation and a large response of the hog.
+func (r *run) putLarge() (conversation, response string) {
+	large := &responsestore.Entry{User: hogUser, Response: json.RawMessage(`{}`), Input: slices.Repeat([]json.RawMessage{largeItem}, 20)}
+	suffix := responseid.NewSuffix(time.Now())
+	conversation, response = responseid.ConversationPrefix+suffix, responseid.Prefix+suffix
+	whole := &responsestore.Entry{User: hogUser, Response: largeResponse, Input: large.Input[:1]}
+	for id, entry := range map[string]*responsestore.Entry{conversation: large, response: whole} {
+		if err := r.store.Put(context.Background(), id, entry); err != nil {
+			r.fail("a hog cannot store %s: %v", id, err)
+		}
+	}
+	return conversation, response
+}
+
+// take does what the hog does once, until ctx ends or the gateway ends it.
+func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation, response string) {
+	if h.What == hogStores {
+		r.putLarge()
+		return
+	}
+	method, path, _ := strings.Cut(h.What, " ")
+	path = strings.NewReplacer("C", conversation, "R", response).Replace(path)
+	body := io.Reader(http.NoBody)
+	if method == http.MethodPost {
+		never, end := io.Pipe()
+		defer end.Close()
+		context.AfterFunc(ctx, func() { _ = end.Close() }) // for which the client waits
+		body = io.MultiReader(strings.NewReader(strings.Repeat(" ", int(r.plan.Config.MaxBody/2))), never)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, body)
+	if err != nil {
+		panic(err) // the address is a constant
+	}
+	request.Header.Set("X-User", hogUser)
+	answer, err := client.Do(request)
+	if err != nil {
+		return
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		<-ctx.Done() // and nothing is read
+	}
+}
+
+// modest is a user who creates a conversation, changes it and reads it until ctx ends, which must
+// always work.
+func (r *run) modest(ctx context.Context) {
+	client := r.httpClient(false, func() link { return link{Room: 1 << 20} })
+	defer client.CloseIdleConnections()
+	ask := func(method, path, body string) []byte {
+		request, err := http.NewRequestWithContext(context.Background(), method, "http://gateway"+path, strings.NewReader(body))
+		if err != nil {
+			panic(err) // the address is known
+		}
+		request.Header.Set("X-User", modestUser)
+		began := time.Now()
+		answer, err := client.Do(request)
+		if err != nil {
+			if r.exit.Err() == nil {
+				r.fail("beside a hog: %s %s: %v", method, path, err)
+			}
+			return nil
+		}
+		defer answer.Body.Close()
+		got, err := io.ReadAll(answer.Body)
+		if took := time.Since(began); r.exit.Err() == nil && (answer.StatusCode != http.StatusOK || err != nil || took > time.Second) {
+			r.fail("beside a hog: %s %s says %d, %v, after %s: %.300q", method, path, answer.StatusCode, err, took, got)
+		}
+		return got
+	}
+	id := gjson.GetBytes(ask(http.MethodPost, "/v1/conversations", `{"items":[{"role":"user","content":"x"}]}`), "id").Str
+	for ctx.Err() == nil && r.exit.Err() == nil {
+		ask(http.MethodPost, "/v1/conversations/"+id, fmt.Sprintf(`{"metadata":{"at":"%d"}}`, time.Now().Unix()))
+		ask(http.MethodGet, "/v1/conversations/"+id+"/items", "")
+		r.checkShares()
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// checkShares checks that what all hold leaves something to others.
+func (r *run) checkShares() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.gateways {
+		held, bodies := g.Held(), r.plan.Config.BodyMemory-r.plan.Config.MaxBody
+		if held.Answers > answerMemory*3/4 || held.Bodies >= bodies || held.Places > 1500 {
+			r.failures = append(r.failures, fmt.Sprintf("beside a hog: %+v is held, of %d bytes of bodies", held, bodies))
+		}
+	}
+}
