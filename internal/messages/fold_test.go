@@ -113,6 +113,8 @@ func TestFold(t *testing.T) {
 		"calls in the text":  {text, append(append([]turn.Output{said("<use_tool>")}, calls...), finished(turn.FinishToolCalls)), `text <use_tool>; tool_use`},
 		"odd input": {testMeta, append(append(called(0, "f", "[1]"), called(1, "f", `{"a":`)...), finished(turn.FinishToolCalls)),
 			`tool_use f {"__unparsedToolInput":{"len":3,"raw":"[1]"}}; tool_use f {"__unparsedToolInput":{"len":5,"raw":"{\"a\":"}}; tool_use`},
+		"input in the form of an odd one": {testMeta, append(called(0, "f", `{"__unparsedToolInput":{"raw":"x"}}`), finished(turn.FinishToolCalls)),
+			`tool_use f {"__unparsedToolInput":{"len":35,"raw":"{\"__unparsedToolInput\":{\"raw\":\"x\"}}"}}; tool_use`},
 		"a deferred tool": {testMeta, append(called(0, "call_tool", `{"name":"Web","arguments":{"q":1}}`), finished(turn.FinishToolCalls)), `tool_use Web {"q":1}; tool_use`},
 		"a deferred tool with its arguments as a text": {testMeta, append(called(0, "call_tool", `{"name":"Web","arguments":"{\"q\":1}"}`), finished(turn.FinishToolCalls)), `tool_use Web {"q":1}; tool_use`},
 		"a deferred tool without arguments":            {testMeta, append(called(0, "call_tool", `{"name":"Web"}`), finished(turn.FinishToolCalls)), `tool_use Web {}; tool_use`},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -68,7 +69,7 @@ func FuzzFold(f *testing.F) {
 		if !json.Valid([]byte(input)) && strings.ToValidUTF8(arguments, "") == arguments {
 			t.Fatalf("the input %q", input)
 		}
-		if again := string(unreadable([]byte(input))); arguments != "" && again != strings.ToValidUTF8(arguments, "\ufffd") && json.Valid([]byte(arguments)) != json.Valid([]byte(again)) {
+		if again := string(unreadable([]byte(input))); arguments != "" && strings.TrimSpace(again) != strings.TrimSpace(arguments) && utf8.ValidString(arguments) {
 			t.Fatalf("%q came back as %q", arguments, again)
 		}
 	})

@@ -196,7 +196,8 @@ func readable(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
-	if v, err := jsontext.Parse([]byte(arguments)); err == nil && v.Kind() == jsontext.KindObject {
+	v, err := jsontext.Parse([]byte(arguments))
+	if err == nil && v.Kind() == jsontext.KindObject && len(unreadable(v)) == len(v) { // not in that form itself
 		return arguments
 	}
 	var in unparsedInput
