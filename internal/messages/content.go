@@ -71,14 +71,7 @@ func readImage(b *rawBlock) ([]prompt.Part, *field.Error) {
 	}
 	switch s.kind.Text() {
 	case "base64":
-		f = cmp.Or(field.Expect(jsontext.KindString, s.media).In("media_type"), field.Expect(jsontext.KindString, s.data).In("data"))
-		if f != nil {
-			return nil, f.In("source")
-		}
-		url := make([]byte, 0, len(`"data:;base64,"`)+len(s.media)+len(s.data))
-		url = append(append(append(url, `"data:`...), s.media.RawText()...), `;base64,`...)
-		url = append(append(url, s.data.RawText()...), '"')
-		p, f := prompt.ImagePart(url, nil, "data")
+		p, f := prompt.Base64Part(s.media, s.data)
 		return []prompt.Part{p}, f.In("source")
 	case "url":
 		p, f := prompt.ImagePart(s.url, nil, "url")
@@ -106,7 +99,7 @@ func (c *contentReader) document(h *history, b *rawBlock) ([]prompt.Part, *field
 		if f := field.Expect(jsontext.KindString, s.data).In("data").In("source"); f != nil {
 			return nil, f
 		}
-		return sentence(head + "\n\n" + s.data.Text()), nil
+		return append(sentence(head), prompt.Part{Text: s.data}), nil
 	case "content":
 		parts := sentence(head)
 		f := h.blocks(s.content, func(_ int, b *rawBlock) *field.Error {

@@ -84,7 +84,7 @@ func TestHistory(t *testing.T) {
 		"a reference to no tool": {result(`"content":[{"type":"tool_reference","tool_name":"X"}]`), output(`"The tool X can be called now."`)},
 		"text behind a result":   {call + `,{"role":"user","content":[{"type":"text","text":"n"},{"type":"tool_result","tool_use_id":"t1","content":"r"}]}`, output(`"r"`) + "\n> text n"},
 		"a note behind a result": {result(`"content":"r"`) + `,{"role":"system","content":"note"}`, output(`"r"`) + "\n" + developer + `"note"}]}`},
-		"a document":             {`{"role":"user","content":[{"type":"document","title":"T","context":"C","source":{"type":"text","media_type":"text/plain","data":"d"}}]}`, "> text Document \"T\" (C):\n\nd"},
+		"a document":             {`{"role":"user","content":[{"type":"document","title":"T","context":"C","source":{"type":"text","media_type":"text/plain","data":"d"}}]}`, "> text Document \"T\" (C):\n> text d"},
 		"a document of blocks":   {`{"role":"user","content":[{"type":"document","source":{"type":"content","content":[{"type":"text","text":"d"}]}}]}`, "> text Document:\n> text d"},
 		"a file":                 {`{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}`, "> text [An image is missing here: it was uploaded to Anthropic, where this server cannot read it.]"},
 		"a search result":        {`{"role":"user","content":[{"type":"search_result","title":"T","source":"https://a.example","content":[{"type":"text","text":"r"}]}]}`, "> text Search result \"T\" (https://a.example):\n> text r"},

@@ -114,7 +114,7 @@ func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) [
 			dst = append(append(append(dst, p.Text...), moreOfText...), '}')
 			continue
 		}
-		dst = append(append(dst, `{"type":"input_image","image_url":`...), p.URL...)
+		dst = p.appendURL(append(dst, `{"type":"input_image","image_url":`...))
 		if d := cmp.Or(p.Detail, detail); d != "" {
 			dst = append(append(append(dst, `,"detail":"`...), d...), '"')
 		}
@@ -132,7 +132,7 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	}
 	for p := range messages[last].Parts() {
 		if p.URL != nil {
-			input = append(input, codexrpc.UserInput{Type: "image", URL: p.URL.Text(), Detail: cmp.Or(p.Detail, defaultDetail)})
+			input = append(input, codexrpc.UserInput{Type: "image", URL: p.url(), Detail: cmp.Or(p.Detail, defaultDetail)})
 		} else {
 			input = append(input, codexrpc.UserInput{Type: "text", Text: p.Text.Text()})
 		}

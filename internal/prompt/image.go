@@ -2,10 +2,12 @@ package prompt
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -64,19 +66,70 @@ func (p *Part) checkURL() *field.Error {
 // of the name of a file.
 const jpg = "image/jpg;"
 
-// checkImageData checks a data URL after its scheme. Codex replaces an image that it cannot
-// read by a sentence, so data that begin as no image are refused. They may be of another
-// type than the URL says, as Codex looks at the data alone. The image is not decoded, but its size
-// is read.
+// Base64Part returns the part with an image whose data are a member of their own, beside the
+// media type. The data stay where they are in the body.
+func Base64Part(media, data jsontext.Value) (Part, *field.Error) {
+	if f := cmp.Or(field.Expect(jsontext.KindString, media).In("media_type"), field.Expect(jsontext.KindString, data).In("data")); f != nil {
+		return Part{}, f
+	}
+	of := imageType(media.Bytes())
+	if media.Is(strings.TrimSuffix(jpg, ";")) {
+		of = "image/jpeg"
+	}
+	if of == "" {
+		return Part{}, otherType().In("media_type")
+	}
+	p := Part{URL: data, prefix: "data:" + of + ";base64,"}
+	return p, p.checkBase64(data.Bytes()).In("data")
+}
+
+// url returns the URL of an image.
+func (p *Part) url() string {
+	if p.prefix == "" {
+		return p.URL.Text()
+	}
+	return p.prefix + string(p.URL.Bytes())
+}
+
+// appendURL appends the URL of an image as a JSON string.
+func (p *Part) appendURL(dst []byte) []byte {
+	if p.prefix == "" {
+		return append(dst, p.URL...)
+	}
+	return append(append(append(append(dst, '"'), p.prefix...), p.URL.RawText()...), '"')
+}
+
+// checkImageData checks a data URL after its scheme.
 func (p *Part) checkImageData(rest []byte) *field.Error {
 	header, data, ok := bytes.Cut(rest, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
 	if !ok || !bytes.EqualFold(encoding, []byte("base64")) {
 		return field.Invalid("must be a data URL in base64, such as data:image/png;base64,…")
 	}
-	if !slices.ContainsFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) }) {
-		return field.Invalid("must be an image of the type png, jpeg, gif or webp")
+	if imageType(media) == "" {
+		return otherType()
 	}
+	return p.checkBase64(data)
+}
+
+// imageType returns the type of [ImageTypes] that a media type is, or an empty one.
+func imageType(media []byte) string {
+	at := slices.IndexFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) })
+	if at < 0 {
+		return ""
+	}
+	return ImageTypes[at]
+}
+
+func otherType() *field.Error {
+	return field.Invalid("must be an image of the type png, jpeg, gif or webp")
+}
+
+// checkBase64 checks the data of an image in base64. Codex replaces an image that it cannot
+// read by a sentence, so data that begin as no image are refused. They may be of another
+// type than the request says, as Codex looks at the data alone. The image is not decoded, but its
+// size is read.
+func (p *Part) checkBase64(data []byte) *field.Error {
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
 	}

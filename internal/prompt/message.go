@@ -116,6 +116,7 @@ type Part struct {
 	Text   jsontext.Value // the JSON string; nil: an image
 	URL    jsontext.Value // the JSON string of the image's URL; nil: a text
 	Detail string         // of the image: auto, high, original; or empty
+	prefix string         // of the URL, if that is only the data of an image
 	remote bool           // the image is still to be fetched from its URL
 	pixels int64          // of the image; 0 until it is fetched
 }

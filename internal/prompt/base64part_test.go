@@ -1,0 +1,38 @@
+package prompt
+
+import (
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+)
+
+// TestBase64Part: an image whose data are a member of their own has the URL that it would have
+// in OpenAI's form, and its data are not copied before that.
+func TestBase64Part(t *testing.T) {
+	const data = `iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ`
+	for media, want := range map[string]string{
+		`"image/png"`: "data:image/png;base64," + data, `"IMAGE\/png"`: "data:image/png;base64," + data,
+		`"image/jpg"`: "data:image/jpeg;base64," + data, `"image/tiff"`: "", `"image/png;x"`: "", `7`: "",
+	} {
+		body := jsontext.Value(`"` + data + `"`)
+		p, f := Base64Part(jsontext.Value(media), body)
+		if f != nil || want == "" {
+			if f == nil || want != "" || f.APIError().Param != "media_type" {
+				t.Errorf("%s: %+v", media, f)
+			}
+			continue
+		}
+		if &p.URL[0] != &body[0] || p.url() != want || string(p.appendURL(nil)) != `"`+want+`"` {
+			t.Errorf("%s: %s, %s", media, p.url(), p.appendURL(nil))
+		}
+	}
+	for _, data := range []string{`"AAAA"`, `"*"`, `""`, `null`} {
+		if _, f := Base64Part(jsontext.Value(`"image/png"`), jsontext.Value(data)); f == nil || f.APIError().Param != "data" {
+			t.Errorf("%s: %+v", data, f)
+		}
+	}
+	escaped, f := Base64Part(jsontext.Value(`"image/png"`), jsontext.Value(`"\u0069`+data[1:]+`"`))
+	if want := "data:image/png;base64," + data; f != nil || escaped.url() != want || jsontext.Value(escaped.appendURL(nil)).Text() != want {
+		t.Errorf("%s %+v", escaped.appendURL(nil), f)
+	}
+}
