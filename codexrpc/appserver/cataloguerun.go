@@ -14,9 +14,6 @@ import (
 const (
 	// appServerCommand is the argument that begins the app-server's own arguments.
 	appServerCommand = "app-server"
-	// catalogueTimeout bounds the run that prints the catalogue, which takes
-	// 10 to 100 ms.
-	catalogueTimeout = 5 * time.Second
 	// maxCatalogue bounds the printed catalogue, in bytes. The usual size is three
 	// quarters of a megabyte.
 	maxCatalogue = 16 << 20

@@ -142,7 +142,7 @@ func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	if p.cfg.Start != nil {
 		return nil, nil
 	}
-	if printing, err = p.cfg.startCatalogue(p.ctx, p.Dir(), env, catalogueTimeout); err != nil {
+	if printing, err = p.cfg.startCatalogue(p.ctx, p.Dir(), env, p.cfg.StartTimeout); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoCatalogue, err), in.end(0, 0), in.home.remove())
 	}
 	return printing, nil

@@ -25,6 +25,10 @@ var unanswered = map[string]bool{
 	"server_overloaded": true, "rate_limit_exceeded": true, "codex_forbidden": true, "codex_unauthorized": true, "server_error": true,
 }
 
+// accountUnknown are the codes of requests to a Codex that was started meanwhile: it asks the
+// model only once it knows the account.
+var accountUnknown = map[string]bool{"upstream_disconnected": true, "codex_not_ready": true, "server_error": true}
+
 // fails returns the beginning of an outage of some kinds of calls.
 func fails(fault planbackend.Fault, kinds ...planbackend.Kind) func(*planbackend.Backend, *planbackend.Login) {
 	return func(b *planbackend.Backend, _ *planbackend.Login) {
@@ -37,7 +41,7 @@ func fails(fault planbackend.Fault, kinds ...planbackend.Kind) func(*planbackend
 // outageKinds are made in turn.
 var outageKinds = []outage{
 	{"nothing is reached", fails(planbackend.Down(), planbackend.All), unanswered},
-	{"accounts: 500", fails(planbackend.Status(500), planbackend.Accounts), nil},
+	{"accounts: 500", fails(planbackend.Status(500), planbackend.Accounts), accountUnknown},
 	{"overloaded", fails(planbackend.Status(503), planbackend.Responses, planbackend.Socket), unanswered},
 	{"models: silent", fails(planbackend.Silent(), planbackend.Models), nil},
 	{"sockets: 403", fails(planbackend.Status(403), planbackend.Socket), nil},
@@ -46,7 +50,7 @@ var outageKinds = []outage{
 	{"tokens are refused", func(_ *planbackend.Backend, l *planbackend.Login) { l.Refuse() }, nil},
 	{"everything: a page", fails(planbackend.HTML(403), planbackend.All), unanswered},
 	{"everything: 500", fails(planbackend.Status(500), planbackend.All), unanswered},
-	{"accounts: silent", fails(planbackend.Silent(), planbackend.Accounts), nil},
+	{"accounts: silent", fails(planbackend.Silent(), planbackend.Accounts), accountUnknown},
 	{"connections are cut", func(b *planbackend.Backend, _ *planbackend.Login) { b.Cut() }, map[string]bool{"upstream_disconnected": true, "server_error": true}},
 	{"tokens are refused, the issuer is slow", func(b *planbackend.Backend, l *planbackend.Login) {
 		b.Fail(planbackend.Issuer, planbackend.Late(3*time.Second))

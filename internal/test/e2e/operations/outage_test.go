@@ -17,6 +17,7 @@ var outages = []struct {
 	fault   planbackend.Fault
 	account string
 }{
+	{"all down", planbackend.Down(), "cannot be reached"},
 	{"down", planbackend.Down(), "the account back end"},
 	{"silent", planbackend.Silent(), "does not answer"},
 	{"slow", planbackend.Slow(4 * time.Second), "does not answer"},
@@ -53,7 +54,11 @@ func TestAccountOutage(t *testing.T) {
 	for _, outage := range outages {
 		t.Run(outage.name, func(t *testing.T) {
 			s := e2e.NewUnstarted(t)
-			for _, kind := range []planbackend.Kind{planbackend.Accounts, planbackend.Usage, planbackend.Credits} {
+			kinds := []planbackend.Kind{planbackend.Accounts, planbackend.Usage, planbackend.Credits}
+			if strings.HasPrefix(outage.name, "all ") {
+				kinds = []planbackend.Kind{planbackend.All}
+			}
+			for _, kind := range kinds {
 				s.Plan.Fail(kind, outage.fault)
 			}
 			begin := time.Now()
