@@ -37,6 +37,7 @@ var (
 		tokenBuckets, labelOperation, labelProvider, labelModel, labelTokenType)
 	cachedMetric    = counterVec("codex_cached_input_tokens_total", "Input tokens that the provider had in its cache.", labelModel)
 	reasoningMetric = counterVec("codex_reasoning_output_tokens_total", "Output tokens of reasoning.", labelModel)
+	priceMetric     = counterVec("codex_price_total", "What providers ask for turns, as far as they say it, in their unit of money.", labelModel)
 
 	bufferStartedMetric = counter("codex_tool_buffer_started_total", "Textual tool blocks that were begun.")
 	bufferFlushedMetric = counter("codex_tool_buffer_flushed_total", "Textual tool blocks that were complete calls.")
@@ -111,7 +112,7 @@ var otherModel = newModelMetrics("other")
 type modelMetrics struct {
 	label                                string
 	duration, firstOutput, input, output func() prometheus.Observer // duration is that of requests that succeed
-	cached, reasoning                    func() prometheus.Counter
+	cached, reasoning, price             func() prometheus.Counter
 }
 
 // newModelMetrics returns the metrics of the models with a label.
@@ -132,6 +133,7 @@ func newModelMetrics(label string) *modelMetrics {
 		output:      observer(tokensMetric, "output"),
 		cached:      counter(cachedMetric),
 		reasoning:   counter(reasoningMetric),
+		price:       counter(priceMetric),
 	}
 }
 

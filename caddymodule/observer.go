@@ -128,6 +128,9 @@ func countTurn(r *gateway.Record) {
 		model.cached().Add(float64(r.Usage.CachedInputTokens))
 		model.reasoning().Add(float64(r.Usage.ReasoningOutputTokens))
 	}
+	if r.Price > 0 {
+		model.price().Add(r.Price.Float())
+	}
 	bufferStartedMetric.Add(float64(r.Tools.Started))
 	bufferFlushedMetric.Add(float64(r.Tools.Flushed))
 	toolCallsMetric.Add(float64(r.Tools.Calls))
@@ -179,6 +182,9 @@ func (r turnLine) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	to.AddInt64("output_tokens", r.Usage.OutputTokens)
 	to.AddInt64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens)
 	to.AddBool("usage_estimated", r.Estimated)
+	if r.Price > 0 {
+		to.AddFloat64("price", r.Price.Float())
+	}
 	to.AddString("thread", r.Thread)
 	to.AddInt64("tool_calls", int64(r.Tools.Calls))
 	to.AddBool("tool_calls_truncated", r.Tools.Truncated)

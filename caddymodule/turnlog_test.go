@@ -28,7 +28,7 @@ func TestTurnLog(t *testing.T) {
 		Usage: codexrpc.Usage{InputTokens: 10, CachedInputTokens: 3, CacheWriteInputTokens: 4, OutputTokens: 5, ReasoningOutputTokens: 2},
 		Tools: turn.Report{Calls: 2, Truncated: true, Duplicates: 1, Unwritable: 3, Started: 9, Flushed: 4, TailBytes: 17, TextDiffers: true, Unoffered: 6,
 			Aborted: map[usetool.AbortReason]int{usetool.AbortNested: 2, aggregator.AbortUndeclared: 3}},
-		Stop: turn.StopFirst, Thread: "resumed", Estimated: true, Overrides: []string{"stop_after_tools=first"},
+		Stop: turn.StopFirst, Thread: "resumed", Estimated: true, Price: turn.Price(12_500_000), Overrides: []string{"stop_after_tools=first"},
 	})
 	logTurn(log, &gateway.Record{Status: 200})
 	if logs.Len() != 2 {
@@ -40,7 +40,7 @@ func TestTurnLog(t *testing.T) {
 		"output_mode": "openai-json", "stream": true, "status": int64(502), "code": "codex_error" + strings.Repeat("!", maxLogged-len("codex_error")), "duration": 1.5, "first_output": .25,
 		"input_tokens": int64(10), "cached_input_tokens": int64(3), "cache_write_input_tokens": int64(4), "output_tokens": int64(5), "reasoning_output_tokens": int64(2),
 		"tool_calls": int64(2), "tool_calls_truncated": true, "thread": "resumed", "text_differs": true, "tool_calls_unoffered": int64(6),
-		"usage_estimated": true, "stop_after_tools": "first", "tool_calls_duplicate": int64(1), "tool_calls_unwritable": int64(3), "tool_blocks_started": int64(9),
+		"usage_estimated": true, "price": .0125, "stop_after_tools": "first", "tool_calls_duplicate": int64(1), "tool_calls_unwritable": int64(3), "tool_blocks_started": int64(9),
 		"tool_blocks_flushed": int64(4), "tool_blocks_aborted": int64(5), "tool_tail_bytes": int64(17), "tool_overrides": []any{"stop_after_tools=first"},
 	} {
 		if !reflect.DeepEqual(line[key], want) {
@@ -52,7 +52,7 @@ func TestTurnLog(t *testing.T) {
 		t.Errorf("more than that: %v", line)
 	}
 	bare := logs.All()[1].ContextMap()
-	if _, ok := bare["code"]; ok || bare["first_output"] != nil || bare["tool_overrides"] != nil || bare["text_differs"] != nil {
+	if _, ok := bare["code"]; ok || bare["first_output"] != nil || bare["price"] != nil || bare["tool_overrides"] != nil || bare["text_differs"] != nil {
 		t.Errorf("%v", bare)
 	}
 }

@@ -53,7 +53,8 @@ const (
 	// finish (status incomplete): ItemID.
 	EventItemCut
 	// EventResponseCompleted is rawResponse/completed, the end of one model
-	// response: Usage is that response's, and may be nil.
+	// response: Usage is that response's, and may be nil. Text is what the provider asks
+	// for it, a decimal number in a unit of money that is not named; empty: it does not say.
 	EventResponseCompleted
 	// EventTokenUsage is thread/tokenUsage/updated: Usage is the thread's total.
 	EventTokenUsage

@@ -230,3 +230,30 @@ func TestNothingUsedIsOptedOut(t *testing.T) {
 		}
 	}
 }
+
+// TestPriceOfResponse: the price of a response is the amount, or else the cost in the provider's own
+// usage object. The counts of tokens there change nothing, whatever the order.
+func TestPriceOfResponse(t *testing.T) {
+	const usage = `"usage":{"totalTokens":3,"inputTokens":2,"outputTokens":1}`
+	for metadata, want := range map[string]string{
+		`{"amount":"0.5","metadata":{"input_tokens":9,"cost":0.25}}`:                     "0.5",
+		`{"metadata":{"input_tokens":9,"cost":0.25,"details":{"cost":7}},"amount":null}`: "0.25",
+		`{"metadata":{"cost":1e-3},"amount":"0.5"}`:                                      "0.5",
+		`{"amount":null,"metadata":{"cost":null}}`:                                       "null", // no number
+		`{"amount":null,"metadata":null}`:                                                "",
+		`{"amount":0.5}`:                                                                 "",
+		`{"metadata":[{"cost":1}]}`:                                                      "",
+		`null`:                                                                           "",
+		`"0.5"`:                                                                          "",
+	} {
+		for _, params := range []string{usage + `,"usageMetadata":` + metadata, `"usageMetadata":` + metadata + `,` + usage} {
+			c := newTestConn()
+			thread := openTestTurn(c, "thr-1", "trn-1")
+			c.dispatch([]byte(`{"method":"rawResponse/completed","params":{"threadId":"thr-1","turnId":"trn-1",` + params + `}}`))
+			events, err := thread.Recv()
+			if err != nil || len(events) != 1 || events[0].Text != want || *events[0].Usage != (Usage{TotalTokens: 3, InputTokens: 2, OutputTokens: 1}) {
+				t.Errorf("%s: %+v, %v", params, events, err)
+			}
+		}
+	}
+}

@@ -45,7 +45,7 @@ func TestMessagesOwnTheirText(t *testing.T) {
 		item(methodRawItemCompleted, `{"type":"reasoning","id":"r","encrypted_content":"secret"}`),
 		item(methodRawItemCompleted, `{"type":"web_search_call","id":"w","action":{"type":"search"}}`),
 		item(methodRawItemCompleted, `{"type":"message","role":"assistant","id":"m3","content":[{"text":"a","annotations":[{"type":"url_citation"}]}]}`),
-		`{"method":"rawResponse/completed","params":{` + ids + `,"usage":{"totalTokens":1}}}`,
+		`{"method":"rawResponse/completed","params":{` + ids + `,"usage":{"totalTokens":1},"usageMetadata":{"amount":"0.5","metadata":{"total_tokens":1}}}}`,
 		`{"method":"error","params":{` + ids + `,"willRetry":true,"error":{"message":"why","additionalDetails":"more","codexErrorInfo":{"variant":{}}}}}`,
 		`{"method":"error","params":{` + ids + `,"error":{"message":"why","codexErrorInfo":"bare"}}}`,
 		`{"method":"warning","params":{` + ids + `,"message":"` + fallbackWarning + `timeout"}}`,

@@ -145,6 +145,8 @@ func (s *scanner) param(name string, e *Event) {
 				s.value()
 			}
 		}
+	case "usageMetadata":
+		e.Text = s.price()
 	case "willRetry":
 		e.WillRetry = gjson.Parse(view(s.value())).Bool()
 	case "error":
@@ -392,4 +394,26 @@ func (s *scanner) usage() (u *Usage) {
 		}
 	}
 	return u
+}
+
+// price reads from the metadata of a usage what the provider asks for the response: the amount, or
+// else the cost in its own usage object. The counts of tokens there are those of the usage.
+func (s *scanner) price() (price string) {
+	for more := s.object(); more; more = s.more('}') {
+		switch s.name() {
+		case "amount":
+			if amount := s.text(); amount != "" {
+				price = amount
+			}
+		case "metadata":
+			for more := s.object(); more; more = s.more('}') {
+				if name, cost := s.name(), view(s.value()); name == "cost" && price == "" {
+					price = cost
+				}
+			}
+		default:
+			s.value()
+		}
+	}
+	return price
 }

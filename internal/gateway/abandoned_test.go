@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
@@ -42,3 +44,45 @@ func TestAbandonedInBlock(t *testing.T) {
 		}
 	}
 }
+
+// TestAbandonedUsage: a turn whose client leaves counts the input that the model was sent, and what
+// it has said or thought, and says that this is an estimate.
+func TestAbandonedUsage(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, delta string
+		least, most   int64 // tokens of the output
+	}{
+		"text":    {"item/agentMessage/delta", "one two three", 3, 4},
+		"summary": {"item/reasoning/summaryTextDelta", strings.Repeat("hm ", 100), 70, 80},
+	} {
+		u := newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
+			return []fakecodex.Step{
+				{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`},
+				{Message: fmt.Sprintf(`{"method":%q,"params":{"threadId":%q,"turnId":%q,"itemId":"m","summaryIndex":0,"delta":%q}}`, c.method, a.Thread, a.Turn, c.delta)},
+				{Pause: patience, Message: `{}`},
+			}
+		}})
+		ended := make(recorded, 1)
+		url, _ := responsesServer(t, u, Options{Observer: ended})
+		const untilText = 5 // events: created, in progress, item, part, the text
+		body := `{"model":"m","input":"` + strings.Repeat("word ", 1000) + `","stream":true}`
+		if _, answer := call(t, http.MethodPost, url, body, untilText); !strings.Contains(answer, c.delta) {
+			t.Fatal(name, answer)
+		}
+		record := <-ended
+		if in, out := record.Usage.InputTokens, record.Usage.OutputTokens; !record.Estimated || in < 900 || in > 1500 || out < c.least || out > c.most || record.Usage.TotalTokens != in+out {
+			t.Errorf("%s: %+v", name, record)
+		}
+	}
+}
+
+// recorded gets the record of each turn.
+type recorded chan Record
+
+func (r recorded) AnswerBegan(bool) (ended func()) { return func() {} }
+func (r recorded) TurnsEnded(_ context.Context, turns []Record) {
+	for _, record := range turns {
+		r <- record
+	}
+}
+func (r recorded) RequestFailed(*http.Request, *apierror.Error) {}

@@ -25,6 +25,7 @@ type decodedRequest interface {
 	ModelID() string
 	Choices() int
 	EstimateTokens() int // of the input
+	GuessTokens() int    // of the input, which takes no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
 	// WithoutSearch takes the web search from the request; the error is that the request

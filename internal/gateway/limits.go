@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
@@ -46,9 +47,11 @@ func (g *Gateway) acquireTurns(x *exchange, turns int) *apierror.Error {
 	return nil
 }
 
-// reserveInput takes the tokens of the input of a request from the limits of its key.
+// reserveInput estimates the tokens of the input of a request, and takes them from the limits of
+// its key.
 func (g *Gateway) reserveInput(x *exchange, request decodedRequest) *apierror.Error {
 	if len(x.grants) == 0 || !x.grants[0].LimitsTokens() {
+		x.input = int64(request.GuessTokens())
 		return nil
 	}
 	x.input = int64(request.EstimateTokens())
@@ -67,9 +70,9 @@ func (x *exchange) closeGrants() {
 }
 
 // settle counts the tokens of a turn for its key, before its client learns of the end: the
-// next request may come at once. ran is false if the model may not have been asked. What
-// Codex does not report, since the turn was interrupted, is estimated.
+// next request may come at once. ran is false if the model may not have been asked.
 func (c *choice) settle(ran bool) {
+	c.ran = c.ran || ran
 	if c.grant == nil {
 		return
 	}
@@ -77,15 +80,25 @@ func (c *choice) settle(ran bool) {
 		c.grant.Close(0)
 		return
 	}
-	usage, estimated := c.machine.Usage()
-	used := usage.InputTokens + usage.OutputTokens
-	switch {
-	case used == 0 && (ran || !c.first.IsZero()):
-		used = c.input + c.machine.Counted()
-	case estimated:
-		used += c.input
+	used, _ := c.tokens()
+	c.grant.Close(used.InputTokens + used.OutputTokens)
+}
+
+// charactersPerToken is about how many characters of an answer a token has.
+const charactersPerToken = 4
+
+// tokens returns what the turn has used. What Codex does not report, since the turn was
+// interrupted, is estimated.
+func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
+	used, estimated = c.machine.Usage()
+	if used.InputTokens+used.OutputTokens == 0 && (c.ran || !c.first.IsZero()) {
+		used.OutputTokens, estimated = max(c.machine.Counted(), int64(c.said/charactersPerToken)), true
 	}
-	c.grant.Close(used)
+	if estimated {
+		used.InputTokens += c.input
+		used.TotalTokens = used.InputTokens + used.OutputTokens
+	}
+	return used, estimated
 }
 
 // settleAll counts the tokens of all turns of a request that has ended with err.

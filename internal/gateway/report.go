@@ -34,6 +34,7 @@ type Record struct {
 	Code        apierror.Code     // of the error, if it failed
 	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
 	Estimated   bool              // a part of Usage was counted here, since the turn was interrupted
+	Price       turn.Price        // what the provider asks, as far as it says that
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string // settings of tool calls that differ from the defaults, as name=value
@@ -104,8 +105,9 @@ func newRecord(x *exchange, c *choice, apiErr *apierror.Error) Record {
 		Tools:      c.machine.Report(),
 		Overrides:  req.toolOverrides,
 		Thread:     c.kept.threadIs(),
+		Price:      c.machine.Price(),
 	}
-	record.Usage, record.Estimated = c.machine.Usage()
+	record.Usage, record.Estimated = c.tokens()
 	if !c.first.IsZero() {
 		record.FirstOutput = c.first.Sub(x.arrived)
 	}

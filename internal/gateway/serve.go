@@ -26,7 +26,7 @@ type exchange struct {
 	user    string
 	key     *quota.Key     // nil: it has none with limits
 	grants  []*quota.Grant // of its turns
-	input   int64          // estimated tokens of the input of each turn, if they are limited
+	input   int64          // estimated tokens of the input of each turn
 	arrived time.Time
 	limit   func(http.Header, shownLimit) // sets the headers about a limit
 	live    *live.Entry                   // nil until the request is decoded

@@ -42,7 +42,9 @@ type choice struct {
 	failure    error      // why the turn failed
 
 	grant *quota.Grant // nil: the key has no limits
-	input int64        // estimated tokens of the input, if they are limited
+	input int64        // estimated tokens of the input
+	said  int          // characters of the answer so far
+	ran   bool         // the model was asked
 	cut   bool         // the answer ends at a limit of tokens
 
 	ownMachine turn.Machine // that machine refers to

@@ -171,7 +171,9 @@ func (c *choice) Consume(outputs []turn.Output) error {
 		c.decoded() // Codex says nothing of the images in the results of calls
 	}
 	c.observe(outputs)
-	c.live.Add(characters(outputs))
+	said := characters(outputs)
+	c.said += said
+	c.live.Add(said)
 	c.kept.fold(outputs, c.options.OutputMode)
 	if outputs[0].Kind != turn.OutputFailure {
 		c.group.settle(c, true)

@@ -97,6 +97,9 @@ func (m *Machine) end(reason FinishReason) {
 // known, and of that only what came here.
 func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usage.total() }
 
+// Price returns what the provider asks for the responses of the turn so far, as far as it says that.
+func (m *Machine) Price() Price { return m.usage.price }
+
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
 
 // failAfter ends the turn with a failure, after the text that was held. held is why an
@@ -125,7 +128,7 @@ func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 func (m *Machine) lastUsage(e *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventResponseCompleted:
-		m.usage.response(e.Usage)
+		m.usage.response(e)
 		m.end(m.reason())
 	case codexrpc.EventTokenUsage:
 		m.usage.thread(e.Usage, m.opts.Spent)

@@ -391,7 +391,7 @@ func (m *Machine) truncate() {
 // responseCompleted ends the turn after structured calls, which only the client can
 // answer, and after textual ones except in StopOff.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
-	m.usage.response(e.Usage)
+	m.usage.response(e)
 	m.closeBuffer("")
 	if m.asked || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
 		m.rest.natural = !m.done

@@ -16,6 +16,7 @@ const maxSaid = 8 << 10
 type usage struct {
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
+	price     Price // of the responses
 	counted   int64 // tokens that were sent before the limit, if that ended the turn
 
 	said    []byte // text and calls of the response under way
@@ -44,10 +45,14 @@ func (u *usage) interrupt() {
 	u.known()
 }
 
-func (u *usage) response(v *codexrpc.Usage) {
+// response adds a response that has completed.
+func (u *usage) response(e *codexrpc.Event) {
 	u.known()
-	if v != nil {
-		u.responses = u.responses.Add(*v)
+	if e.Usage != nil {
+		u.responses = u.responses.Add(*e.Usage)
+	}
+	if e.Text != "" {
+		u.price = u.price.Add(parsePrice(e.Text))
 	}
 }
 

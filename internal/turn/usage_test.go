@@ -55,6 +55,18 @@ func TestInterruptedUsageIsLinear(t *testing.T) {
 	}
 }
 
+// TestPriceOfTurn: the price of a turn is that of its responses, also of one without a usage.
+func TestPriceOfTurn(t *testing.T) {
+	m := New(&Options{})
+	priced := func(text string) codexrpc.Event {
+		return codexrpc.Event{Kind: codexrpc.EventResponseCompleted, Text: text}
+	}
+	m.Feed([]codexrpc.Event{priced("0.25"), priced(""), priced("0.5"), priced("dear"), completed})
+	if got := m.Price(); got.Float() != 0.75 {
+		t.Errorf("the price is %v", got.Float())
+	}
+}
+
 // TestUsageOfFullContext: a conversation that is too long costs what it cost before.
 // Codex then reports the size of the context as the thread's total.
 func TestUsageOfFullContext(t *testing.T) {

@@ -190,3 +190,36 @@ func TestByTime(t *testing.T) {
 		}
 	})
 }
+
+// TestPrices: the prices of turns are added, listed and stored, and left out where none is known.
+func TestPrices(t *testing.T) {
+	b := New()
+	for _, price := range []turn.Price{250_000_000, 0, 500_000_000} {
+		r := record("alice", "1")
+		r.Price, r.Estimated = price, price == 0
+		b.TurnEnded(r)
+	}
+	b.TurnEnded(record("bob", "2"))
+	stored, _ := b.Document(0)
+	content, err := json.Marshal(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := New()
+	if err := again.Restore(content); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*Book{"counted": b, "stored": again} {
+		account, err := json.Marshal(b.Account("alice"))
+		if err != nil || strings.Count(string(account), `"price":0.75`) != 4 { // in total, by model, hour and day
+			t.Errorf("%s: %s, %v", name, account, err)
+		}
+		raw, err := json.Marshal(b.Raw("alice"))
+		if err != nil || strings.Count(string(raw), `"price"`) != 2 || strings.Count(string(raw), `"usage_estimated":true`) != 1 || !strings.Contains(string(raw), `"price":0.25`) {
+			t.Errorf("%s: %s, %v", name, raw, err)
+		}
+		if account, err = json.Marshal(b.Account("bob")); err != nil || strings.Contains(string(account), "price") {
+			t.Errorf("%s: %s, %v", name, account, err)
+		}
+	}
+}

@@ -5,25 +5,28 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Entry is one turn in the body of GET /v1/usage/raw.
 type Entry struct {
-	Time        int64   `json:"time"` // when it ended, in Unix seconds
-	RequestID   string  `json:"request_id"`
-	User        string  `json:"user,omitempty"`
-	Choice      int     `json:"choice"`
-	Route       string  `json:"route"` // "chat" or "responses"
-	Model       string  `json:"model"`
-	Mode        string  `json:"output_mode"`
-	Stream      bool    `json:"stream"`
-	Status      int     `json:"status"`
-	Code        string  `json:"code,omitempty"`         // of the error, if it failed
-	Duration    float64 `json:"duration"`               // from the request to the end, in seconds
-	FirstOutput float64 `json:"first_output,omitempty"` // from the request to the first output, in seconds
-	Tokens      Tokens  `json:"usage"`
-	Calls       int     `json:"tool_call_count"`
-	Truncated   bool    `json:"tool_call_truncated"`
+	Time        int64      `json:"time"` // when it ended, in Unix seconds
+	RequestID   string     `json:"request_id"`
+	User        string     `json:"user,omitempty"`
+	Choice      int        `json:"choice"`
+	Route       string     `json:"route"` // "chat" or "responses"
+	Model       string     `json:"model"`
+	Mode        string     `json:"output_mode"`
+	Stream      bool       `json:"stream"`
+	Status      int        `json:"status"`
+	Code        string     `json:"code,omitempty"`         // of the error, if it failed
+	Duration    float64    `json:"duration"`               // from the request to the end, in seconds
+	FirstOutput float64    `json:"first_output,omitempty"` // from the request to the first output, in seconds
+	Tokens      Tokens     `json:"usage"`
+	Estimated   bool       `json:"usage_estimated,omitempty"` // a part of the usage was counted here
+	Price       turn.Price `json:"price,omitzero"`            // what the provider asks, if it says that
+	Calls       int        `json:"tool_call_count"`
+	Truncated   bool       `json:"tool_call_truncated"`
 }
 
 // newEntry returns the entry of a turn after the one of last. Most turns have the user and the
@@ -43,6 +46,8 @@ func newEntry(r *gateway.Record, last *Entry) Entry {
 		Duration:    r.Duration.Seconds(),
 		FirstOutput: r.FirstOutput.Seconds(),
 		Tokens:      Tokens(r.Usage),
+		Estimated:   r.Estimated,
+		Price:       r.Price,
 		Calls:       r.Tools.Calls,
 		Truncated:   r.Tools.Truncated,
 	}

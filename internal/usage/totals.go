@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Totals count turns.
@@ -12,12 +13,14 @@ type Totals struct {
 	Requests int64  `json:"requests"`
 	Errors   int64  `json:"errors"` // requests with a status of 400 or above
 	Tokens   Tokens `json:"usage"`
+	// Price is what the provider asks, as far as it says that.
+	Price turn.Price `json:"price,omitzero"`
 }
 
 // totalsOf returns the totals of one turn. Of several choices only the first
 // counts as a request.
 func totalsOf(r *gateway.Record) Totals {
-	t := Totals{Tokens: Tokens(r.Usage)}
+	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price}
 	if r.Choice == 0 {
 		t.Requests = 1
 		if r.Status >= 400 {
@@ -31,6 +34,7 @@ func (t *Totals) add(u Totals) {
 	t.Requests += u.Requests
 	t.Errors += u.Errors
 	t.Tokens = Tokens(codexrpc.Usage(t.Tokens).Add(codexrpc.Usage(u.Tokens)))
+	t.Price = t.Price.Add(u.Price)
 }
 
 // Tokens are token counts as in OpenAI's CompletionUsage. The fields are those of

@@ -63,7 +63,7 @@ func (b *builder) add(d directive) error {
 		return b.then(s, d.arg)
 	case "callid=":
 		b.callID = d.arg
-	case "chunk=", "delay=", "firstdelay=", "usage:":
+	case "chunk=", "delay=", "firstdelay=", "usage:", "price=":
 		return set(s, d)
 	default:
 		return setEnd(s, d)
@@ -134,6 +134,8 @@ func set(s *Script, d directive) (err error) {
 		s.FirstDelay, err = duration(d.arg)
 	case "usage:":
 		s.Usage, err = parseUsage(d.arg)
+	case "price=":
+		s.Price = d.arg
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func section(sections []Script, results int) (script Script, ok bool) {
 
 // settings returns the settings of s, without its output and end.
 func settings(s Script) Script {
-	return Script{Chunk: s.Chunk, Delay: s.Delay, FirstDelay: s.FirstDelay, Usage: s.Usage}
+	return Script{Chunk: s.Chunk, Delay: s.Delay, FirstDelay: s.FirstDelay, Usage: s.Usage, Price: s.Price}
 }
 
 // quote returns a message with the results of tools.

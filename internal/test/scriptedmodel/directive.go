@@ -13,7 +13,7 @@ type directive struct {
 var directiveNames = []string{
 	"say:", "verbatim:", "reason:", "tool:", "usetool:", "then",
 	"http:", "limit:", "fail:", "incomplete:", "cutoff", "hang",
-	"chunk=", "delay=", "firstdelay=", "usage:", "callid=",
+	"chunk=", "delay=", "firstdelay=", "usage:", "callid=", "price=",
 }
 
 const blank = " \t\r\n"

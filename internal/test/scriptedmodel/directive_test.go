@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 	}{
 		{"chunk=7; delay=5ms; firstdelay=1s; usage:1,2,3,4,5; say:a", Script{
 			Output: []Output{Say("a")}, Chunk: 7, Delay: 5 * time.Millisecond, FirstDelay: time.Second, Usage: &Usage{1, 2, 3, 4, 5}}},
+		{"price=0.25; say:a", Script{Output: []Output{Say("a")}, Price: "0.25"}},
 		{"chunk=all; say:a", Script{Output: []Output{Say("a")}, Chunk: ChunkAll}},
 		{`tool:2 f {"n":%d,"m":"%d"}`, Script{Output: []Output{Call{Name: "f", Arguments: `{"n":1,"m":"1"}`}, Call{Name: "f", Arguments: `{"n":2,"m":"2"}`}}}},
 		{"callid=c1; tool:2 f {}; usage:1,2,3,4", Script{Output: []Output{Call{Name: "f", Arguments: "{}", ID: "c1"}, Call{Name: "f", Arguments: "{}", ID: "c1"}}, Usage: &Usage{1, 2, 3, 4, 0}}},

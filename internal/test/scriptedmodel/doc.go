@@ -65,6 +65,7 @@
 //	                      own
 //	usage:IN,CACHED,OUT,REASONING[,CACHE_WRITE]   token counts; by default
 //	                      [DefaultUsage]
+//	price=AMOUNT          the price of the response; by default none is told
 //
 // Examples:
 //

@@ -10,7 +10,7 @@ Write a script, each directive on a line or after a semicolon:
 - ` + "`tool:N NAME JSON`" + ` N tool calls; ` + "`usetool:N NAME JSON`" + ` N <use_tool> blocks; %d in JSON is the ordinal
 - ` + "`then`" + ` what follows answers the results of the calls
 - ` + "`http:STATUS SECONDS`" + `, ` + "`limit:SECONDS PLAN`" + `, ` + "`fail:CODE MESSAGE`" + `, ` + "`incomplete:REASON`" + `, ` + "`cutoff`" + `, ` + "`hang`" + ` ways to end badly
-- ` + "`chunk=N`" + ` or ` + "`chunk=all`" + `, ` + "`delay=20ms`" + `, ` + "`firstdelay=1s`" + `, ` + "`usage:IN,CACHED,OUT,REASONING[,CACHE_WRITE]`" + `, ` + "`callid=ID`" + ` settings
+- ` + "`chunk=N`" + ` or ` + "`chunk=all`" + `, ` + "`delay=20ms`" + `, ` + "`firstdelay=1s`" + `, ` + "`usage:IN,CACHED,OUT,REASONING[,CACHE_WRITE]`" + `, ` + "`callid=ID`" + `, ` + "`price=AMOUNT`" + ` settings
 
 For example:
 

@@ -25,6 +25,9 @@ type Script struct {
 	// Usage is the reported usage. Nil means DefaultUsage.
 	Usage *Usage
 
+	// Price is what the response costs, a decimal number. Empty: it does not say.
+	Price string
+
 	// Header is sent with the response over HTTP.
 	Header map[string]string
 }

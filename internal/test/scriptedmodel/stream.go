@@ -177,6 +177,9 @@ func (p *player) end() error {
 			"total_tokens":          u.Input + u.Output,
 		}
 	}
+	if p.script.Price != "" {
+		r["usage_metadata"] = object{"amount": p.script.Price}
+	}
 	r["status"], r["output"] = status, append([]any{}, p.items...)
 	if err := p.emit("response."+status, object{"response": r}); err != nil {
 		return err

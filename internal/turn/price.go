@@ -1,0 +1,53 @@
+package turn
+
+import (
+	"math"
+	"strconv"
+)
+
+// Price is what providers ask for model responses, in billionths of the unit of money that they
+// use, which they do not name. 0 also stands for a price that is not known.
+type Price int64
+
+const (
+	priceUnit = 1e9 // of a Price
+	// maxPrice bounds the price of one response. It leaves room for sums of thousands of them.
+	maxPrice = 1e6 * priceUnit
+)
+
+// parsePrice reads a decimal number. What is none, and a number below 0, is no price.
+func parsePrice(text string) Price {
+	price, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(price > 0) {
+		return 0
+	}
+	return Price(math.Round(min(price*priceUnit, maxPrice)))
+}
+
+// Add returns the sum of p and q, at most the largest Price.
+func (p Price) Add(q Price) Price {
+	if q > math.MaxInt64-p {
+		return math.MaxInt64
+	}
+	return p + q
+}
+
+// Float returns the price in the provider's unit of money.
+func (p Price) Float() float64 { return float64(p) / priceUnit }
+
+// MarshalJSON returns the price in the provider's unit of money, as a number.
+func (p Price) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, p.Float(), 'f', -1, 64), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Other values are errors.
+func (p *Price) UnmarshalJSON(number []byte) error {
+	price, err := strconv.ParseFloat(string(number), 64)
+	if err != nil {
+		return err
+	}
+	if *p = Price(math.MaxInt64); price*priceUnit < math.MaxInt64 {
+		*p = Price(math.Round(max(0, price*priceUnit)))
+	}
+	return nil
+}
