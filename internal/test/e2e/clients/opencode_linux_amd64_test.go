@@ -27,7 +27,8 @@ type openCode struct {
 	session string // URL
 }
 
-func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
+// npm is the package by which it talks to the site; it contains several.
+func newOpenCode(t *testing.T, s *e2e.Site, npm string) *openCode {
 	t.Helper()
 	binary, err := filepath.Abs("node_modules/opencode-linux-x64-baseline/bin/opencode")
 	if err != nil {
@@ -40,7 +41,7 @@ func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 		"model": "codex/gpt-5", "share": "disabled", "autoupdate": false,
 		"permission": map[string]string{"*": "allow"},
 		"provider": map[string]any{"codex": map[string]any{
-			"npm":     "@ai-sdk/openai-compatible", // which it contains
+			"npm":     npm,
 			"options": map[string]string{"baseURL": s.URL + "/v1", "apiKey": "sk-unused"},
 			"models":  map[string]any{"gpt-5": map[string]string{"name": "gpt-5"}},
 		}},
@@ -169,10 +170,11 @@ func (o *openCode) did() (did []string) {
 	return did
 }
 
-// TestOpenCode runs turns of opencode with its own tools. It always streams.
+// TestOpenCode runs turns of opencode with its own tools, over chat completions. It always
+// streams.
 func TestOpenCode(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	o := newOpenCode(t, s)
+	o := newOpenCode(t, s, "@ai-sdk/openai-compatible")
 	for name, text := range map[string]string{"a.txt": "apple", "b.txt": "pear"} {
 		if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -216,4 +218,25 @@ say:All done.`)
 	if err := last.Info.Error; err.Name != "APIError" || err.Data.StatusCode != 400 || err.Data.Message != "scripted 400" {
 		t.Errorf("opencode got %+v", err)
 	}
+}
+
+// TestOpenCodeMessages runs a conversation of opencode over Anthropic's API, with calls side by
+// side.
+func TestOpenCodeMessages(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	o := newOpenCode(t, s, "@ai-sdk/anthropic")
+	if err := os.WriteFile(filepath.Join(o.dir, "a.txt"), []byte("apple\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.ask(`say:I look.; tool:read {"filePath":"` + filepath.Join(o.dir, "a.txt") + `"}; tool:bash {"command":"echo pear","description":"say"}
+then
+verbatim:` + multibyte)
+	if did, want := o.did(), []string{"I look.", "read completed", "bash completed", multibyte}; !slices.Equal(did, want) {
+		t.Errorf("opencode did %q, want %q", did, want)
+	}
+	request, _ := s.Model.Last()
+	if given := strings.Join(e2e.Describe(request), "\n"); !strings.Contains(given, "1: apple") || !strings.Contains(given, "pear") {
+		t.Errorf("the model was given\n%s", given)
+	}
+	s.OneThread(2)
 }
