@@ -214,7 +214,9 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	if h.pool, err = newPool(app, h.AppServers, h.Pool, repl); err != nil {
 		return err
 	}
-	options.CodexMemory = h.pool.memory() / 2
+	memory, release := h.pool.memory()
+	options.Memory = memory
+	h.releases = append(h.releases, release)
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}

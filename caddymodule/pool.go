@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,13 +54,23 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 	return p, nil
 }
 
-// memory returns what the processes may use together, in bytes. One without a limit counts as one
-// with the default.
-func (p *pool) memory() (sum int64) {
+// memories holds the memory of the app-servers of each pool, by the keys of its processes, so that
+// handlers with the same ones share it, and a reload does not give it twice.
+var memories = caddy.NewUsagePool()
+
+// memory returns the memory of the processes for what requests make them hold: half of what they
+// may use. One without a limit counts as one with the default.
+func (p *pool) memory() (shared *gateway.Memory, release func()) {
+	var keys []string
+	var sum int64
 	for _, m := range p.members {
+		keys = append(keys, m.key)
 		sum += cmp.Or(m.cfg.MaxMemory, defaultMaxMemory)
 	}
-	return sum
+	slices.Sort(keys)
+	key := strings.Join(keys, " ")
+	pooled, _ := memories.LoadOrStore(key, gateway.NewMemory(sum/2))
+	return pooled.(*gateway.Memory), func() { _, _ = memories.Delete(key) } // it has nothing to close
 }
 
 // Lease keeps a reload from stopping the processes until the request has picked one.

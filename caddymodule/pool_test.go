@@ -317,3 +317,21 @@ func BenchmarkChoice(b *testing.B) {
 		p.choose(p.candidates)
 	}
 }
+
+// TestMemoryOfPools checks that handlers with the same processes, also of two configurations, have
+// the memory of these together.
+func TestMemoryOfPools(t *testing.T) {
+	handler := func(command string, limit int64) *Handler {
+		return &Handler{AppServers: []*AppServer{{Command: []string{command}, MaxMemory: limit}}}
+	}
+	var all []*gateway.Memory
+	for _, h := range []*Handler{handler("a", 0), handler("a", 0), handler("b", 0), handler("a", 1<<20)} {
+		p := poolOf(t, &App{members: make(map[string]*member)}, h)
+		memory, release := p.memory()
+		t.Cleanup(release)
+		all = append(all, memory)
+	}
+	if all[0] != all[1] || all[0] == all[2] || all[0] == all[3] {
+		t.Errorf("%p", all)
+	}
+}

@@ -87,6 +87,11 @@ type Slots struct {
 // if necessary. The caller releases them. The error is ErrFull, ErrTimeout, ErrTooHeavy, or
 // the cause of the end of ctx.
 func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, error) {
+	return q.AcquireWithin(ctx, user, weight, q.opts.Wait)
+}
+
+// AcquireWithin is Acquire for a request that waits for another time than QueueOptions.Wait.
+func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, wait time.Duration) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
 		return Slots{}, ErrTooHeavy
@@ -106,7 +111,7 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, er
 	if err != nil {
 		return Slots{}, err
 	}
-	if err := q.wait(ctx, w); err != nil {
+	if err := q.wait(ctx, w, wait); err != nil {
 		return Slots{}, err
 	}
 	return Slots{q, m, weight}, nil
@@ -168,8 +173,8 @@ func (s *Slots) Shrink(weight int) {
 }
 
 // wait waits until w is decided, its time has passed, or ctx ends.
-func (q *Queue) wait(ctx context.Context, w *waiter) error {
-	timer := time.NewTimer(q.opts.Wait)
+func (q *Queue) wait(ctx context.Context, w *waiter, most time.Duration) error {
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-w.decided:

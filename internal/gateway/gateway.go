@@ -6,7 +6,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -30,7 +29,7 @@ import (
 // Options are the settings of a [Gateway].
 type Options struct {
 	MaxBody       int64         // of a request, in bytes
-	CodexMemory   int64         // of the app-servers for what requests make them hold, in bytes; 0: 512 MiB
+	Memory        *Memory       // of the app-servers; nil: 512 MiB
 	MaxBodyMemory int64         // of all requests' bodies together, in bytes; at least four times MaxBody
 	MaxConcurrent int           // turns at once
 	MaxPerUser    int           // turns at once of one user; 0: the share that claims.Queue describes
@@ -87,7 +86,7 @@ type Gateway struct {
 	queue    *claims.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
-	memory     *claims.Queue // of the app-servers, a slot for each MiB, see [Gateway.claimMemory]
+	memory     *Memory       // of the app-servers, see [Gateway.claimMemory]
 	processors *claims.Order // of large requests, see [Gateway.compute]
 	planning   prompt.Options
 	overrides  []string // see [Options.toolOverrides]
@@ -117,6 +116,9 @@ func New(upstream Upstream, opts Options) *Gateway {
 	if opts.Live == nil {
 		opts.Live = new(live.Set)
 	}
+	if opts.Memory == nil {
+		opts.Memory = NewMemory(codexMemory)
+	}
 	crowd := claims.NewCrowd(opts.Several)
 	g := &Gateway{
 		upstream: upstream,
@@ -125,9 +127,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 		queue: claims.NewQueue(claims.QueueOptions{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait, Crowd: crowd,
 		}),
-		memory: claims.NewQueue(claims.QueueOptions{
-			Concurrent: int(max(1, cmp.Or(opts.CodexMemory, codexMemory)>>20)), Queue: max(1, opts.MaxQueue), Wait: opts.QueueWait, Crowd: crowd,
-		}),
+		memory:     opts.Memory,
 		processors: claims.NewOrder(runtime.GOMAXPROCS(0)),
 
 		places:    claims.NewBudget(int64(max(minPlaces, 4*(opts.MaxConcurrent+opts.MaxQueue))), 1, crowd),
@@ -160,7 +160,7 @@ type Held struct {
 func (g *Gateway) Held() Held {
 	return Held{
 		Places: g.places.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answers.Held(),
-		Turns: g.queue.Running(), Codex: g.memory.Running(),
+		Turns: g.queue.Running(), Codex: g.memory.queue.Running(),
 	}
 }
 

@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"errors"
+	"math"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
@@ -19,18 +23,44 @@ const (
 	perPixel = 7
 )
 
+// Memory is the memory of app-servers for what requests make them hold. Gateways with the same
+// app-servers have one together. It is safe for concurrent use.
+type Memory struct {
+	queue   *claims.Queue // a slot for each MiB
+	crowd   *claims.Crowd
+	several atomic.Bool // the users of a gateway have had to share
+}
+
+// NewMemory returns a memory of a size in bytes, at least one MiB.
+func NewMemory(size int64) *Memory {
+	m := new(Memory)
+	m.crowd = claims.NewCrowd(m.several.Load)
+	// Each request that waits has its turns, which bounds how many wait.
+	m.queue = claims.NewQueue(claims.QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
+	return m
+}
+
+// acquire waits until a user of a gateway may have so many MiB.
+func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
+	m.crowd.Note(user)
+	if from.Shares(user) {
+		m.several.Store(true)
+	}
+	return m.queue.AcquireWithin(ctx, user, int(size), wait)
+}
+
 // claimMemory waits until the app-servers have the memory for a request. What takes less than a
 // MiB needs no claim: the turns at once bound it.
 func (g *Gateway) claimMemory(x *exchange, choices, pixels int64) *apierror.Error {
 	held, decoding := mib(x.body.Size()*perByte), mib(pixels*perPixel)
-	all, most := choices*(held+decoding), int64(g.memory.Heaviest())
+	all, most := choices*(held+decoding), int64(g.memory.queue.Heaviest())
 	switch {
 	case all == 0:
 		return nil
 	case all > most && choices > 1:
 		return apierror.ChoicesTooLarge(choices, max(1, most/(held+decoding)))
 	}
-	slots, err := g.memory.Acquire(x.ctx, x.user, int(min(all, most)))
+	slots, err := g.memory.acquire(x.ctx, g.crowd, x.user, min(all, most), g.opts.QueueWait)
 	if apiErr := g.queueError(err); apiErr != nil {
 		return apiErr
 	}

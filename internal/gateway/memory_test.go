@@ -40,29 +40,29 @@ func TestClaimMemory(t *testing.T) {
 		"too many images for one choice": {2, 3, 10 << 20, 0, 0, "at most 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGateway(nil, Options{MaxConcurrent: 1, CodexMemory: 200 << 20})
+			g := newGateway(nil, Options{MaxConcurrent: 1, Memory: NewMemory(200 << 20)})
 			x := asking(t, g, "a", c.size)
 			apiErr := g.claimMemory(x, c.choices, c.pixels)
 			if (apiErr != nil) != (c.refused != "") || apiErr != nil && (apiErr.Param != "n" || !strings.Contains(apiErr.Message, c.refused)) {
 				t.Fatal(apiErr)
 			}
-			if got := g.memory.Running(); got != c.while {
+			if got := g.memory.queue.Running(); got != c.while {
 				t.Errorf("%d MiB are claimed", got)
 			}
 			for range c.choices {
 				if ended := x.decoding.ended(); ended != nil {
-					if got := g.memory.Running(); got != c.while {
+					if got := g.memory.queue.Running(); got != c.while {
 						t.Errorf("%d MiB while an image is being decoded", got)
 					}
 					ended()
 					ended()
 				}
 			}
-			if got := g.memory.Running(); got != c.after {
+			if got := g.memory.queue.Running(); got != c.after {
 				t.Errorf("%d MiB are claimed afterwards", got)
 			}
 			x.close()
-			if got := g.memory.Running(); got != 0 {
+			if got := g.memory.queue.Running(); got != 0 {
 				t.Errorf("%d MiB are left", got)
 			}
 		})
@@ -73,7 +73,7 @@ func TestClaimMemory(t *testing.T) {
 // others, and that who waits gets it as soon as there is some.
 func TestMemoryIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(nil, Options{MaxConcurrent: 1, MaxQueue: 2, QueueWait: time.Minute, CodexMemory: 400 << 20, Several: func() bool { return true }})
+		g := newGateway(nil, Options{MaxConcurrent: 1, MaxQueue: 2, QueueWait: time.Minute, Memory: NewMemory(400 << 20), Several: func() bool { return true }})
 		first := asking(t, g, "a", 60)
 		if apiErr := g.claimMemory(first, 1, 0); apiErr != nil {
 			t.Fatal(apiErr)
@@ -89,6 +89,29 @@ func TestMemoryIsShared(t *testing.T) {
 		time.AfterFunc(time.Second, first.close)
 		if apiErr := g.claimMemory(asking(t, g, "a", 20), 1, 0); apiErr != nil || time.Since(began) != time.Second {
 			t.Errorf("once there is some: %v after %s", apiErr, time.Since(began))
+		}
+	})
+}
+
+// TestMemoryOfSeveralGateways checks that gateways with the same app-servers share their memory,
+// and its users.
+func TestMemoryOfSeveralGateways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := NewMemory(400 << 20)
+		options := Options{MaxConcurrent: 1, QueueWait: time.Minute, Memory: memory}
+		before, after := newGateway(nil, options), newGateway(nil, options)
+		if apiErr := before.claimMemory(asking(t, before, "a", 30), 1, 0); apiErr != nil {
+			t.Fatal(apiErr)
+		}
+		if apiErr := after.claimMemory(asking(t, after, "b", 30), 1, 0); apiErr != nil {
+			t.Fatal(apiErr)
+		}
+		if got := before.Held().Codex; got != 300 {
+			t.Errorf("%d MiB are claimed", got)
+		}
+		began := time.Now()
+		if apiErr := after.claimMemory(asking(t, after, "c", 30), 1, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
+			t.Errorf("above what there is: %v after %s", apiErr, time.Since(began))
 		}
 	})
 }
