@@ -22,12 +22,15 @@ type Budget struct {
 
 	mu    sync.Mutex
 	held  int64
-	users map[string]*holder // those who hold something
-	spare *holder            // one that is not used, so that most claims allocate nothing
+	users map[string]*holder // those who hold something, and idle
+	idle  *holder            // the last one who held nothing: its next claim makes no other
 }
 
 // holder is what the claims of one user hold together.
-type holder struct{ held int64 }
+type holder struct {
+	user string
+	held int64
+}
 
 // NewBudget returns a budget of a limit, of which each user may hold least, if that is free.
 func NewBudget(limit, least int64, crowd *Crowd) *Budget {
@@ -44,36 +47,52 @@ func (b *Budget) Held() int64 {
 // Claim returns an empty claim of a user. Its holder must release it.
 func (b *Budget) Claim(user string) *Claim { return &Claim{budget: b, user: user} }
 
-// fits reports whether a claim of a size may grow by n. The lock is held.
-func (b *Budget) fits(user string, size, n int64) bool {
+// fits reports whether a claim may grow by n. h is its user's holder, nil if there is none. The
+// lock is held.
+func (b *Budget) fits(c *Claim, h *holder, n int64) bool {
 	limit := b.limit
-	if size+n > small {
+	if c.size+n > small {
 		limit -= limit / kept
 	}
 	if b.held+n > limit {
 		return false
 	}
 	mine := n
-	if h := b.users[user]; h != nil {
+	if h != nil {
 		mine += h.held
 	}
-	return mine <= b.least || mine <= b.limit-b.held-n || !b.crowd.Shares(user)
+	return mine <= b.least || mine <= b.limit-b.held-n || !b.crowd.Shares(c.user)
 }
 
 // add adds n, which may be negative, to what a user holds. The lock is held.
-func (b *Budget) add(user string, n int64) {
-	h := b.users[user]
-	if h == nil {
-		if h, b.spare = b.spare, nil; h == nil {
-			h = new(holder)
-		}
-		b.users[user] = h
-	}
+func (b *Budget) add(h *holder, n int64) {
 	b.held += n
-	if h.held += n; h.held == 0 {
-		delete(b.users, user)
-		b.spare = h
+	if h.held += n; h.held == 0 && h != b.idle {
+		b.forgetIdle()
+		b.idle = h
 	}
+}
+
+// holder returns that of a user who has none. The lock is held.
+func (b *Budget) holder(user string) *holder {
+	h := b.forgetIdle()
+	if h == nil {
+		h = new(holder)
+	}
+	h.user = user
+	b.users[user] = h
+	return h
+}
+
+// forgetIdle removes the holder that is idle and returns it, or nil if there is none. The lock is
+// held.
+func (b *Budget) forgetIdle() *holder {
+	h := b.idle
+	if b.idle = nil; h == nil || h.held > 0 {
+		return nil
+	}
+	delete(b.users, h.user)
+	return h
 }
 
 // Claim is the part of a budget that one holder uses. It must not be used by several
@@ -82,6 +101,7 @@ type Claim struct {
 	budget *Budget
 	user   string
 	size   int64
+	holder *holder // of the user; nil before the first growth
 }
 
 // Size returns how much the claim holds.
@@ -91,7 +111,7 @@ func (c *Claim) Size() int64 { return c.size }
 func (c *Claim) Fits(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	return c.budget.fits(c.user, c.size, n)
+	return c.budget.fits(c, c.budget.users[c.user], n)
 }
 
 // Grow takes n more. It takes none and reports false if the budget has no room for that, or
@@ -99,11 +119,15 @@ func (c *Claim) Fits(n int64) bool {
 func (c *Claim) Grow(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	if !c.budget.fits(c.user, c.size, n) {
+	h := c.budget.users[c.user]
+	if !c.budget.fits(c, h, n) {
 		return false
 	}
-	c.budget.add(c.user, n)
-	c.size += n
+	if h == nil {
+		h = c.budget.holder(c.user)
+	}
+	c.budget.add(h, n)
+	c.holder, c.size = h, c.size+n
 	return true
 }
 
@@ -114,7 +138,7 @@ func (c *Claim) Shrink(size int64) {
 	}
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	c.budget.add(c.user, size-c.size)
+	c.budget.add(c.holder, size-c.size)
 	c.size = size
 }
 

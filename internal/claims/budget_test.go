@@ -144,3 +144,35 @@ func BenchmarkBudget(b *testing.B) {
 		c.Release()
 	}
 }
+
+// TestBudgetForgetsUsers checks that a budget remembers those who hold something and one more, in
+// any order of their claims.
+func TestBudgetForgetsUsers(t *testing.T) {
+	b := NewBudget(1000, 0, NewCrowd(nil))
+	random := rand.New(rand.NewPCG(1, 2))
+	var all []*Claim
+	for range 20 {
+		all = append(all, b.Claim(string(rune('a'+random.IntN(10)))))
+	}
+	for range 5000 {
+		if c := all[random.IntN(len(all))]; c.Size() > 0 {
+			c.Shrink(random.Int64N(c.Size()) / 2)
+		} else {
+			c.Grow(random.Int64N(3))
+		}
+		held := make(map[string]int64)
+		for _, c := range all {
+			if c.Size() > 0 {
+				held[c.user] += c.Size()
+			}
+		}
+		if len(b.users) > len(held)+1 {
+			t.Fatalf("%d users are remembered, and %d hold something", len(b.users), len(held))
+		}
+		for user, n := range held {
+			if b.users[user].held != n {
+				t.Fatalf("%s holds %d, and %d is counted", user, n, b.users[user].held)
+			}
+		}
+	}
+}
