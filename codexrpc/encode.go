@@ -67,6 +67,9 @@ func (p *TurnStartParams) appendJSON(to []byte) ([]byte, error) {
 	if p.noEnvironments {
 		to = append(to, `,"environments":[]`...)
 	}
+	if p.Effort != "" {
+		to = jsontext.AppendString(append(to, `,"effort":`...), p.Effort)
+	}
 	if len(p.OutputSchema) > 0 {
 		var err error
 		if to, err = appendValue(append(to, `,"outputSchema":`...), p.OutputSchema); err != nil {

@@ -57,14 +57,14 @@ func TestEncodeCalls(t *testing.T) {
 		}
 		sameJSON(t, got, want)
 	}
-	got, err := encodeCall(nil, 8, methodTurnStart, &TurnStartParams{ThreadID: "t", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
+	got, err := encodeCall(nil, 8, methodTurnStart, &TurnStartParams{ThreadID: "t", Effort: "high", OutputSchema: json.RawMessage("{\n}"), Input: []UserInput{
 		{Type: "text", Text: text}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := json.Marshal(map[string]any{"id": 8, "method": methodTurnStart, "params": map[string]any{
-		"threadId": "t", "outputSchema": map[string]any{}, "input": []userInput{
+		"threadId": "t", "effort": "high", "outputSchema": map[string]any{}, "input": []userInput{
 			{Type: "text", Text: text, TextElements: &[]struct{}{}}, {Type: "image", URL: "data:x"}, {Type: "image", URL: "data:y", Detail: "high"},
 		},
 	}})

@@ -87,6 +87,15 @@ type Config struct {
 	Own map[string]any
 }
 
+// EffortSetting is the setting of a thread's reasoning effort, until a turn has another one.
+const EffortSetting = "model_reasoning_effort"
+
+// Effort returns the reasoning effort, which is empty if it is the model's own.
+func (c Config) Effort() string {
+	effort, _ := c.Own[EffortSetting].(string)
+	return effort
+}
+
 // IsZero reports whether there are no settings.
 func (c Config) IsZero() bool { return c.Fixed == "" && c.Place == "" && len(c.Own) == 0 }
 
@@ -115,6 +124,7 @@ type UserInput struct {
 type TurnStartParams struct {
 	ThreadID     string          `json:"threadId"`
 	Input        []UserInput     `json:"input"`
+	Effort       string          `json:"effort,omitempty"` // of this turn and the next ones; empty: as before
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 
 	noEnvironments bool // the thread is a fork, which would have the environment of the host

@@ -93,6 +93,8 @@ type Model struct {
 	// Parallel is the Catalogue of a lite model with which Codex lets it call several tools
 	// at a time: one without use_responses_lite. Empty: the model is not lite.
 	Parallel string
+	// Efforts says that the effort of a conversation may change ("supports_reasoning_effort_updates").
+	Efforts bool
 
 	hidden   bool
 	priority int // 1 is the default
@@ -279,6 +281,7 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	_ = json.Unmarshal(model["slug"], &entry.Slug)
 	_ = json.Unmarshal(model["base_instructions"], &entry.Prompt)
 	_ = json.Unmarshal(model["use_responses_lite"], &entry.Lite)
+	_ = json.Unmarshal(model["supports_reasoning_effort_updates"], &entry.Efforts)
 	_ = json.Unmarshal(model["priority"], &entry.priority)
 	var visibility string
 	_ = json.Unmarshal(model["visibility"], &visibility)

@@ -213,9 +213,9 @@ func TestLearnedModels(t *testing.T) {
 		t.Errorf("the list was reported %d times", n)
 	}
 	store(`{"fetched_at":"2026-01-01T00:00:00Z","etag":"x","models":[{"slug":"known","base_instructions":"other"},` +
-		`{"slug":"new","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","use_responses_lite":true,"base_instructions":"N"}]}`)
+		`{"slug":"new","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","use_responses_lite":true,"supports_reasoning_effort_updates":true,"base_instructions":"N"}]}`)
 	got := c.find("new-2027-01-01")
-	if got.Slug != "new" || got.Prompt != "N" || !got.Lite || c.find("provider/new") != got {
+	if got.Slug != "new" || got.Prompt != "N" || !got.Lite || !got.Efforts || c.find("known").Efforts || c.find("provider/new") != got {
 		t.Fatalf("found %+v", got)
 	}
 	content, err := os.ReadFile(got.Catalogue)

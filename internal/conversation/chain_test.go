@@ -215,3 +215,31 @@ func TestChainAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestAnyEffort: where a model takes any effort, that tells no conversation from another, unless
+// only one of them has an effort. The settings of the thread stay as they are.
+func TestAnyEffort(t *testing.T) {
+	with := func(effort string, free bool) Identity {
+		own := map[string]any{"web_search": "disabled"}
+		if effort != "" {
+			own[codexrpc.EffortSetting] = effort
+		}
+		return Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", Config: codexrpc.Config{Own: own}}, AnyEffort: free}
+	}
+	low := with("low", true)
+	for name, c := range map[string]struct {
+		other Identity
+		same  bool
+	}{
+		"another":       {with("high", true), true},
+		"none":          {with("", true), false},
+		"another model": {with("high", false), false},
+	} {
+		if same := asked(t, low) == asked(t, c.other); same != c.same {
+			t.Errorf("%s: the same: %t", name, same)
+		}
+	}
+	if got := low.Thread.Config.Effort(); got != "low" {
+		t.Errorf("the effort of the thread has become %q", got)
+	}
+}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -15,6 +16,9 @@ type Identity struct {
 	// Thread are the parameters of thread/start: model, instructions, tools and
 	// configuration.
 	Thread codexrpc.ThreadStartParams
+	// AnyEffort says that the model may have another effort in each turn of the conversation. If
+	// one request of it has none, no request has one: an effort cannot be taken back.
+	AnyEffort bool
 }
 
 // parameters has buffers for the parameters of threads, *[]byte.
@@ -30,6 +34,10 @@ func (id *Identity) hash() (Hash, error) {
 	// of most.
 	own := id.Thread
 	own.Config.Fixed = ""
+	if id.AnyEffort && own.Config.Effort() != "" {
+		own.Config.Own = maps.Clone(own.Config.Own)
+		own.Config.Own[codexrpc.EffortSetting] = true
+	}
 	buffer := parameters.Get().(*[]byte)
 	thread, err := own.AppendJSON((*buffer)[:0])
 	if err != nil {

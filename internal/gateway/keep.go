@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type keeping struct {
 	in      *threads.Conversations // of its process; nil: it keeps none
 	chain   requestChain           // zero: the request has several choices
 	schema  string                 // of the answer
+	effort  string                 // of the turn; empty: the model's own
 	tools   prompt.ToolNames
 	resumed bool // the turn went on in a kept thread
 	parked  bool // and had waited there for results
@@ -52,7 +54,10 @@ type requestChain struct {
 // get returns the chain, or nil if there is none or the history cannot be hashed.
 func (r *requestChain) get() *conversation.Chain {
 	if plan := r.plan; plan != nil {
-		id := conversation.Identity{Site: strings.ToLower(r.x.r.Host), User: r.x.user, Thread: plan.Thread}
+		id := conversation.Identity{
+			Site: strings.ToLower(r.x.r.Host), User: r.x.user, Thread: plan.Thread,
+			AnyEffort: anyEffort(r.x.lease, plan),
+		}
 		var err error
 		r.g.compute(r.x, r.x.body.Size(), func() { r.chain, err = conversation.NewChain(id, plan.History, plan.Turn.Input) })
 		if err != nil {
@@ -61,6 +66,17 @@ func (r *requestChain) get() *conversation.Chain {
 		r.plan = nil
 	}
 	return r.chain
+}
+
+// anyEffort reports whether the model of a plan takes another effort in the same conversation, on
+// every app-server.
+func anyEffort(lease Lease, plan *prompt.Plan) bool {
+	if plan.Thread.Config.Effort() == "" {
+		return false
+	}
+	return !slices.ContainsFunc(lease.Members(), func(m Member) bool {
+		return !m.Process.Model(plan.Thread.Model).Efforts
+	})
 }
 
 // resume lets the turn of a choice go on in a thread that holds the history of its
@@ -251,7 +267,7 @@ func (c *choice) keep(user string) {
 		Hash: k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{
 			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
-			Waits: rest.Waits, Schema: k.schema, Request: c.live.Request(), Key: k.key,
+			Waits: rest.Waits, Schema: k.schema, Effort: k.effort, Request: c.live.Request(), Key: k.key,
 		},
 	}
 	kept.Thread.Request.Since = time.Now()

@@ -104,7 +104,7 @@ func closeThreads(choices []*choice) {
 // startChoice starts the turn of one choice, in a kept thread or on a new one.
 func (g *Gateway) startChoice(ctx context.Context, x *exchange, c *choice) error {
 	plan := x.req.plan
-	c.kept = keeping{schema: string(plan.Turn.OutputSchema), tools: plan.Tools, forkable: forkable(&x.req)}
+	c.kept = keeping{schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), tools: plan.Tools, forkable: forkable(&x.req)}
 	if len(x.choices) == 1 {
 		c.kept.chain = requestChain{g: g, x: x, plan: plan}
 	}

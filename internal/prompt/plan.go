@@ -199,7 +199,7 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 // The settings of the model's reasoning. turn/start has them as well, but Codex prepares the
 // request to the provider when a thread starts, and would send it again if they differ.
 const (
-	effortKey  = "model_reasoning_effort"
+	effortKey  = codexrpc.EffortSetting
 	summaryKey = "model_reasoning_summary"
 )
 

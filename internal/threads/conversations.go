@@ -135,6 +135,7 @@ type Kept struct {
 	Spent  codexrpc.Usage // by all of its turns
 	Waits  []string       // ids of the calls whose results its turn waits for
 	Schema string         // of the answers of that turn
+	Effort string         // of the last turn; empty: the model's own
 	Key    string         // of the provider's cache
 	// Request is the last request, at the end of its answer.
 	Request live.Request

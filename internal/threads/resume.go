@@ -34,7 +34,11 @@ func (k *Kept) GoOn(ctx context.Context, plan *prompt.Plan, at conversation.Link
 			return err
 		}
 	}
-	return k.Thread.StartTurn(ctx, plan.Turn)
+	turn := plan.Turn
+	if effort := plan.Thread.Config.Effort(); effort != k.Effort {
+		turn.Effort = effort
+	}
+	return k.Thread.StartTurn(ctx, turn)
 }
 
 // answerCalls gives a parked turn the results of its calls, and behind them the
@@ -42,6 +46,9 @@ func (k *Kept) GoOn(ctx context.Context, plan *prompt.Plan, at conversation.Link
 func (k *Kept) answerCalls(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
 	if string(plan.Turn.OutputSchema) != k.Schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errOtherFollowUp)
+	}
+	if plan.Thread.Config.Effort() != k.Effort {
+		return fmt.Errorf("%w: the turn is to have another effort", errOtherFollowUp)
 	}
 	results, messages, err := followUp(plan.History[at.Items:], at.Calls, k.Waits)
 	if err != nil {
