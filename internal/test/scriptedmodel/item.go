@@ -112,7 +112,7 @@ func (it *itemWriter) search(query string) {
 
 func (it *itemWriter) call(call Call) {
 	callID := cmp.Or(call.ID, fmt.Sprintf("call_%d_%d", it.number, it.calls))
-	item := object{"id": it.id("fc"), "type": "function_call", "call_id": callID, "name": call.Name, "arguments": ""}
+	item := object{"id": cmp.Or(call.Item, it.id("fc")), "type": "function_call", "call_id": callID, "name": call.Name, "arguments": ""}
 	of := object{"item_id": item["id"]}
 	it.added(item)
 	it.deltas("function_call_arguments.delta", of, call.Arguments)

@@ -58,8 +58,9 @@ type Reason string
 // JSON.
 type Call struct {
 	Name, Arguments string
-	// ID is the call id. If it is empty, the server makes a unique one.
-	ID string
+	// ID is the call id, Item the id of its item. If one is empty, the server makes a unique
+	// one.
+	ID, Item string
 }
 
 // Cite is a message with this text, all of which cites a web page.

@@ -9,6 +9,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // TestToolGivenUp checks that an Obsidian client gets an invalid block after a call
@@ -36,25 +37,21 @@ func TestToolGivenUp(t *testing.T) {
 	}
 }
 
-// sameID is a prompt for three calls with the same call id, of which the third repeats
-// the second.
+// sameID is a prompt for three calls with the same call id, of which the third has the
+// arguments of the second.
 const sameID = `callid=call_1; tool:localSearch {"query":"a"}; tool:localSearch {"query":"b"}; tool:localSearch {"query":"b"}`
 
-// TestToolSameCallID checks that calls with the same id are distinguished by their
-// content, and their results by the ids that the client got.
+// TestToolSameCallID checks that calls with the same id are calls of their own if they are
+// items of their own, and their results are recognised by the ids that the client got.
 func TestToolSameCallID(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	before := toolUsageOf(s)
-	content := useTool("localSearch", "a") + useTool("localSearch", "b")
+	content := useTool("localSearch", "a") + useTool("localSearch", "b") + useTool("localSearch", "b")
 	for mode, want := range map[string]*string{e2e.ModeJSON: nil, e2e.ModeXML: &content} {
 		got := s.AskBoth(e2e.Question{Prompt: sameID, Tools: true, Mode: mode})
-		e2e.CheckReply(t, got, want, e2e.Searches("a", "b"), "tool_calls")
-		if got.IDs[0] == got.IDs[1] {
-			t.Errorf("%s: both calls have the id %s", mode, got.IDs[0])
+		e2e.CheckReply(t, got, want, e2e.Searches("a", "b", "b"), "tool_calls")
+		if slices.Sort(got.IDs); len(slices.Compact(got.IDs)) != 3 {
+			t.Errorf("%s: the ids are %q", mode, got.IDs)
 		}
-	}
-	if added := toolUsageOf(s).ToolCalls.Duplicates - before.ToolCalls.Duplicates; added != 4 {
-		t.Errorf("%d duplicates counted, want one for each of four turns", added)
 	}
 	// Calls with other names, and several choices.
 	params := e2e.UserSays(`callid=call_1; tool:first {"q":1}; tool:second {"q":1}; then; say:Both.`)
@@ -75,6 +72,27 @@ func TestToolSameCallID(t *testing.T) {
 		next.Messages = append(slices.Clone(params.Messages), choice.Message.ToParam(),
 			openai.ToolMessage("one", calls[0].ID), openai.ToolMessage("two", calls[1].ID))
 		checkBothResults(s, next, calls[0].ID, calls[1].ID)
+	}
+}
+
+// TestToolSameItem checks that a call that the model sends again as the same item is dropped,
+// and counted.
+func TestToolSameItem(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	call := func(item, query string) scriptedmodel.Output {
+		return scriptedmodel.Call{Name: "localSearch", Arguments: `{"query":"` + query + `"}`, ID: "call_1", Item: item}
+	}
+	defer s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{call("fc_1", "a"), call("fc_2", "b"), call("fc_2", "b")}}, true
+	})()
+	before := toolUsageOf(s)
+	content := useTool("localSearch", "a") + useTool("localSearch", "b")
+	for mode, want := range map[string]*string{e2e.ModeJSON: nil, e2e.ModeXML: &content} {
+		got := s.AskBoth(e2e.Question{Prompt: "search", Tools: true, Mode: mode})
+		e2e.CheckReply(t, got, want, e2e.Searches("a", "b"), "tool_calls")
+	}
+	if added := toolUsageOf(s).ToolCalls.Duplicates - before.ToolCalls.Duplicates; added != 4 {
+		t.Errorf("%d duplicates counted, want one for each of four turns", added)
 	}
 }
 
@@ -100,22 +118,28 @@ func TestResponsesSameCallID(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	tools := []e2e.Fields{e2e.FunctionTool("localSearch")}
 	e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
-		r := s.Respond(e2e.Asks(sameID+"; then; say:Both.", e2e.Fields{"tools": tools, "stream": stream}), nil)
+		r := s.Respond(e2e.Asks(sameID+"; then; say:All.", e2e.Fields{"tools": tools, "stream": stream}), nil)
 		calls := r.Calls()
-		if len(calls) != 2 || calls[0].Arguments != `{"query":"a"}` || calls[1].Arguments != `{"query":"b"}` || calls[0].CallID == calls[1].CallID {
-			t.Fatalf("%+v", calls)
-		}
+		ids := make(map[string]bool)
 		var outputs []e2e.Fields
+		var want, got []string // what the model is to hear, what the arguments are
 		for i, call := range calls {
-			outputs = append(outputs, e2e.Fields{"type": "function_call_output", "call_id": call.CallID, "output": string(rune('x' + i))})
+			ids[call.CallID] = true
+			got = append(got, call.Arguments)
+			result := string(rune('x' + i))
+			outputs = append(outputs, e2e.Fields{"type": "function_call_output", "call_id": call.CallID, "output": result})
+			want = append(want, "output "+call.CallID+" "+result)
+		}
+		if len(ids) != 3 || !slices.Equal(got, []string{`{"query":"a"}`, `{"query":"b"}`, `{"query":"b"}`}) {
+			t.Fatalf("%+v", calls)
 		}
 		next := s.Respond(e2e.Asks(outputs, e2e.Fields{"previous_response_id": r.ID, "tools": tools, "stream": stream}), nil)
 		heard := s.Heard()
-		if want := []string{"output " + calls[0].CallID + " x", "output " + calls[1].CallID + " y"}; next.Text() != "Both." || !slices.Equal(heard[len(heard)-2:], want) {
-			t.Errorf("%q; the model heard %q", next.Text(), heard)
+		if next.Text() != "All." || !slices.Equal(heard[len(heard)-3:], want) {
+			t.Errorf("%q; the model heard %q, want %q in the end", next.Text(), heard, want)
 		}
 		r = s.Respond(e2e.Asks(sameID, e2e.Fields{"tools": tools, "stream": stream}), http.Header{"X-Proxy-Output-Mode": {e2e.ModeXML}})
-		if want := useTool("localSearch", "a") + useTool("localSearch", "b"); r.Text() != want {
+		if want := useTool("localSearch", "a") + useTool("localSearch", "b") + useTool("localSearch", "b"); r.Text() != want {
 			t.Errorf("obsidian-xml: %q", r.Text())
 		}
 	})
