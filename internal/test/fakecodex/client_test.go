@@ -311,3 +311,29 @@ func lines(t *testing.T) (read func() string, write func(string)) {
 	}
 	return read, write
 }
+
+// hearCalls reads the events of a turn until there were n calls. What is not read before the
+// calls are answered would be missing in the answer.
+func hearCalls(t *testing.T, thread *codexrpc.Thread, n int) {
+	t.Helper()
+	ctx := patient(t)
+	for n > 0 {
+		events, err := thread.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Kind == codexrpc.EventFunctionCall {
+				n--
+			}
+		}
+		if n <= 0 {
+			return
+		}
+		select {
+		case <-thread.Ready():
+		case <-ctx.Done():
+			t.Fatal("the calls do not come")
+		}
+	}
+}

@@ -68,7 +68,8 @@ func TestResumed(t *testing.T) {
 	}})
 	thread := ask(t, c, "hello")
 	defer thread.Close(nil)
-	ctx := t.Context()
+	ctx := patient(t)
+	hearCalls(t, thread, 2)
 	if err := thread.Parked(ctx, []string{"c"}); err != nil {
 		t.Fatal(err)
 	}
