@@ -34,6 +34,9 @@ const (
 type providerSettings struct {
 	sockets codexrpc.Constant // Codex connects by a WebSocket, if the provider has them
 	http    codexrpc.Constant // it does not
+	// more: with those for HTTP Codex asks over HTTP again when a stream breaks off, with
+	// those for WebSockets it does not.
+	more bool
 }
 
 // newProviderSettings returns the settings for the provider in a configuration, or none if its
@@ -71,6 +74,8 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 		entry["supports_websockets"] = true
 		// What Codex does after a failed WebSocket, asking over HTTP, is a retry as well.
 		add("stream_max_retries", max(0, p.Retries-1))
+		_, chosen := set["stream_max_retries"]
+		s.more = p.Retries > 0 && !chosen
 	}
 	s.sockets = providerMembers(name, entry)
 	return s
@@ -121,6 +126,20 @@ func (p *Process) SocketFailed() {
 	if began {
 		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
 	}
+}
+
+// StreamCut records that an answer broke off, and that Codex has not said that it asks over
+// HTTP instead of a WebSocket. If the process's threads use WebSockets, the provider has
+// refused them (426): of that Codex says nothing. StreamCut reports whether Codex asks again
+// in a new thread, where it did not in that one.
+func (p *Process) StreamCut() (asksAgain bool) {
+	p.mu.Lock()
+	asksAgain = p.provider.more && !p.sockets.off(time.Now())
+	p.mu.Unlock()
+	if asksAgain {
+		p.SocketFailed()
+	}
+	return asksAgain
 }
 
 const (

@@ -75,6 +75,37 @@ func sameObject(t *testing.T, a, b string) bool {
 	return texts[0] == texts[1]
 }
 
+// TestStreamCut checks that answers which break off tell of a provider that refuses WebSockets
+// only where Codex would have asked again otherwise, and once.
+func TestStreamCut(t *testing.T) {
+	const mine = "model_provider = \"mine\"\n[model_providers.mine]\n"
+	for name, c := range map[string]struct {
+		config  string
+		retries int
+		again   bool
+	}{
+		"OpenAI":                {"", 1, true},
+		"no retries":            {"", 0, false},
+		"no WebSockets":         {mine, 1, false},
+		"WebSockets":            {mine + "supports_websockets = true", 1, true},
+		"the operator's number": {mine + "supports_websockets = true\nstream_max_retries = 3", 1, false},
+	} {
+		config, err := parseOperatorConfig([]byte(c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := New(Config{}, nil)
+		p.provider = newProviderSettings(&config.providerConfig, "0.169.0", Provider{Retries: c.retries})
+		before := string(p.ProviderSettings())
+		if again := p.StreamCut(); again != c.again || again != (string(p.ProviderSettings()) != before) {
+			t.Errorf("%s: %t, then %s", name, again, p.ProviderSettings())
+		}
+		if p.StreamCut() {
+			t.Errorf("%s: it helps a second time", name)
+		}
+	}
+}
+
 // TestSocketPause checks that WebSockets which fail are left alone for longer and longer, and
 // that those which have worked for a while are not.
 func TestSocketPause(t *testing.T) {

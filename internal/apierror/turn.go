@@ -120,7 +120,7 @@ func classOfMessage(code, message string) class {
 		return disconnected
 	case message == "Image poisoning": // the provider cannot read it
 		return badRequest
-	case strings.HasPrefix(message, "stream disconnected"), isUnreachable(message), lacksAccount(message):
+	case strings.HasPrefix(message, brokenOff), isUnreachable(message), lacksAccount(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
 		return badRequest // a provider's 400: the message is its body
@@ -151,6 +151,9 @@ const notReached = "the model's provider cannot be reached: this server has no n
 
 // noAccount begins the message of a failure before the model was asked.
 const noAccount = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
+
+// brokenOff begins Codex's message of an answer that broke off for the last time.
+const brokenOff = "stream disconnected"
 
 // lacksAccount reports whether Codex's message means that it did not find out where the
 // workspace of the login is. The back end has failed, refused the login or not answered.
@@ -224,6 +227,13 @@ func RejectsRequest(failure error) bool {
 	}
 	apiErr := fromTurn(e)
 	return apiErr.Status == http.StatusBadRequest && apiErr.Code != tooLong.Code && apiErr.Code != contentRefused.Code
+}
+
+// BrokeOff reports whether a turn failed because the answer of the model's provider broke off,
+// and Codex has not asked again, or as often as it may.
+func BrokeOff(failure error) bool {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	return ok && strings.HasPrefix(e.Message, brokenOff)
 }
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of

@@ -17,14 +17,16 @@ import (
 )
 
 // again starts the turn of a choice once more after it has failed before its first output,
-// if that may help: on a fresh thread if it went on in a kept one or in a fork, without the reasoning
-// that the thread was given or with the instructions behind Codex's own prompt if the
-// provider refuses these, or with another login if this one is spent or signed out, or, once,
-// if its provider has failed. It reports false if the failure stands; then the error is the failure, or that of another
-// login which ends sooner. Otherwise the error is why the turn could not be started.
+// if that may help: on a fresh thread if it went on in a kept one or in a fork, without the
+// reasoning that the thread was given or with the instructions behind Codex's own prompt if
+// the provider refuses these, over HTTP if the provider refuses WebSockets and has cut the
+// answer, or with another login if this one is spent or signed out, or, once, if its provider
+// has failed. It reports false if the failure stands; then the error is the failure, or that
+// of another login which ends sooner. Otherwise the error is why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
 	account, refused := c.login.Fail(failure), g.refused(c, failure)
+	overHTTP := c.cutOverHTTP(failure)
 	failing, rest := apierror.FailedProvider(failure)
 	if failing && !account && c.first.IsZero() {
 		c.login.Falter(failure, rest)
@@ -53,6 +55,8 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		// would say the same.
 		c.kept.forkable = false
 		return true, g.startFresh(ctx, plan, c)
+	case overHTTP:
+		return true, g.startFresh(ctx, plan, c)
 	case !c.moved && failing:
 		c.moved = true
 		if started, err = g.move(ctx, plan, c, failure); started {
@@ -60,6 +64,12 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		}
 	}
 	return false, failure
+}
+
+// cutOverHTTP reports whether the answer of a turn broke off over HTTP, since the provider
+// refuses WebSockets, in a thread in which Codex does not ask again then. It records that.
+func (c *choice) cutOverHTTP(failure error) bool {
+	return apierror.BrokeOff(failure) && !c.thread.FellBack() && c.place.Process.StreamCut()
 }
 
 // startFresh starts the turn of a choice on a fresh thread of its process.

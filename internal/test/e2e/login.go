@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
@@ -31,21 +30,6 @@ func chooseLogin() error {
 		return fmt.Errorf("%s is %q; want none, or nothing", loginVariable, chosen)
 	}
 	return nil
-}
-
-// notYet are tests whose sites have no login, since the product has a fault with one. A
-// mend removes its line.
-var notYet = map[string]string{
-	"TestRetriedStream": cutOverHTTP,
-	"TestForkedCuts":    cutOverHTTP,
-}
-
-const cutOverHTTP = "over HTTP, where WebSockets are refused, a stream that is cut before any output is not asked for again"
-
-// hasLogin reports whether the sites of a test have a login.
-func hasLogin(t testing.TB) bool {
-	name, _, _ := strings.Cut(t.Name(), "/")
-	return loggedIn && notYet[name] == ""
 }
 
 // WithLogin gives the sites that a test starts a ChatGPT login, whose back end is [Site.Plan],
@@ -85,7 +69,7 @@ func NewHome(t testing.TB, model *scriptedmodel.Server, opts codexhome.Options) 
 	server := httptest.NewServer(model)
 	t.Cleanup(server.Close)
 	h.Provider = server.URL + "/v1"
-	if !hasLogin(t) {
+	if !loggedIn {
 		WriteHome(t, h.Dir, h.Provider, opts)
 		return h
 	}

@@ -55,7 +55,7 @@ func OverBoth(t *testing.T, test func(t *testing.T)) {
 		over  scriptedmodel.Transport
 		login bool
 	}
-	login := hasLogin(t)
+	login := loggedIn
 	ways := []way{{"http", scriptedmodel.HTTP, login}, {"websocket", scriptedmodel.WebSocket, login}}
 	if login && !mustLogIn {
 		ways = append(ways, way{"without a login", scriptedmodel.HTTP, false})
