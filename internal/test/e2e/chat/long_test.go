@@ -208,12 +208,13 @@ func TestContextLength(t *testing.T) {
 	}
 }
 
-// TestCompactionIsRefused checks an app-server without a readable catalogue, which has
-// its own context windows. A conversation that it would summarise is a
-// context_length_exceeded, and the client does not get the summary.
+// TestCompactionIsRefused checks an app-server that runs elsewhere without the catalogue of
+// docs/remote.md, which has Codex's own context windows. A conversation that it would summarise
+// is a context_length_exceeded, and the client does not get the summary.
 func TestCompactionIsRefused(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	s.Load(s.Caddyfile(fmt.Sprintf("app_server sh -c \"exec %s app-server\" {\nhome %s\n}", e2e.CodexBinary, s.Home)))
+	address, _ := s.Listen("ws://127.0.0.1:0")
+	s.Load(s.Caddyfile(e2e.Remote(address, "")))
 	s.WaitReady()
 	body := e2e.Fields{"model": "gpt-5", "messages": []any{
 		e2e.Fields{"role": "user", "content": numbered(2e6)},

@@ -89,9 +89,10 @@ func TestMachineUntold(t *testing.T) {
 	}
 	admin := s.WithAdmin(s.Caddyfile(""))
 	for command, says := range map[string]struct{ everybody, operator string }{
-		"/no/such/codex":          {"cannot be started", "/no/such/codex"},
-		"no-such-codex-on-a-path": {"not installed", "no-such-codex-on-a-path"},
-		broken:                    {"has no argument app-server", "token s3cret in /home/me"},
+		"/no/such/codex app-server":          {"cannot be started", "/no/such/codex"},
+		"no-such-codex-on-a-path app-server": {"not installed", "no-such-codex-on-a-path"},
+		broken:                               {"has no argument app-server", broken},
+		broken + " app-server":               {"the command ends at once", "token s3cret in /home/me"},
 	} {
 		s.Load(strings.Replace(s.Caddyfile("app_server "+command), "admin off", "admin "+admin.Addr, 1))
 		public := ""

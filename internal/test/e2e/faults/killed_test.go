@@ -20,7 +20,7 @@ func TestCodexKilled(t *testing.T) {
 			s := s.At(t)
 			if name == "launcher" {
 				name = "sh"
-				s.Load(s.Caddyfile(fmt.Sprintf("app_server sh -c \"exec 3<&0; %s app-server <&3 & wait\" {\nhome %s\n}", e2e.CodexBinary, s.Home)))
+				s.Load(s.Caddyfile(fmt.Sprintf("app_server sh -c `exec 3<&0; %s \"$@\" <&3 & wait` sh app-server {\nhome %s\n}", e2e.CodexBinary, s.Home)))
 				s.WaitReady()
 			}
 			s.WaitOpen(0) // earlier streams have ended
