@@ -58,7 +58,6 @@ type Choice struct {
 
 	deltas   []Delta // of the parts that the last method has returned
 	position uint64  // highest position given to Aggregator.IngestEvent
-	offset   int64   // of the text, without a scanner
 }
 
 // NewChoice returns a Choice without calls.
@@ -119,7 +118,7 @@ type Part struct {
 	Reason  usetool.AbortReason // of a PartBlockAborted
 	Err     error               // the fault of the block, if Reason is AbortMalformed
 	Pattern string              // the textual form of a block; empty: <use_tool>
-	Offset  int64               // of Text, or of the block's beginning, in the text of the choice
+	Offset  int64               // of Text, or of the block's beginning, in the text of the choice; 0 if that is not searched
 	Block   string              // of a PartBlockAborted: the text that is given up, which follows
 	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than the call
 }
@@ -128,8 +127,7 @@ type Part struct {
 // to out and returns it.
 func (c *Choice) Text(text string, out []Part) []Part {
 	if c.scanner == nil {
-		c.offset += int64(len(text))
-		return append(out, Part{Kind: PartText, Text: text, Offset: c.offset - int64(len(text))})
+		return append(out, Part{Kind: PartText, Text: text})
 	}
 	c.deltas = c.deltas[:0]
 	c.segments = c.scanner.Feed(text, c.segments[:0])
@@ -139,11 +137,7 @@ func (c *Choice) Text(text string, out []Part) []Part {
 // Plain takes the next piece of the text, as Text does, if all of it is text that nothing is held
 // before. Then there is no part but that text. Otherwise it reports false and takes nothing.
 func (c *Choice) Plain(text string) bool {
-	if c.scanner == nil {
-		c.offset += int64(len(text))
-		return true
-	}
-	return c.scanner.patterns == nil && !c.runs.Open() && c.scanner.useTool.skip(text)
+	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
 }
 
 // EndMessage ends a message: it appends what was held of its text to out and returns it. An open

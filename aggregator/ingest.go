@@ -92,10 +92,11 @@ func (c *Choice) echoes(in *Input) bool {
 
 // own returns the call with an id of this package.
 func (c *Choice) own(id string) *call {
-	rest, ok := strings.CutPrefix(id, CallID(c.opts.Index, 0, "")[:len(CallID(c.opts.Index, 0, ""))-1])
+	rest, ok := strings.CutPrefix(id, callPrefix)
 	if !ok {
 		return nil
 	}
+	_, rest, _ = strings.Cut(rest, "_") // behind the index of the choice
 	n := 0
 	for i := 0; i < len(rest) && rest[i] >= '0' && rest[i] <= '9' && n < len(c.calls); i++ {
 		n = n*10 + int(rest[i]-'0')

@@ -49,10 +49,13 @@ func WithMaxArgumentBytes(n int) Option {
 	return func(c *config) { c.maxBytes = n }
 }
 
+// callPrefix begins the id of each call.
+const callPrefix = "tool_"
+
 // CallID builds the id of a call: tool_<choice>_<ordinal>, and _<suffix> if there is
 // one.
 func CallID(choice, ordinal int, suffix string) string {
-	id := "tool_" + strconv.Itoa(choice) + "_" + strconv.Itoa(ordinal)
+	id := callPrefix + strconv.Itoa(choice) + "_" + strconv.Itoa(ordinal)
 	if suffix != "" {
 		id += "_" + suffix
 	}

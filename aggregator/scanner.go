@@ -97,6 +97,9 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	return s.forward(out)
 }
 
+// skip takes the next piece, as Feed does, if it is one segment of text and nothing is held.
+func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
+
 // Finish ends a message: it appends everything held to out and returns it. A begun
 // opener is text. An open block is given up for the reason, the empty one standing
 // for [usetool.AbortUnclosed]. The Scanner is then ready for the next message of the

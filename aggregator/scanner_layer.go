@@ -3,6 +3,7 @@ package aggregator
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
@@ -111,23 +112,21 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 
 // skip takes the next piece if all of it is text, as nearly all pieces are.
 func (l *layer) skip(text string) bool {
-	if len(l.held) > 0 {
-		return false
-	}
-	if l.window = jsontext.View(text); !l.isPlain() {
-		l.window = nil
+	if len(l.held) > 0 || !l.isPlain(text) {
 		return false
 	}
 	l.looks += int64(len(text))
-	l.step(len(text))
-	l.window, l.pos, l.offset = nil, 0, l.offset+int64(len(text))
+	l.offset += int64(len(text))
+	l.follow(jsontext.View(text))
 	return true
 }
 
-// isPlain reports whether the window has no beginning of an opener and ends with a whole
-// character, as nearly all pieces do.
-func (l *layer) isPlain() bool {
-	return len(l.forms) == 1 && len(l.window) > 0 && begunRune(l.window) == 0 && bytes.IndexByte(l.window, l.forms[0].start[0]) < 0
+// isPlain reports whether a text has no beginning of an opener and ends with a whole character,
+// as nearly all pieces do.
+func (l *layer) isPlain(text string) bool {
+	return len(l.forms) == 1 && len(text) > 0 &&
+		(text[len(text)-1] < utf8.RuneSelf || begunRune(jsontext.View(text)) == 0) &&
+		strings.IndexByte(text, l.forms[0].start[0]) < 0
 }
 
 // finish ends the text: it appends everything pending to out and returns it. An open block
@@ -234,12 +233,17 @@ func index(text []byte, start string) int {
 
 // step moves pos, and the fence with it.
 func (l *layer) step(pos int) {
+	l.follow(l.window[l.pos:pos])
+	l.pos = pos
+}
+
+// follow moves the fence over a text.
+func (l *layer) follow(text []byte) {
 	if l.opts.SkipFenced {
-		for _, b := range l.window[l.pos:pos] {
+		for _, b := range text {
 			l.fence.Step(b)
 		}
 	}
-	l.pos = pos
 }
 
 // begin begins a block of a form, whose opener is window[start:end].

@@ -237,7 +237,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 // emit appends an output, after the reasoning items that are pending. The outputs of a call
 // follow one another: what comes between its begin and its end waits for the end.
 func (m *Machine) emit(o Output) {
-	if m.live != 0 && (o.Call != m.live-1 || !o.ofCall()) {
+	if m.live != 0 && (o.Call != m.live-1 || !o.Kind.ofCall()) {
 		m.hold(o)
 		return
 	}

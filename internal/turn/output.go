@@ -60,6 +60,13 @@ const (
 // not, are folds over this sequence, and nothing else decides what a client sees.
 type Output struct {
 	Kind OutputKind
+	// Gap marks a boundary between two parts of the reasoning, with a Text for clients
+	// that read the reasoning as one text; or, in turns with [Options].Items, between two
+	// messages, without a Text.
+	Gap bool
+	// Estimated says that Usage is in part this package's own count; see
+	// [Machine.Usage].
+	Estimated bool
 	// Text is the new part only, never cumulative, but for that of an OutputCallEnd.
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
@@ -71,10 +78,6 @@ type Output struct {
 	// Phase is the phase of the message that a gap ends: commentary or final_answer, or
 	// empty if the model gives none.
 	Phase string
-	// Gap marks a boundary between two parts of the reasoning, with a Text for clients
-	// that read the reasoning as one text; or, in turns with [Options].Items, between two
-	// messages, without a Text.
-	Gap bool
 	// Name is the tool's name as the client declared it.
 	Name string
 	// Finish is why the turn ended.
@@ -83,9 +86,6 @@ type Output struct {
 	StopSequence string
 	// Usage counts the turn's tokens.
 	Usage codexrpc.Usage
-	// Estimated says that Usage is in part this package's own count; see
-	// [Machine.Usage].
-	Estimated bool
 	// Err is why the turn failed: a *codexrpc.TurnError, a *codexrpc.CallError,
 	// or one of the sentinel errors of this package and of codexrpc.
 	Err error

@@ -56,9 +56,9 @@ func (m *Machine) endCalls() {
 	}
 }
 
-// ofCall reports whether an output is a part of a call.
-func (o *Output) ofCall() bool {
-	return o.Kind == OutputCallStart || o.Kind == OutputCallArguments || o.Kind == OutputCallEnd
+// ofCall reports whether an output of the kind is a part of a call.
+func (k OutputKind) ofCall() bool {
+	return k == OutputCallStart || k == OutputCallArguments || k == OutputCallEnd
 }
 
 // maxHeldBytes bounds the outputs that wait for the end of a call, in bytes.

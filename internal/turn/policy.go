@@ -69,7 +69,7 @@ func (p *policy) textAt(text string, offset int64) {
 // text is held: then the texts of both messages become one.
 func (p *policy) gap(text string) {
 	switch {
-	case text == "" || p.closed():
+	case p.closed():
 	case !p.opts.Items || p.tail.Len() > 0:
 		p.text(text)
 	case !p.suppressing():

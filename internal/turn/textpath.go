@@ -57,8 +57,10 @@ func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
 		m.cut, m.afterCall = false, false
 		m.usage.say(text)
-		m.policy.gap(m.gap)
-		m.gap = ""
+		if m.gap != "" {
+			m.policy.gap(m.gap)
+			m.gap = ""
+		}
 		if m.choice.Plain(text) {
 			m.policy.text(text)
 		} else {
