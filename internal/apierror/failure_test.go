@@ -291,3 +291,19 @@ func TestRefusesInstructions(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokeOff checks that only an answer that has begun counts as broken off.
+func TestBrokeOff(t *testing.T) {
+	for message, want := range map[string]bool{
+		"stream disconnected before completion: Transport error":       true,
+		"stream disconnected before completion: error sending request": false,
+		"the model's response broke off":                               false,
+	} {
+		if got := BrokeOff(turnErr("other", 0, message)); got != want {
+			t.Errorf("%s: %t", message, got)
+		}
+	}
+	if BrokeOff(errors.New("stream disconnected")) {
+		t.Error("any error is one")
+	}
+}

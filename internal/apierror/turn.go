@@ -230,10 +230,11 @@ func RejectsRequest(failure error) bool {
 }
 
 // BrokeOff reports whether a turn failed because the answer of the model's provider broke off,
-// and Codex has not asked again, or as often as it may.
+// and Codex has not asked again, or as often as it may. A request that got no answer is another
+// failure.
 func BrokeOff(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	return ok && strings.HasPrefix(e.Message, brokenOff)
+	return ok && strings.HasPrefix(e.Message, brokenOff) && !isUnreachable(e.Message)
 }
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of

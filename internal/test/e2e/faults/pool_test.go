@@ -87,7 +87,7 @@ func TestPoolLosesAll(t *testing.T) {
 // TestTwoAppServers checks that one app-server serves if the other cannot start.
 func TestTwoAppServers(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	s.Load(s.Caddyfile("app_server /no/such/codex\n" + s.AppServer()))
+	s.Load(s.Caddyfile("app_server /no/such/codex app-server\n" + s.AppServer()))
 	e2e.WaitFor(t, "one to be ready and the other to say why not", func() bool {
 		status, body := s.Readiness()
 		return status == http.StatusOK && body.AppServer == "ready" && len(body.AppServers) == 2 &&
