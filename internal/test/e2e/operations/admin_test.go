@@ -110,7 +110,7 @@ func TestRequestsUnderWay(t *testing.T) {
 // TestAdminStatusOfABrokenServer checks that the status has the reason.
 func TestAdminStatusOfABrokenServer(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	admin := s.WithAdmin(s.Caddyfile("app_server /no/such/codex"))
+	admin := s.WithAdmin(s.Caddyfile("app_server /no/such/codex app-server"))
 	e2e.WaitFor(t, "the reason", func() bool {
 		status := admin.Status()
 		return len(status.AppServers) == 1 && status.AppServers[0].State == "backoff" && strings.Contains(status.AppServers[0].Reason, "check the command")
