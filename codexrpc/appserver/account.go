@@ -111,7 +111,7 @@ func (s *supervisor) noteAccount(in *instance, err error) {
 		s.log().Info("the account of codex's login is known", "pid", in.pid())
 	}
 	s.mu.Lock()
-	s.status.Account, s.status.Refused = account, errors.Is(err, errRefused)
+	s.status.Account, s.status.Refused, s.status.Silent = account, errors.Is(err, errRefused), errors.Is(err, errSilent)
 	s.signal()
 	s.mu.Unlock()
 	s.observe()

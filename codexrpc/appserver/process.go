@@ -240,7 +240,7 @@ func (p *Process) setStatus(next Status) {
 	}
 	next.Restarts, next.Replacements = p.status.Restarts, p.status.Replacements
 	if next.State == StateUnresponsive || next.State == StateReady && next.PID == p.status.PID {
-		next.Account, next.Refused = p.status.Account, p.status.Refused
+		next.Account, next.Refused, next.Silent = p.status.Account, p.status.Refused, p.status.Silent
 	}
 	if next.Version == "" {
 		next.Version = p.status.Version

@@ -51,6 +51,7 @@ type Status struct {
 	// is known, or was not asked for yet. Turns are tried nevertheless.
 	Account  string `json:"account,omitempty"`
 	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
+	Silent   bool   `json:"-"`        // its back end does not answer, and turns are refused, see Account
 	Restarts int    `json:"restarts"` // starts after the first
 	// Replacements counts the app-servers, or connections to a remote one, that
 	// have replaced another without a failure.

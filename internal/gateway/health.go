@@ -58,7 +58,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	if rests = rests && login.Status().State == loginstate.SignedOut; rests {
 		again = until
 	}
-	if rests || best.State != appserver.StateReady {
+	if rests || best.Silent || best.State != appserver.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
 		if !best.Final {
 			retry := max(1, math.Ceil(time.Until(again).Seconds()))
