@@ -180,7 +180,8 @@ func (l *login) readAgain(all []*process) {
 		files, before := p.LoginFiles(), l.refused[p]
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
-		case files.Now != files.Tried:
+		case files.Now != files.Tried && (missing || files.Now != before.Now):
+			// What was there at the refusal was refused: Codex renews a login before it gives up.
 			old = true
 			if err := p.Restart(); err == nil { // else it is tried again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
