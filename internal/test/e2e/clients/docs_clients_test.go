@@ -31,7 +31,7 @@ func TestClientPages(t *testing.T) {
 	index := e2e.ReadFile(t, "../../../../docs/clients.md")
 	s := e2e.NewSite(t, "api_key sk-mine")
 	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) { // Claude Code says more than its user
-		asked := strings.Contains(string(r.Body), "<system-reminder>")
+		asked := strings.Contains(string(r.Body), "system-reminder")
 		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say("Hello.")}}, asked
 	})
 	for _, path := range paths {
