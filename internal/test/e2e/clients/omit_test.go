@@ -74,13 +74,12 @@ func anthropicOmits(want *seen) {
 	}
 }
 
-// vercelAnthropicOmits: the AI SDK has no types of errors. It counts thinking as part of the output.
+// vercelAnthropicOmits: the AI SDK has no types of errors.
 func vercelAnthropicOmits(want *seen) {
 	anthropicOmits(want)
 	if want.Error != nil {
 		want.Error.Code = ""
 	}
-	want.Usage.Reasoning = 0
 }
 
 // langChainAnthropicOmits: LangChain counts thinking as part of the output.

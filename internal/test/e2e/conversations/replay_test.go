@@ -138,6 +138,10 @@ func see(s *e2e.Site, body string, stream bool) gist {
 const replayEnv = "E2E_REPLAY"
 
 func replay(dir string) (exitCode int) {
+	if os.Args[1] == "debug" { // its catalogue
+		fmt.Println(`{"models":[{"slug":"replayed"}]}`)
+		return 0
+	}
 	if os.Args[1] != "app-server" {
 		fmt.Fprintln(os.Stderr, "only app-server is played")
 		return 1
