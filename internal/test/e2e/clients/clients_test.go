@@ -77,12 +77,20 @@ var realClients = []realClient{
 	{"sashabaranov/go-openai", []string{"CreateChatCompletion"}, []string{"CreateChatCompletionStream"}, true, goOpenAIErrors, runGoOpenAI, goOpenAIOmits},
 }
 
-// TestClients runs every client with the same cases.
-func TestClients(t *testing.T) {
+// TestClients runs every client of OpenAI's API with the same cases.
+func TestClients(t *testing.T) { runClients(t, false) }
+
+// TestMessagesClients runs those of Anthropic's.
+func TestMessagesClients(t *testing.T) { runClients(t, true) }
+
+func runClients(t *testing.T, anthropic bool) {
 	needNode(t)
 	s := e2e.NewSite(t, "")
 	s.Model.On(fillForm)
 	for _, client := range realClients {
+		if strings.Contains(client.name, "anthropic") != anthropic {
+			continue
+		}
 		t.Run(client.name, func(t *testing.T) {
 			t.Parallel()
 			saw := client.run(s.At(t))
