@@ -92,7 +92,9 @@ func runClients(t *testing.T, anthropic bool) {
 			continue
 		}
 		t.Run(client.name, func(t *testing.T) {
-			t.Parallel()
+			if !anthropic { // whose conversations are the same, and go on in each other's threads
+				t.Parallel()
+			}
 			saw := client.run(s.At(t))
 			for _, way := range slices.Concat(client.whole, client.streamed) {
 				for _, c := range clientCases {
