@@ -3,6 +3,8 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { apiKey } from './shared.js';
 import { talksOf, waysOf } from './vercel.js';
 
+globalThis.AI_SDK_LOG_WARNINGS = false; // of a tool choice that it does not send with thinking
+
 const modelAt = (baseURL) => createAnthropic({ baseURL, apiKey })('claude-opus-5-5');
 
 export const ways = waysOf(modelAt);
