@@ -99,7 +99,7 @@ func runClients(t *testing.T, anthropic bool) {
 			for _, way := range slices.Concat(client.whole, client.streamed) {
 				for _, c := range clientCases {
 					if anthropic && c.Results {
-						continue // on a fresh thread the scripted model does not take the results for the last message
+						continue // not understood: at times, and always on fresh threads, the model makes the calls again
 					}
 					t.Run(way+"/"+c.Name, func(t *testing.T) {
 						i := slices.IndexFunc(saw, func(s seen) bool { return s.Way == way && s.Case == c.Name })
@@ -149,7 +149,7 @@ func (client realClient) check(t *testing.T, c clientCase, got seen) {
 	}
 	if client.name == "@langchain/anthropic" && got.Way == "stream" && got.Usage.Input > 0 {
 		// It reads the input where a stream begins, which is an estimate.
-		want.Usage.Input, want.Usage.Cached, want.Usage.Total = got.Usage.Input, got.Usage.Cached, got.Usage.Input+got.Usage.Output
+		want.Usage.Input, want.Usage.Cached, want.Usage.Total = got.Usage.Input, 0, got.Usage.Input+got.Usage.Output
 	}
 	if len(got.Calls) == 0 {
 		got.Calls = nil
