@@ -90,9 +90,9 @@ type Model struct {
 	// since each thread holds its catalogue: that of all models takes another MB. Empty:
 	// there is none.
 	Catalogue string
-	// Parallel is the Catalogue of a lite model with which Codex lets it call several tools
-	// at a time: one without use_responses_lite. Empty: the model is not lite.
-	Parallel string
+	// Full is the Catalogue of a lite model without use_responses_lite, with which Codex lets it
+	// call several tools at a time, and the provider run web searches. Empty: the model is not lite.
+	Full string
 	// Efforts says that the effort of a conversation may change ("supports_reasoning_effort_updates").
 	Efforts bool
 
@@ -226,8 +226,8 @@ func (c *catalogue) write(model *listedModel) error {
 	if changed, err = model.changed(changes, notLite); err != nil {
 		return err
 	}
-	model.entry.Parallel = name + "-parallel.json"
-	return os.WriteFile(model.entry.Parallel, changed, 0o600)
+	model.entry.Full = name + "-full.json"
+	return os.WriteFile(model.entry.Full, changed, 0o600)
 }
 
 // maxModels bounds the models of a catalogue, each of which gets a file. Codex has

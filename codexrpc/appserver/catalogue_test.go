@@ -176,10 +176,10 @@ func TestNewCatalogue(t *testing.T) {
 			t.Errorf("%s is %v (%v)", model.Catalogue, info.Mode(), err)
 		}
 	}
-	if full := c.models[0].Parallel; full != "" {
+	if full := c.models[0].Full; full != "" {
 		t.Errorf("a model that is not lite has %s, too", full)
 	}
-	checkTestFile(t, c.models[1].Parallel, strings.Replace(contents[1], `"use_responses_lite":true`, `"use_responses_lite":false`, 1))
+	checkTestFile(t, c.models[1].Full, strings.Replace(contents[1], `"use_responses_lite":true`, `"use_responses_lite":false`, 1))
 	checkTestFile(t, c.fallback, fallback)
 	none := &privateHome{path: filepath.Join(t.TempDir(), "none")}
 	if c, err := newCatalogue([]byte(printed), none, nil); !errors.Is(err, os.ErrNotExist) || c != nil {
@@ -339,7 +339,7 @@ func TestCatalogueKnows(t *testing.T) {
 			t.Errorf("%q is %q", model, entry.Slug)
 		}
 	}
-	if entry := models.find("gpt-9-mini-2026-01-01"); entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.Catalogue == "" || entry.Parallel == "" {
+	if entry := models.find("gpt-9-mini-2026-01-01"); entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.Catalogue == "" || entry.Full == "" {
 		t.Errorf("found %+v", entry)
 	}
 	if (*catalogue)(nil).find("gpt-9") != (Model{}) {

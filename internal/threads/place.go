@@ -110,8 +110,13 @@ func (at Place) fork(ctx context.Context, params codexrpc.ThreadStartParams, key
 
 // Parallel reports whether a thread of a plan lets a lite model call several tools at a time.
 func (at Place) Parallel(plan *prompt.Plan) bool {
-	return !at.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && at.Process.Model(at.Model).Parallel != ""
+	return !at.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && at.Process.Model(at.Model).Full != ""
 }
+
+// full reports whether a thread of a plan gets a lite model in the full form: only in that
+// does the provider run web searches itself, with citations. In the lite one Codex offers a
+// tool of its own for them.
+func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.Parallel(plan) }
 
 // catalogueFor returns the path of the file with the properties of a plan's model. Every
 // thread has one, since a model of which Codex learns from the back end of its login would
@@ -121,8 +126,8 @@ func (at Place) Parallel(plan *prompt.Plan) bool {
 func (at Place) catalogueFor(plan *prompt.Plan) string {
 	own := at.Process.Model(at.Model)
 	switch {
-	case at.Parallel(plan):
-		return own.Parallel
+	case own.Full != "" && at.full(plan):
+		return own.Full
 	case own.Catalogue != "" || at.Instructions.Append:
 		return own.Catalogue
 	}

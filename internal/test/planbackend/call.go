@@ -27,7 +27,7 @@ const (
 )
 
 // maxCalls bounds the calls that are kept.
-const maxCalls = 4096
+const maxCalls = 256
 
 // Call is a call that has arrived.
 type Call struct {

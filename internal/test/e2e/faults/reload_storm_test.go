@@ -16,8 +16,8 @@ const (
 	stormStreams = 50
 	stormTime    = 5 * time.Minute // bounds a test that takes one minute on two cores
 	// stormHeap is the allowed growth of the heap, in bytes. The model's record of
-	// requests takes 1 MiB, the gateway's record of turns 256 KiB. A hundred
-	// configurations would take much more.
+	// requests takes 1 MiB, the back end's of calls as much, the gateway's record of turns
+	// 256 KiB. A hundred configurations would take much more.
 	stormHeap = 3 << 20
 )
 
@@ -28,6 +28,7 @@ func TestReloadStorm(t *testing.T) {
 	s := e2e.NewSite(t, "")
 	// Both readings are taken before the first turn of a codex, since its
 	// connections to the model have goroutines.
+	e2e.WaitFor(t, "the app-server alone", func() bool { return len(e2e.Children()) == 1 }) // the plan's back end asks codex for its models
 	before := takeReading(s)
 	storm := newStorm(s)
 	defer storm.end()

@@ -70,6 +70,10 @@ func TestWebSearch(t *testing.T) {
 		if next.Text() != "Fine." || at < 0 || !strings.HasPrefix(request.Input[at].ID, "ws_") || strings.HasPrefix(request.Input[at].ID, "ws_"+strings.TrimPrefix(r.ID, "resp_")) {
 			t.Errorf("%q, the model was given %+v", next.Text(), request.Input)
 		}
+		// It may be the only tool, beside one call at a time.
+		if r := s.Respond(e2e.Asks("q", e2e.Fields{"tools": []any{tool}, "parallel_tool_calls": false, "stream": stream}), nil); r.Types() != "message web_search_call message" {
+			t.Errorf("%+v", r)
+		}
 		// No other request may search.
 		for _, choice := range []e2e.Fields{{}, {"tools": []any{tool}, "tool_choice": "none"}} {
 			choice["stream"] = stream
