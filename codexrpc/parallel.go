@@ -43,6 +43,9 @@ func (c *Conn) ParallelCallsRefused(model string) (first bool) {
 func (c *Conn) SerialModels() []string {
 	c.parallel.mu.Lock()
 	defer c.parallel.mu.Unlock()
+	if len(c.parallel.refused) == 0 { // nearly always, and each request asks
+		return nil
+	}
 	return slices.Sorted(maps.Keys(c.parallel.refused))
 }
 

@@ -55,8 +55,8 @@ type exchange struct {
 	first    choice
 	only     [1]*choice
 	record   [1]Record
-	ownHeld  [8]releaser
-	headers  [3]string // values of headers of the answer
+	ownHeld  [7]releaser // a large body with a key has one more
+	headers  [3]string   // values of headers of the answer
 }
 
 // releaser is what an exchange holds until its end.
