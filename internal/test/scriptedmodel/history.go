@@ -39,13 +39,18 @@ func byCodex(text string) bool {
 }
 
 // ToolResults returns the function_call_output items after the user's last
-// message, or nil if the history does not end with one.
+// message, or nil if the history does not end with one. Behind the history Codex
+// may repeat the effort, for models whose effort can change.
 func (r Request) ToolResults() []Item {
-	if n := len(r.Input); n == 0 || r.Input[n-1].Type != "function_call_output" {
+	input := r.Input
+	if n := len(input); n > 0 && input[n-1].Type == "configuration_update" {
+		input = input[:n-1]
+	}
+	if n := len(input); n == 0 || input[n-1].Type != "function_call_output" {
 		return nil
 	}
 	var results []Item
-	for _, it := range r.Input[r.lastUser()+1:] {
+	for _, it := range input[r.lastUser()+1:] {
 		if it.Type == "function_call_output" {
 			results = append(results, it)
 		}

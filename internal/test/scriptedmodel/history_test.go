@@ -32,6 +32,7 @@ func TestToolResults(t *testing.T) {
 	user := object{"role": "user", "content": "x"}
 	call := object{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 	result := object{"type": "function_call_output", "call_id": "c", "output": "r"}
+	effort := object{"type": "configuration_update", "reasoning": object{"effort": "low"}}
 	cases := []struct {
 		name  string
 		input []any
@@ -45,6 +46,9 @@ func TestToolResults(t *testing.T) {
 		{"of this question alone", []any{user, call, result, user, call, result}, 1},
 		{"a call is open", []any{user, call, result, call}, 0},
 		{"no question", []any{call, result}, 1},
+		{"an effort behind them", []any{user, call, result, effort}, 1},
+		{"an effort behind a question", []any{user, call, result, user, effort}, 0},
+		{"an effort alone", []any{effort}, 0},
 		{"nothing", []any{}, 0},
 	}
 	for _, c := range cases {

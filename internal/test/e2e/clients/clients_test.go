@@ -92,15 +92,10 @@ func runClients(t *testing.T, anthropic bool) {
 			continue
 		}
 		t.Run(client.name, func(t *testing.T) {
-			if !anthropic { // whose conversations are the same, and go on in each other's threads
-				t.Parallel()
-			}
+			t.Parallel()
 			saw := client.run(s.At(t))
 			for _, way := range slices.Concat(client.whole, client.streamed) {
 				for _, c := range clientCases {
-					if anthropic && c.Results {
-						continue // not understood: at times, and always on fresh threads, the model makes the calls again
-					}
 					t.Run(way+"/"+c.Name, func(t *testing.T) {
 						i := slices.IndexFunc(saw, func(s seen) bool { return s.Way == way && s.Case == c.Name })
 						if i < 0 {

@@ -118,56 +118,74 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// TestSameItems: the same question by each of the APIs gives the model the same.
+// TestSameItems: the same question by each of the APIs gives the model the same, whether results
+// of calls end it or a text of the user's, and also with a model whose effort can change.
 func TestSameItems(t *testing.T) {
-	s := e2e.NewSite(t, "conversations off")
-	const prompt = "say:Done."
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "conversations off")
+		for _, model := range []string{"gpt-5", "gpt-6.1-sol"} {
+			for _, prompt := range []string{"say:Done.", ""} {
+				t.Run(model+" "+prompt, func(t *testing.T) { testSameItems(s.At(t), model, prompt) })
+			}
+		}
+	})
+}
+
+func testSameItems(s *e2e.Site, model, prompt string) {
 	schema := e2e.Fields{"type": "object", "properties": e2e.Fields{"q": e2e.Fields{"type": "string"}}}
 	function := e2e.Fields{"name": "f", "description": "Does f", "parameters": schema}
-	asked := func() string {
-		request, _ := s.Model.Last()
-		var body struct {
-			Input []map[string]any
-			Tools json.RawMessage
-		}
-		if err := json.Unmarshal(request.Body, &body); err != nil {
-			t.Fatal(err)
-		}
-		for _, item := range body.Input {
-			delete(item, "id") // Codex's, as are the times that it sends with a login
-			delete(item, "internal_chat_message_metadata_passthrough")
-		}
-		return e2e.AsJSON(t, body)
+	var last []any
+	blocks := []any{e2e.Fields{"type": "tool_result", "tool_use_id": "c", "content": "r"}}
+	if prompt != "" {
+		last = []any{e2e.UserMessage(prompt)}
+		blocks = append(blocks, e2e.Fields{"type": "text", "text": prompt})
 	}
-	response, text := s.Post(e2e.ChatBody("", e2e.Fields{"tools": []any{e2e.Fields{"type": "function", "function": function}}, "messages": []any{
+	response, text := s.Post(e2e.ChatBody("", e2e.Fields{"model": model, "tools": []any{e2e.Fields{"type": "function", "function": function}}, "messages": append([]any{
 		e2e.Fields{"role": "system", "content": "Be brief."}, e2e.UserMessage("q 😀"),
 		e2e.Fields{"role": "assistant", "content": "Look.", "tool_calls": []any{e2e.Fields{"id": "c", "type": "function", "function": e2e.Fields{"name": "f", "arguments": `{"q":"ü"}`}}}},
-		e2e.Fields{"role": "tool", "tool_call_id": "c", "content": "r"}, e2e.UserMessage(prompt),
-	}}), nil)
+		e2e.Fields{"role": "tool", "tool_call_id": "c", "content": "r"},
+	}, last...)}), nil)
 	if response.StatusCode != http.StatusOK {
-		t.Fatal(text)
+		s.T.Fatal(text)
 	}
-	want := asked()
+	want := lastAsked(s)
 	s.Respond(e2e.Fields{
-		"model": "gpt-5", "instructions": "Be brief.", "tools": []any{e2e.Fields{"type": "function", "name": "f", "description": "Does f", "parameters": schema}},
-		"input": []any{
+		"model": model, "instructions": "Be brief.", "tools": []any{e2e.Fields{"type": "function", "name": "f", "description": "Does f", "parameters": schema}},
+		"input": append([]any{
 			e2e.UserMessage("q 😀"), e2e.Fields{"role": "assistant", "content": "Look."},
 			e2e.Fields{"type": "function_call", "call_id": "c", "name": "f", "arguments": `{"q":"ü"}`},
-			e2e.Fields{"type": "function_call_output", "call_id": "c", "output": "r"}, e2e.UserMessage(prompt),
-		},
+			e2e.Fields{"type": "function_call_output", "call_id": "c", "output": "r"},
+		}, last...),
 	}, nil)
-	if got := asked(); got != want {
-		t.Errorf("Responses\n%s\nchat\n%s", got, want)
+	if got := lastAsked(s); got != want {
+		s.T.Errorf("Responses\n%s\nchat\n%s", got, want)
 	}
 	s.Message(e2e.MessageBody("", e2e.Fields{
-		"model": "gpt-5", "system": "Be brief.", "tools": []any{e2e.Fields{"name": "f", "description": "Does f", "input_schema": schema}},
+		"model": model, "system": "Be brief.", "tools": []any{e2e.Fields{"name": "f", "description": "Does f", "input_schema": schema}},
 		"messages": []any{
 			e2e.UserMessage("q 😀"),
 			e2e.Fields{"role": "assistant", "content": []any{e2e.Fields{"type": "text", "text": "Look."}, e2e.Fields{"type": "tool_use", "id": "c", "name": "f", "input": e2e.Fields{"q": "ü"}}}},
-			e2e.UserMessage([]any{e2e.Fields{"type": "tool_result", "tool_use_id": "c", "content": "r"}, e2e.Fields{"type": "text", "text": prompt}}),
+			e2e.UserMessage(blocks),
 		},
 	}))
-	if got := asked(); got != want {
-		t.Errorf("Messages\n%s\nchat\n%s", got, want)
+	if got := lastAsked(s); got != want {
+		s.T.Errorf("Messages\n%s\nchat\n%s", got, want)
 	}
+}
+
+// lastAsked returns the items and the tools of the model's last request.
+func lastAsked(s *e2e.Site) string {
+	request, _ := s.Model.Last()
+	var body struct {
+		Input []map[string]any
+		Tools json.RawMessage
+	}
+	if err := json.Unmarshal(request.Body, &body); err != nil {
+		s.T.Fatal(err)
+	}
+	for _, item := range body.Input {
+		delete(item, "id") // Codex's, as are the times that it sends with a login
+		delete(item, "internal_chat_message_metadata_passthrough")
+	}
+	return e2e.AsJSON(s.T, body)
 }
