@@ -148,13 +148,26 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 	return nil
 }
 
-// inject puts the history into the thread of a choice.
+// injectedAtOnce is how many bytes of a history go into a thread at once, unless one item is
+// longer. Codex reads one message after the other: the turns of others come between the pieces.
+const injectedAtOnce = 1 << 20
+
+// inject puts the history into the thread of a choice. What may be refused, and replaced, is
+// one piece: the thread would keep those before it.
 func (c *choice) inject(ctx context.Context, plan *prompt.Plan) error {
 	_, history := plan.Placed(c.place.Instructions)
-	if len(history) == 0 {
-		return nil
+	for len(history) > 0 {
+		n, size := 1, len(history[0])
+		for n < len(history) && (c.kept.restored || size+len(history[n]) <= injectedAtOnce) {
+			size += len(history[n])
+			n++
+		}
+		if err := c.thread.InjectItems(ctx, history[:n]); err != nil {
+			return err
+		}
+		history = history[n:]
 	}
-	return c.thread.InjectItems(ctx, history)
+	return nil
 }
 
 // pick starts the thread of a choice on the process that the lease picks for it. If

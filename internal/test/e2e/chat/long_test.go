@@ -62,6 +62,32 @@ func sameText(t *testing.T, got, want string) {
 	t.Errorf("the model was given %d bytes, not %d, and others from byte %d on: %.80q", len(got), len(want), same, got[same:])
 }
 
+// TestLongHistory checks that a history which goes into its thread in pieces reaches the model
+// whole and in its order: many short messages, and some that are longer than a piece.
+func TestLongHistory(t *testing.T) {
+	s := longSite(t, "")
+	all := numbered(6_000_000)
+	var messages []any
+	want := all
+	for i := 0; all != ""; i++ {
+		n := min(len(all), []int{10, 2_000, 90_000, 300_000, 1_100_000}[i%5])
+		for n < len(all) && all[n]&0xC0 == 0x80 {
+			n++ // not within a character
+		}
+		messages = append(messages, e2e.Fields{"role": []string{"user", "assistant"}[i%2], "content": all[:n]})
+		all = all[n:]
+	}
+	request := asked(s, "/v1/chat/completions", e2e.Fields{"model": "gpt-6-astra", "messages": append(messages, e2e.Fields{"role": "user", "content": "q"})})
+	var got strings.Builder
+	for _, item := range request.Input {
+		for _, part := range item.Content {
+			got.WriteString(part.Text)
+		}
+	}
+	at := strings.Index(got.String(), "00000000:")
+	sameText(t, got.String()[max(0, at):], want+"q")
+}
+
 // TestLongToolResults checks that long results of tools reach the model unchanged.
 func TestLongToolResults(t *testing.T) {
 	s := longSite(t, "")
