@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/status"
-	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
 const (
@@ -34,8 +33,7 @@ type login struct {
 	*loginstate.Login
 	key    string // that its processes share
 	memory *conversation.Memory
-	keys   *storedbook.Keeper // stores the cache keys in the memory
-	wake   chan struct{}      // capacity 1: the state has changed, or a process is ready
+	wake   chan struct{} // capacity 1: the state has changed, or a process is ready
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -51,9 +49,8 @@ func acquireLogin(key string) *login {
 	// LoadOrNew fails only if the constructor does.
 	value, _, _ := logins.LoadOrNew(key, func() (caddy.Destructor, error) {
 		ctx, cancel := context.WithCancel(context.Background())
-		memory := conversation.NewMemory(maxReasoningBytes)
 		l := &login{
-			Login: new(loginstate.Login), key: key, memory: memory, keys: conversation.NewKeysKeeper(memory),
+			Login: new(loginstate.Login), key: key, memory: conversation.NewMemory(maxReasoningBytes),
 			wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
 			last: loginstate.Status{State: loginstate.Unknown},
 		}

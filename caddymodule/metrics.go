@@ -222,7 +222,7 @@ var (
 	memoryReading       = readProcess("codex_app_server_memory_bytes", "Memory of the app-server; left out if it is not known.")
 
 	conversationsReading = readProcess("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results; and spare ones, for requests that begin a conversation.", "state")
-	followUpsReading     = readProcess("codex_conversation_follow_ups_total", "Requests that went on in a thread that was kept: continued in it, resumed its parked turn, or got a fork with the cache key of an earlier thread.", "how")
+	followUpsReading     = readProcess("codex_conversation_follow_ups_total", "Requests that went on in a thread that was kept: continued in it, or resumed its parked turn.", "how")
 	fallbacksReading     = readProcess("codex_conversation_fallbacks_total", "Requests that got a fresh thread, since theirs was gone or could not go on.", "reason")
 
 	planReading         = readProcess("codex_login_plan_info", "1 for the plan of the login; left out if it is not known.", "plan")
@@ -313,7 +313,6 @@ func collectProcess(to chan<- prometheus.Metric, p *process) {
 	send(to, conversationsReading, c.Spare, p.id, "spare")
 	send(to, followUpsReading, c.Continued, p.id, "continued")
 	send(to, followUpsReading, c.Resumed, p.id, "resumed")
-	send(to, followUpsReading, c.Forked, p.id, "forked")
 	for reason, n := range c.Fallbacks {
 		send(to, fallbacksReading, n, p.id, reason)
 	}

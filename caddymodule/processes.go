@@ -196,14 +196,6 @@ func (m *member) loginKey() string {
 	return key
 }
 
-// storedAs returns the name under which the login of a member's process is stored. It does
-// not reveal the configuration, and stays the same in another release.
-func (m *member) storedAs() string {
-	cfg := m.cfg
-	cfg.Client = codexrpc.ClientInfo{}
-	return processID(processKey(cfg))
-}
-
 // letGo releases a reference that acquire took.
 func (m *member) letGo() {
 	if _, err := processes.Delete(m.pooled); err != nil {

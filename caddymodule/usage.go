@@ -33,8 +33,7 @@ var (
 )
 
 // keepBooks stores the usage in the storage of the app's configuration, what API keys have
-// used if a handler has a file of them, and the cache keys of conversations if they are kept.
-// It waits a moment until the latter two are restored. Without an instance id, which
+// used if a handler has a file of them. It waits a moment until the latter is restored. Without an instance id, which
 // distinguishes the nodes that share the storage, all is lost when Caddy exits.
 func (a *App) keepBooks() {
 	id, err := instanceID()
@@ -42,23 +41,13 @@ func (a *App) keepBooks() {
 		a.logger.Error("usage is not stored: the id of this instance of Caddy cannot be read", "error", err)
 		return
 	}
-	node, kept := id.String(), make(map[*storedbook.Keeper]string)
-	kept[bookKeeper] = node
+	hold := func(keeper *storedbook.Keeper) {
+		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.storage, id.String(), a.logger))
+	}
+	hold(bookKeeper)
 	if a.hasKeyFile {
-		kept[ledgerKeeper] = node
-	}
-	for _, m := range a.members {
-		if m.conversations.Max > 0 { // the processes of a login share its keys
-			kept[m.current().login.keys] = node + "-" + m.storedAs()
-		}
-	}
-	for keeper, name := range kept {
-		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.storage, name, a.logger))
-	}
-	delete(kept, bookKeeper) // nothing waits for it
-	deadline := time.Now().Add(3 * time.Second)
-	for keeper := range kept {
-		keeper.WaitRestored(time.Until(deadline))
+		hold(ledgerKeeper)
+		ledgerKeeper.WaitRestored(3 * time.Second)
 	}
 }
 

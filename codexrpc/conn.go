@@ -65,7 +65,6 @@ type Conn struct {
 	completed       atomic.Bool            // see HasCompletedTurn
 	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
 	plan            atomic.Bool            // see HasPlan
-	noForks         atomic.Bool            // see ForkThread
 	spare           sync.Pool              // of *pendingCall, with their channels
 
 	mu         sync.Mutex

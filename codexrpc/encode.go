@@ -64,9 +64,6 @@ func (p *TurnStartParams) appendJSON(to []byte) ([]byte, error) {
 		to = part.appendJSON(to)
 	}
 	to = append(to, ']')
-	if p.noEnvironments {
-		to = append(to, `,"environments":[]`...)
-	}
 	if p.Effort != "" {
 		to = jsontext.AppendString(append(to, `,"effort":`...), p.Effort)
 	}

@@ -11,7 +11,6 @@ const (
 	methodModelList         = "model/list"
 	methodConfigRead        = "config/read"
 	methodThreadStart       = "thread/start"
-	methodThreadFork        = "thread/fork"
 	methodThreadInject      = "thread/inject_items"
 	methodThreadUnsubscribe = "thread/unsubscribe"
 	methodTurnStart         = "turn/start"
@@ -126,8 +125,6 @@ type TurnStartParams struct {
 	Input        []UserInput     `json:"input"`
 	Effort       string          `json:"effort,omitempty"` // of this turn and the next ones; empty: as before
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-
-	noEnvironments bool // the thread is a fork, which would have the environment of the host
 }
 
 // Usage counts tokens, of one model response or of a thread

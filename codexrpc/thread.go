@@ -10,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 // maxParked bounds the unanswered tool calls of one turn. Further ones are refused
@@ -30,9 +28,7 @@ type Thread struct {
 	queue queue
 	item  string // the id of the last item; used by the reader alone
 
-	suits  func(thread gjson.Result) bool // see openThread
-	usable bool                           // it suits, and is registered
-	fork   bool                           // see Fork
+	usable bool // it is registered
 
 	fellBack atomic.Bool // see FellBack
 	began    time.Time   // when it was registered
@@ -59,19 +55,13 @@ type Thread struct {
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
 // unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
-	return c.openThread(ctx, methodThreadStart, &params, nil)
-}
-
-// openThread makes a call whose answer has a new thread, which is used if it suits; suits may
-// be nil. A thread that is not used is unloaded in the background.
-func (c *Conn) openThread(ctx context.Context, method string, params any, suits func(thread gjson.Result) bool) (*Thread, error) {
-	t := &Thread{conn: c, suits: suits}
+	t := &Thread{conn: c}
 	t.queue.init(&c.wakes)
-	if err := c.call(ctx, call{method: method, params: params, by: (*opening)(t)}); err != nil {
+	if err := c.call(ctx, call{method: methodThreadStart, params: &params, by: (*opening)(t)}); err != nil {
 		return nil, err
 	}
 	if !t.usable {
-		return nil, fmt.Errorf("%s was answered without a new thread that can be used", method)
+		return nil, fmt.Errorf("%s was answered without a new thread that can be used", methodThreadStart)
 	}
 	return t, nil
 }
@@ -86,7 +76,7 @@ func (o *opening) onAnswer(answer message, late bool) {
 	t := (*Thread)(o)
 	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
 	case t.id == "":
-	case late, t.suits != nil && !t.suits(get(answer.result, "thread")):
+	case late:
 		t.conn.background(t.unsubscribe, nil)
 	default:
 		t.usable = t.conn.addThread(t)
@@ -155,7 +145,7 @@ func (t *Thread) InjectItems(ctx context.Context, items []json.RawMessage) error
 // StartTurn starts a turn and sets params.ThreadID. If ctx ends before the answer
 // comes the turn may run; Close interrupts it.
 func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
-	params.ThreadID, params.noEnvironments = t.id, t.fork
+	params.ThreadID = t.id
 	if params.Input == nil {
 		params.Input = []UserInput{}
 	}

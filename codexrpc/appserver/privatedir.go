@@ -2,15 +2,12 @@ package appserver
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 const (
@@ -157,41 +154,4 @@ func (p *Process) privateDir() (*privateDir, error) {
 		p.dir = private.work()
 	}
 	return private, nil
-}
-
-// forks returns the private directory and the version of an app-server that can fork
-// threads; nil for another one.
-func (p *Process) forks() (private *privateDir, version string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !codexrpc.Forks(p.status.Version) {
-		return nil, ""
-	}
-	return p.private, p.status.Version
-}
-
-// Forks reports whether [Process.WriteSession] can be used.
-func (p *Process) Forks() bool {
-	private, _ := p.forks()
-	return private != nil
-}
-
-// WriteSession writes a file with an empty session, which threads with its id as their
-// cache key can be forked from ([codexrpc.Conn.ForkThread]). The caller removes the file.
-// It fails for a remote app-server, and for a release that is not known to fork so.
-func (p *Process) WriteSession(id string) (path string, err error) {
-	private, version := p.forks()
-	if private == nil {
-		return "", errors.New("the app-server cannot fork threads here")
-	}
-	content, err := codexrpc.SessionFile(id, p.cfg.Client.Name, version)
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(private.temp(), "session-"+rand.Text()+".jsonl")
-	if err = os.WriteFile(path, content, 0o600); err != nil {
-		_ = os.Remove(path)
-		return "", err
-	}
-	return path, nil
 }

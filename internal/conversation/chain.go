@@ -13,8 +13,6 @@ import (
 type Link struct {
 	// Hash names the history.
 	Hash Hash
-	// Before names the history before the answer, which is that of the request for it.
-	Before Hash
 	// First is the index of the answer's first item in the history.
 	First int
 	// Items is how many items of the history it has. What follows is new to a
@@ -182,8 +180,7 @@ func (r *reader) endAnswer(index int) {
 		return
 	}
 	d := newDigest()
-	before := r.chain.state
-	r.answer.digest(d, before, r.chain.calls)
+	r.answer.digest(d, r.chain.state, r.chain.calls)
 	if r.ordinals == nil && len(r.ids) > 0 {
 		r.ordinals = make(map[string]int)
 	}
@@ -193,7 +190,7 @@ func (r *reader) endAnswer(index int) {
 	}
 	r.chain.state = d.sum()
 	r.chain.Links = append(r.chain.Links, Link{
-		Hash: r.chain.state, Before: before, First: r.first, Items: index, Reasoned: r.reasoned, Calls: r.ids,
+		Hash: r.chain.state, First: r.first, Items: index, Reasoned: r.reasoned, Calls: r.ids,
 	})
 	r.answer = nil
 }

@@ -3,9 +3,7 @@ package conversation
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -42,35 +40,4 @@ func FuzzArguments(f *testing.F) {
 			t.Fatalf("%q became %q", text, got)
 		}
 	})
-}
-
-// FuzzKeys: a stored document is refused, or its keys come back from the memory as they
-// are stored again, within the memory's limit.
-func FuzzKeys(f *testing.F) {
-	f.Add([]byte(`{"keys":"` + strings.Repeat("QUJD", 32) + `"}`)) // two
-	f.Add([]byte(`{"keys":""}`))
-	f.Add([]byte(`{"keys":[1]}`))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		first := restoredKeys(t, content)
-		stored, err := json.Marshal(first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again := restoredKeys(t, stored); !bytes.Equal(again.Keys, first.Keys) {
-			t.Fatalf("%x came back as %x", first.Keys, again.Keys)
-		}
-	})
-}
-
-// restoredKeys returns the keys that a memory has of a document.
-func restoredKeys(t *testing.T, content []byte) *keysDocument {
-	m := NewMemory(8 << 10)
-	k := &Keys{m}
-	err := k.Restore(content)
-	document, _ := k.Document(math.MaxUint64)
-	d := document.(*keysDocument)
-	if m.bytes > 8<<10 || len(d.Keys) != len(m.byHash)*storedKeySize || err != nil && len(d.Keys) > 0 {
-		t.Fatalf("%d bytes, %d keys, %d stored, %v", m.bytes, len(m.byHash), len(d.Keys)/storedKeySize, err)
-	}
-	return d
 }

@@ -10,9 +10,8 @@ import (
 )
 
 // Memory remembers, for threads that are made of a history, the reasoning of answers,
-// which clients do not send back, and the cache keys of the threads that answered. It holds
-// a bounded number of bytes; what was used least recently goes first. All methods are safe
-// for concurrent use.
+// which clients do not send back. It holds a bounded number of bytes; what was used least
+// recently goes first. All methods are safe for concurrent use.
 type Memory struct {
 	limit int
 
@@ -20,16 +19,12 @@ type Memory struct {
 	byHash map[Hash]*list.Element
 	order  *list.List // of *memory, the one used least recently first
 	bytes  int
-
-	keyChanges uint64 // of the keys
-	cleared    bool   // what was stored before is not restored
 }
 
-// memory is what is remembered of an answer, or of a request.
+// memory is what is remembered of an answer.
 type memory struct {
 	hash      Hash
 	reasoning []turn.Reasoning // of the answer with which the history ends
-	key       string           // of the thread in which the history was answered
 	size      int
 }
 
@@ -55,32 +50,6 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	m.remember(one)
 }
 
-// RememberKey keeps the cache key of the thread that answers the request of a chain.
-func (m *Memory) RememberKey(chain *Chain, key string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.byHash[chain.state]; e == nil || e.Value.(*memory).key != key {
-		m.keyChanges++
-	}
-	m.remember(&memory{hash: chain.state, key: key, size: memorySize + len(key)})
-}
-
-// Key returns the cache key of the thread that has answered the longest part of a chain:
-// the same request before, or one with less of its history. It is empty if there is none.
-func (m *Memory) Key(chain *Chain) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.byHash[chain.state]
-	for i := len(chain.Links) - 1; e == nil && i >= 0; i-- {
-		e = m.byHash[chain.Links[i].Before]
-	}
-	if e == nil {
-		return ""
-	}
-	m.order.MoveToBack(e)
-	return e.Value.(*memory).key
-}
-
 // remember adds an entry, in place of the one with the same hash. The lock is held.
 func (m *Memory) remember(one *memory) {
 	m.forget(one.hash)
@@ -103,15 +72,13 @@ func (m *Memory) Forget(links []Link) {
 	}
 }
 
-// Clear drops all, also what a [Keys] has stored.
+// Clear drops all.
 func (m *Memory) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.byHash)
 	m.order.Init()
 	m.bytes = 0
-	m.keyChanges++
-	m.cleared = true
 }
 
 // forget drops an entry, if there is one. The lock is held.

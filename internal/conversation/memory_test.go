@@ -123,39 +123,3 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d entries with %d bytes are left", m.order.Len(), m.bytes)
 	}
 }
-
-// TestKeys checks which requests find the cache key of an earlier thread.
-func TestKeys(t *testing.T) {
-	m := NewMemory(1 << 20)
-	earlier := items(t, message("user", "x"), message("assistant", "y"), message("user", "z"))
-	m.RememberKey(chainOf(t, earlier[:1]), "first")
-	m.RememberKey(chainOf(t, earlier), "second")
-	for name, test := range map[string]struct {
-		history []json.RawMessage
-		want    string
-	}{
-		"the same":             {earlier, "second"},
-		"the first one":        {earlier[:1], "first"},
-		"a follow-up":          {items(t, message("user", "x"), message("assistant", "y"), message("user", "z"), message("assistant", "q"), message("user", "r")), "second"},
-		"another question":     {items(t, message("user", "x"), message("assistant", "y"), message("user", "other")), "first"},
-		"another answer":       {items(t, message("user", "x"), message("assistant", "other"), message("user", "z")), "first"},
-		"another conversation": {items(t, message("user", "other"), message("assistant", "y"), message("user", "z")), ""},
-	} {
-		if got := m.Key(chainOf(t, test.history)); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-	}
-	m.Forget(chainOf(t, earlier).Links)
-	if m.Key(chainOf(t, earlier)) != "second" {
-		t.Error("the key is forgotten with the reasoning")
-	}
-	for i := range 2 << 20 / memorySize {
-		m.RememberKey(chainOf(t, items(t, message("user", strings.Repeat("a", i%97)+string(rune('a'+i%26))+strings.Repeat("b", i/97)))), "more")
-		if m.bytes > 1<<20 {
-			t.Fatalf("it has %d bytes", m.bytes)
-		}
-	}
-	if m.Key(chainOf(t, earlier)) != "" {
-		t.Error("the oldest key is not dropped")
-	}
-}

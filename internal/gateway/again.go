@@ -17,7 +17,7 @@ import (
 )
 
 // again starts the turn of a choice once more after it has failed before its first output,
-// if that may help: on a fresh thread if it went on in a kept one or in a fork, without the
+// if that may help: on a fresh thread if it went on in a kept one, without the
 // reasoning that the thread was given or with the instructions behind Codex's own prompt if
 // the provider refuses these, over HTTP if the provider refuses WebSockets and has cut the
 // answer, or with another login if this one is spent or signed out, or, once, if its provider
@@ -37,7 +37,6 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 	case account:
 		return g.move(ctx, plan, c, failure)
 	case c.kept.resumed && !errors.Is(failure, turn.ErrShutdown):
-		c.kept.forkable = false // a second detour is enough
 		return true, g.startFresh(ctx, plan, c)
 	case !refused && c.kept.unrestorable(failure):
 		return true, g.startAt(ctx, c.place, plan, c)
@@ -50,10 +49,9 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		at.Serial = true
 		c.serial = failure
 		return true, g.startAt(ctx, at, plan, c)
-	case (c.kept.forked || c.kept.spare) && !errors.Is(failure, turn.ErrShutdown) && !errors.Is(failure, turn.ErrIdle) && !errors.As(failure, new(*codexrpc.TurnError)):
+	case c.kept.spare && !errors.Is(failure, turn.ErrShutdown) && !errors.Is(failure, turn.ErrIdle) && !errors.As(failure, new(*codexrpc.TurnError)):
 		// A failure of the turn is the provider's, as is its silence: on another thread it
 		// would say the same.
-		c.kept.forkable = false
 		return true, g.startFresh(ctx, plan, c)
 	case overHTTP:
 		return true, g.startFresh(ctx, plan, c)

@@ -29,10 +29,6 @@ type keeping struct {
 
 	settings *threads.Settings // of a thread that may be followed by a spare one; nil: of none
 
-	forkable bool   // the request has nothing for which the raw events of a thread are needed
-	key      string // of the thread in the provider's cache
-	forked   bool   // the thread is a fork, which has the key of an earlier one
-
 	restored  bool // the thread was given reasoning that was remembered
 	forgetful bool // the provider has refused that
 
@@ -115,73 +111,22 @@ func (g *Gateway) resume(ctx context.Context, lease Lease, plan *prompt.Plan, c 
 		kept.Thread.Thread.Close(done)
 		return false
 	}
-	c.kept.key = kept.Thread.Key
 	c.thread, c.place = kept.Thread.Thread, kept.Thread.Place
 	c.newMachine(kept.Thread.Spent)
 	c.use(lease, member.Login, done)
 	c.kept.resumed, c.kept.parked, c.repeatable = true, kept.Parked, true
-	c.rememberKey()
 	return true
 }
 
-// forkable reports whether nothing in a request needs the raw events of its thread: a fork
-// has none.
-func forkable(req *request) bool {
-	plan, options := req.plan, &req.options
-	return plan.Choices == 1 && len(plan.Thread.DynamicTools) == 0 && !plan.WebSearch &&
-		options.TextualTools != turn.TextualOn && !options.Encrypted
-}
-
-// minCached is the size in bytes below which no prompt is cached: OpenAI's cache has those
-// of 1,024 tokens and more, and a token has a byte at least.
-const minCached = 1024
-
-// earlierKey returns the cache key of the thread that has answered the longest part of the
-// request, or an empty one.
-func (k *keeping) earlierKey(plan *prompt.Plan) string {
-	if !k.forkable || k.in == nil {
-		return ""
-	}
-	chain := k.chain.get()
-	if chain == nil || chain.Size+len(*plan.Thread.BaseInstructions)+len(plan.Thread.DeveloperInstructions) < minCached {
-		return ""
-	}
-	return k.in.Memory.Key(chain)
-}
-
-// rememberKey remembers the key of the thread for the same request and for those that
-// follow it, if the app-server can fork threads.
-func (c *choice) rememberKey() {
-	k := &c.kept
-	if !k.forkable || k.in == nil || !c.place.Process.Forks() {
-		return
-	}
-	if chain := k.chain.get(); chain != nil {
-		k.in.Memory.RememberKey(chain, k.key)
-	}
-}
-
-// began records the thread that a choice has started.
-func (k *keeping) began(thread *codexrpc.Thread, key string) {
-	if k.forked = thread.Fork(); k.forked {
-		k.key = key
-		k.in.NoteFork()
-	} else {
-		k.key = thread.ID()
-	}
-}
-
-// takeSpare returns a spare thread with the settings of the choice's, unless that is to have
-// a cache key. It returns nil if there is none.
-func (k *keeping) takeSpare(key string, settings *threads.Settings) *codexrpc.Thread {
-	if k.in == nil || key != "" {
+// takeSpare returns a spare thread with the settings of the choice's. It returns nil if there
+// is none.
+func (k *keeping) takeSpare(settings *threads.Settings) *codexrpc.Thread {
+	if k.in == nil {
 		return nil
 	}
 	k.settings = settings
 	thread := k.in.Spare(settings)
-	if k.spare = thread != nil; k.spare {
-		k.began(thread, "")
-	}
+	k.spare = thread != nil
 	return thread
 }
 
@@ -203,8 +148,6 @@ func (k *keeping) reset() {
 // threadIs names the thread for logs.
 func (k *keeping) threadIs() string {
 	switch {
-	case k.forked:
-		return "forked"
 	case k.restored:
 		return "restored"
 	case k.spare:
@@ -267,7 +210,7 @@ func (c *choice) keep(user string) {
 		Hash: k.after, User: user, Bytes: size,
 		Thread: &threads.Kept{
 			Thread: c.thread, Place: c.place, Spent: c.options.Spent.Add(c.usage),
-			Waits: rest.Waits, Schema: k.schema, Effort: k.effort, Request: c.live.Request(), Key: k.key,
+			Waits: rest.Waits, Schema: k.schema, Effort: k.effort, Request: c.live.Request(),
 		},
 	}
 	kept.Thread.Request.Since = time.Now()

@@ -38,7 +38,7 @@ type Record struct {
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string // settings of tool calls that differ from the defaults, as name=value
-	Thread      string   // "new", "prepared", "continued", "resumed", "forked" or "restored"; see [threads.Conversations]
+	Thread      string   // "new", "prepared", "continued", "resumed" or "restored"; see [threads.Conversations]
 }
 
 // Route is a route whose requests want turns of the model.

@@ -85,7 +85,7 @@ func (x *exchange) newChoices() {
 // newMachine gives a choice the machine for a turn on its thread, which had cost so much
 // before.
 func (c *choice) newMachine(spent codexrpc.Usage) {
-	c.options.Spent, c.options.NoRaw = spent, c.thread.Fork()
+	c.options.Spent = spent
 	c.machine = &c.ownMachine
 	c.machine.Reset(c.options)
 }
@@ -104,7 +104,7 @@ func closeThreads(choices []*choice) {
 // startChoice starts the turn of one choice, in a kept thread or on a new one.
 func (g *Gateway) startChoice(ctx context.Context, x *exchange, c *choice) error {
 	plan := x.req.plan
-	c.kept = keeping{schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), tools: plan.Tools, forkable: forkable(&x.req)}
+	c.kept = keeping{schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(), tools: plan.Tools}
 	if len(x.choices) == 1 {
 		c.kept.chain = requestChain{g: g, x: x, plan: plan}
 	}
@@ -139,7 +139,6 @@ func (c *choice) startTurn(ctx context.Context, plan *prompt.Plan) error {
 	if err != nil {
 		return err
 	}
-	c.rememberKey()
 	c.thread.OnInput(c.decoded)
 	if err := c.thread.StartTurn(ctx, plan.Turn); err != nil {
 		return err
@@ -198,7 +197,7 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		return err
 	}
 	c.use(lease, picked.Login, done)
-	c.repeatable = g.repeatable(c.place) || c.parallel || c.movable || c.kept.forked || c.kept.spare
+	c.repeatable = g.repeatable(c.place) || c.parallel || c.movable || c.kept.spare
 	return nil
 }
 
@@ -229,21 +228,15 @@ func (g *Gateway) openThread(ctx context.Context, on Member, plan *prompt.Plan, 
 	return nil
 }
 
-// startThread starts a thread for a choice at a place. It is a fork if an earlier thread has
-// answered a part of the conversation.
+// startThread starts a thread for a choice at a place, or takes a spare one.
 func (g *Gateway) startThread(ctx context.Context, at threads.Place, plan *prompt.Plan, c *choice) (*codexrpc.Thread, error) {
-	key, settings := c.kept.earlierKey(plan), at.Settings(plan)
+	settings := at.Settings(plan)
 	if c.machine == nil { // else a turn has been tried before: what waits may fail as well
-		if thread := c.kept.takeSpare(key, settings); thread != nil {
+		if thread := c.kept.takeSpare(settings); thread != nil {
 			return thread, nil
 		}
 	}
-	thread, err := settings.Start(ctx, key, g.opts.Logger)
-	if err != nil {
-		return nil, err
-	}
-	c.kept.began(thread, key)
-	return thread, nil
+	return settings.Start(ctx, g.opts.Logger)
 }
 
 // placeOn returns the place of a thread of a plan on a process, once that is ready. A plan

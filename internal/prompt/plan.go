@@ -208,9 +208,8 @@ const (
 // unknown ones with a warning.
 const (
 	// With models of the catalogue's "code_mode_only" the client's tools would be functions
-	// of a script that Codex runs, and their calls would be no items. For a fork Codex would
-	// run the user's shell to learn its settings (shell_snapshot), for a third of a second. It
-	// would wait for ever for a provider that cannot be reached (unbounded_connection_retries).
+	// of a script that Codex runs, and their calls would be no items. Codex would wait for ever
+	// for a provider that cannot be reached (unbounded_connection_retries).
 	features = `{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":false,"memories":false,"multi_agent":false,` +
 		`"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +

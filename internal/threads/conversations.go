@@ -62,7 +62,6 @@ type Stats struct {
 	Parked    int            `json:"parked"`    // turns that wait for the results of their calls
 	Continued int            `json:"continued"` // requests that went on in a kept thread
 	Resumed   int            `json:"resumed"`   // requests that brought the results for a parked turn
-	Forked    int            `json:"forked"`    // requests that got a fork, with the cache key of an earlier thread
 	Prepared  int            `json:"prepared"`  // requests that got a spare thread
 	Fallbacks map[string]int `json:"fallbacks"` // requests whose thread was gone or could not go on, by reason
 }
@@ -136,7 +135,6 @@ type Kept struct {
 	Waits  []string       // ids of the calls whose results its turn waits for
 	Schema string         // of the answers of that turn
 	Effort string         // of the last turn; empty: the model's own
-	Key    string         // of the provider's cache
 	// Request is the last request, at the end of its answer.
 	Request live.Request
 }
@@ -260,13 +258,6 @@ func (c *Conversations) Note(parked bool, err error) {
 	default:
 		c.stats.Continued++
 	}
-}
-
-// NoteFork counts a request that got a fork.
-func (c *Conversations) NoteFork() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.Forked++
 }
 
 // Lost reports whether a thread with the beginning of a history was dropped. note counts the

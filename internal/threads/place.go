@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -64,12 +62,8 @@ func (s *Settings) useCatalogue(path string) {
 
 // Start starts a thread. Codex reads the catalogue for each thread. If it does not take that
 // of the model, the thread has the one of an unknown model: without any, Codex would offer
-// its own tools. If key is not empty, the thread is a fork with this cache key, unless that is
-// not possible.
-func (s *Settings) Start(ctx context.Context, key string, logger *slog.Logger) (*codexrpc.Thread, error) {
-	if thread := s.at.fork(ctx, s.params, key, logger); thread != nil {
-		return thread, nil
-	}
+// its own tools.
+func (s *Settings) Start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
 	if !ok || !strings.Contains(refused.Message, "failed to load configuration") {
@@ -82,30 +76,6 @@ func (s *Settings) Start(ctx context.Context, key string, logger *slog.Logger) (
 	logger.Warn("codex does not take its own properties of the model, which is used without them", "model", s.at.Model, "error", err)
 	s.useCatalogue(fallback)
 	return s.at.Conn.StartThread(ctx, s.params)
-}
-
-// forkTimeout bounds the start of a fork. Starting a fresh thread is the way out.
-const forkTimeout = 5 * time.Second
-
-// fork starts a thread with a cache key. It returns nil if there is no key, or if that
-// is not possible.
-func (at Place) fork(ctx context.Context, params codexrpc.ThreadStartParams, key string, logger *slog.Logger) *codexrpc.Thread {
-	if key == "" {
-		return nil
-	}
-	path, err := at.Process.WriteSession(key)
-	if err != nil {
-		return nil
-	}
-	defer os.Remove(path)
-	ctx, cancel := context.WithTimeoutCause(ctx, forkTimeout, codexrpc.ErrTimeout)
-	defer cancel()
-	thread, err := at.Conn.ForkThread(ctx, path, key, params)
-	if err != nil {
-		logger.Debug("a conversation gets a new cache key", "error", err)
-		return nil
-	}
-	return thread
 }
 
 // Parallel reports whether a thread of a plan lets a lite model call several tools at a time.

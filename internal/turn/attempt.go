@@ -60,7 +60,6 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	default:
 		m.pendingReasoning = m.pendingReasoning[:0] // it belongs to the failed attempt
 		m.rest.again()
-		m.rest.differs = m.rest.differs || m.opts.NoRaw // what Codex keeps of the attempt is not known
 	}
 }
 

@@ -205,8 +205,6 @@ func (m *Machine) event(e *codexrpc.Event) {
 				m.rest.items++
 			}
 			m.messageCompleted(e)
-		case e.ItemType == codexrpc.ItemReasoning && m.opts.NoRaw:
-			m.reasoningItem(e) // without its content
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)

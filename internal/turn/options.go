@@ -131,10 +131,6 @@ type Options struct {
 	// goes on to learn its usage. 0: until all events that have arrived are processed.
 	Grace time.Duration
 
-	// NoRaw is for a thread that sends no raw events (see [codexrpc.Conn.ForkThread]), of a
-	// request without tools. A response that the provider's filter cuts is then not
-	// recognized if Codex repeats it silently.
-	NoRaw bool
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
 	// may send summaries that nobody asked for.
 	NoReasoning bool

@@ -75,8 +75,6 @@ func (m *Machine) Rest() Rest {
 	whole := m.done && m.rest.natural && !m.rest.differs && !m.texts.differs && m.texts.open == 0 && !tools.Truncated &&
 		tools.Duplicates+tools.Unwritable+tools.TailBytes == 0
 	switch structured := len(m.rest.waits); {
-	case m.opts.NoRaw && m.rest.items > 1:
-		whole = false // there may be a message of Codex's between two of the model's
 	case m.opts.xml() && structured > 0, !m.opts.xml() && structured != tools.Calls:
 		whole = false // the client reads calls in another form than the model wrote them
 	}

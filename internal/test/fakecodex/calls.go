@@ -2,7 +2,6 @@ package fakecodex
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,8 +31,6 @@ func (s *server) call(method, id string, params gjson.Result) {
 		s.rateLimits(id)
 	case method == "thread/start":
 		s.startThread(id, params)
-	case method == "thread/fork":
-		s.forkThread(id, params)
 	case slices.Contains(fixed, method):
 		s.fixed(method, id)
 	default:
@@ -99,30 +96,18 @@ func (s *server) newID() string {
 
 func (s *server) startThread(id string, params gjson.Result) {
 	result := s.opts.Transcripts.answers["thread/start"]
-	t := s.newThread(params, false)
+	t := s.newThread(params)
 	recorded := jsontext.Quote(gjson.Get(result, "thread.id").Str)
 	s.answer(id, strings.ReplaceAll(result, recorded, jsontext.Quote(t.id)))
 }
 
-// newThread makes a thread, which may be a fork.
-func (s *server) newThread(params gjson.Result, fork bool) *thread {
+// newThread makes a thread.
+func (s *server) newThread(params gjson.Result) *thread {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &thread{id: s.newID(), start: params.Raw, fork: fork}
+	t := &thread{id: s.newID(), start: params.Raw}
 	s.threads[t.id] = t
 	return t
-}
-
-// forkThread forks the empty session in a file.
-func (s *server) forkThread(id string, params gjson.Result) {
-	content, err := os.ReadFile(params.Get("path").Str)
-	session := gjson.GetBytes(content, "payload.id").Str
-	if err != nil || session == "" {
-		s.refuse(id, codeInvalid, "failed to resolve rollout path: %v", err)
-		return
-	}
-	t := s.newThread(params, true)
-	s.answer(id, fmt.Sprintf(`{"thread":{"id":%s,"forkedFromId":%s,"ephemeral":true}}`, jsontext.Quote(t.id), jsontext.Quote(session)))
 }
 
 // callThread answers calls with a thread id.

@@ -104,17 +104,11 @@ func (p *player) step(s step, expected bool) outcome {
 		if p.server.opts.Turn != nil {
 			p.record(s.message)
 		}
-		if p.thread.fork && strings.HasPrefix(s.message, rawEvent) {
-			return goOn
-		}
 		p.server.send(p.live.Replace(s.message))
 	}
 	p.sent++
 	return goOn
 }
-
-// rawEvent begins the messages that a fork does not send.
-const rawEvent = `{"method":"rawResponse`
 
 // rewrite replaces the ids in a message that has an id of its own.
 func (p *player) rewrite(s step, id string) string {

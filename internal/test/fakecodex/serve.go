@@ -46,8 +46,7 @@ type request struct {
 // thread is one conversation.
 type thread struct {
 	id      string
-	start   string  // parameters of thread/start or thread/fork
-	fork    bool    // it sends no raw events
+	start   string  // parameters of thread/start
 	history string  // historyKey of the injected items, and of generated turns
 	thought string  // encrypted reasoning in it, each with a separator behind it
 	steered string  // inputKey of messages for the turn that waits for results

@@ -187,7 +187,7 @@ func (s *appServer) heard(line []byte) {
 	}
 	m := gjson.ParseBytes(line)
 	switch method := m.Get("method").Str; method {
-	case "thread/start", "thread/fork", "thread/unsubscribe":
+	case "thread/start", "thread/unsubscribe":
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.asked[m.Get("id").Raw] = call{method, m.Get("params.threadId").Str}
@@ -208,7 +208,7 @@ func (s *appServer) told(line string) {
 		delete(s.asked, m.Get("id").Raw)
 		switch {
 		case !m.Get("result").Exists():
-		case asked.method == "thread/start", asked.method == "thread/fork":
+		case asked.method == "thread/start":
 			s.opened[m.Get("result.thread.id").Str] = true
 		case asked.method == "thread/unsubscribe":
 			delete(s.opened, asked.thread)

@@ -290,7 +290,7 @@ func randomLife(random *rand.Rand) life {
 }
 
 // methods are those that may be fatal or never answered.
-var methods = []string{"initialize", "getAuthStatus", "account/read", "thread/start", "thread/fork", "thread/inject_items", "turn/start", "turn/interrupt", "thread/unsubscribe"}
+var methods = []string{"initialize", "getAuthStatus", "account/read", "thread/start", "thread/inject_items", "turn/start", "turn/interrupt", "thread/unsubscribe"}
 
 func (p *plan) randomEvents(random *rand.Rand) {
 	kinds := []string{reloadSame, reloadChanged, reloadFailed, restart, look, killAll}

@@ -57,10 +57,10 @@ func loadRecordings(t *testing.T) *fakecodex.Transcripts {
 }
 
 // TestConversationsGoOn checks that conversations in the simulation continue in their
-// threads, resume their turns, get forks, and lose their threads for each reason.
+// threads, resume their turns, and lose their threads for each reason.
 func TestConversationsGoOn(t *testing.T) {
 	recordings := loadRecordings(t)
-	missing := []string{"continued", "resumed", "forked", "evicted", "expired", "process_ended"}
+	missing := []string{"continued", "resumed", "evicted", "expired", "process_ended"}
 	for seed := *firstSeed; len(missing) > 0; seed++ {
 		if seed == *firstSeed+300 {
 			t.Fatalf("in %d runs no conversation is %s", 300, strings.Join(missing, ", "))
@@ -70,7 +70,7 @@ func TestConversationsGoOn(t *testing.T) {
 		for _, p := range r.fleet.all {
 			s := p.conversations.Stats()
 			missing = slices.DeleteFunc(missing, func(what string) bool {
-				return what == "continued" && s.Continued > 0 || what == "resumed" && s.Resumed > 0 || what == "forked" && s.Forked > 0 || s.Fallbacks[what] > 0
+				return what == "continued" && s.Continued > 0 || what == "resumed" && s.Resumed > 0 || s.Fallbacks[what] > 0
 			})
 		}
 	}
