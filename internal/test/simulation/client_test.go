@@ -202,7 +202,7 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 	if q.CancelIn > 0 {
 		due = a.begin.Add(q.CancelIn)
 	}
-	buf := make([]byte, 4<<10)
+	buf, begin := make([]byte, 4<<10), time.Now()
 	for stopped := false; ; {
 		n, err := body.Read(buf)
 		a.body = append(a.body, buf[:n]...)
@@ -211,7 +211,8 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 				a.err = err
 				// A client of HTTP/1 that continues to send a refused body loses the
 				// unread part of the answer, since the connection is closed.
-				a.excused = a.excused || q.Trickle > 0 && a.status >= http.StatusBadRequest
+				a.excused = a.excused || q.Trickle > 0 && a.status >= http.StatusBadRequest ||
+					q.SlowBy > 0 && readsTooSlowly(len(a.body), time.Since(begin))
 			}
 			return
 		}
@@ -233,6 +234,13 @@ func (p *player) read(q *request, a *answer, body io.Reader, leave func()) {
 			time.Sleep(q.SlowBy)
 		}
 	}
+}
+
+// readsTooSlowly reports whether a client that has read n bytes is slower than the server
+// allows: 64 KiB in 30 seconds.
+func readsTooSlowly(n int, in time.Duration) bool {
+	const piece, allowed = 64 << 10, 30 * time.Second
+	return in >= allowed && int64(n)*int64(allowed) < int64(in)*piece
 }
 
 var responseID = regexp.MustCompile(`"response":\{"id":"(resp_[^"]+)"`)
