@@ -89,12 +89,11 @@ const (
 )
 
 // quietLog makes the app-server's log readable within Caddy's: without colours, and
-// without an error for each tool call of the client, since such a call ends its turn. A
-// warning says that a WebSocket was refused: nothing else does, see [appserver.Process]. The
-// environment and the configuration take precedence.
+// without an error for each tool call of the client, since such a call ends its turn. It also
+// has the lines that are read here. The environment and the configuration take precedence.
 var quietLog = map[string]string{
 	"NO_COLOR": "1",
-	"RUST_LOG": "error,codex_core::tools::router=off,codex_core::session::startup_prewarm=warn",
+	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
 }
 
 // validate sets the defaults of options and refuses values that cannot work.

@@ -103,8 +103,9 @@ type TurnError struct {
 	HTTPStatus int
 	// Details is additionalDetails, often empty.
 	Details string
-	// ResetsAt is when the spent plan resets by which the turn failed (Code is
-	// CodeUsageLimit); zero: not known. [Thread.ExplainLimit] sets it.
+	// ResetsAt is when the limit is over by which the turn failed: when the spent plan resets
+	// (Code is CodeUsageLimit), or when the provider wants to be asked again; zero: not known.
+	// [Thread.ExplainLimit] sets it.
 	ResetsAt time.Time
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -121,16 +122,33 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	return known, nil
 }
 
-// ExplainLimit returns the failure of a turn on this thread with the time at which
-// the plan resets, if err is a *TurnError of a spent plan and the time is known.
-// Other errors are returned as they are. The time is that of the limits that came with
-// the model's response, or else of those that the app-server is asked for, or else that
-// of the message.
+// ExplainLimit returns the failure of a turn on this thread with the time at which the limit is
+// over, if err is a *TurnError of a limit and the time is known. Other errors are returned as they
+// are. For a spent plan the time is that of the limits that came with the model's response, or else
+// of those that the app-server is asked for, or else that of the message; for other limits it is
+// what [Conn.AskedToWait] has recorded.
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var failed *TurnError
-	if !errors.As(err, &failed) || failed.Code != CodeUsageLimit {
+	if !errors.As(err, &failed) {
 		return err
 	}
+	var at time.Time
+	switch {
+	case failed.Code == CodeUsageLimit:
+		at = t.planResets(ctx, failed)
+	case failed.HTTPStatus == http.StatusTooManyRequests, failed.HTTPStatus == http.StatusServiceUnavailable, failed.Code == "serverOverloaded":
+		at = t.conn.limits.askedToWait(ctx)
+	}
+	if at.IsZero() {
+		return err
+	}
+	dated := *failed
+	dated.ResetsAt = at
+	return &dated
+}
+
+// planResets returns when a spent plan resets; zero: that is not known.
+func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
 	known, _ := t.conn.limits.snapshot()
 	at, ok := known.RetryAt(time.Now())
 	if !ok {
@@ -139,15 +157,14 @@ func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 		}
 	}
 	if !ok {
-		at, ok = resetIn(failed.Message, time.Now())
+		at, _ = resetIn(failed.Message, time.Now())
 	}
-	if !ok {
-		return err
-	}
-	dated := *failed
-	dated.ResetsAt = at
-	return &dated
+	return at
 }
+
+// AskedToWait records that the model's provider has refused a request for now and wants to be left
+// alone for so long. The app-server itself says that in its log only.
+func (c *Conn) AskedToWait(d time.Duration) { c.limits.ask(time.Now(), d) }
 
 // resetHint finds the time in Codex's message about a spent plan: "try again at 8:07 AM",
 // or "try again at Nov 23rd, 2026 2:05 PM".
@@ -178,6 +195,56 @@ func resetIn(message string, now time.Time) (time.Time, bool) {
 type limits struct {
 	mu   sync.Mutex
 	last RateLimits // At is zero: not known
+
+	asked, until time.Time     // when the provider asked to wait last, and until when
+	noted        chan struct{} // closed when it has; nil: nobody waits for that
+}
+
+const (
+	// askedLately is for how long what the provider asked is the reason of a failure.
+	askedLately = time.Second
+	// logLag is how much later than a failure the line of the log may be read that explains it.
+	logLag = 20 * time.Millisecond
+)
+
+func (l *limits) ask(now time.Time, d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked, l.until = now, now.Add(d)
+	if l.noted != nil {
+		close(l.noted)
+		l.noted = nil
+	}
+}
+
+// askedToWait returns until when the provider wants to be left alone, if it has just asked for
+// that; else zero.
+func (l *limits) askedToWait(ctx context.Context) time.Time {
+	until, noted := l.lately()
+	if noted == nil {
+		return until
+	}
+	ctx, cancel := context.WithTimeout(ctx, logLag)
+	defer cancel()
+	select {
+	case <-noted:
+	case <-ctx.Done():
+	}
+	until, _ = l.lately()
+	return until
+}
+
+// lately returns what the provider has just asked for, or a channel that is closed when it asks.
+func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.asked) < askedLately {
+		return l.until, nil
+	}
+	if l.noted == nil {
+		l.noted = make(chan struct{})
+	}
+	return time.Time{}, l.noted
 }
 
 // update merges a RateLimitSnapshot. It is sparse: null means not reported, and

@@ -74,7 +74,7 @@ func (t *Thread) NextTurn() error {
 	}
 	t.previous = append(t.previous[max(0, len(t.previous)-maxPrevious+1):], t.turnID)
 	t.turnID = ""
-	t.sent, t.over, t.completed, t.ended = false, false, false, nil
+	t.sent, t.heard, t.over, t.completed, t.ended = false, false, false, false, nil
 	t.answers, t.outputs = 0, 0
 	return nil
 }
@@ -165,6 +165,9 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if err := t.queue.reset(); err != nil {
 		return err
 	}
+	t.mu.Lock()
+	t.heard = false
+	t.mu.Unlock()
 	for _, line := range lines {
 		if err := t.conn.send(ctx, line); err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // maxParked bounds the unanswered tool calls of one turn. Further ones are refused
@@ -31,7 +30,6 @@ type Thread struct {
 	usable bool // it is registered
 
 	fellBack atomic.Bool // see FellBack
-	began    time.Time   // when it was registered
 
 	prepared func(*Thread) // see PrepareThread
 	released func()        // see Close
@@ -39,7 +37,7 @@ type Thread struct {
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent
 	over      bool          // the turn has ended
-	heard     bool          // the model has said something in a turn
+	heard     bool          // the model has said something in the turn, or since its calls were answered
 	completed bool          // over, and neither failed nor interrupted
 	answered  bool          // the parked calls have been answered for good
 	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
@@ -94,32 +92,26 @@ func (c *Conn) addThread(t *Thread) bool {
 	case c.threads[t.id] != nil:
 		return false
 	default:
-		t.began = time.Now()
 		c.threads[t.id] = t
 	}
 	return true
 }
 
-// beginning is how long a thread may take to connect to the model provider.
-const beginning = 5 * time.Second
-
-// FailBeginning ends the first turns of threads that were started in the last seconds and of
-// which the model has said nothing, with an error. Codex goes on with them until Close.
-func (c *Conn) FailBeginning(err error) {
+// FailBeginning ends the turn of a thread with an error, if one runs in which the model has said
+// nothing. Codex goes on with it until Close.
+func (c *Conn) FailBeginning(thread string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, t := range c.threads {
-		if time.Since(t.began) < beginning && t.isBeginning() {
-			t.queue.fail(err)
-		}
+	if t := c.threads[thread]; t != nil && t.isBeginning() {
+		t.queue.fail(err)
 	}
 }
 
-// isBeginning reports whether the first turn of the thread runs and the model has said nothing.
+// isBeginning reports whether a turn of the thread runs in which the model has said nothing.
 func (t *Thread) isBeginning() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sent && !t.over && !t.heard && len(t.previous) == 0
+	return t.sent && !t.over && !t.heard
 }
 
 // speaks reports whether an event comes from the model.

@@ -4,25 +4,44 @@ import (
 	"testing"
 )
 
-// TestHeed checks which lines of Codex's log end the turns that are beginning. Without a
-// connection, a line that did would panic.
+// TestHeed checks which lines of Codex's log are read, and which of them say that the provider
+// limits the rate. Without a connection, such a line panics.
 func TestHeed(t *testing.T) {
-	const prefix = "2026-11-24T10:58:01.720459Z  WARN codex_core::session::startup_prewarm: "
-	for line, want := range map[string]bool{
-		prefix + prewarmFailed + "exceeded retry limit, last status: 429 Too Many Requests": true,
-		prefix + prewarmFailed + "unexpected status 503 Service Unavailable: scripted 503":  false,
-		prefix + prewarmFailed + "unexpected status 403 Forbidden: last status: 4290":       false,
-		"exceeded retry limit, last status: 429 Too Many Requests":                          false,
-		"2026-11-24T10:58:01.784443Z  WARN codex_core::client: falling back to HTTP":        false,
+	const (
+		socket = "2026-11-24T14:17:58.456253Z  INFO codex_otel.trace_safe: event.name=\"codex.websocket_connect\" duration_ms=47 "
+		status = "http.response.status_code="
+		thread = " success=\"false\" error.message=\"x\" auth.reauth=false conversation.id=01a20deb-ab81-7460-ad74-c2f4c64cfbf6 app.version=0.169.0"
+		answer = "2026-11-24T14:18:04.521885Z DEBUG codex_http_client::client: Request completed method=POST url=https://chatgpt.com/backend-api/codex/"
+		after  = ` headers={"content-type": "application/json", "retry-after": "6", "content-length": "87"} version=HTTP/2.0`
+	)
+	const passed, read, heeded = "passed on", "read", "heeded"
+	for line, want := range map[string]string{
+		socket + status + "429" + thread:                                                                            heeded,
+		socket + status + "426" + thread:                                                                            read,
+		socket + thread:                                                                                             read,
+		answer + "responses status=429 Too Many Requests" + after:                                                   heeded,
+		answer + "responses status=503 Service Unavailable" + after:                                                 heeded,
+		answer + "responses status=200 OK" + after:                                                                  read,
+		answer + "models status=429 Too Many Requests" + after:                                                      read,
+		answer + "responses status=429 Too Many Requests headers={} version=HTTP/2.0":                               read,
+		"2026-11-24T14:17:58.456Z ERROR codex_api: failed to connect to Responses WebSocket":                        passed,
+		"quoted: " + socket + status + "429" + thread:                                                               passed,
+		"2026-11-24T14:17:58.456Z DEBUG session_loop{a=1}: codex_http_client::client: Request completed status=200": passed,
 	} {
 		in := &instance{}
-		heeded := func() (panicked bool) {
-			defer func() { panicked = recover() != nil }()
-			in.heed(line)
-			return false
+		got := func() (got string) {
+			defer func() {
+				if recover() != nil {
+					got = heeded
+				}
+			}()
+			if in.heed(line) {
+				return read
+			}
+			return passed
 		}()
-		if heeded != want {
-			t.Errorf("%q: %t", line, heeded)
+		if got != want {
+			t.Errorf("%q: %s", line, got)
 		}
 	}
 }

@@ -10,9 +10,10 @@ import (
 
 // Provider is how Codex reaches the model's provider. Codex's own settings are for a person
 // in front of a terminal: it asks a provider that fails up to 47 times, for half a minute or
-// for ever, and tries the WebSocket anew in each conversation.
+// for ever, sleeps for as long as a Retry-After says, and tries the WebSocket anew in each
+// conversation. Here it asks once, and a turn that fails is started again by who started it.
 type Provider struct {
-	// Retries is how often a request that fails before its answer is sent again.
+	// Retries is how often a turn that fails before its answer is to be started again.
 	Retries int
 	// ConnectTimeout bounds the handshake of a WebSocket; 0: Codex's own limit, 15 s.
 	ConnectTimeout time.Duration
@@ -34,9 +35,8 @@ const (
 type providerSettings struct {
 	sockets codexrpc.Constant // Codex connects by a WebSocket, if the provider has them
 	http    codexrpc.Constant // it does not
-	// more: with those for HTTP Codex asks over HTTP again when a stream breaks off, with
-	// those for WebSockets it does not.
-	more bool
+	// retries is Provider.Retries, or 0 if Codex asks again itself.
+	retries int
 }
 
 // newProviderSettings returns the settings for the provider in a configuration, or none if its
@@ -58,27 +58,31 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 		return providerSettings{}
 	}
 	add := func(setting string, value any) {
-		if _, chosen := set[setting]; !chosen {
+		if !isSet(set, setting) {
 			entry[setting] = value
 		}
 	}
-	add("request_max_retries", p.Retries)
+	add("request_max_retries", 0)
+	add("stream_max_retries", 0) // after a failed WebSocket Codex asks over HTTP all the same
 	if p.ConnectTimeout > 0 {
 		add("websocket_connect_timeout_ms", p.ConnectTimeout.Milliseconds())
 	}
-	add("stream_max_retries", p.Retries)
+	if !isSet(set, "request_max_retries") && !isSet(set, "stream_max_retries") {
+		s.retries = p.Retries
+	}
 	s.http = providerMembers(name, entry)
 	if has {
 		entry["supports_websockets"] = false
 		s.http = providerMembers(name, entry)
 		entry["supports_websockets"] = true
-		// What Codex does after a failed WebSocket, asking over HTTP, is a retry as well.
-		add("stream_max_retries", max(0, p.Retries-1))
-		_, chosen := set["stream_max_retries"]
-		s.more = p.Retries > 0 && !chosen
 	}
 	s.sockets = providerMembers(name, entry)
 	return s
+}
+
+func isSet(settings map[string]any, name string) bool {
+	_, set := settings[name]
+	return set
 }
 
 // openAIEntry returns the settings that Codex has by itself for OpenAI. Without a base URL it
@@ -117,6 +121,21 @@ func (p *Process) ProviderSettings() codexrpc.Constant {
 	return p.provider.sockets
 }
 
+// HTTPSettings are [Process.ProviderSettings] without WebSockets.
+func (p *Process) HTTPSettings() codexrpc.Constant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.provider.http
+}
+
+// ProviderRetries is how often a turn is to be started again that fails before its answer, since
+// Codex does not ask again. It is 0 if Codex does.
+func (p *Process) ProviderRetries() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.provider.retries
+}
+
 // SocketFailed records that the model's provider has answered over HTTP after a WebSocket to
 // it had failed. New threads use HTTP for a while.
 func (p *Process) SocketFailed() {
@@ -126,20 +145,6 @@ func (p *Process) SocketFailed() {
 	if began {
 		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
 	}
-}
-
-// StreamCut records that an answer broke off, and that Codex has not said that it asks over
-// HTTP instead of a WebSocket. If the process's threads use WebSockets, the provider has
-// refused them (426): of that Codex says nothing. StreamCut reports whether Codex asks again
-// in a new thread, where it did not in that one.
-func (p *Process) StreamCut() (asksAgain bool) {
-	p.mu.Lock()
-	asksAgain = p.provider.more && !p.sockets.off(time.Now())
-	p.mu.Unlock()
-	if asksAgain {
-		p.SocketFailed()
-	}
-	return asksAgain
 }
 
 const (

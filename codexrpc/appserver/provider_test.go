@@ -14,29 +14,30 @@ import (
 func TestProviderSettings(t *testing.T) {
 	const openAISettings = `"name":"OpenAI","requires_openai_auth":true,"http_headers":{"version":"0.169.0"},` +
 		`"env_http_headers":{"OpenAI-Organization":"OPENAI_ORGANIZATION","OpenAI-Project":"OPENAI_PROJECT"},` +
-		`"request_max_retries":1,"websocket_connect_timeout_ms":3000,`
+		`"request_max_retries":0,"websocket_connect_timeout_ms":3000,`
 	plan := func(more string) string {
 		return `{"model_provider":"openai-of-caddy-codex","model_providers":{"openai-of-caddy-codex":{` + openAISettings + more + `}}}`
 	}
 	for name, c := range map[string]struct {
 		config, version string
 		sockets, http   string // what threads get; empty: the same as sockets
+		retries         int
 	}{
 		"nothing": {"", "0.169.0",
-			plan(`"supports_websockets":true,"stream_max_retries":0`), plan(`"supports_websockets":false,"stream_max_retries":1`)},
+			plan(`"supports_websockets":true,"stream_max_retries":0`), plan(`"supports_websockets":false,"stream_max_retries":0`), 1},
 		"another address": {"openai_base_url = \"https://eu.example/v1\"", "0.169.0",
 			plan(`"base_url":"https://eu.example/v1","supports_websockets":true,"stream_max_retries":0`),
-			plan(`"base_url":"https://eu.example/v1","supports_websockets":false,"stream_max_retries":1`)},
+			plan(`"base_url":"https://eu.example/v1","supports_websockets":false,"stream_max_retries":0`), 1},
 		"a provider of the operator's": {"model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"https://a\"", "0.170.0",
-			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":1,"stream_max_retries":1,"websocket_connect_timeout_ms":3000}}}`, ""},
+			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":0,"stream_max_retries":0,"websocket_connect_timeout_ms":3000}}}`, "", 1},
 		"one with WebSockets": {"model_provider = \"mine\"\n[model_providers.mine]\nsupports_websockets = true", "0.169.0",
-			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":1,"stream_max_retries":0,"websocket_connect_timeout_ms":3000,"supports_websockets":true}}}`,
-			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":1,"stream_max_retries":1,"websocket_connect_timeout_ms":3000,"supports_websockets":false}}}`},
+			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":0,"stream_max_retries":0,"websocket_connect_timeout_ms":3000,"supports_websockets":true}}}`,
+			`{"model_provider":"mine","model_providers":{"mine":{"request_max_retries":0,"stream_max_retries":0,"websocket_connect_timeout_ms":3000,"supports_websockets":false}}}`, 1},
 		"one with settings": {"model_provider = \"mine\"\n[model_providers.mine]\nrequest_max_retries = 7\nstream_max_retries = 8\nwebsocket_connect_timeout_ms = 9", "0.169.0",
-			`{"model_provider":"mine","model_providers":{"mine":{}}}`, ""},
-		"another one of Codex's": {"model_provider = \"amazon-bedrock\"", "0.169.0", `{}`, ""},
-		"an old release":         {"", "0.168.0", `{}`, ""},
-		"an unknown release":     {"", codexrpc.UnknownVersion, `{}`, ""},
+			`{"model_provider":"mine","model_providers":{"mine":{}}}`, "", 0},
+		"another one of Codex's": {"model_provider = \"amazon-bedrock\"", "0.169.0", `{}`, "", 0},
+		"an old release":         {"", "0.168.0", `{}`, "", 0},
+		"an unknown release":     {"", codexrpc.UnknownVersion, `{}`, "", 0},
 	} {
 		config, err := parseOperatorConfig([]byte(c.config))
 		if err != nil {
@@ -46,14 +47,12 @@ func TestProviderSettings(t *testing.T) {
 		if c.http == "" {
 			c.http = c.sockets
 		}
+		if got.retries != c.retries {
+			t.Errorf("%s: %d retries", name, got.retries)
+		}
 		if !sameObject(t, "{"+string(got.sockets)+"}", c.sockets) || !sameObject(t, "{"+string(got.http)+"}", c.http) {
 			t.Errorf("%s:\n%s\n%s\nwant:\n%s\n%s", name, got.sockets, got.http, c.sockets, c.http)
 		}
-	}
-	if got := newProviderSettings(&providerConfig{}, "0.169.0", Provider{}); !sameObject(t, "{"+string(got.http)+"}",
-		`{"model_provider":"openai-of-caddy-codex","model_providers":{"openai-of-caddy-codex":{"name":"OpenAI","requires_openai_auth":true,"http_headers":{"version":"0.169.0"},`+
-			`"env_http_headers":{"OpenAI-Organization":"OPENAI_ORGANIZATION","OpenAI-Project":"OPENAI_PROJECT"},"request_max_retries":0,"stream_max_retries":0,"supports_websockets":false}}}`) {
-		t.Errorf("without retries: %s", got.http)
 	}
 }
 
@@ -73,37 +72,6 @@ func sameObject(t *testing.T, a, b string) bool {
 		texts[i] = string(encoded)
 	}
 	return texts[0] == texts[1]
-}
-
-// TestStreamCut checks that answers which break off tell of a provider that refuses WebSockets
-// only where Codex would have asked again otherwise, and once.
-func TestStreamCut(t *testing.T) {
-	const mine = "model_provider = \"mine\"\n[model_providers.mine]\n"
-	for name, c := range map[string]struct {
-		config  string
-		retries int
-		again   bool
-	}{
-		"OpenAI":                {"", 1, true},
-		"no retries":            {"", 0, false},
-		"no WebSockets":         {mine, 1, false},
-		"WebSockets":            {mine + "supports_websockets = true", 1, true},
-		"the operator's number": {mine + "supports_websockets = true\nstream_max_retries = 3", 1, false},
-	} {
-		config, err := parseOperatorConfig([]byte(c.config))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := New(Config{}, nil)
-		p.provider = newProviderSettings(&config.providerConfig, "0.169.0", Provider{Retries: c.retries})
-		before := string(p.ProviderSettings())
-		if again := p.StreamCut(); again != c.again || again != (string(p.ProviderSettings()) != before) {
-			t.Errorf("%s: %t, then %s", name, again, p.ProviderSettings())
-		}
-		if p.StreamCut() {
-			t.Errorf("%s: it helps a second time", name)
-		}
-	}
 }
 
 // TestSocketPause checks that WebSockets which fail are left alone for longer and longer, and

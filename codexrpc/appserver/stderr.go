@@ -41,16 +41,15 @@ type stderrLog struct {
 	held    []string // the lines since then
 }
 
-// copy logs the lines of r until it ends, and calls heed with each.
-func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line string)) {
+// copy logs the lines of r until it ends, other than those for which heed returns true.
+func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line string) bool) {
 	br := bufio.NewReaderSize(r, maxLogLine)
 	cut := false
 	for {
 		line, err := br.ReadSlice('\n')
-		if text := strings.TrimSpace(string(line)); text != "" && !cut && !strings.Contains(text, sandboxWarning) {
+		if text := strings.TrimSpace(string(line)); text != "" && !cut && !strings.Contains(text, sandboxWarning) && !heed(text) {
 			s.keep(text)
 			s.add(text, log())
-			heed(text)
 		}
 		// The rest of a line that is too long is dropped.
 		cut = errors.Is(err, bufio.ErrBufferFull)

@@ -15,7 +15,7 @@ import (
 func copyStderr(text string) (logged, tail string) {
 	book, logger := newLogBook()
 	var s stderrLog
-	s.copy(iotest.OneByteReader(strings.NewReader(text)), func() *slog.Logger { return logger }, func(string) {})
+	s.copy(iotest.OneByteReader(strings.NewReader(text)), func() *slog.Logger { return logger }, func(string) bool { return false })
 	return book.String(), s.tail()
 }
 
@@ -61,7 +61,7 @@ func TestEndlessStderr(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.copy(r, func() *slog.Logger { return logger }, func(string) {})
+			s.copy(r, func() *slog.Logger { return logger }, func(string) bool { return false })
 		}()
 		write := func(lines int, of string) {
 			for i := range lines {
@@ -98,7 +98,7 @@ func TestStderrOfAStart(t *testing.T) {
 	s := stderrLog{holding: true}
 	log := func() *slog.Logger { return logger }
 	s.copy(strings.NewReader("2026-11-22T08:01:46.248748Z ERROR codex_app_server: Codex could not find bubblewrap on PATH. Install it.\n"+
-		"2026-11-22T07:58:50.850934Z ERROR codex_core::config: no provider x\nStack backtrace:\n  12: std::rt::lang_start\n        at /rustc/rt.rs:1\n"), log, func(string) {})
+		"2026-11-22T07:58:50.850934Z ERROR codex_core::config: no provider x\nStack backtrace:\n  12: std::rt::lang_start\n        at /rustc/rt.rs:1\n"), log, func(string) bool { return false })
 	if book.String() != "" {
 		t.Errorf("it is logged while it starts:\n%s", book)
 	}
@@ -106,7 +106,7 @@ func TestStderrOfAStart(t *testing.T) {
 		t.Errorf("the tail is %q", tail)
 	}
 	s.release(logger)
-	s.copy(strings.NewReader("later\n"), log, func(string) {})
+	s.copy(strings.NewReader("later\n"), log, func(string) bool { return false })
 	if got := book.String(); strings.Contains(got, "bubblewrap") || strings.Count(got, "\n") != 5 || !strings.HasSuffix(got, "line=later\n") {
 		t.Errorf("the log is\n%s", got)
 	}

@@ -292,18 +292,33 @@ func TestRefusesInstructions(t *testing.T) {
 	}
 }
 
-// TestBrokeOff checks that only an answer that has begun counts as broken off.
-func TestBrokeOff(t *testing.T) {
-	for message, want := range map[string]bool{
-		"stream disconnected before completion: Transport error":       true,
-		"stream disconnected before completion: error sending request": false,
-		"the model's response broke off":                               false,
+// TestFailedProvider checks which failures another login may not have, which may be over in a
+// moment, and what the provider asks for.
+func TestFailedProvider(t *testing.T) {
+	const lasting, passing = "fails", "may be over"
+	in := time.Now().Add(time.Minute)
+	for name, c := range map[string]struct {
+		failure error
+		want    string
+		after   time.Duration
+	}{
+		"500":         {turnErr("internalServerError", 0, "high demand"), passing, 0},
+		"502":         {turnErr("responseTooManyFailedAttempts", 502, "exceeded"), passing, 0},
+		"overloaded":  {turnErr("serverOverloaded", 0, "overloaded"), passing, 0},
+		"a cut":       {turnErr("responseStreamDisconnected", 0, "stream disconnected before completion"), passing, 0},
+		"no one":      {turnErr("other", 0, "stream disconnected before completion: error sending request"), passing, 0},
+		"no account":  {turnErr("other", 0, "workspace routing discovery failed"), lasting, 0},
+		"429":         {turnErr("responseTooManyFailedAttempts", 429, "exceeded"), lasting, 0},
+		"429, a hint": {turnErr("responseTooManyFailedAttempts", 429, "Please try again in 3s."), lasting, 3 * time.Second},
+		"429, a time": {&codexrpc.TurnError{Code: "rateLimitExceeded", ResetsAt: in}, lasting, time.Minute},
+		"403":         {turnErr("responseTooManyFailedAttempts", 403, "a page"), lasting, 0},
+		"404":         {turnErr("responseTooManyFailedAttempts", 404, "no such model"), "", 0},
+		"400":         {turnErr("badRequest", 0, "no"), "", 0},
+		"another":     {errors.New("stream disconnected"), "", 0},
 	} {
-		if got := BrokeOff(turnErr("other", 0, message)); got != want {
-			t.Errorf("%s: %t", message, got)
+		failed, after := FailedProvider(c.failure)
+		if failed != (c.want != "") || after.Round(time.Second) != c.after || IsTransient(c.failure) != (c.want == passing) {
+			t.Errorf("%s: %t, %s, %t", name, failed, after, IsTransient(c.failure))
 		}
-	}
-	if BrokeOff(errors.New("stream disconnected")) {
-		t.Error("any error is one")
 	}
 }

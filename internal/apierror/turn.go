@@ -229,14 +229,6 @@ func RejectsRequest(failure error) bool {
 	return apiErr.Status == http.StatusBadRequest && apiErr.Code != tooLong.Code && apiErr.Code != contentRefused.Code
 }
 
-// BrokeOff reports whether a turn failed because the answer of the model's provider broke off,
-// and Codex has not asked again, or as often as it may. A request that got no answer is another
-// failure.
-func BrokeOff(failure error) bool {
-	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	return ok && strings.HasPrefix(e.Message, brokenOff) && !isUnreachable(e.Message)
-}
-
 // FailedProvider reports whether a turn failed because the model's provider is down, out of
 // reach or overloaded, or limits or refuses the account. Another one may answer the request.
 // after is for how long the provider has asked to be left alone; 0: it has not said.
@@ -245,13 +237,27 @@ func FailedProvider(failure error) (failed bool, after time.Duration) {
 	if !ok {
 		return false, 0
 	}
-	switch of := fromTurn(e); of.Code {
-	case rateLimited.Code:
-		return true, hintedDelay(e.Message + " " + e.Details)
-	case overloaded.Code, upstreamError.Code, disconnected.Code, timedOut.Code:
-		return true, 0
+	after = hintedDelay(e.Message + " " + e.Details)
+	if !e.ResetsAt.IsZero() {
+		after = max(0, time.Until(e.ResetsAt))
 	}
-	return e.HTTPStatus == http.StatusForbidden || e.HTTPStatus == http.StatusPaymentRequired, 0
+	return isTransient(e) || fromTurn(e).Code == rateLimited.Code ||
+		e.HTTPStatus == http.StatusForbidden || e.HTTPStatus == http.StatusPaymentRequired, after
+}
+
+// IsTransient reports whether a turn failed because the model's provider is down, out of reach or
+// overloaded, which may be over in a moment: to a limit of the rate that does not apply.
+func IsTransient(failure error) bool {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	return ok && isTransient(e) && !lacksAccount(e.Message)
+}
+
+func isTransient(e *codexrpc.TurnError) bool {
+	switch fromTurn(e).Code {
+	case overloaded.Code, upstreamError.Code, disconnected.Code, timedOut.Code:
+		return true
+	}
+	return false
 }
 
 // deniesModel reports whether a text says that this account has no such model.

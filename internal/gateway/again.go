@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
@@ -16,24 +17,31 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// again starts the turn of a choice once more after it has failed before its first output,
-// if that may help: on a fresh thread if it went on in a kept one, without the
-// reasoning that the thread was given or with the instructions behind Codex's own prompt if
-// the provider refuses these, over HTTP if the provider refuses WebSockets and has cut the
-// answer, or with another login if this one is spent or signed out, or, once, if its provider
-// has failed. It reports false if the failure stands; then the error is the failure, or that
-// of another login which ends sooner. Otherwise the error is why the turn could not be started.
+// again starts the turn of a choice once more after it has failed before its first output, if
+// that may help: with another login if this one is spent or signed out, or, once, if its provider
+// has failed; on a fresh thread if it went on in a kept one, without the reasoning that the thread
+// was given or with the instructions behind Codex's own prompt if the provider refuses these; and a
+// few times after a short wait if the provider has failed. It reports false if the failure stands;
+// then the error is the failure, or that of another login which ends sooner. Otherwise the error is
+// why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
 	account, refused := c.login.Fail(failure), g.refused(c, failure)
-	overHTTP := c.cutOverHTTP(failure)
 	failing, rest := apierror.FailedProvider(failure)
-	if failing && !account && c.first.IsZero() {
+	failing = failing && !account
+	if failing && c.first.IsZero() {
 		c.login.Falter(failure, rest)
 	}
-	switch {
-	case !c.repeatable:
+	if !c.repeatable {
 		return false, failure
+	}
+	if failing && !c.moved {
+		c.moved = true
+		if started, err = g.move(ctx, plan, c, failure); started {
+			return true, err
+		}
+	}
+	switch {
 	case account:
 		return g.move(ctx, plan, c, failure)
 	case c.kept.resumed && !errors.Is(failure, turn.ErrShutdown):
@@ -53,21 +61,47 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		// A failure of the turn is the provider's, as is its silence: on another thread it
 		// would say the same.
 		return true, g.startFresh(ctx, plan, c)
-	case overHTTP:
-		return true, g.startFresh(ctx, plan, c)
-	case !c.moved && failing:
-		c.moved = true
-		if started, err = g.move(ctx, plan, c, failure); started {
-			return true, err
-		}
+	case errors.Is(failure, appserver.ErrSocketLimited):
+		return true, g.startOverHTTP(ctx, plan, c)
+	case c.retriable() && apierror.IsTransient(failure):
+		return g.retry(ctx, plan, c, failure)
 	}
 	return false, failure
 }
 
-// cutOverHTTP reports whether the answer of a turn broke off over HTTP, since the provider
-// refuses WebSockets, in a thread in which Codex does not ask again then. It records that.
-func (c *choice) cutOverHTTP(failure error) bool {
-	return apierror.BrokeOff(failure) && !c.thread.FellBack() && c.place.Process.StreamCut()
+const (
+	// firstRetry is the wait before a turn is started again since the provider has failed. Each
+	// later one is twice as long, up to longestRetry: the client repeats the request, too.
+	firstRetry   = 200 * time.Millisecond
+	longestRetry = 2 * time.Second
+)
+
+// retry starts the turn of a choice again on a fresh thread, after a wait. It reports false, with
+// the failure, if the client leaves meanwhile. If Codex has fallen back to HTTP, it asks over that
+// at once: the provider is not to be asked more often than need be.
+func (g *Gateway) retry(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
+	timer := time.NewTimer(min(firstRetry<<min(c.retries, 8), longestRetry))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return false, failure
+	}
+	c.retries++
+	if c.place.OverHTTP || c.thread.FellBack() {
+		return true, g.startOverHTTP(ctx, plan, c)
+	}
+	return true, g.startFresh(ctx, plan, c)
+}
+
+// startOverHTTP starts the turn of a choice on a fresh thread of its process, without a WebSocket.
+func (g *Gateway) startOverHTTP(ctx context.Context, plan *prompt.Plan, c *choice) error {
+	at, err := g.placeOn(ctx, c.place.Process, plan)
+	if err != nil {
+		return err
+	}
+	at.OverHTTP = true
+	return g.startAt(ctx, at, plan, c)
 }
 
 // startFresh starts the turn of a choice on a fresh thread of its process.

@@ -24,6 +24,7 @@ type choice struct {
 	repeatable bool // the turn may have to be started once more
 	movable    bool // there are other logins
 	moved      bool // a failing provider has made it move, which happens once
+	retries    int  // how often it was started again after a wait
 	login      *loginstate.Login
 	thread     *codexrpc.Thread
 	machine    *turn.Machine // nil: its turn was not started
@@ -197,9 +198,13 @@ func (g *Gateway) pick(ctx context.Context, lease Lease, plan *prompt.Plan, c *c
 		return err
 	}
 	c.use(lease, picked.Login, done)
-	c.repeatable = g.repeatable(c.place) || c.parallel || c.movable || c.kept.spare
+	c.repeatable = g.repeatable(c.place) || c.parallel || c.movable || c.kept.spare || c.retriable()
 	return nil
 }
+
+// retriable reports whether the turn of a choice is started again, after a wait, if the provider
+// fails.
+func (c *choice) retriable() bool { return c.retries < c.place.Process.ProviderRetries() }
 
 // isGone reports whether an error means that the process does not work, rather than
 // that it has refused something.

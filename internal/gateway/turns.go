@@ -68,7 +68,7 @@ func (g *Gateway) runChoice(ctx context.Context, x *exchange, c *choice) error {
 			failure = failed
 			break
 		}
-		if !c.movable && !c.kept.restored && !g.repeatable(c.place) && c.serial == nil {
+		if !c.movable && !c.kept.restored && !g.repeatable(c.place) && c.serial == nil && !c.retriable() {
 			t.settle(c, false)
 		}
 		failure, err = t.drive(ctx, c)

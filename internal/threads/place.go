@@ -25,6 +25,7 @@ type Place struct {
 	Model        string // Codex's name of it
 	Instructions prompt.Placement
 	Serial       bool // a lite model keeps its form, in which it calls one tool at a time
+	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
 // Settings are what a thread is started with.
@@ -42,12 +43,20 @@ type Settings struct {
 func (at Place) Settings(plan *prompt.Plan) *Settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
-	params.Config.Place = at.Process.ProviderSettings()
+	params.Config.Place = at.provider()
 	s := &Settings{at: at, params: params, provider: params.Config.Place}
 	if catalogue := at.catalogueFor(plan); catalogue != "" {
 		s.useCatalogue(catalogue)
 	}
 	return s
+}
+
+// provider returns the settings that choose the model's provider.
+func (at Place) provider() codexrpc.Constant {
+	if at.OverHTTP {
+		return at.Process.HTTPSettings()
+	}
+	return at.Process.ProviderSettings()
 }
 
 // useCatalogue sets the file with the properties of the model.

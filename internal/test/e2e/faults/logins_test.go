@@ -34,18 +34,13 @@ func TestOneOfTwoLogins(t *testing.T) {
 				t.Logf("%s over %s: a request took %.2f s", name, e2e.Transport, took.Seconds())
 			}
 		}
-		for _, c := range []struct {
-			name  string
-			fault planbackend.Fault
-		}{
-			// First, while WebSockets are used: over HTTP Codex waits for Retry-After by itself.
-			{"limited", planbackend.Status(429).RetryAfter(30 * time.Second)},
-			{"failing", planbackend.Status(500)},
-			{"a page", planbackend.HTML(403)},
-			{"cut", planbackend.Down()},
-			{"refused", planbackend.Status(401)},
+		for name, fault := range map[string]planbackend.Fault{
+			"limited": planbackend.Status(429).RetryAfter(30 * time.Second),
+			"failing": planbackend.Status(500),
+			"a page":  planbackend.HTML(403),
+			"cut":     planbackend.Down(),
+			"refused": planbackend.Status(401),
 		} {
-			name, fault := c.name, c.fault
 			calls := s.Plan.Count(planbackend.Responses, bad) + s.Plan.Count(planbackend.Socket, bad)
 			for _, kind := range asking {
 				s.Plan.Fail(kind, fault, bad)

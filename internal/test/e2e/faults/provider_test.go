@@ -25,6 +25,7 @@ var outages = map[string]outage{
 	"503":       {planbackend.Status(503), asking, "server_overloaded", 5},
 	"a page":    {planbackend.HTML(403), asking, "codex_forbidden", 5},
 	"429":       {planbackend.Status(429), asking, "rate_limit_exceeded", 5},
+	"429 until": {planbackend.Status(429).RetryAfter(30 * time.Second), asking, "rate_limit_exceeded", 5},
 	"no one":    {planbackend.Down(), []planbackend.Kind{planbackend.All}, "upstream_disconnected", 5},
 	"a cut":     {planbackend.Down(), asking, "upstream_disconnected", 5},
 	"not found": {planbackend.Status(404), asking, "model_not_found", 5},
@@ -37,11 +38,11 @@ func TestProviderFails(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
 		for name, o := range outages {
-			// A thread that was begun before its request may still be told of the limit before.
-			e2e.WaitFor(t, "an answer before "+name, func() bool {
-				response, _ := s.Post(e2e.ChatBody("say:ok", nil), nil)
-				return response.StatusCode == http.StatusOK
-			})
+			for i := range 3 {
+				if response, text := s.Post(e2e.ChatBody("say:ok", map[string]any{"seed": i}), nil); response.StatusCode != http.StatusOK {
+					t.Errorf("before %s: %s %s", name, response.Status, text)
+				}
+			}
 			before := s.Plan.Count(planbackend.Responses) + s.Plan.Count(planbackend.Socket)
 			for _, kind := range o.kinds {
 				s.Plan.Fail(kind, o.fault)
@@ -54,7 +55,40 @@ func TestProviderFails(t *testing.T) {
 			took := time.Since(began)
 			calls := s.Plan.Count(planbackend.Responses) + s.Plan.Count(planbackend.Socket) - before
 			t.Logf("%s over %s: %s after %.2f s with %d calls", name, e2e.Transport, response.Status, took.Seconds(), calls)
+			if after := response.Header.Get("Retry-After"); name == "429 until" && after != "30" && after != "29" {
+				t.Errorf("%s: Retry-After is %q", name, after)
+			}
 			if !strings.Contains(text, `"`+o.code+`"`) || calls > o.most || took > 10*time.Second {
+				t.Errorf("%s: %s %s after %s with %d calls", name, response.Status, text, took, calls)
+			}
+			s.Plan.Heal()
+		}
+	})
+}
+
+// TestProviderStumbles checks that a failure before an answer has begun is bridged, and that a
+// limit of the rate is not asked again.
+func TestProviderStumbles(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		for name, c := range map[string]struct {
+			fault  planbackend.Fault
+			status int
+			calls  int // over HTTP
+		}{
+			"500": {planbackend.Status(500), http.StatusOK, 2},
+			"503": {planbackend.Status(503).RetryAfter(30 * time.Second), http.StatusOK, 2},
+			"cut": {planbackend.Down(), http.StatusOK, 2},
+			"429": {planbackend.Status(429), http.StatusTooManyRequests, 1},
+		} {
+			s.Plan.Fail(planbackend.Socket, planbackend.Status(500))
+			s.Plan.Fail(planbackend.Responses, c.fault.For(1))
+			s.Plan.Cut()
+			before, began := s.Plan.Count(planbackend.Responses), time.Now()
+			response, text := s.Post(e2e.ChatBody("say:"+name, nil), nil)
+			took, calls := time.Since(began), s.Plan.Count(planbackend.Responses)-before
+			if response.StatusCode != c.status || took > 5*time.Second || name != "cut" && calls != c.calls {
 				t.Errorf("%s: %s %s after %s with %d calls", name, response.Status, text, took, calls)
 			}
 			s.Plan.Heal()
