@@ -47,6 +47,11 @@ var outageKinds = []outage{
 	{"sockets: 403", fails(planbackend.Status(403), planbackend.Socket), nil},
 	{"settings: silent", fails(planbackend.Silent(), planbackend.Settings), nil},
 	{"limited", fails(planbackend.Status(429).RetryAfter(2*time.Second), planbackend.Responses, planbackend.Socket), unanswered},
+	{"limited for long", fails(planbackend.Status(429).RetryAfter(30*time.Second), planbackend.Responses, planbackend.Socket), unanswered},
+	{"sockets and a first answer: 500", func(b *planbackend.Backend, _ *planbackend.Login) {
+		b.Fail(planbackend.Socket, planbackend.Status(500))
+		b.Fail(planbackend.Responses, planbackend.Status(500).For(1))
+	}, nil},
 	{"tokens are refused", func(_ *planbackend.Backend, l *planbackend.Login) { l.Refuse() }, nil},
 	{"everything: a page", fails(planbackend.HTML(403), planbackend.All), unanswered},
 	{"everything: 500", fails(planbackend.Status(500), planbackend.All), unanswered},
