@@ -6,18 +6,40 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
 )
 
-// Answer is an answer of chat completions or of the Responses API, streamed or not.
+// API is one of the APIs that answer with what the model says.
+type API uint8
+
+// The APIs.
+const (
+	Chat API = iota
+	Responses
+	Messages // Anthropic's
+)
+
+var paths = []string{Chat: "/v1/chat/completions", Responses: "/v1/responses", Messages: "/v1/messages"}
+
+// At returns the API with a path, which must be that of one.
+func At(path string) API { return API(slices.Index(paths, path)) }
+
+// String returns the path of the API.
+func (api API) String() string { return paths[api] }
+
+// Answer is an answer of any API, streamed or not.
 type Answer struct {
 	ID      string
-	Choices []Choice // a Response has one
+	Choices []Choice // a Response and a message have one
 	Usage   *Usage
 	Failed  bool            // there was an error
-	Code    string          // of the error
+	Code    string          // of the error, or its type in a message
 	Ended   bool            // it had its proper end
 	Object  json.RawMessage // the final Response
 	Texts   []string        // of the messages of a Response, and an empty one for each reasoning item
+	Message *messagecheck.Message
 }
 
 // Choice is the content of one choice. The texts of several messages, or parts of the
@@ -25,7 +47,7 @@ type Answer struct {
 type Choice struct {
 	Text, Reasoning string
 	Calls           []Call
-	Finish          string // finish_reason, also for a Response; empty if the choice has not ended
+	Finish          string // finish_reason, also for other APIs; empty if the choice has not ended
 	Opened          bool   // a chunk of it came
 }
 
@@ -55,25 +77,30 @@ func (c *Choice) CalledFirst(of []Call) bool {
 
 // Read reads the body of an answer with the status 200, up to where it is cut off. The
 // error is that the answer has no valid form.
-func Read(body []byte, responses, stream bool, choices int) (*Answer, error) {
+func Read(body []byte, api API, stream bool, choices int) (*Answer, error) {
 	a := &Answer{Choices: make([]Choice, choices)}
 	switch {
-	case stream && responses:
+	case api == Messages:
+		return a, a.message(body, stream)
+	case stream && api == Responses:
 		return a, (&responseReader{answer: a}).stream(body)
 	case stream:
 		return a, a.eachEvent(body, a.chatEvent)
-	case responses:
+	case api == Responses:
 		return a, a.response(body)
 	}
 	return a, a.chat(body)
 }
 
-// ReadError reads an error in OpenAI's form.
-func ReadError(body []byte) (*Answer, error) {
+// ReadError reads an error in the form of an API.
+func ReadError(body []byte, api API) (*Answer, error) {
 	var e struct {
 		Error map[string]any `json:"error"`
 	}
 	a := new(Answer)
+	if api == Messages {
+		return a, a.messageError(body)
+	}
 	if err := json.Unmarshal(body, &e); err != nil {
 		return a, err
 	}

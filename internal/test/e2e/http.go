@@ -172,7 +172,7 @@ func (s *Site) PostUntil(ctx context.Context, body string, header http.Header) {
 // model's text is cut into chunks depends on how busy the machine is.
 func StreamedContent(t *testing.T, stream string) string {
 	t.Helper()
-	answer, err := apiclient.Read([]byte(stream), false, true, 1)
+	answer, err := apiclient.Read([]byte(stream), apiclient.Chat, true, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

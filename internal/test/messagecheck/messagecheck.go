@@ -4,10 +4,10 @@
 package messagecheck
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 )
 
@@ -24,13 +24,29 @@ type Message struct {
 	Usage        Usage           `json:"usage"`
 }
 
+// Back returns the message as clients send it back.
+func (m *Message) Back() map[string]any {
+	var blocks []any
+	for _, b := range m.Content {
+		switch b.Type {
+		case "text":
+			blocks = append(blocks, map[string]any{"type": "text", "text": b.Text})
+		case "thinking":
+			blocks = append(blocks, map[string]any{"type": "thinking", "thinking": b.Thinking, "signature": b.Signature})
+		case "tool_use":
+			blocks = append(blocks, map[string]any{"type": "tool_use", "id": b.ID, "name": b.Name, "input": b.Input})
+		}
+	}
+	return map[string]any{"role": "assistant", "content": blocks}
+}
+
 // Block is a block of a message.
 type Block struct {
 	Type      string            `json:"type"`
 	ID        string            `json:"id"`
 	ToolUseID string            `json:"tool_use_id"`
 	Name      string            `json:"name"`
-	Input     any               `json:"input"`
+	Input     json.RawMessage   `json:"input"`
 	Text      string            `json:"text"`
 	Thinking  string            `json:"thinking"`
 	Signature string            `json:"signature"`
@@ -45,7 +61,10 @@ type Usage struct {
 	CacheRead   *int64          `json:"cache_read_input_tokens"`
 	Output      *int64          `json:"output_tokens"`
 	ServerTools json.RawMessage `json:"server_tool_use"`
-	ServiceTier string          `json:"service_tier"`
+	Details     struct {
+		Thinking int64 `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+	ServiceTier string `json:"service_tier"`
 }
 
 // Whole reads the body of a message that was not streamed.
@@ -96,9 +115,9 @@ var members = map[string]func(*Block) bool{
 	"web_search_tool_result": func(b *Block) bool { return b.ToolUseID != "" && len(b.Content) > 0 && b.Content[0] == '[' },
 }
 
-func isObject(v any) bool {
-	_, ok := v.(map[string]any)
-	return ok
+func isObject(v json.RawMessage) bool {
+	var object map[string]any
+	return json.Unmarshal(v, &object) == nil && object != nil
 }
 
 func (b *Block) check() error {
@@ -117,6 +136,22 @@ type Error struct {
 		Message string          `json:"message"`
 		Details json.RawMessage `json:"details"`
 	} `json:"error"`
+}
+
+// ReadError reads the body of an error.
+func ReadError(body []byte) (*Error, error) {
+	e := new(Error)
+	if err := json.Unmarshal(body, e); err != nil {
+		return nil, err
+	}
+	return e, e.check()
+}
+
+func (e *Error) check() error {
+	if e.Type != "error" || e.Error.Type == "" || e.Error.Message == "" {
+		return fmt.Errorf("the error %+v", e)
+	}
+	return nil
 }
 
 // Reader reads the events of a stream, one after the other. The zero value is at its begin.
@@ -176,8 +211,9 @@ func (r *Reader) Event(name string, data []byte) error {
 		r.Pings++
 		return nil
 	case name == "error":
-		r.Failure = new(Error)
-		return json.Unmarshal(data, r.Failure)
+		var err error
+		r.Failure, err = ReadError(data)
+		return err
 	case name == "message_start":
 		return r.start(e.Message)
 	case r.Message == nil:
@@ -229,7 +265,7 @@ func (r *Reader) block(name string, e *event) error {
 	}
 	switch name {
 	case "content_block_start":
-		if b := e.Block; b == nil || b.Text+b.Thinking+b.Signature != "" || b.Input != nil && !reflect.DeepEqual(b.Input, map[string]any{}) {
+		if b := e.Block; b == nil || b.Text+b.Thinking+b.Signature != "" || b.Input != nil && string(b.Input) != "{}" {
 			return errors.New("a block that begins with something")
 		}
 		m.Content, r.open = append(m.Content, *e.Block), true
@@ -249,10 +285,11 @@ func (r *Reader) endBlock() error {
 		return nil
 	}
 	b := &r.Message.Content[len(r.Message.Content)-1]
-	if err := json.Unmarshal([]byte(r.input.String()), &b.Input); err != nil {
+	var compact bytes.Buffer // as in a message that is not streamed
+	if err := json.Compact(&compact, []byte(r.input.String())); err != nil {
 		return err
 	}
-	if reflect.DeepEqual(b.Input, map[string]any{}) {
+	if b.Input = compact.Bytes(); string(b.Input) == "{}" {
 		return errors.New("deltas of an empty input")
 	}
 	return nil
@@ -278,8 +315,9 @@ func (r *Reader) delta(data []byte, b *Block) error {
 	if !strings.Contains(" "+deltas[d.Type]+" ", " "+b.Type+" ") {
 		return fmt.Errorf("a %s in a block of the type %s", d.Type, b.Type)
 	}
-	if b.Signature != "" {
-		return errors.New("a delta behind the signature")
+	has := map[string]int{"text_delta": len(d.Text), "thinking_delta": len(d.Thinking), "signature_delta": len(d.Signature), "input_json_delta": len(d.Partial), "citations_delta": len(d.Citation)}
+	if b.Signature != "" || has[d.Type] == 0 {
+		return errors.New("a delta without its member, or behind the signature")
 	}
 	b.Text, b.Thinking, b.Signature = b.Text+d.Text, b.Thinking+d.Thinking, d.Signature
 	r.input.WriteString(d.Partial)
@@ -288,6 +326,9 @@ func (r *Reader) delta(data []byte, b *Block) error {
 	}
 	return nil
 }
+
+// Ended reports whether the last event has come.
+func (r *Reader) Ended() bool { return r.stopped || r.Failure != nil }
 
 // End checks the end of the stream.
 func (r *Reader) End() error {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // badBodies names the kinds of invalid bodies.
@@ -62,24 +64,32 @@ func (r *sending) goodBody(previous string) []byte {
 	body := map[string]any{"model": "m", "stream": r.Stream}
 	var tools []any
 	for _, name := range toolNames {
-		function := map[string]any{"name": name, "description": "d", "parameters": map[string]any{"type": "object"}}
-		if r.Responses {
-			function["type"] = "function"
-			tools = append(tools, function)
-		} else {
-			tools = append(tools, map[string]any{"type": "function", "function": function})
+		schema := map[string]any{"type": "object"}
+		switch r.API {
+		case apiclient.Responses:
+			tools = append(tools, map[string]any{"type": "function", "name": name, "description": "d", "parameters": schema})
+		case apiclient.Messages:
+			tools = append(tools, map[string]any{"name": name, "description": "d", "input_schema": schema})
+		default:
+			tools = append(tools, map[string]any{"type": "function", "function": map[string]any{"name": name, "description": "d", "parameters": schema}})
 		}
 	}
 	if r.tools {
 		body["tools"] = tools
 	}
-	if r.Responses {
-		body["input"] = r.messages
+	switch r.API {
+	case apiclient.Responses:
+		body["input"] = openAIMessages(r.messages)
 		if previous != "" {
 			body["previous_response_id"] = previous
 		}
-	} else {
-		body["messages"] = r.messages
+	case apiclient.Messages:
+		body["messages"], body["max_tokens"] = anthropicMessages(r.messages, randomOf(r.Token+".forms")), 1<<20
+		if r.Thinking {
+			body["thinking"] = map[string]any{"type": "adaptive"}
+		}
+	default:
+		body["messages"] = openAIMessages(r.messages)
 		body["n"] = r.Choices
 		if r.Stream && r.Usage {
 			body["stream_options"] = map[string]any{"include_usage": true}

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -45,7 +46,7 @@ func (r *run) checkRefusal(a *answer) {
 	if a.err != nil {
 		return
 	}
-	e, err := apiclient.ReadError(a.body)
+	e, err := apiclient.ReadError(a.body, a.request.API)
 	if err != nil {
 		r.fail("%s: a %d without an error: %v, %.300q", a.request.Token, a.status, err, a.body)
 		return
@@ -93,13 +94,16 @@ func (r *run) checkAnswer(a *answer) {
 // read parses the answer.
 func (a *answer) read() (*apiclient.Answer, error) {
 	q := a.request
-	return apiclient.Read(a.body, q.Responses, q.Stream, q.Choices)
+	return apiclient.Read(a.body, q.API, q.Stream, q.Choices)
 }
 
 // checkContent compares an answer with the turns of the app-server.
 func (r *run) checkContent(q *request, h *apiclient.Answer) {
 	r.mu.Lock()
-	performances := slices.Clone(r.performances[q.Token])
+	var performances []spoken
+	for _, s := range r.performances[q.Token] {
+		performances = append(performances, q.seen(s))
+	}
 	r.mu.Unlock()
 	slices.SortStableFunc(performances, func(a, b spoken) int { return q.likelier(h, b) - q.likelier(h, a) })
 	var total usage
@@ -119,9 +123,31 @@ func (r *run) checkContent(q *request, h *apiclient.Answer) {
 		}
 		r.checkIDs(q, c)
 	}
-	if h.Ended && !h.Failed && (h.Usage != nil || !q.Stream || q.Usage || q.Responses) && (h.Usage == nil || usage(*h.Usage) != total) {
+	if h.Ended && !h.Failed && (h.Usage != nil || !q.Stream || q.Usage || q.API != apiclient.Chat) && (h.Usage == nil || usage(*h.Usage) != total) {
 		r.fail("%s: the usage is %v, and was %v", q.Token, h.Usage, total)
 	}
+}
+
+// seen returns what a client gets of a turn: in messages no reasoning if it does not want it,
+// and arguments as an object.
+func (q *request) seen(s spoken) spoken {
+	if q.API != apiclient.Messages {
+		return s
+	}
+	if !q.Thinking {
+		s.reasoning = ""
+	}
+	s.calls = slices.Clone(s.calls)
+	for i := range s.calls {
+		s.calls[i].Arguments = compact(s.calls[i].Arguments)
+	}
+	return s
+}
+
+func compact(object string) string {
+	var b bytes.Buffer
+	_ = json.Compact(&b, []byte(object)) // which is one
+	return b.String()
 }
 
 // likelier returns 1 for a turn with the usage of an answer, else 0. Short answers to a
@@ -206,7 +232,7 @@ func (r *run) checkCancelled(a *answer, h *apiclient.Answer) {
 
 // checkKept reads a stored response again.
 func (r *run) checkKept(a *answer, h *apiclient.Answer) {
-	if !a.request.Responses || !h.Ended || r.exit.Err() != nil {
+	if a.request.API != apiclient.Responses || !h.Ended || r.exit.Err() != nil {
 		return
 	}
 	for user, want := range map[string]int{a.user: http.StatusOK, "somebody else": http.StatusNotFound} {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // player is a client that sends the requests of the plan.
@@ -26,7 +28,7 @@ type player struct {
 	mu   sync.Mutex
 	last string // id of the last response that can be followed
 	said string // history up to it as the app-server gets it
-	talk *talk  // last chat that can be followed; guarded by the run
+	talk *talk  // last conversation that can be followed; guarded by the run
 }
 
 func (r *run) newClient(c *client) *player {
@@ -106,7 +108,7 @@ func (p *player) ask(q *request) {
 	p.of.trace.add("%s: %d after %s, %d bytes, error %v, excused %t", q.Token, a.status, time.Since(a.begin), len(a.body), a.err, a.excused)
 	p.of.check(a, p.strict)
 	p.remember(a)
-	if !q.Responses {
+	if q.API != apiclient.Responses {
 		p.converse(a)
 	}
 }
@@ -125,7 +127,7 @@ func (p *player) follow(q *request) (previous, said string) {
 // remember records a response that can be followed. It must have no calls, which would
 // need results.
 func (p *player) remember(a *answer) {
-	if !a.request.Responses || a.status != http.StatusOK || a.err != nil || a.request.Bad != "" {
+	if a.request.API != apiclient.Responses || a.status != http.StatusOK || a.err != nil || a.request.Bad != "" {
 		return
 	}
 	h, err := a.read()
@@ -170,11 +172,7 @@ func (p *player) fetch(s *sending) *answer {
 		}
 	}})
 	body := s.body(previous)
-	path := "/v1/chat/completions"
-	if q.Responses {
-		path = "/v1/responses"
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+path, q.reader(ctx, body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway"+q.API.String(), q.reader(ctx, body))
 	if err != nil {
 		panic(err) // the address is a constant
 	}

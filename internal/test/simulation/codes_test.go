@@ -1,6 +1,11 @@
 package simulation
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+)
 
 // checkCode checks that the plan explains a failure.
 func (r *run) checkCode(a *answer, code string, status int) {
@@ -51,10 +56,25 @@ func (r *run) explained(a *answer) (codes []string) {
 	if busy {
 		codes = append(codes, "codex_overloaded", "codex_not_ready")
 	}
-	if len(codes) > 0 && q.Responses {
-		codes = append(codes, "server_error") // the only code that OpenAI has for them in a stream
+	switch q.API {
+	case apiclient.Responses:
+		if len(codes) > 0 {
+			codes = append(codes, "server_error") // the only code that OpenAI has for them in a stream
+		}
+	case apiclient.Messages:
+		for i, code := range codes {
+			codes[i] = cmp.Or(errorTypes[code], "api_error")
+		}
 	}
 	return codes
+}
+
+// errorTypes are the types of errors that messages have for codes. For others it is api_error.
+var errorTypes = map[string]string{
+	"": "invalid_request_error", "invalid_json": "invalid_request_error", "invalid_type": "invalid_request_error", "invalid_value": "invalid_request_error",
+	"missing_required_parameter": "invalid_request_error", "context_length_exceeded": "invalid_request_error", "request_too_large": "request_too_large",
+	"codex_queue_full": "rate_limit_error", "codex_overloaded": "overloaded_error",
+	"request_timeout": "timeout_error", "codex_timeout": "timeout_error", "codex_idle_timeout": "timeout_error",
 }
 
 // faults returns which kinds of faults of app-servers the plan has.

@@ -43,6 +43,7 @@ var hogs = []string{
 	"POST /v1/responses",
 	"POST /v1/responses/input_tokens",
 	"POST /v1/chat/completions",
+	"POST /v1/messages",
 	"POST /v1/messages/count_tokens",
 	"GET /v1/models",
 }

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // plan is everything that is decided before a run.
 type plan struct {
 	Seed    uint64
 	Calm    bool // there are no faults, so no request may fail
-	Talks   bool // most requests are chats that go on
+	Talks   bool // most requests are of conversations that go on
 	Config  config
 	Servers int           // number of app-servers in the first configuration
 	Latency time.Duration // maximum latency of an app-server for a message
@@ -56,25 +57,26 @@ type client struct {
 
 // request is one request of a client with the client's behaviour.
 type request struct {
-	Token     string
-	After     time.Duration // pause before it
-	Responses bool          // Responses API instead of chat completions
-	Stream    bool
-	Usage     bool // include_usage in a stream
-	Choices   int
-	Follow    bool          // follow the client's last response, if possible
-	FollowUp  string        // how a chat completion follows an earlier one
-	Prompt    int           // bytes
-	Bad       string        // kind of an invalid body, from badBodies
-	Trickle   time.Duration // pause between pieces of the body
-	Stuck     bool          // the body never ends
-	LeaveAt   int           // bytes of the answer before the client leaves, if not 0
-	LeaveIn   time.Duration // time before the client leaves, if not 0
-	SlowBy    time.Duration // pause between reads of the answer
-	StopAt    int           // bytes of the answer before it stops reading for StopFor, if not 0
-	StopFor   time.Duration
-	CancelIn  time.Duration // time before the response is cancelled over another connection, if not 0
-	Script    *script
+	Token    string
+	After    time.Duration // pause before it
+	API      apiclient.API
+	Stream   bool
+	Usage    bool // include_usage in a stream of chat completions
+	Thinking bool // thinking in messages
+	Choices  int
+	Follow   bool          // follow the client's last response, if possible
+	FollowUp string        // how a chat completion or a message follows an earlier one
+	Prompt   int           // bytes
+	Bad      string        // kind of an invalid body, from badBodies
+	Trickle  time.Duration // pause between pieces of the body
+	Stuck    bool          // the body never ends
+	LeaveAt  int           // bytes of the answer before the client leaves, if not 0
+	LeaveIn  time.Duration // time before the client leaves, if not 0
+	SlowBy   time.Duration // pause between reads of the answer
+	StopAt   int           // bytes of the answer before it stops reading for StopFor, if not 0
+	StopFor  time.Duration
+	CancelIn time.Duration // time before the response is cancelled over another connection, if not 0
+	Script   *script
 }
 
 // String returns the whole plan.
@@ -214,20 +216,23 @@ func (p *plan) randomLink(random *rand.Rand) link {
 
 func (p *plan) randomRequest(random *rand.Rand, token string) request {
 	r := request{
-		Token: token, Responses: random.IntN(2) == 0, Stream: random.IntN(3) > 0, Usage: random.IntN(2) == 0,
+		Token: token, API: apiclient.API(random.IntN(3)), Stream: random.IntN(3) > 0, Usage: random.IntN(2) == 0,
 		Choices: 1, Prompt: random.IntN(500), Script: randomScript(random, p.Calm),
 		After: time.Duration(random.IntN(2000)) * time.Millisecond,
 	}
 	if random.IntN(10) == 0 {
 		r.Prompt = random.IntN(60_000)
 	}
-	r.Follow = r.Responses && random.IntN(3) == 0
-	r.Responses = r.Responses && !p.Talks
-	if !r.Responses && random.IntN(4) > 0 {
+	r.Follow = r.API == apiclient.Responses && random.IntN(3) == 0
+	if r.API == apiclient.Responses && p.Talks {
+		r.API = apiclient.Chat
+	}
+	r.Thinking = r.API == apiclient.Messages && random.IntN(2) == 0
+	if r.API != apiclient.Responses && random.IntN(4) > 0 {
 		r.FollowUp = followUps[random.IntN(len(followUps))]
 		r.After += late(random)
 	}
-	if !r.Responses && !p.Talks && random.IntN(4) == 0 {
+	if r.API == apiclient.Chat && !p.Talks && random.IntN(4) == 0 {
 		r.Choices = 1 + random.IntN(4)
 	}
 	if p.Calm {

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
@@ -188,6 +189,8 @@ func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 		g.Chat(w, request)
 	case request.URL.Path == "/v1/responses":
 		g.Responses(w, request)
+	case request.URL.Path == "/v1/messages":
+		g.Messages(w, request.WithContext(context.WithValue(request.Context(), apierror.FormKey{}, apierror.Form(messages.ErrorForm))))
 	case request.URL.Path == "/v1/messages/count_tokens":
 		g.CountTokens(w, request)
 	case request.URL.Path == "/readyz":

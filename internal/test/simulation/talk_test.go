@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -12,7 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
-// The ways in which a chat completion follows an earlier one, if there is any.
+// The ways in which a chat completion or a message follows an earlier one, if there is any, of
+// either API.
 const (
 	extend  = "extend"           // with the results of the calls, or with another question
 	edit    = "edit a question"  // and forget what came after it
@@ -28,9 +28,9 @@ var followUps = []string{extend, extend, extend, edit, distort, again, omit, oth
 type talk struct {
 	user      string
 	request   request          // that was answered
-	asked     []map[string]any // its messages
+	asked     []message        // its messages
 	given     string           // what the model is given of them
-	messages  []map[string]any // with the answer
+	messages  []message        // with the answer
 	said      string           // what the model is given of these
 	calls     []apiclient.Call // of the answer
 	tools     bool             // the requests have tools
@@ -46,7 +46,7 @@ type question struct {
 // sending is a request as it is sent: with its messages, and what the model is to be given.
 type sending struct {
 	request
-	messages  []map[string]any
+	messages  []message
 	given     string
 	tools     bool
 	questions []question
@@ -64,7 +64,7 @@ func (p *player) prepare(q *request) *sending {
 	return begin(q, random)
 }
 
-// goOn makes the messages of a chat completion that follows a talk.
+// goOn makes the messages of a request that follows a talk.
 func (t *talk) goOn(q *request, random *rand.Rand) *sending {
 	if q.FollowUp == again {
 		s := &sending{request: *q, messages: t.asked, given: t.given, tools: t.tools, questions: t.questions}
@@ -87,7 +87,7 @@ func (t *talk) goOn(q *request, random *rand.Rand) *sending {
 	}
 	for i, call := range results {
 		text := prompt(q.Token, 100*i)
-		s.messages = append(s.messages, map[string]any{"role": "tool", "tool_call_id": call.ID, "content": text})
+		s.messages = append(s.messages, message{role: "tool", callID: call.ID, text: text})
 		s.given += text + "\x00"
 	}
 	if len(t.calls) == 0 || random.IntN(3) == 0 {
@@ -118,7 +118,7 @@ func (p *player) choose(q *request, random *rand.Rand) *talk {
 func begin(q *request, random *rand.Rand) *sending {
 	s := &sending{request: *q, tools: len(q.Script.Calls) > 0 || random.IntN(4) > 0}
 	if one, other := historyOf(q.Token); one != "" {
-		s.messages = append(s.messages, map[string]any{"role": "user", "content": one}, map[string]any{"role": "assistant", "content": other})
+		s.messages = append(s.messages, message{role: "user", text: one}, message{role: "assistant", text: other})
 		s.given = history(q.Token)
 	}
 	s.ask()
@@ -129,17 +129,15 @@ func begin(q *request, random *rand.Rand) *sending {
 func (s *sending) ask() {
 	text := prompt(s.Token, s.Prompt)
 	s.questions = append(slices.Clone(s.questions), question{len(s.messages), s.given})
-	s.messages = append(s.messages, map[string]any{"role": "user", "content": text})
+	s.messages = append(s.messages, message{role: "user", text: text})
 	s.given += text + "\x00"
 }
 
 // distort changes the first answer with a text, which the model has never said so.
 func (s *sending) distort() {
 	for i, m := range s.messages {
-		if text, _ := m["content"].(string); m["role"] == "assistant" && text != "" {
-			changed := maps.Clone(m)
-			changed["content"] = "Not " + text
-			s.messages[i] = changed
+		if text := m.text; m.role == "assistant" && text != "" {
+			s.messages[i].text, s.messages[i].answer = "Not "+text, nil
 			said := func(given string) string {
 				return strings.Replace(given, "\x00"+text+"\x00", "\x00Not "+text+"\x00", 1)
 			}
@@ -167,20 +165,13 @@ func (p *player) converse(a *answer) {
 		user: p.plan.User, request: s.request, asked: s.messages, given: s.given,
 		tools: s.tools, calls: c.Calls, said: s.given, questions: s.questions,
 	}
-	message := map[string]any{"role": "assistant", "content": nil}
 	if c.Text != "" {
-		message["content"] = c.Text
 		t.said += c.Text + "\x00"
 	}
-	var calls []any
 	for _, call := range c.Calls {
-		calls = append(calls, map[string]any{"id": call.ID, "type": "function", "function": map[string]any{"name": call.Name, "arguments": call.Arguments}})
 		t.said += call.Name + "\x00" + call.Arguments + "\x00"
 	}
-	if calls != nil {
-		message["tool_calls"] = calls
-	}
-	t.messages = append(slices.Clone(s.messages), message)
+	t.messages = append(slices.Clone(s.messages), message{role: "assistant", text: c.Text, calls: c.Calls, answer: h.Message})
 	r := p.of
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,10 +194,10 @@ func (r *run) expect(user string, q *request, given string) {
 	}
 }
 
-// words returns a conversation without the white space that clients may change, and with
-// one separator between messages, which clients may join.
+// words returns a conversation without the white space that clients may change, also in the
+// arguments of calls, and without separators of messages, which clients may join.
 func words(given string) string {
-	return strings.Join(strings.FieldsFunc(given, func(r rune) bool { return strings.ContainsRune("\x00\n\t ", r) }), " ")
+	return strings.Join(strings.FieldsFunc(given, func(r rune) bool { return strings.ContainsRune("\x00\n\t ", r) }), "")
 }
 
 // checkGiven checks what the model is given: all of the conversation, and reasoning of

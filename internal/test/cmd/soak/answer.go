@@ -33,7 +33,7 @@ func beginOf(got, want []said) bool {
 	return true
 }
 
-// readAnswer reads an answer of either API. It returns an error if the answer has no
+// readAnswer reads an answer of any API. It returns an error if the answer has no
 // valid form or end.
 func readAnswer(body io.Reader, status int, q query) (*apiclient.Answer, error) {
 	text, err := io.ReadAll(body)
@@ -41,13 +41,13 @@ func readAnswer(body io.Reader, status int, q query) (*apiclient.Answer, error) 
 		return nil, fmt.Errorf("status %d, the body broke off: %w", status, err)
 	}
 	if status != http.StatusOK {
-		a, err := apiclient.ReadError(text)
+		a, err := apiclient.ReadError(text, apiclient.At(q.path))
 		if err != nil {
 			err = fmt.Errorf("status %d, %q: %w", status, text, err)
 		}
 		return a, err
 	}
-	a, err := apiclient.Read(text, q.path == pathResponses, q.stream, len(q.want))
+	a, err := apiclient.Read(text, apiclient.At(q.path), q.stream, len(q.want))
 	if err == nil && !a.Ended {
 		err = errors.New("the answer has no end")
 	}

@@ -42,9 +42,9 @@ func (c *client) leaving() {
 	want := []said{{Text: text, Finish: "stop"}}
 	var got *apiclient.Answer
 	if response.StatusCode == http.StatusOK {
-		got, err = apiclient.Read(begin, false, true, 1)
+		got, err = apiclient.Read(begin, apiclient.Chat, true, 1)
 	} else {
-		got, err = apiclient.ReadError(begin)
+		got, err = apiclient.ReadError(begin, apiclient.Chat)
 	}
 	switch {
 	case err != nil && response.StatusCode == http.StatusOK:

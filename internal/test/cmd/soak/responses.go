@@ -55,7 +55,7 @@ func (c *client) chain() {
 // checkKept reads a stored response as its user and as another, and deletes it.
 func (c *client) checkKept(id, text string) {
 	status, body := c.about(http.MethodGet, id)
-	if kept, err := apiclient.Read(body, true, false, 1); status != http.StatusOK || err != nil || kept.Choices[0].Text != text {
+	if kept, err := apiclient.Read(body, apiclient.Responses, false, 1); status != http.StatusOK || err != nil || kept.Choices[0].Text != text {
 		c.counts.fault(fmt.Sprintf("%s is kept as %d %.500s, not with %q", id, status, body, text))
 		return
 	}

@@ -309,7 +309,7 @@ func sayAndLeave(t *testing.T, s *e2e.Site, one *talk, after int) {
 // foldChunks joins the chunks of a stream to a message.
 func foldChunks(t *testing.T, stream string) chatMessage {
 	t.Helper()
-	answer, err := apiclient.Read([]byte(stream), false, true, 1)
+	answer, err := apiclient.Read([]byte(stream), apiclient.Chat, true, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func see(s *e2e.Site, body string, stream bool) gist {
 	if response.StatusCode != http.StatusOK {
 		return gist{Status: response.StatusCode, Code: gjson.Get(text, "error.code").Str}
 	}
-	answer, err := apiclient.Read([]byte(text), false, stream, 1)
+	answer, err := apiclient.Read([]byte(text), apiclient.Chat, stream, 1)
 	if err != nil {
 		s.T.Error(err)
 	}

@@ -133,7 +133,7 @@ func (st *storm) streamed(text string) (string, error) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("%s: %s: %w", response.Status, body, err)
 	}
-	answer, err := apiclient.Read(body, false, true, 1)
+	answer, err := apiclient.Read(body, apiclient.Chat, true, 1)
 	if err == nil && (!answer.Ended || answer.Choices[0].Finish != "stop") {
 		err = errors.New("it has no end")
 	}

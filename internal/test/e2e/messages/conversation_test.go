@@ -8,25 +8,8 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
-	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
-
-// back returns a message of the model's as Claude Code sends it back.
-func back(m *messagecheck.Message) e2e.Fields {
-	var blocks []any
-	for _, b := range m.Content {
-		switch b.Type {
-		case "text":
-			blocks = append(blocks, e2e.Fields{"type": "text", "text": b.Text})
-		case "thinking":
-			blocks = append(blocks, e2e.Fields{"type": "thinking", "thinking": b.Thinking, "signature": b.Signature})
-		case "tool_use":
-			blocks = append(blocks, e2e.Fields{"type": "tool_use", "id": b.ID, "name": b.Name, "input": b.Input})
-		}
-	}
-	return e2e.Fields{"role": "assistant", "content": blocks}
-}
 
 // given returns the items of the model's last request, a line each, and its cache key.
 func given(s *e2e.Site) (lines []string, key string) {
@@ -64,7 +47,7 @@ func TestNotesBehindResults(t *testing.T) {
 				body := e2e.MessageBody("tool:2 f {\"q\":\"%d\"}", e2e.Fields{"tools": []any{tool("f")}, "stream": true})
 				m := s.Message(body)
 				_, key := given(s)
-				history := append(body["messages"].([]any), back(m), e2e.UserMessage([]any{
+				history := append(body["messages"].([]any), m.Back(), e2e.UserMessage([]any{
 					e2e.Fields{"type": "tool_result", "tool_use_id": m.Content[1].ID, "content": "second"},
 					e2e.Fields{"type": "tool_result", "tool_use_id": m.Content[0].ID, "content": []any{e2e.Fields{"type": "text", "text": "first"}}, "is_error": true},
 				}))
@@ -103,7 +86,7 @@ func TestSignatures(t *testing.T) {
 				t.Fatalf("%s: %+v", display, m)
 			}
 			foreign := e2e.Fields{"role": "assistant", "content": []any{e2e.Fields{"type": "thinking", "thinking": "Else.", "signature": "EqoBCkgI"}, e2e.Fields{"type": "text", "text": "Other."}}}
-			body["messages"] = append(body["messages"].([]any), back(m), e2e.UserMessage("and?"), foreign, e2e.UserMessage("say:Yes."))
+			body["messages"] = append(body["messages"].([]any), m.Back(), e2e.UserMessage("and?"), foreign, e2e.UserMessage("say:Yes."))
 			s.Message(body)
 			lines, _ := given(s)
 			request, _ := s.Model.Last()

@@ -281,7 +281,7 @@ func textOf(t *testing.T, path, answer string) string {
 	if path == "/v1/completions" {
 		return gjson.Get(answer, "choices.0.text").Str
 	}
-	read, err := apiclient.Read([]byte(answer), path == "/v1/responses", strings.Contains(answer, "data: "), 1)
+	read, err := apiclient.Read([]byte(answer), apiclient.At(path), strings.Contains(answer, "data: "), 1)
 	if err != nil {
 		t.Fatal(err, answer)
 	}
