@@ -3,6 +3,7 @@ package simulation
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
@@ -15,6 +16,15 @@ type message struct {
 	callID string // of the call whose result this is
 	calls  []apiclient.Call
 	answer *messagecheck.Message // that this was in Anthropic's API; nil: it was none, or is changed
+}
+
+// withoutAnswers returns messages as those have them who did not get the answers.
+func withoutAnswers(messages []message) []message {
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].answer = nil
+	}
+	return messages
 }
 
 // openAIMessages returns messages in the form of chat completions, which the Responses API takes

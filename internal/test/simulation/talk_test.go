@@ -57,7 +57,11 @@ type sending struct {
 func (p *player) prepare(q *request) *sending {
 	random := randomOf(q.Token + ".talk")
 	if t := p.choose(q, random); t != nil {
-		if s := t.goOn(q, random); int64(len(s.goodBody(""))) <= p.of.plan.Config.MaxBody {
+		s := t.goOn(q, random)
+		if t.user != p.plan.User { // whose reasoning it would have
+			s.messages = withoutAnswers(s.messages)
+		}
+		if int64(len(s.goodBody(""))) <= p.of.plan.Config.MaxBody {
 			return s
 		}
 	}
