@@ -268,6 +268,7 @@ func (r *Reader) block(name string, e *event) error {
 		if b := e.Block; b == nil || b.Text+b.Thinking+b.Signature != "" || b.Input != nil && string(b.Input) != "{}" {
 			return errors.New("a block that begins with something")
 		}
+		e.Block.Input = nil // until it is whole
 		m.Content, r.open = append(m.Content, *e.Block), true
 		r.input.Reset()
 		return nil
@@ -281,10 +282,13 @@ func (r *Reader) block(name string, e *event) error {
 
 func (r *Reader) endBlock() error {
 	r.open = false
+	b := &r.Message.Content[len(r.Message.Content)-1]
 	if r.input.Len() == 0 {
+		if strings.HasSuffix(b.Type, "tool_use") {
+			b.Input = json.RawMessage("{}")
+		}
 		return nil
 	}
-	b := &r.Message.Content[len(r.Message.Content)-1]
 	var compact bytes.Buffer // as in a message that is not streamed
 	if err := json.Compact(&compact, []byte(r.input.String())); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 // client has one connection, over which it sends one request after another. It does as
 // little as possible, so that it is not what is measured.
 type client struct {
+	form *form
 	addr string
 	conn net.Conn
 	r    *bufio.Reader
@@ -25,12 +26,12 @@ type client struct {
 // clientTimeout bounds one request.
 const clientTimeout = 2 * time.Minute
 
-func dial(ctx context.Context, addr string) (*client, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+func dial(ctx context.Context, s *server) (*client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.addr)
 	if err != nil {
 		return nil, err
 	}
-	return &client{addr: addr, conn: conn, r: bufio.NewReaderSize(conn, 16<<10)}, nil
+	return &client{form: s.form, addr: s.addr, conn: conn, r: bufio.NewReaderSize(conn, 16<<10)}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }
@@ -43,7 +44,7 @@ type request struct {
 	begun func()                       // called at the first record; may be nil
 }
 
-// newRequest returns a request for a stream. history are the messages before its prompt,
+// newRequest returns a request for a stream, which both APIs can read. history are the messages before its prompt,
 // padding is a text before the order.
 func newRequest(o order, history []string, padding string) request {
 	messages := make([]map[string]string, 0, len(history)+1)
@@ -69,12 +70,12 @@ type result struct {
 func (c *client) do(q request) (result, error) {
 	start := time.Now()
 	_ = c.conn.SetDeadline(start.Add(clientTimeout))
-	response, err := c.post("/v1/chat/completions", q.body)
+	response, err := c.post(c.form.path, q.body)
 	if err != nil {
 		return result{}, err
 	}
 	defer response.Body.Close()
-	return readAnswer(response.Body, q, start)
+	return c.form.readAnswer(response.Body, q, start)
 }
 
 // bare sends a request to which the server answers with nothing.
@@ -109,16 +110,21 @@ func (c *client) post(path string, body []byte) (*http.Response, error) {
 	return response, nil
 }
 
-// The parts of a chunk.
+// form has the parts of the events of an API.
+type form struct {
+	path             string
+	text, stop, done []byte // the member with a text, that of an end that is none of a limit, the last event
+}
+
 var (
-	dataField     = []byte("data: ")
-	contentMember = []byte(`"content":"`)
-	doneData      = []byte("[DONE]")
-	stopMember    = []byte(`"finish_reason":"stop"`)
+	chatForm     = &form{"/v1/chat/completions", []byte(`"content":"`), []byte(`"finish_reason":"stop"`), []byte("[DONE]")}
+	messagesForm = &form{"/v1/messages", []byte(`"text":"`), []byte(`"stop_reason":"end_turn"`), []byte(`{"type":"message_stop"`)}
 )
 
+var dataField = []byte("data: ")
+
 // readAnswer reads the events of an answer.
-func readAnswer(body io.Reader, q request, start time.Time) (got result, err error) {
+func (f *form) readAnswer(body io.Reader, q request, start time.Time) (got result, err error) {
 	lines := bufio.NewReaderSize(body, 16<<10)
 	rec := records{size: q.order.size, heard: q.heard}
 	stopped := false
@@ -131,12 +137,12 @@ func readAnswer(body io.Reader, q request, start time.Time) (got result, err err
 		if !found {
 			continue // a comment, or the end of an event
 		}
-		if bytes.HasPrefix(data, doneData) {
+		if bytes.HasPrefix(data, f.done) {
 			break
 		}
-		text := member(data, contentMember)
+		text := member(data, f.text)
 		if len(text) == 0 {
-			stopped = stopped || bytes.Contains(data, stopMember)
+			stopped = stopped || bytes.Contains(data, f.stop)
 			continue
 		}
 		if got.chunks++; got.chunks == 1 {
@@ -154,7 +160,7 @@ func readAnswer(body io.Reader, q request, start time.Time) (got result, err err
 		return got, err
 	}
 	if rec.next != q.order.deltas || got.bytes != q.order.deltas*q.order.size || !stopped {
-		return got, fmt.Errorf("%d records with %d bytes came of %d with %d; finish_reason came: %t", rec.next, got.bytes, q.order.deltas, q.order.deltas*q.order.size, stopped)
+		return got, fmt.Errorf("%d records with %d bytes came of %d with %d; its end came: %t", rec.next, got.bytes, q.order.deltas, q.order.deltas*q.order.size, stopped)
 	}
 	return got, nil
 }

@@ -33,6 +33,7 @@ type options struct {
 	rig.Programs
 	before     string
 	within     bool
+	messages   bool
 	only       string
 	repeat     int
 	blast      int
@@ -62,6 +63,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.before, "before", "", "another Caddy to measure in the same run, such as one built of an earlier commit")
 	flag.BoolVar(&o.within, "within", false, "measure the floor as a handler of Caddy's HTTP server, too: Caddy's own share")
+	flag.BoolVar(&o.messages, "messages", false, "measure Caddy with Anthropic's Messages, too, beside chat completions")
 	flag.StringVar(&o.only, "only", "", "the scenarios to run, with commas: blast, paced1, paced64, paced500, requests, bare, prompts, growth, memory, codex; default: all")
 	flag.IntVar(&o.repeat, "repeat", 5, "repetitions")
 	flag.IntVar(&o.blast, "deltas", 20_000, "deltas of each of the four streams of a blast")
@@ -123,6 +125,13 @@ type starter struct {
 	start func(context.Context) (*server, error)
 }
 
+// The names of servers to which others are compared, or are in another way.
+const (
+	isFloor      = "floor"
+	isCaddy      = "Caddy"
+	asksMessages = "Messages"
+)
+
 // starters returns the servers that are compared, the floor first.
 func starters(o options, home string) ([]starter, error) {
 	self, err := os.Executable()
@@ -137,9 +146,18 @@ func starters(o options, home string) ([]starter, error) {
 	floor := func(name, role string) starter {
 		return starter{name, func(ctx context.Context) (*server, error) { return startFloor(ctx, name, role) }}
 	}
-	all := []starter{floor("floor", roleFloor), with("Caddy", o.Caddy)}
+	all := []starter{floor(isFloor, roleFloor), with(isCaddy, o.Caddy)}
 	if o.within {
 		all = append(all, floor("within", roleWithin))
+	}
+	if o.messages {
+		all = append(all, starter{asksMessages, func(ctx context.Context) (*server, error) {
+			s, err := startCaddy(ctx, o.Caddy, asksMessages, self, home)
+			if err == nil {
+				s.form = messagesForm
+			}
+			return s, err
+		}})
 	}
 	if o.before != "" {
 		all = append(all, with("before", o.before))

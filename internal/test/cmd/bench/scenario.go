@@ -49,7 +49,7 @@ func clients(ctx context.Context, s *server, n int, use func(i int, c *client) e
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			c, err := dial(ctx, s.addr)
+			c, err := dial(ctx, s)
 			if err == nil {
 				defer c.close()
 				err = use(i, c)

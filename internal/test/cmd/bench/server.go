@@ -18,6 +18,7 @@ import (
 // server is a process that is measured: the floor or a Caddy.
 type server struct {
 	name string
+	form *form // in which it is asked
 	addr string
 	vars string // URL of its expvar page
 	pid  int
@@ -39,7 +40,7 @@ func startFloor(ctx context.Context, name, role string) (*server, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &server{name: name, addr: addr, vars: "http://" + addr + "/debug/vars", pid: cmd.Process.Pid, stop: func() error {
+	s := &server{name: name, form: chatForm, addr: addr, vars: "http://" + addr + "/debug/vars", pid: cmd.Process.Pid, stop: func() error {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it says that it was killed
 		return nil
@@ -61,7 +62,7 @@ func startCaddy(ctx context.Context, program, name, double, home string) (*serve
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &server{name: name, addr: strings.TrimPrefix(site.URL, "http://"), vars: site.Admin + "/debug/vars", pid: site.PID, stop: site.Stop}, nil
+	return &server{name: name, form: chatForm, addr: strings.TrimPrefix(site.URL, "http://"), vars: site.Admin + "/debug/vars", pid: site.PID, stop: site.Stop}, nil
 }
 
 // cpu returns the CPU time of the server alone, without the processes below it.

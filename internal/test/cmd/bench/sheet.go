@@ -33,7 +33,7 @@ func (s *sheet) add(server string, all figures) {
 }
 
 // print prints the medians, with the least and the most, and the medians of the ratios to
-// the first server.
+// the first server; of Messages, to chat completions.
 func (s *sheet) print(to io.Writer) {
 	if len(s.servers) == 0 {
 		return
@@ -44,18 +44,17 @@ func (s *sheet) print(to io.Writer) {
 	for i, server := range s.servers {
 		fmt.Fprintf(table, "\t%s\tleast–most", server)
 		if i > 0 {
-			fmt.Fprintf(table, "\tof %s\tleast–most", s.servers[0])
+			fmt.Fprintf(table, "\tof %s\tleast–most", s.base(server))
 		}
 	}
 	fmt.Fprintln(table)
 	for _, name := range s.names {
 		fmt.Fprint(table, name)
-		base := s.values[s.servers[0]][name]
 		for i, server := range s.servers {
 			values := s.values[server][name]
 			fmt.Fprintf(table, "\t%s", spread(values))
 			if i > 0 {
-				fmt.Fprintf(table, "\t%s", spread(ratios(values, base)))
+				fmt.Fprintf(table, "\t%s", spread(ratios(values, s.values[s.base(server)][name])))
 			}
 		}
 		fmt.Fprintln(table)
@@ -63,9 +62,17 @@ func (s *sheet) print(to io.Writer) {
 	_ = table.Flush()
 }
 
+// base returns the server to which another is compared.
+func (s *sheet) base(server string) string {
+	if server == asksMessages {
+		return isCaddy
+	}
+	return s.servers[0]
+}
+
 // rank is the place of a server in the sheet.
 func rank(server string) int {
-	return slices.Index([]string{"floor", "Caddy", "before", "within"}, server)
+	return slices.Index([]string{isFloor, isCaddy, asksMessages, "before", "within"}, server)
 }
 
 // ratios divides the values of one server by those of another, pair by pair.
