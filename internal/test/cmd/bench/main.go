@@ -80,7 +80,7 @@ func main() {
 var roles = map[string]func(args []string) error{
 	roleDouble: func([]string) error { return runDouble() },
 	roleCatalogue: func([]string) error {
-		_, err := fmt.Println(`{"models":[]}`)
+		_, err := fmt.Println(`{"models":[{"slug":"gpt-5"}]}`)
 		return err
 	},
 	roleFloor:  onAddress(runFloor),
