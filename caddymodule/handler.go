@@ -185,6 +185,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
+	h.warnIfExposed(ctx)
 	if h.cors, err = newCORS(h.CORS, repl); err != nil {
 		return err
 	}

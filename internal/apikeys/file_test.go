@@ -113,6 +113,22 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// TestLastKeyIsRevoked: a file whose last key was revoked is no file that is being written.
+func TestLastKeyIsRevoked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	write(t, path, entry("a", "one"))
+	f, err := Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Revoke(path, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if f.poll(t.Context()); len(f.Set().Keys) != 0 {
+		t.Errorf("%d keys", len(f.Set().Keys))
+	}
+}
+
 // TestFileBeingWritten checks that an empty file counts only once it stays so: some editors
 // empty a file before they write it.
 func TestFileBeingWritten(t *testing.T) {

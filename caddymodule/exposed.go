@@ -1,0 +1,52 @@
+package caddymodule
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/netip"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// warnIfExposed logs a warning if everybody who reaches the server of the handler may use the
+// login of Codex.
+func (h *Handler) warnIfExposed(ctx caddy.Context) {
+	if listen := h.exposedAt(ctx); len(listen) > 0 {
+		ctx.Slogger().Warn("everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, or `bind 127.0.0.1` in the site",
+			"listen", listen)
+	}
+}
+
+// exposedAt returns the addresses of the server whose routes ctx sets up, if everybody who
+// reaches them may use the handler.
+func (h *Handler) exposedAt(ctx context.Context) []string {
+	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if server == nil || len(h.keys) > 0 || h.keyFile != nil {
+		return nil
+	}
+	if routes, err := json.Marshal(server.Routes); err != nil || !exposed(server.Listen, routes) {
+		return nil
+	}
+	return server.Listen
+}
+
+// exposed reports whether other machines reach the addresses of a server, and none of its routes
+// asks who a client is.
+func exposed(listen []string, routes []byte) bool {
+	for _, asks := range []string{`"authentication"`, "http.auth.user.id"} {
+		if bytes.Contains(routes, []byte(asks)) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(listen, func(address string) bool {
+		parsed, err := caddy.ParseNetworkAddress(address)
+		if err != nil || parsed.IsUnixNetwork() || parsed.IsFdNetwork() || parsed.Host == "localhost" {
+			return false
+		}
+		ip, err := netip.ParseAddr(parsed.Host)
+		return err != nil || !ip.IsLoopback()
+	})
+}
