@@ -25,12 +25,18 @@ CLIENTS := internal/test/e2e/clients/node_modules/.package-lock.json
 
 SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './.cache/*' -not -path './build/*' -not -path '*/node_modules/*') go.mod go.sum
 
-.PHONY: run build test smoke e2e compat lint simulate fuzz soak bench bench-compare release deps screenshots fmt clean FORCE
+.PHONY: run help build test smoke e2e compat lint simulate fuzz soak bench bench-compare release deps screenshots fmt clean FORCE
 
 # run serves the API and its page on http://localhost:8080, with your own Codex login if
 # there is one, else with the built-in scripted model.
 run:
 	@exec scripts/run $(CODEX_VERSION) $(PORT)
+
+# help lists what make does here.
+help:
+	@awk '/^#/ { doc = doc substr($$0, 2); next } /^$$/ { doc = "" } \
+		match($$0, /^[a-z0-9-]+:/) && index(doc, " " substr($$0, 1, RLENGTH - 1) " ") == 1 { \
+			sub(/(\. |: |\.$$).*/, "", doc); print "make" doc }' Makefile
 
 # build builds Caddy with this module.
 build: $(CADDY)

@@ -1,6 +1,7 @@
 package appserver
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"runtime"
@@ -50,7 +51,7 @@ func mayHave(name string, named []string) bool {
 
 // environ returns the environment of programs with a home: the inherited variables,
 // directories of their own, Config.Env, which cannot change CODEX_HOME, and the
-// variables for the certificates. Of two values for one name the later one counts.
+// variables for the proxy and the certificates. Of two values for one name the later one counts.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	named := home.config.variables()
 	for _, variable := range os.Environ() {
@@ -66,6 +67,34 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 		env = append(env, name+"="+cfg.Env[name])
 	}
 	env = append(env, homeVariable+"="+home.codex())
+	env = append(env, besideProxy(env)...)
 	all := append(slices.Clone(env), home.variables...) // Codex adds these itself
 	return append(env, systemTrust().certificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
+}
+
+// loopback are the names of this machine, as NO_PROXY lists them.
+const loopback = "localhost,127.0.0.1,::1"
+
+// besideProxy returns the variables by which programs reach a provider on this machine without
+// the proxy of an environment: a proxy cannot. Either name may be the one that a program reads.
+func besideProxy(env []string) []string {
+	const none = "NO_PROXY"
+	proxy, except := false, map[string]string{}
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		switch upper := strings.ToUpper(name); {
+		case upper == none:
+			except[name] = value
+		case strings.HasSuffix(upper, "_PROXY"):
+			proxy = proxy || value != ""
+		}
+	}
+	if !proxy {
+		return nil
+	}
+	listed := loopback
+	if before := cmp.Or(except[none], except[strings.ToLower(none)]); before != "" {
+		listed = before + "," + loopback
+	}
+	return []string{none + "=" + listed, strings.ToLower(none) + "=" + listed}
 }

@@ -57,8 +57,29 @@ func TestEnvironment(t *testing.T) {
 		delete(got, name)
 	}
 	want["OUT"], want["PATH"], want["TZ"], want["TMPDIR"] = out, "/own:"+want["PATH"], "", filepath.Join(private, "tmp")
+	want["NO_PROXY"], want["no_proxy"] = loopback, loopback
 	if !maps.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestBesideProxy checks which hosts a program reaches without its proxy.
+func TestBesideProxy(t *testing.T) {
+	for env, want := range map[string]string{
+		"PATH=/bin":                             "",
+		"NO_PROXY=a.example":                    "",
+		"HTTP_PROXY=":                           "",
+		"HTTPS_PROXY=http://p":                  loopback,
+		"all_proxy=http://p no_proxy=a.example": "a.example," + loopback,
+		"http_proxy=http://p no_proxy=b NO_PROXY=a NO_PROXY=c,d": "c,d," + loopback,
+	} {
+		var both []string
+		if want != "" {
+			both = []string{"NO_PROXY=" + want, "no_proxy=" + want}
+		}
+		if got := besideProxy(strings.Fields(env)); !slices.Equal(got, both) {
+			t.Errorf("%s: %q", env, got)
+		}
 	}
 }
 

@@ -1,5 +1,6 @@
 // Command demo serves the API and the page on localhost: Caddy with this module in one process,
-// and the scripted model if the user has no Codex login. `make run` starts it.
+// and the scripted model if the user has no Codex login. `make run` starts it; without make,
+// `go run ./internal/cmd/demo` does, with a codex that is installed.
 package main
 
 import (
@@ -32,7 +33,7 @@ import (
 )
 
 var (
-	codexFlag  = flag.String("codex", ".cache/codex/node_modules/.bin/codex", "the codex to run")
+	codexFlag  = flag.String("codex", "codex", "the codex to run")
 	portFlag   = flag.Int("port", 8080, "the port to serve on")
 	dirFlag    = flag.String("dir", "build", "the directory for the demo's folder")
 	beganFlag  = flag.Int64("began", time.Now().Unix(), "when the start began, for the times that are shown, as Unix time")
@@ -44,14 +45,14 @@ func main() {
 	ctx, stop := untilEnd(*parentFlag)
 	defer stop()
 	if err := run(ctx, *portFlag); err != nil {
-		fmt.Fprintln(os.Stderr, "make run:", err)
+		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
 // run starts everything, says where it is, and waits for the end.
 func run(ctx context.Context, port int) error {
-	codex, err := filepath.Abs(*codexFlag)
+	codex, err := findCodex(*codexFlag)
 	if err != nil {
 		return err
 	}
@@ -91,6 +92,15 @@ func run(ctx context.Context, port int) error {
 	}
 	<-ctx.Done()
 	return stopCaddy(folder, nil)
+}
+
+// findCodex returns the path of a codex, which may be a name on the PATH.
+func findCodex(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w; install Codex with `npm install -g @openai/codex`, or say where it is with -codex", err)
+	}
+	return filepath.Abs(path)
 }
 
 // stage prints what is being done, with the time since the start.
@@ -242,7 +252,7 @@ func untilEnd(parent int) (context.Context, context.CancelFunc) {
 // stopCaddy prints a failure and makes Caddy exit as on SIGTERM, which ends the process.
 func stopCaddy(folder string, failure error) error {
 	if failure != nil {
-		fmt.Fprintln(os.Stderr, "make run:", failure)
+		fmt.Fprintln(os.Stderr, "demo:", failure)
 	}
 	caddy.OnExit(func(context.Context) {
 		_ = os.RemoveAll(folder)
