@@ -2,22 +2,19 @@ package caddymodule
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/live"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
@@ -46,38 +43,10 @@ func (Admin) Routes() []caddy.AdminRoute {
 }
 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
-	body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), allProcesses())}
+	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), supervisor.All())}
 	body.Turns.Running, body.Turns.Waiting, _ = queue()
 	body.Requests = requestsOf(usage.Everybody)
 	return writeAdmin(w, body)
-}
-
-// statusesOf asks all app-servers for the limits of their plans, side by side.
-func statusesOf(ctx context.Context, all []*process) []status.AppServer {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	found := make([]status.AppServer, len(all))
-	var asking sync.WaitGroup
-	for i, p := range all {
-		asking.Go(func() { found[i] = statusOf(ctx, p) })
-	}
-	asking.Wait()
-	return found
-}
-
-// statusOf asks the app-server for the limits of its plan, until ctx ends.
-func statusOf(ctx context.Context, p *process) status.AppServer {
-	one := status.AppServer{
-		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(),
-		Login: loginStatusOf(p.login.Status(), p.rateLimits(ctx)), Conversations: p.conversations.Stats(),
-	}
-	if command := p.creator.cfg.Command; len(command) > 0 {
-		one.Program = filepath.Base(command[0])
-	}
-	if one.Strict {
-		one.Instructions = string(gateway.InstructionsAppend)
-	}
-	return one
 }
 
 // liveRequests are the requests under way of all handlers. A reload keeps them.
@@ -91,9 +60,9 @@ const maxRequests = 50
 func requestsOf(user string) []live.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
-	for _, p := range allProcesses() {
-		ids[p.Process] = p.id
-		for _, r := range p.conversations.Parked() {
+	for _, p := range supervisor.All() {
+		ids[p.Process] = p.ID()
+		for _, r := range p.Conversations.Parked() {
 			if wanted(r.User) && len(found) < maxRequests {
 				found = append(found, r)
 			}
@@ -114,15 +83,15 @@ func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	}
 	var ids []string
 	var failed error
-	for _, p := range allProcesses() {
-		if wanted != "" && p.id != wanted {
+	for _, p := range supervisor.All() {
+		if wanted != "" && p.ID() != wanted {
 			continue
 		}
 		if err := p.Restart(); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", p.id, err))
+			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", p.ID(), err))
 			continue
 		}
-		ids = append(ids, p.id)
+		ids = append(ids, p.ID())
 	}
 	switch {
 	case failed != nil:

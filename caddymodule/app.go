@@ -12,9 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/certmagic"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
 func init() {
@@ -28,16 +27,26 @@ type App struct {
 	logger     *slog.Logger
 	storage    certmagic.Storage
 	ctx        caddy.Context
-	events     *caddyevents.App
-	open       sync.Once
-	opened     chan struct{} // closed once all apps of the configuration have started
-	aliases    []string      // the aliases of models in all handlers; complete at Start
-	hasKeyFile bool          // a handler has a file of keys; complete at Start
+	servers    *pool.Configuration
+	aliases    []string // the aliases of models in all handlers; complete at Start
+	hasKeyFile bool     // a handler has a file of keys; complete at Start
 
-	mu           sync.Mutex
-	members      map[string]*member // by their keys
-	picking      int                // requests that have not picked a process yet
 	releaseBooks []func()
+}
+
+// supervisor runs the app-servers of all configurations.
+var supervisor = pool.NewSupervisor(pool.Options{
+	Exiting: func() bool { return exit.now() },
+	Ready:   learnModels,
+})
+
+func init() {
+	// Caddy waits neither for the processes nor for background responses, which have no request.
+	caddy.OnExit(func(ctx context.Context) {
+		exit.begin()
+		runningResponses.Wait(ctx) // each ends with its drain timeout
+		supervisor.Stop()
+	})
 }
 
 // CaddyModule returns the Caddy module information.
@@ -51,58 +60,24 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision prepares the app.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.storage = ctx, ctx.Slogger(), ctx.Storage()
-	a.members, a.opened = make(map[string]*member), make(chan struct{})
-	events, err := ctx.App("events")
+	loaded, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
 	}
-	a.events = events.(*caddyevents.App)
-	return a.events.Subscribe(&caddyevents.Subscription{
+	events := loaded.(*caddyevents.App)
+	a.servers = supervisor.NewConfiguration(ctx, a.logger, func(name string, data map[string]any) {
+		events.Emit(ctx, name, data)
+	})
+	return events.Subscribe(&caddyevents.Subscription{
 		Events:   []string{eventStarted, eventStopping},
 		Handlers: []caddyevents.Handler{a},
 	})
 }
 
-// register returns the member of a process, of which there may be several with the same
-// configuration. Handlers call it while they are provisioned, before the app starts.
-func (a *App) register(cfg appserver.Config, ordinal int, limits conversation.Limits) *member {
-	key := processOf(processKey(cfg), ordinal)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	m, ok := a.members[key]
-	if !ok {
-		m = &member{key: key, pooled: key, cfg: cfg, logger: a.logger, app: a}
-		a.members[key] = m
-	}
-	if limits.Max > 0 { // else this handler keeps nothing, which is its pool's affair
-		m.conversations = limits
-	}
-	return m
-}
-
-// enter keeps the processes for a request that is about to pick one, until leave is called.
-func (a *App) enter() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.picking++
-}
-
-// leave undoes enter.
-func (a *App) leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.picking--
-	a.releaseUnused()
-}
-
 // Start starts the processes that do not run yet. It forks them before it returns: a fork
 // during the swap of listeners would inherit the old ones and lose waiting connections.
 func (a *App) Start() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, m := range a.members {
-		m.hold()
-	}
+	a.servers.Start()
 	a.keepBooks()
 	modelLabels.add(append(a.aliases, models.Default)...)
 	return nil
@@ -114,32 +89,16 @@ func (a *App) Stop() error { return nil }
 
 // Cleanup releases the processes once no request is about to pick one, and stores the books.
 func (a *App) Cleanup() error {
-	a.mu.Lock()
-	startedApps.remove(a)
-	a.releaseUnused()
-	books := a.releaseBooks
-	a.mu.Unlock() // requests of this configuration go on
+	if a.servers != nil { // else it was not provisioned
+		a.servers.Release()
+	}
 	var stored sync.WaitGroup
-	for _, release := range books {
+	for _, release := range a.releaseBooks {
 		stored.Go(release) // at once: a storage may hang
 	}
 	stored.Wait()
 	return nil
 }
-
-// releaseUnused releases the processes once the configuration was cleaned up and no
-// request is about to pick one. The caller holds the lock.
-func (a *App) releaseUnused() {
-	if !a.isClosed() || a.picking > 0 {
-		return
-	}
-	for _, m := range a.members {
-		m.release()
-	}
-}
-
-// startedApps are the apps of the running configurations, the newest last.
-var startedApps list[*App]
 
 // The events of Caddy that an App handles.
 const (
@@ -154,16 +113,8 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 		exit.follow(a)
 		return nil
 	}
-	a.open.Do(func() {
-		startedApps.add(a)
-		close(a.opened)
-	})
+	a.servers.Open()
 	return nil
-}
-
-// isClosed reports whether the configuration is being cleaned up, or was.
-func (a *App) isClosed() bool {
-	return a.ctx.Context == nil || a.ctx.Err() != nil // nil: the app was not provisioned
 }
 
 // exit detects the exit of this Caddy.
@@ -198,8 +149,8 @@ func (w *exitWatch) now() bool {
 // follow asks Caddy whether it is exiting, now that the configuration of an app ends, and as
 // long as processes have requests of it and no newer configuration gets the event.
 func (w *exitWatch) follow(a *App) {
-	newest := startedApps.last()
-	if w.now() || newest != nil && newest != a || len(allProcesses()) == 0 {
+	newest := supervisor.Newest()
+	if w.now() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
 		return
 	}
 	time.AfterFunc(exitLag, func() { w.follow(a) })
@@ -222,14 +173,6 @@ func (l *list[T]) remove(item T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.items = slices.DeleteFunc(l.items, func(other T) bool { return other == item })
-}
-
-// last returns the newest item, or the zero value.
-func (l *list[T]) last() (item T) {
-	if all := l.all(); len(all) > 0 {
-		item = all[len(all)-1]
-	}
-	return item
 }
 
 func (l *list[T]) all() []T {

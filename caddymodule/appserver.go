@@ -2,9 +2,6 @@ package caddymodule
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -21,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
 // AppServer is the configuration of a `codex app-server`: how it is started or, if it
@@ -85,7 +83,6 @@ const (
 	defaultProviderTimeout = 3 * time.Second
 	// maxProcesses is more than a machine can reasonably run.
 	maxProcesses = 1024
-	maxWeight    = 100
 )
 
 // quietLog makes the app-server's log readable within Caddy's: without colours, and
@@ -113,8 +110,8 @@ func (a *AppServer) validate() error {
 	switch {
 	case a.Processes > maxProcesses:
 		return fmt.Errorf("processes: must be at most %d", maxProcesses)
-	case a.Weight > maxWeight:
-		return fmt.Errorf("weight: must be at most %d", maxWeight)
+	case a.Weight > pool.MaxWeight:
+		return fmt.Errorf("weight: must be at most %d", pool.MaxWeight)
 	}
 	_, err := a.resolve(caddy.NewReplacer())
 	return err
@@ -201,21 +198,6 @@ func absolutePath(repl *caddy.Replacer, path string) (string, error) {
 	return caddy.FastAbs(path)
 }
 
-// processKey returns a key that differs if anything in the configuration of a process does.
-func processKey(cfg appserver.Config) string {
-	encoded, _ := json.Marshal(cfg) // it has nothing that cannot be encoded
-	return fmt.Sprintf("%x", sha256.Sum256(encoded))
-}
-
-// processOf returns the key of one of the processes with a configuration.
-func processOf(key string, ordinal int) string { return fmt.Sprintf("%s/%d", key, ordinal) }
-
-// processID returns the name of a process, which does not reveal the configuration.
-func processID(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:4])
-}
-
 // conflict returns an error if an option cannot be combined with connect, or needs it.
 func (a *AppServer) conflict() error {
 	switch {
@@ -295,14 +277,9 @@ type Conversations struct {
 	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
 
-const (
-	// maxKeptBytes is the most that the histories of the kept threads of one process may
-	// have together: twice that is a quarter of the default max_memory.
-	maxKeptBytes = 128 << 20
-	// maxReasoningBytes is the most that the reasoning of the answers may have that is
-	// remembered for one login. An item has some kilobytes.
-	maxReasoningBytes = 32 << 20
-)
+// maxKeptBytes is the most that the histories of the kept threads of one process may
+// have together: twice that is a quarter of the default max_memory.
+const maxKeptBytes = 128 << 20
 
 // parse reads on, off, or a block.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {

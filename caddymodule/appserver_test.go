@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
 func TestResolve(t *testing.T) {
@@ -80,45 +78,5 @@ func unset(t *testing.T, name string) {
 	t.Setenv(name, "") // for its cleanup
 	if err := os.Unsetenv(name); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// The key of a process differs if anything in its configuration does, and is the same
-// otherwise.
-func TestProcessKey(t *testing.T) {
-	base := func() appserver.Config {
-		return appserver.Config{
-			Command: []string{"codex", "app-server"}, Home: "h", Dir: "d",
-			Env: map[string]string{"A": "1", "B": "2", "C": "3"}, StartTimeout: 1, StopTimeout: 2,
-		}
-	}
-	seen := make(map[string]string)
-	for name, change := range map[string]func(*appserver.Config){
-		"as it is":            func(*appserver.Config) {},
-		"another program":     func(c *appserver.Config) { c.Command[0] = "x" },
-		"arguments joined":    func(c *appserver.Config) { c.Command = []string{"codex app-server"} },
-		"another home":        func(c *appserver.Config) { c.Home = "x" },
-		"another directory":   func(c *appserver.Config) { c.Dir = "x" },
-		"another value":       func(c *appserver.Config) { c.Env["A"] = "x" },
-		"one variable less":   func(c *appserver.Config) { delete(c.Env, "A") },
-		"values exchanged":    func(c *appserver.Config) { c.Env["A"], c.Env["B"] = c.Env["B"], c.Env["A"] },
-		"another start":       func(c *appserver.Config) { c.StartTimeout = 9 },
-		"another stop":        func(c *appserver.Config) { c.StopTimeout = 9 },
-		"another address":     func(c *appserver.Config) { c.Connect = "ws://a" },
-		"another token":       func(c *appserver.Config) { c.Token = "x" },
-		"another memory":      func(c *appserver.Config) { c.MaxMemory = 9 },
-		"another client name": func(c *appserver.Config) { c.Client.Version = "2" },
-	} {
-		cfg, again := base(), base()
-		change(&cfg)
-		change(&again)
-		key := processKey(cfg)
-		if processKey(again) != key {
-			t.Errorf("%s: two keys for one configuration", name)
-		}
-		if other, twice := seen[key]; twice {
-			t.Errorf("%s and %s have one key", name, other)
-		}
-		seen[key] = name
 	}
 }

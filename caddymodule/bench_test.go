@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -23,7 +22,7 @@ import (
 //
 //	go test -run '^$' -bench Request -benchmem ./caddymodule
 func BenchmarkRequest(b *testing.B) {
-	h := &Handler{hosts: new(hosts), pool: benchPool(b)}
+	h := &Handler{hosts: new(hosts)}
 	turns := observer{turns: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel))}
 	route, _ := routeOf("/v1/chat/completions")
 	route.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
@@ -32,15 +31,7 @@ func BenchmarkRequest(b *testing.B) {
 			RequestID: r.Header.Get(requestIDHeader), User: h.accountOf(r), Model: "gpt-5", CodexModel: "gpt-5", Mode: turn.ModeJSON, Stream: true,
 			Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}, Finish: turn.FinishStop, Thread: "new",
 		}}
-		lease, err := h.pool.Lease()
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer lease.Release()
-		_, done := lease.Pick()
-		defer done()
 		defer turns.AnswerBegan(true)()
-		lease.Release()
 		_ = ownDeadlines(w, r)
 		turns.TurnsEnded(r.Context(), record[:])
 	}
@@ -57,19 +48,4 @@ func BenchmarkRequest(b *testing.B) {
 		setRequestID(w, r, &outcome.ids)
 		h.serve(route, w, r, outcome)
 	}
-}
-
-// benchPool returns a pool with one process, which is not started.
-func benchPool(b *testing.B) *pool {
-	m := &member{key: b.Name(), pooled: b.Name(), cfg: appserver.Config{Command: []string{"x"}}}
-	p := newProcess(m)
-	p.events = make(chan event)
-	close(p.done) // nothing emits events
-	processes.LoadOrStore(m.pooled, p)
-	b.Cleanup(func() {
-		_, _ = processes.Delete(m.pooled)
-		stopping.Wait()
-	})
-	m.held.Store(p)
-	return &pool{app: &App{}, members: []*member{m}, keeps: []bool{true}, candidates: []candidate{{weight: 1}}}
 }

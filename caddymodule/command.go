@@ -12,6 +12,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-codex/caddy-codex/internal/command"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
 func init() {
@@ -43,15 +44,12 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 			if err != nil {
 				return err
 			}
-			one, key := command.AppServer{Config: cfg}, processKey(cfg)
+			key := pool.Key(cfg)
 			if known[key] {
 				continue
 			}
 			known[key] = true
-			for ordinal := range max(1, server.Processes) {
-				one.IDs = append(one.IDs, processID(processOf(key, ordinal)))
-			}
-			servers = append(servers, one)
+			servers = append(servers, command.AppServer{Config: cfg, IDs: pool.IDs(cfg, max(1, server.Processes))})
 		}
 		return nil
 	})

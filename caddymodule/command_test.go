@@ -97,7 +97,7 @@ func TestCommandStatusWithoutCaddy(t *testing.T) {
 func TestCommandStatus(t *testing.T) {
 	c := provision(t, fakeHandler(t, "shown"))
 	c.start(t)
-	pid(t, sole(t, c.app))
+	pid(t, sole(t, c.handlers[0]))
 	admin := http.NewServeMux()
 	for _, route := range (Admin{}).Routes() {
 		admin.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +109,7 @@ func TestCommandStatus(t *testing.T) {
 	server := httptest.NewServer(admin)
 	defer server.Close()
 	output, err := runCommand(t, "status", "--address", strings.TrimPrefix(server.URL, "http://"))
-	if err != nil || !strings.Contains(output, processID(sole(t, c.app).key)+": ready\n") || !strings.Contains(output, "codex 0.169.0") || !strings.Contains(output, "login: ") {
+	if err != nil || !strings.Contains(output, sole(t, c.handlers[0]).ID()+": ready\n") || !strings.Contains(output, "codex 0.169.0") || !strings.Contains(output, "login: ") {
 		t.Error(err, output)
 	}
 }
@@ -117,15 +117,15 @@ func TestCommandStatus(t *testing.T) {
 // TestConfiguredAppServers checks that the ids are those of the admin API, and which
 // configurations are refused.
 func TestConfiguredAppServers(t *testing.T) {
-	config := `{"apps":{"http":{"servers":{"b":{"routes":[{"handle":[{"handler":"subroute","routes":[{"handle":[{"handler":"codex"}]}]}]}]},
-		"a":{"routes":[{"handle":[{"handler":"codex","app_servers":[{"home":"/a"},{}]}]}]}}}}}`
+	config := `{"apps":{"http":{"servers":{"b":{"routes":[{"handle":[{"handler":"subroute","routes":[{"handle":[{"handler":"codex","app_servers":[{"command":["/no/such"]}]}]}]}]}]},
+		"a":{"routes":[{"handle":[{"handler":"codex","app_servers":[{"home":"/a"},{"command":["/no/such"]}]}]}]}}}}}`
 	servers, err := configuredAppServers([]byte(config))
 	if err != nil || len(servers) != 2 || servers[0].Config.Home != "/a" || servers[1].Config.Home != "" {
 		t.Error(servers, err)
 	}
-	h := new(Handler)
-	c := provision(t, h)
-	if id := processID(sole(t, c.app).key); id != servers[1].IDs[0] {
+	c := provision(t, &Handler{AppServers: []*AppServer{{Command: []string{"/no/such"}}}})
+	c.start(t)
+	if id := sole(t, c.handlers[0]).ID(); id != servers[1].IDs[0] {
 		t.Errorf("the id %s is %s in the configuration", id, servers[1].IDs)
 	}
 	for _, bad := range []string{`{`, `{"handler":"codex","app_servers":7}`, `[{"handler":"codex","app_servers":[null]}]`, `{"handler":"codex","max_body":-2}`} {

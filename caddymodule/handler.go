@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -160,7 +161,7 @@ type Handler struct {
 	cors      *cors
 	hosts     *hosts
 	realm     string // after an @; empty: the site's
-	pool      *pool
+	pool      *pool.Pool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -215,7 +216,7 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	if h.pool, err = newPool(app, h.AppServers, h.Pool, repl); err != nil {
 		return err
 	}
-	memory, release := h.pool.memory()
+	memory, release := h.pool.Memory(defaultMaxMemory)
 	options.Memory = memory
 	h.releases = append(h.releases, release)
 	if err := registerMetrics(ctx); err != nil {

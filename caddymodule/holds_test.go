@@ -43,7 +43,7 @@ func TestHolds(t *testing.T) {
 	h.APIKeysFile = writeKeys(t, map[string]string{"ann": "user ann\nrequests 1000 day"})
 	c := provision(t, h)
 	c.start(t)
-	pid(t, sole(t, c.app))
+	pid(t, sole(t, c.handlers[0]))
 	h = c.handlers[0]
 	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageStatus}
 	for pattern, rt := range routes {

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
 // hostSites is a Caddyfile with sites that authenticate their callers in different ways, all
@@ -88,7 +90,7 @@ func TestHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid(t, load(t, adapt(t, fmt.Sprintf(hostSites, port, fakeServer(t, "").Command[0], fakeEnv))))
+	pid(t, load(t, adapt(t, fmt.Sprintf(hostSites, port, fakeServer(t, "").Command[0], fakeserver.NameEnv))))
 	for host, want := range map[string]int{
 		"site.example": 200, "SITE.example:1": 200, "a.sites.example": 200, "b.any.sites.example": 200, "site.example/ai": 200,
 		"matched.example": 200, "listed.example:8080": 200, "LISTED.EXAMPLE": 200, "x.wild.example": 200, "from-env.example": 200,

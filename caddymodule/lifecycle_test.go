@@ -1,25 +1,23 @@
 package caddymodule
 
 import (
-	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
 // registered counts what handlers have registered globally.
-type registered struct{ handlers, apps, memory int }
+type registered struct{ handlers, memory int }
 
 func nowRegistered(h *Handler) (r registered) {
-	r.handlers, r.apps = len(inUse.all()), len(startedApps.all())
+	r.handlers = len(inUse.all())
 	r.memory, _ = memoryStores.References(h.ResponseStore.key())
 	return r
 }
@@ -39,7 +37,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, goroutines := nowRegistered(&Handler{ResponseStore: defaults}), runtime.NumGoroutine()
-	if before != (registered{2, 1, 1}) {
+	if before != (registered{2, 1}) {
 		t.Errorf("%+v", before)
 	}
 	for range 50 {
@@ -126,7 +124,7 @@ func TestBelowAPath(t *testing.T) {
 			codex {
 				app_server {
 					command "`+program+`" app-server
-					env `+fakeEnv+` below
+					env `+fakeserver.NameEnv+` below
 					env GORACE atexit_sleep_ms=0
 					start_timeout 1m
 				}
@@ -154,35 +152,5 @@ func TestBelowAPath(t *testing.T) {
 				t.Errorf("%s %s: %s %q, %v", method, path, response.Status, body, err)
 			}
 		}
-	}
-}
-
-// TestLimitsInTime: an app-server that does not report the plan's limits delays nobody for
-// long, and is not asked again immediately.
-func TestLimitsInTime(t *testing.T) {
-	c := provision(t, fakeHandler(t, noLimits))
-	c.start(t)
-	m := sole(t, c.app)
-	pid(t, m)
-	w := m.current()
-	w.asking <- struct{}{} // somebody asks
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	if w.rateLimits(gone) != nil {
-		t.Error("there are limits")
-	}
-	<-w.asking
-	for wait := 20 * time.Millisecond; w.asked.IsZero() && wait < patience; wait *= 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), wait)
-		if limits := w.rateLimits(ctx); limits != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			t.Errorf("%+v, %v", limits, ctx.Err())
-		}
-		cancel()
-	}
-	if w.asked.IsZero() {
-		t.Fatal("it would be asked again")
-	}
-	if limits := w.rateLimits(t.Context()); limits != nil { // at once, or the test never ends
-		t.Errorf("%+v", limits)
 	}
 }

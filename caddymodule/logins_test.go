@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,12 +11,13 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
 // loginPool is a handler with several logins.
 type loginPool struct {
 	t       *testing.T
-	logins  []fakeLogin
+	logins  []fakeserver.Login
 	c       *configuration
 	handler *Handler
 }
@@ -27,7 +29,10 @@ func newLoginPool(t *testing.T, kinds ...string) *loginPool {
 	p := &loginPool{t: t}
 	h := new(Handler)
 	for _, kind := range kinds {
-		login, server := newFakeLogin(t, kind)
+		login := fakeserver.NewLogin(t, kind)
+		server := fakeServer(t, filepath.Base(string(login)))
+		server.Home, server.Env[fakeserver.LoginEnv] = string(login), string(login)
+		server.Conversations.Off = true
 		p.logins = append(p.logins, login)
 		h.AppServers = append(h.AppServers, server)
 	}
@@ -46,8 +51,8 @@ func (p *loginPool) load(h *Handler) {
 		before.cleanup()
 	}
 	eventually(p.t, "each app-server is ready or has failed", func() bool {
-		for _, s := range statusesOfPool(p.t, p.handler.pool) {
-			if s.State != appserver.StateReady && !s.Final {
+		for _, one := range p.handler.pool.Processes() {
+			if s := one.Status(); s.State != appserver.StateReady && !s.Final {
 				return false
 			}
 		}
@@ -134,7 +139,7 @@ func TestLoginCombinations(t *testing.T) {
 				}
 			}
 			for i, kind := range kinds {
-				asked, most := p.logins[i].asked(), 1
+				asked, most := p.logins[i].Asked(), 1
 				if kind == "missing" || kind == "dead" {
 					most = 0
 				}
@@ -166,13 +171,12 @@ func TestLoginsComeBack(t *testing.T) {
 	check := func(what string, ofSpent, ofRefused int) {
 		t.Helper()
 		p.works(what)
-		if spent.asked() != ofSpent || refused.asked() != ofRefused {
-			t.Errorf("%s: the spent login was asked %d times, want %d; the refused one %d, want %d", what, spent.asked(), ofSpent, refused.asked(), ofRefused)
+		if spent.Asked() != ofSpent || refused.Asked() != ofRefused {
+			t.Errorf("%s: the spent login was asked %d times, want %d; the refused one %d, want %d", what, spent.Asked(), ofSpent, refused.Asked(), ofRefused)
 		}
 	}
 	check("at first", 1, 1)
-	for _, m := range p.handler.pool.members {
-		process := m.current().Process
+	for _, process := range p.handler.pool.Processes() {
 		before := process.Status().Replacements
 		if err := process.Restart(); err != nil {
 			t.Fatal(err)
@@ -183,11 +187,11 @@ func TestLoginsComeBack(t *testing.T) {
 	p.load(h)
 	check("after a reload", 1, 1)
 
-	refused.set(t, "fine")
+	refused.Set(t, "fine")
 	check("before somebody signs in", 1, 1)
 	begin := time.Now()
-	refused.signIn(t)
-	eventually(t, "the login that was refused is used again", func() bool { p.works("while somebody signs in"); return refused.asked() > 1 })
+	refused.SignIn(t)
+	eventually(t, "the login that was refused is used again", func() bool { p.works("while somebody signs in"); return refused.Asked() > 1 })
 	t.Logf("a login is used %s after somebody has signed in", time.Since(begin).Round(10*time.Millisecond))
 	if state := p.state(1); state != loginstate.Fine {
 		t.Errorf("the login is %s", state)
@@ -196,7 +200,7 @@ func TestLoginsComeBack(t *testing.T) {
 
 // state returns the state of a login.
 func (p *loginPool) state(i int) loginstate.State {
-	return p.handler.pool.members[i].current().login.Status().State
+	return p.handler.pool.Processes()[i].Login().State
 }
 
 // TestSpentLoginComesBack checks that a spent login is used again after its reset, and is
@@ -204,13 +208,13 @@ func (p *loginPool) state(i int) loginstate.State {
 func TestSpentLoginComesBack(t *testing.T) {
 	p := newLoginPool(t, "spent 2", "fine")
 	p.works("one is spent")
-	begin, first := time.Now(), p.logins[0].asked()
+	begin, first := time.Now(), p.logins[0].Asked()
 	if first != 1 {
 		t.Errorf("the spent login was asked %d times", first)
 	}
-	eventually(t, "it is tried once more", func() bool { p.works("the plan is still spent"); return p.logins[0].asked() > 1 })
+	eventually(t, "it is tried once more", func() bool { p.works("the plan is still spent"); return p.logins[0].Asked() > 1 })
 	t.Logf("a login whose plan resets in 2 s is tried after %s", time.Since(begin).Round(10*time.Millisecond))
-	p.logins[0].set(t, "fine")
+	p.logins[0].Set(t, "fine")
 	eventually(t, "it works", func() bool { p.works("the plan is reset"); return p.state(0) == loginstate.Fine })
 }
 
@@ -222,8 +226,8 @@ func TestMissingLoginComesBack(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	p.checkReadiness(true)
-	p.logins[0].set(t, "fine")
-	p.logins[0].signIn(t)
+	p.logins[0].Set(t, "fine")
+	p.logins[0].SignIn(t)
 	eventually(t, "it works", func() bool { status, _, _ := p.ask(false); return status == http.StatusOK })
 	p.checkReadiness(false)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
 // patience is the time within which anything happens, even on a busy machine.
@@ -22,10 +23,7 @@ const patience = time.Minute
 // TestMain runs the test binary as a fake app-server if it is started as one. Otherwise it
 // runs the tests and checks that they leave nothing behind.
 func TestMain(m *testing.M) {
-	if os.Getenv(fakeEnv) != "" {
-		signal.Ignore(syscall.SIGPIPE) // an answer that nobody reads is not its end
-		os.Exit(runFake(os.Stdin, os.Stdout, os.Stderr))
-	}
+	fakeserver.Main()
 	os.Exit(runTests(m))
 }
 
@@ -57,7 +55,7 @@ func leftovers() error {
 	if err := caddy.Stop(); err != nil {
 		return fmt.Errorf("stopping Caddy: %w", err)
 	}
-	stopping.Wait()
+	supervisor.Wait()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	if n := pooled(); n > 0 {
 		return fmt.Errorf("%d processes in the pool", n)
@@ -84,8 +82,17 @@ func childless() error {
 }
 
 // pooled counts the processes of the pool.
-func pooled() int {
-	n := 0
-	processes.Range(func(_, _ any) bool { n++; return true })
-	return n
+func pooled() int { return len(supervisor.All()) }
+
+// fakeServer returns the configuration of a fake app-server.
+func fakeServer(t testing.TB, name string) *AppServer {
+	t.Helper()
+	command, env := fakeserver.Command(t, name)
+	return &AppServer{Command: command, Env: env, StartTimeout: caddy.Duration(patience), StopTimeout: caddy.Duration(patience)}
+}
+
+// fakeHandler returns the configuration of a handler with a fake of that name.
+func fakeHandler(t testing.TB, name string) *Handler {
+	t.Helper()
+	return &Handler{AppServers: []*AppServer{fakeServer(t, name)}}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
 // registry has the metrics of this process, which the registry of each configuration collects,
@@ -138,7 +139,7 @@ func newModelMetrics(label string) *modelMetrics {
 }
 
 // learnModels gives the models that Codex lists their labels. If it fails, they are "other".
-func (p *process) learnModels() {
+func learnModels(p *pool.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
 	if conn, err := p.Conn(ctx); err == nil {
@@ -253,7 +254,7 @@ func (stateCollector) Describe(to chan<- *prometheus.Desc) {
 // Collect sends the current values.
 func (stateCollector) Collect(to chan<- prometheus.Metric) {
 	releases := make(map[string]bool)
-	for _, p := range allProcesses() {
+	for _, p := range supervisor.All() {
 		releases[p.Status().Version] = true
 		collectProcess(to, p)
 		collectLogin(to, p)
@@ -297,37 +298,37 @@ func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
 }
 
 // collectProcess sends the values of one app-server and of its conversations.
-func collectProcess(to chan<- prometheus.Metric, p *process) {
+func collectProcess(to chan<- prometheus.Metric, p *pool.Process) {
 	s := p.Status()
-	sendState(to, stateReading, states, s.State, p.id)
-	send(to, restartsReading, s.Restarts, p.id)
-	send(to, replacementsReading, s.Replacements, p.id)
-	send(to, threadsReading, s.Threads, p.id)
-	send(to, drainingReading, s.Draining, p.id)
+	sendState(to, stateReading, states, s.State, p.ID())
+	send(to, restartsReading, s.Restarts, p.ID())
+	send(to, replacementsReading, s.Replacements, p.ID())
+	send(to, threadsReading, s.Threads, p.ID())
+	send(to, drainingReading, s.Draining, p.ID())
 	if s.Memory > 0 {
-		send(to, memoryReading, s.Memory, p.id)
+		send(to, memoryReading, s.Memory, p.ID())
 	}
-	c := p.conversations.Stats()
-	send(to, conversationsReading, c.Kept-c.Parked, p.id, "idle")
-	send(to, conversationsReading, c.Parked, p.id, "parked")
-	send(to, conversationsReading, c.Spare, p.id, "spare")
-	send(to, followUpsReading, c.Continued, p.id, "continued")
-	send(to, followUpsReading, c.Resumed, p.id, "resumed")
+	c := p.Conversations.Stats()
+	send(to, conversationsReading, c.Kept-c.Parked, p.ID(), "idle")
+	send(to, conversationsReading, c.Parked, p.ID(), "parked")
+	send(to, conversationsReading, c.Spare, p.ID(), "spare")
+	send(to, followUpsReading, c.Continued, p.ID(), "continued")
+	send(to, followUpsReading, c.Resumed, p.ID(), "resumed")
 	for reason, n := range c.Fallbacks {
-		send(to, fallbacksReading, n, p.id, reason)
+		send(to, fallbacksReading, n, p.ID(), reason)
 	}
 }
 
 // collectLogin sends the values of the login of one app-server.
-func collectLogin(to chan<- prometheus.Metric, p *process) {
-	login := p.login.Status()
-	sendState(to, loginReading, loginstate.States, login.State, p.id)
+func collectLogin(to chan<- prometheus.Metric, p *pool.Process) {
+	login := p.Login()
+	sendState(to, loginReading, loginstate.States, login.State, p.ID())
 	if !login.ResetsAt.IsZero() {
-		send(to, resetsReading, login.ResetsAt.Unix(), p.id)
+		send(to, resetsReading, login.ResetsAt.Unix(), p.ID())
 	}
 	if conn := p.Serving(); conn != nil {
 		limits, _ := conn.LastRateLimits()
-		collectLimits(to, p.id, limits)
+		collectLimits(to, p.ID(), limits)
 	}
 }
 

@@ -139,7 +139,7 @@ func TestRequestMetrics(t *testing.T) {
 	h.APIKeys = []APIKey{{Key: "k"}}
 	c := provision(t, h)
 	c.start(t)
-	pid(t, sole(t, c.app))
+	pid(t, sole(t, c.handlers[0]))
 	h = c.handlers[0]
 	h.Page = true
 	before := counters(t, c)

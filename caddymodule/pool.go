@@ -1,37 +1,63 @@
 package caddymodule
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// pool is the app-servers of one handler.
-type pool struct {
-	app     *App
-	members []*member // in the order of the configuration; at least one
-	keeps   []bool    // whether conversations are kept on each of them
+// Pool is the way in which one of several app-servers is chosen for a turn. A conversation
+// whose thread is kept goes on there, whatever the policy says.
+type Pool struct {
+	// `spread`: the app-server with the fewest turns, in proportion to the weights.
+	// `fill_first`: all turns go to one app_server until its login is spent or signed out,
+	// and then to the next one. `reserve`: like spread, but the last app_servers take
+	// turns only if no other can. Default: `spread`.
+	Policy string `json:"policy,omitempty" option:"spread|fill_first|reserve" default:"spread"`
 
-	mu sync.Mutex
-	chooser
-	candidates []candidate // the members
+	// How many app_servers are the reserve, for the policy `reserve`. Default: 1.
+	Reserve int `json:"reserve,omitempty" option:"<n>"`
+}
+
+// parse reads <policy> [<n>].
+func (p *Pool) parse(d *caddyfile.Dispenser) error { return parseLine(d, optionsOf(p), p.complete) }
+
+// complete sets the default of the reserve, and refuses one that the policy does not have.
+func (p *Pool) complete() error {
+	if p.Policy == pool.PolicyReserve {
+		p.Reserve = max(1, p.Reserve)
+	} else if p.Reserve != 0 {
+		return fmt.Errorf("pool: only the policy %s has a reserve", pool.PolicyReserve)
+	}
+	return nil
+}
+
+// check refuses a policy that the app-servers do not fit.
+func (p *Pool) check(servers []*AppServer) error {
+	if err := completeOptions(p); err != nil {
+		return fmt.Errorf("pool: %w", err)
+	}
+	if err := p.complete(); err != nil {
+		return err
+	}
+	if p.Policy == pool.PolicyReserve && p.Reserve >= len(servers) {
+		return fmt.Errorf("pool: of %d app_servers %d cannot be the reserve", len(servers), p.Reserve)
+	}
+	for _, server := range servers {
+		if p.Policy == pool.PolicyFillFirst && server.Weight > 1 {
+			return fmt.Errorf("pool: with %s, a weight has no effect", pool.PolicyFillFirst)
+		}
+	}
+	return nil
 }
 
 // newPool registers the processes of a handler's app-servers with the app.
-func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) (*pool, error) {
-	p := &pool{app: app, chooser: chooser{Pool: policy, servers: len(servers)}}
+func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) (*pool.Pool, error) {
+	var all []pool.Server
 	for i, server := range servers {
 		cfg, err := server.resolve(repl)
 		if err != nil {
@@ -40,213 +66,14 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 		if isExposed(cfg) {
 			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
 		}
-		limits := server.Conversations.limits(server.Connect != "")
-		for ordinal := range max(1, server.Processes) {
-			m := app.register(cfg, ordinal, limits)
-			if slices.Contains(p.members, m) {
-				return nil, fmt.Errorf("app_server %d is the same as one before it; for more processes there is the option processes", i+1)
-			}
-			p.members = append(p.members, m)
-			p.keeps = append(p.keeps, limits.Max > 0)
-			p.candidates = append(p.candidates, candidate{server: i, weight: int64(max(1, server.Weight))})
-		}
+		all = append(all, pool.Server{
+			Config: cfg, Processes: server.Processes, Weight: server.Weight,
+			Limits: server.Conversations.limits(server.Connect != ""),
+		})
 	}
-	return p, nil
-}
-
-// memories holds the memory of the app-servers of each pool, by the keys of its processes, so that
-// handlers with the same ones share it, and a reload does not give it twice.
-var memories = caddy.NewUsagePool()
-
-// memory returns the memory of the processes for what requests make them hold: half of what they
-// may use. One without a limit counts as one with the default.
-func (p *pool) memory() (shared *gateway.Memory, release func()) {
-	var keys []string
-	var sum int64
-	for _, m := range p.members {
-		keys = append(keys, m.key)
-		sum += cmp.Or(m.cfg.MaxMemory, defaultMaxMemory)
+	p, err := app.servers.Pool(all, pool.Policy{Name: policy.Policy, Reserve: policy.Reserve})
+	if same, ok := errors.AsType[*pool.SameError](err); ok {
+		return nil, fmt.Errorf("app_server %d is the same as one before it; for more processes there is the option processes", same.Index+1)
 	}
-	slices.Sort(keys)
-	key := strings.Join(keys, " ")
-	pooled, _ := memories.LoadOrStore(key, gateway.NewMemory(sum/2))
-	return pooled.(*gateway.Memory), func() { _, _ = memories.Delete(key) } // it has nothing to close
+	return p, err
 }
-
-// Lease keeps a reload from stopping the processes until the request has picked one.
-func (p *pool) Lease() (gateway.Lease, error) {
-	if exit.now() {
-		return nil, turn.ErrShutdown
-	}
-	p.app.enter()
-	return &leased{pool: p}, nil
-}
-
-// leased is the lease of a request.
-type leased struct {
-	*pool
-	released atomic.Bool
-	picked   atomic.Bool
-	first    use // the memory of the first use
-}
-
-// Pick takes a reference to the member that is best for one more turn. It chooses and
-// counts in one step, so that turns that start at the same time spread over the members.
-func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
-	if len(l.members) == 1 {
-		return l.take(0)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := l.choose(l.compared(avoid))
-	picked, done := l.take(at)
-	if l.candidates[at].state >= isResting {
-		picked.Rests = picked.Login.Failure()
-	}
-	return picked, done
-}
-
-// Peek takes a reference to the member that Pick would choose, and does not count a turn.
-func (l *leased) Peek() (gateway.Member, func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.take(l.best(l.compared(nil)))
-}
-
-// compared returns the members as they are now. The caller holds the lock.
-func (l *leased) compared(avoid []*appserver.Process) []candidate {
-	for i, m := range l.members {
-		m.candidate(&l.candidates[i], avoid)
-	}
-	return l.candidates
-}
-
-// take takes a reference to the process of a member for one turn.
-func (l *leased) take(at int) (gateway.Member, func()) {
-	process, done := l.use(l.members[at])
-	return l.describe(at, process), done
-}
-
-// describe returns what a turn needs of the process of a member.
-func (p *pool) describe(at int, of *process) gateway.Member {
-	found := gateway.Member{Process: of.Process, Login: of.login.Login}
-	if p.keeps[at] {
-		found.Conversations = of.conversations
-	}
-	return found
-}
-
-// Resume finds the member that keeps a conversation.
-func (l *leased) Resume(claim func(*threads.Conversations) bool) (resumed gateway.Member, done func(), found bool) {
-	for i, m := range l.members {
-		p := m.current()
-		if p == nil || !l.keeps[i] {
-			continue
-		}
-		_, rests := p.login.Rests()
-		if alone := len(l.members) == 1; (alone || !rests) && claim(p.conversations) {
-			resumed, done = l.take(i)
-			return resumed, done, true
-		}
-	}
-	return gateway.Member{}, nil, false
-}
-
-// Len returns the number of members.
-func (l *leased) Len() int { return len(l.members) }
-
-// Members returns the members whose processes run.
-func (l *leased) Members() (all []gateway.Member) {
-	for i, m := range l.members {
-		if p := m.current(); p != nil {
-			all = append(all, l.describe(i, p))
-		}
-	}
-	return all
-}
-
-// Release releases the processes that were not picked.
-func (l *leased) Release() {
-	if !l.released.Swap(true) {
-		l.app.leave()
-	}
-}
-
-// use takes a reference to the process for one turn.
-func (l *leased) use(m *member) (*process, func()) {
-	process, u := m.acquire(), &l.first
-	process.turns.Add(1)
-	if l.picked.Swap(true) {
-		u = new(use)
-	}
-	u.member, u.process = m, process
-	return process, u.end
-}
-
-// use is the use of a process by one turn.
-type use struct {
-	member  *member
-	process *process
-	ended   atomic.Bool
-}
-
-// end releases the process, once.
-func (u *use) end() {
-	if !u.ended.Swap(true) {
-		u.process.turns.Add(-1)
-		u.member.letGo()
-	}
-}
-
-// The kinds of readiness, best first.
-const (
-	isReady = iota
-	isStarting
-	isFaltering    // its provider limits it by the minute, or fails; it is used all the same if no other is ready
-	isUnresponsive // or it has just ended
-	isWaiting      // for its next start
-	isResting      // its login is spent
-	isSignedOut    // its login rests, too, but does not come back by itself
-	isOut          // it will not become ready by itself
-	isAvoided
-)
-
-// candidate sets what the choice of a member depends on and the configuration does not say.
-func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
-	f.state, f.due, f.turns = isOut, time.Time{}, 0
-	p := m.current()
-	if p == nil {
-		return
-	}
-	f.turns = p.turns.Load()
-	until, rests := p.login.Rests()
-	login := p.login.Status()
-	switch status := p.Status(); {
-	case slices.Contains(avoid, p.Process):
-		f.state = isAvoided
-	case status.SignedOut, rests && login.State == loginstate.SignedOut:
-		f.state, f.due = isSignedOut, until
-	case login.Falters && status.State == appserver.StateReady:
-		f.state, f.due = isFaltering, until
-	case rests && !login.Falters:
-		f.state, f.due = isResting, until
-		if !login.ResetsAt.IsZero() {
-			f.due = login.ResetsAt
-		}
-	case status.State == appserver.StateReady:
-		f.state = isReady
-	case status.Final: // also while the next start is tried
-	case status.State == appserver.StateStarting:
-		f.state = isStarting
-	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:
-		f.state = isUnresponsive
-	case status.State == appserver.StateBackoff:
-		f.state, f.due = isWaiting, status.RetryAt
-	}
-}
-
-// Interface guards
-var (
-	_ gateway.Upstream = (*pool)(nil)
-	_ gateway.Lease    = (*leased)(nil)
-)

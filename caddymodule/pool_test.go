@@ -1,337 +1,42 @@
 package caddymodule
 
 import (
-	"errors"
-	"sync"
-	"syscall"
+	"strings"
 	"testing"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// startedPool returns the pool of a handler, with all members ready.
-func startedPool(t *testing.T, h *Handler) (*configuration, *pool) {
-	t.Helper()
-	c := provision(t, h)
-	c.start(t)
-	for _, m := range c.app.members {
-		pid(t, m)
-	}
-	return c, poolOf(t, c.app, h)
-}
-
-// poolOf returns the pool of a handler.
-func poolOf(t *testing.T, app *App, h *Handler) *pool {
-	t.Helper()
-	for _, server := range h.AppServers {
-		if err := completeOptions(&server.Conversations); err != nil {
-			t.Fatal(err)
+// TestPoolOption checks the values of pool and weight.
+func TestPoolOption(t *testing.T) {
+	for text, want := range map[string]Pool{
+		"pool spread": {Policy: pool.PolicySpread}, "pool fill_first": {Policy: pool.PolicyFillFirst},
+		"pool reserve": {Policy: pool.PolicyReserve, Reserve: 1}, "pool reserve 2": {Policy: pool.PolicyReserve, Reserve: 2},
+	} {
+		h := new(Handler)
+		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + text + "\n}")); err != nil || h.Pool != want {
+			t.Errorf("%s: %+v, %v", text, h.Pool, err)
 		}
 	}
-	p, err := newPool(app, h.AppServers, h.Pool, caddy.NewReplacer())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// leaseOf returns a lease that is released at the end of the test.
-func leaseOf(t *testing.T, p *pool) gateway.Lease {
-	t.Helper()
-	l, err := p.Lease()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Release)
-	return l
-}
-
-// pick calls Pick repeatedly. It returns how often each member was picked, and a function that
-// releases all.
-func pick(t *testing.T, l gateway.Lease, times int) (counts map[*appserver.Process]int, done func()) {
-	t.Helper()
-	counts = make(map[*appserver.Process]int)
-	var all []func()
-	for range times {
-		p, one := l.Pick()
-		counts[p.Process]++
-		all = append(all, one)
-	}
-	done = func() {
-		for _, one := range all {
-			one()
-			one() // once more makes no difference
+	for text, want := range map[string]string{
+		"pool": "argument", "pool most": `"most" must be one of`, "pool spread 2": "only the policy reserve", "pool reserve 0": "above zero", "pool reserve x": "above zero",
+		"pool reserve 1 2": "argument", "pool spread\npool spread": "twice",
+		"pool reserve\napp_server a":                          "of 1 app_servers 1 cannot be the reserve",
+		"pool reserve 2\napp_server a\napp_server b":          "of 2 app_servers 2 cannot",
+		"app_server {\nweight 0\n}":                           "above zero",
+		"app_server {\nweight 101\n}":                         "weight: must be at most 100",
+		"pool fill_first\napp_server {\nweight 2\n}":          "weight has no effect",
+		"app_server {\nconnect ws://localhost:1\nweight 0\n}": "above zero",
+	} {
+		h := new(Handler)
+		err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + text + "\n}"))
+		if err == nil {
+			err = h.complete()
 		}
-	}
-	t.Cleanup(done)
-	return counts, done
-}
-
-func poolHandler(t *testing.T, name string, processes int) *Handler {
-	h := fakeHandler(t, name)
-	h.AppServers[0].Processes = processes
-	return h
-}
-
-// Turns go to the member with the fewest turns of all handlers, and in rotation among equals.
-func TestLeastBusy(t *testing.T) {
-	c, p := startedPool(t, poolHandler(t, "least busy", 3))
-	l := leaseOf(t, p)
-	counts, done := pick(t, l, 9)
-	for process, n := range counts {
-		if n != 3 {
-			t.Errorf("the process %d has %d turns of 9", process.Status().PID, n)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
-	}
-	if len(counts) != 3 || len(c.app.members) != 3 {
-		t.Fatalf("%d processes of %d were picked", len(counts), len(c.app.members))
-	}
-	done()
-	// One after the other they go round, rather than all to the first.
-	seen := make(map[*appserver.Process]bool)
-	for range 3 {
-		best, gone := l.Peek()
-		gone()
-		process, end := l.Pick()
-		seen[process.Process] = true
-		end()
-		if best.Process != process.Process {
-			t.Error("another one is picked than it said")
-		}
-	}
-	if len(seen) != 3 {
-		t.Errorf("turns one after the other went to %d processes", len(seen))
-	}
-	// Another handler's turns on a shared process count.
-	other := poolOf(t, c.app, poolHandler(t, "least busy", 2))
-	counts, done = pick(t, leaseOf(t, other), 4)
-	defer done()
-	idle, end := l.Pick()
-	defer end()
-	if counts[idle.Process] != 0 {
-		t.Error("a turn went to a busy process while another was idle")
-	}
-}
-
-// Turns that start at the same time spread over the members, too.
-func TestLeastBusyAtOnce(t *testing.T) {
-	_, p := startedPool(t, poolHandler(t, "at once", 2))
-	l := leaseOf(t, p)
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			_, done := l.Pick()
-			t.Cleanup(done)
-		})
-	}
-	wg.Wait()
-	for i, m := range p.members {
-		if n := m.current().turns.Load(); n != 10 {
-			t.Errorf("member %d has %d turns of 20", i, n)
-		}
-	}
-}
-
-// A member that does not run gets no turns until it is ready again.
-func TestPickPassesOver(t *testing.T) {
-	_, p := startedPool(t, poolHandler(t, "passed over", 2))
-	l := leaseOf(t, p)
-	picked, done := l.Pick()
-	done()
-	victim := picked.Process
-	before := victim.Status()
-	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the death was noticed", func() bool { return victim.Status().State != appserver.StateReady })
-	for victim.Status().State != appserver.StateReady {
-		now, done := l.Pick()
-		if now.Process == victim && victim.Status().State != appserver.StateReady {
-			t.Fatalf("a turn was given to a process that is %s", victim.Status().State)
-		}
-		done()
-		time.Sleep(time.Millisecond)
-	}
-	if counts, _ := pick(t, l, 2); counts[victim] != 1 {
-		t.Error("the process that is back gets no turns")
-	}
-}
-
-// A member that has just failed is avoided if there is another one.
-func TestPickAvoids(t *testing.T) {
-	_, p := startedPool(t, poolHandler(t, "avoided", 2))
-	l := leaseOf(t, p)
-	for range 4 {
-		failed, done := l.Pick()
-		other, otherDone := l.Pick(failed.Process)
-		if other == failed {
-			t.Error("the one that failed was picked again")
-		}
-		done()
-		otherDone()
-	}
-	_, sole := startedPool(t, fakeHandler(t, "alone"))
-	l = leaseOf(t, sole)
-	failed, done := l.Pick()
-	defer done()
-	again, done := l.Pick(failed.Process)
-	defer done()
-	if again != failed {
-		t.Error("there is another")
-	}
-}
-
-// TestPickRests checks that a member says why its login rested when it was picked.
-func TestPickRests(t *testing.T) {
-	_, p := startedPool(t, poolHandler(t, "resting", 2))
-	l := leaseOf(t, p)
-	picked, done := l.Pick()
-	done()
-	if picked.Rests != nil {
-		t.Errorf("a login that was not used rests: %v", picked.Rests)
-	}
-	spent := &codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}
-	picked.Login.Fail(spent)
-	again, done := l.Pick()
-	done()
-	if !errors.Is(again.Rests, spent) {
-		t.Errorf("the login of both, which is spent, rests because of %v", again.Rests)
-	}
-}
-
-// statusesOfPool returns the states of the members that run.
-func statusesOfPool(t *testing.T, p *pool) (all []appserver.Status) {
-	for _, m := range leaseOf(t, p).Members() {
-		all = append(all, m.Process.Status())
-	}
-	return all
-}
-
-func TestStatuses(t *testing.T) {
-	h := poolHandler(t, "statuses", 2)
-	h.AppServers = append(h.AppServers, &AppServer{Command: []string{"/no/such/program"}})
-	c := provision(t, h)
-	p := poolOf(t, c.app, h)
-	if all := leaseOf(t, p).Members(); len(all) > 0 {
-		t.Errorf("before the start: %v", all)
-	}
-	c.start(t)
-	eventually(t, "two are ready and one is not", func() bool {
-		s := statusesOfPool(t, p)
-		return len(s) == 3 && s[0].State == appserver.StateReady && s[1].State == appserver.StateReady &&
-			s[0].PID != s[1].PID && s[2].State == appserver.StateBackoff && s[2].Reason != ""
-	})
-}
-
-// A reload stops neither the processes of a request that has not picked one yet, nor the
-// process of a turn. The other processes end immediately.
-func TestLeaseAndReload(t *testing.T) {
-	c, p := startedPool(t, poolHandler(t, "old pool", 3))
-	l := leaseOf(t, p)
-	c.cleanup()
-	if n := pooled(); n != 3 {
-		t.Fatalf("%d processes under a lease", n)
-	}
-	picked, done := l.Pick()
-	before := picked.Process.Status()
-	l.Release()
-	l.Release()
-	eventually(t, "the processes without turns ended", func() bool { return pooled() == 1 })
-	if now := picked.Process.Status(); now.State != appserver.StateReady || now.PID != before.PID {
-		t.Errorf("the process of a turn was %+v, is %+v", before, now)
-	}
-	done()
-	eventually(t, "the last process ended", func() bool { return picked.Process.Status().State == appserver.StateStopped })
-	if n := pooled(); n != 0 {
-		t.Errorf("%d processes are left", n)
-	}
-}
-
-// If the options of a pool change, missing processes are started and surplus ones stopped; the
-// others continue.
-func TestReloadOfAPool(t *testing.T) {
-	pids := func(config *configuration) map[int]bool {
-		all := make(map[int]bool)
-		for _, m := range config.app.members {
-			all[pid(t, m)] = true
-		}
-		return all
-	}
-	running := provision(t, poolHandler(t, "resized", 2))
-	running.start(t)
-	before := pids(running)
-	for _, processes := range []int{4, 1, 3} {
-		next := provision(t, poolHandler(t, "resized", processes))
-		next.start(t)
-		running.cleanup()
-		after, kept := pids(next), 0
-		for id := range after {
-			if before[id] {
-				kept++
-			}
-		}
-		if len(after) != processes || kept != min(processes, len(before)) || pooled() != processes {
-			t.Errorf("of %d processes %d are kept among %d, %d in the pool", len(before), kept, len(after), pooled())
-		}
-		running, before = next, after
-	}
-}
-
-// When Caddy exits, there are no leases any more.
-func TestNoLeaseAtExit(t *testing.T) {
-	exiting := false
-	was := exit
-	exit = newExitWatch(func() bool { return exiting })
-	defer func() { exit = was }()
-	_, p := startedPool(t, fakeHandler(t, "exit"))
-	leaseOf(t, p).Release()
-	exiting = true
-	if _, err := p.Lease(); !errors.Is(err, turn.ErrShutdown) {
-		t.Error(err)
-	}
-}
-
-// BenchmarkChoice measures the choice among 16 processes.
-func BenchmarkChoice(b *testing.B) {
-	p := &pool{app: &App{}}
-	for i := range 16 {
-		fake := newProcess(&member{cfg: appserver.Config{Command: []string{"x"}}})
-		b.Cleanup(func() { _, _ = logins.Delete(fake.login.key) })
-		fake.turns.Store(int64(i))
-		m := new(member)
-		m.held.Store(fake)
-		p.members = append(p.members, m)
-		p.candidates = append(p.candidates, candidate{server: i, weight: 1})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		for i, m := range p.members {
-			m.candidate(&p.candidates[i], nil)
-		}
-		p.choose(p.candidates)
-	}
-}
-
-// TestMemoryOfPools checks that handlers with the same processes, also of two configurations, have
-// the memory of these together.
-func TestMemoryOfPools(t *testing.T) {
-	handler := func(command string, limit int64) *Handler {
-		return &Handler{AppServers: []*AppServer{{Command: []string{command}, MaxMemory: limit}}}
-	}
-	var all []*gateway.Memory
-	for _, h := range []*Handler{handler("a", 0), handler("a", 0), handler("b", 0), handler("a", 1<<20)} {
-		p := poolOf(t, &App{members: make(map[string]*member)}, h)
-		memory, release := p.memory()
-		t.Cleanup(release)
-		all = append(all, memory)
-	}
-	if all[0] != all[1] || all[0] == all[2] || all[0] == all[3] {
-		t.Errorf("%p", all)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
 // configuration is a configuration that is provisioned, but not run by Caddy.
@@ -67,7 +68,7 @@ func newContext(t testing.TB) (caddy.Context, func()) {
 		if !ended {
 			ended = true
 			cancel()
-			stopping.Wait()
+			supervisor.Wait()
 		}
 	}
 	t.Cleanup(cleanup)
@@ -82,44 +83,39 @@ func (c *configuration) start(t testing.TB) {
 	}
 }
 
-// sole returns the only member of an app.
-func sole(t testing.TB, app *App) *member {
+// sole returns the only process of a handler that runs.
+func sole(t testing.TB, h *Handler) *pool.Process {
 	t.Helper()
-	if len(app.members) != 1 {
-		t.Fatalf("the app has %d members, want 1", len(app.members))
+	all := h.pool.Processes()
+	if len(all) != 1 {
+		t.Fatalf("the handler has %d processes, want 1", len(all))
 	}
-	for _, m := range app.members {
-		return m
-	}
-	return nil
+	return all[0]
 }
 
-// lease holds the process of a member until release is called, or until the end of the test.
-func lease(t testing.TB, m *member) (p *appserver.Process, release func()) {
+// lease holds the process of a handler until release is called, or until the end of the test.
+func lease(t testing.TB, h *Handler) (p *appserver.Process, release func()) {
 	t.Helper()
-	release = sync.OnceFunc(m.letGo)
-	p = m.acquire().Process
+	l, err := h.pool.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	picked, done := l.Pick()
+	l.Release()
+	release = sync.OnceFunc(done)
 	t.Cleanup(release)
-	return p, release
+	return picked.Process, release
 }
 
-// pid returns the process id of a member, once it is ready.
-func pid(t testing.TB, m *member) int {
+// pid returns the process id of a process, once it is ready.
+func pid(t testing.TB, p *pool.Process) int {
 	t.Helper()
-	p, release := lease(t, m)
-	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := p.Conn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return p.Status().PID
-}
-
-// references counts the references to the process of a member.
-func references(m *member) int {
-	n, _ := processes.References(m.key)
-	return n
 }
 
 // gone reports whether there is no process with an id.

@@ -12,6 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 )
 
@@ -38,7 +40,8 @@ func site(t testing.TB, address string, handlers ...*Handler) []byte {
 const anyPort = "127.0.0.1:0"
 
 // load lets Caddy run a configuration, instead of the previous one, until the end of the test.
-func load(t testing.TB, config []byte) *member {
+// It returns the process of its last handler.
+func load(t testing.TB, config []byte) *pool.Process {
 	t.Helper()
 	if err := caddy.Load(config, true); err != nil {
 		t.Fatal(err)
@@ -47,13 +50,13 @@ func load(t testing.TB, config []byte) *member {
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
 		}
-		stopping.Wait()
+		supervisor.Wait()
+		if n := pooled(); n > 0 {
+			t.Errorf("%d processes are left", n)
+		}
 	})
-	app, err := caddy.ActiveContext().App("codex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sole(t, app.(*App))
+	handlers := inUse.all()
+	return sole(t, handlers[len(handlers)-1])
 }
 
 func TestReloadKeepsTheProcess(t *testing.T) {
@@ -66,16 +69,13 @@ func TestReloadKeepsTheProcess(t *testing.T) {
 		if now := pid(t, u); now != before {
 			t.Errorf("the process %d was replaced by %d", before, now)
 		}
-		if n := references(u); n != 1 {
-			t.Errorf("%d references", n)
-		}
 	}
 }
 
 func TestReloadReplacesTheProcess(t *testing.T) {
 	old := load(t, site(t, anyPort, fakeHandler(t, "old")))
 	before := pid(t, old)
-	stream, release := lease(t, old)
+	stream, release := lease(t, inUse.all()[0])
 	next := load(t, site(t, anyPort, fakeHandler(t, "new")))
 	if now := pid(t, next); now == before {
 		t.Errorf("the process %d goes on with another configuration", now)
@@ -102,8 +102,8 @@ func TestRefusedReload(t *testing.T) {
 		t.Fatalf("loading: %v", err)
 	}
 	// Had it been started, its stop would be under way in the background.
-	if n := pooled(); n != 1 || references(u) != 1 || pid(t, u) != before {
-		t.Errorf("%d processes, %d references, process %d instead of %d", n, references(u), pid(t, u), before)
+	if n := pooled(); n != 1 || pid(t, u) != before {
+		t.Errorf("%d processes, process %d instead of %d", n, pid(t, u), before)
 	}
 	checked := new(caddy.Config)
 	if err := json.Unmarshal(site(t, anyPort, fakeHandler(t, "validated")), checked); err != nil {
@@ -129,9 +129,9 @@ func TestReloadThatFailsToStart(t *testing.T) {
 			if err := caddy.Load(site(t, taken.Addr().String(), fakeHandler(t, name)), true); err == nil {
 				t.Fatal("a configuration with an address in use was accepted")
 			}
-			stopping.Wait()
-			if n := pooled(); n != 1 || references(u) != 1 || pid(t, u) != before {
-				t.Fatalf("%s: %d processes, %d references, process %d instead of %d", name, n, references(u), pid(t, u), before)
+			supervisor.Wait()
+			if n := pooled(); n != 1 || pid(t, u) != before {
+				t.Fatalf("%s: %d processes, process %d instead of %d", name, n, pid(t, u), before)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestReloadThatFailsToStart(t *testing.T) {
 // process serves both.
 func TestTwoSites(t *testing.T) {
 	server := fakeServer(t, "two sites")
-	block := fmt.Sprintf("codex {\napp_server %q app-server {\nenv %s two\nenv GORACE atexit_sleep_ms=0\nstart_timeout 1m\n}\n}\n", server.Command[0], fakeEnv)
+	block := fmt.Sprintf("codex {\napp_server %q app-server {\nenv %s two\nenv GORACE atexit_sleep_ms=0\nstart_timeout 1m\n}\n}\n", server.Command[0], fakeserver.NameEnv)
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -151,9 +151,9 @@ func TestTwoSites(t *testing.T) {
 		"http://one.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n" +
 		"http://two.test:" + port + " {\nbind 127.0.0.1\n" + block + "}\n"
 	for range 2 {
-		u := load(t, adapt(t, text))
-		if n := references(u); n != 1 {
-			t.Errorf("%d references for two sites", n)
+		load(t, adapt(t, text))
+		if n := pooled(); n != 1 {
+			t.Errorf("%d processes for two sites", n)
 		}
 		for _, host := range []string{"one.test", "two.test"} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/v1/models", nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/page"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
@@ -280,13 +281,8 @@ func pageRouteOf(path string) (route, bool) {
 // caller of the API may know it, and with the requests whose usage the caller may see.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() any {
-		var all []*process
-		for _, m := range h.pool.members {
-			if p := m.current(); p != nil {
-				all = append(all, p)
-			}
-		}
-		body := status.Document{Version: version(), AppServers: statusesOf(r.Context(), all)}
+		all := h.pool.Processes()
+		body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), all)}
 		for i, one := range body.AppServers {
 			body.AppServers[i] = one.Public(all[i].Status().Remedy)
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
 // errNext is returned by the next handler.
@@ -37,7 +39,7 @@ func started(t *testing.T, keys ...APIKey) *Handler {
 	h.APIKeys = keys
 	c := provision(t, h)
 	c.start(t)
-	pid(t, sole(t, c.app)) // it is ready
+	pid(t, sole(t, c.handlers[0])) // it is ready
 	return c.handlers[0]
 }
 
@@ -125,9 +127,9 @@ func TestModelIDs(t *testing.T) {
 	h := started(t)
 	for path, want := range map[string]string{
 		"/v1/models/plain":                    "plain",
-		"/v1/models/vendor/model%20one":       slashedModel,
-		"/v1/models/vendor%2Fmodel%20one":     slashedModel,
-		"/v1/models/vendor%2fmodel%20one?a=b": slashedModel,
+		"/v1/models/vendor/model%20one":       fakeserver.SlashedModel,
+		"/v1/models/vendor%2Fmodel%20one":     fakeserver.SlashedModel,
+		"/v1/models/vendor%2fmodel%20one?a=b": fakeserver.SlashedModel,
 		"/v1/models/vendor/":                  "",
 		"/v1/models/vendor%252Fmodel":         "",
 		"/v1/models//plain":                   "",

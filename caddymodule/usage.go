@@ -32,6 +32,9 @@ var (
 	ledgerKeeper = quota.NewKeeper(ledger)
 )
 
+// lookupTimeout bounds the requests to an app-server that belong to no turn.
+const lookupTimeout = 5 * time.Second
+
 // keepBooks stores the usage in the storage of the app's configuration, what API keys have
 // used if a handler has a file of them. It waits a moment until the latter is restored. Without an instance id, which
 // distinguishes the nodes that share the storage, all is lost when Caddy exits.
@@ -136,15 +139,16 @@ func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	defer cancel()
 	found := []rateLimits{}
 	homes := make(map[[2]string]bool)
-	for _, m := range h.pool.members {
-		home, p := [2]string{cmp.Or(m.cfg.Home, m.cfg.Env["CODEX_HOME"]), m.cfg.Connect}, m.current()
-		if p == nil || homes[home] {
+	for _, p := range h.pool.Processes() {
+		cfg := p.Config()
+		home := [2]string{cmp.Or(cfg.Home, cfg.Env["CODEX_HOME"]), cfg.Connect}
+		if homes[home] {
 			continue
 		}
-		if limits := p.rateLimits(ctx); limits != nil {
+		if limits := p.RateLimits(ctx); limits != nil {
 			homes[home] = true
 			found = append(found, rateLimits{
-				p.id, limits.At.Unix(), limits.Plan, limits.Reached,
+				p.ID(), limits.At.Unix(), limits.Plan, limits.Reached,
 				newRateWindow(limits.Primary), newRateWindow(limits.Secondary),
 			})
 		}

@@ -33,6 +33,7 @@ var stages = []stage{
 	{"sse", "WriteFlush", 20_000},
 	{"sse", "WriteBatch", 50_000},
 	{"caddymodule", "Request", 2000},
+	{"internal/pool", "Lease", 5000},
 	{"internal/gateway", "Request/chat", 200},
 	{"internal/gateway", "Request/chat_stream", 200},
 	{"internal/gateway", "Request/response_stream", 200},

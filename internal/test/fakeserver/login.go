@@ -1,4 +1,4 @@
-package caddymodule
+package fakeserver
 
 import (
 	"os"
@@ -6,59 +6,54 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
-// loginEnv names the directory of the login of a fake app-server.
-const loginEnv = "CADDYMODULE_FAKE_LOGIN"
+// LoginEnv names the directory of the login of a fake app-server.
+const LoginEnv = "FAKE_LOGIN"
 
-// fakeLogin is the directory of the login of a fake app-server: its CODEX_HOME. The file
+// Login is the directory of the login of a fake app-server: its CODEX_HOME. The file
 // "is" has what its provider says: "fine", "spent <seconds to the reset>" or "refused"; or
 // that the fake is "dead" or has no login ("missing"). The file "asked" has a byte for each
 // turn. An empty name stands for a login that is fine.
-type fakeLogin string
+type Login string
 
-// newFakeLogin returns the login, and an app-server that has it.
-func newFakeLogin(t *testing.T, is string) (fakeLogin, *AppServer) {
+// NewLogin returns a login of a kind.
+func NewLogin(t testing.TB, is string) Login {
 	t.Helper()
-	l := fakeLogin(t.TempDir())
-	l.set(t, is)
-	server := fakeServer(t, filepath.Base(string(l)))
-	server.Home, server.Env[loginEnv] = string(l), string(l)
-	server.Conversations.Off = true
-	server.StartTimeout = caddy.Duration(time.Minute) // a dead one exits, and is not slow
-	return l, server
+	l := Login(t.TempDir())
+	l.Set(t, is)
+	return l
 }
 
-func (l fakeLogin) set(t *testing.T, is string) {
+// Set changes the kind of the login.
+func (l Login) Set(t testing.TB, is string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(string(l), "is"), []byte(is), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// signIn writes another login file.
-func (l fakeLogin) signIn(t *testing.T) {
+// SignIn writes another login file.
+func (l Login) SignIn(t testing.TB) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(string(l), "auth.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// asked counts the turns.
-func (l fakeLogin) asked() int {
+// Asked counts the turns.
+func (l Login) Asked() int {
 	text, _ := os.ReadFile(filepath.Join(string(l), "asked")) // none: no turn
 	return len(text)
 }
 
 // is returns the kind of the login, without its number.
-func (l fakeLogin) is() string {
+func (l Login) is() string {
 	kind, _ := l.read()
 	return kind
 }
 
-func (l fakeLogin) read() (kind string, seconds int) {
+func (l Login) read() (kind string, seconds int) {
 	if l == "" {
 		return "fine", 0
 	}
@@ -76,7 +71,7 @@ func (l fakeLogin) read() (kind string, seconds int) {
 }
 
 // turn counts a turn and returns its events.
-func (l fakeLogin) turn(thread string) []any {
+func (l Login) turn(thread string) []any {
 	event := func(method string, params map[string]any) any {
 		params["threadId"], params["turnId"] = thread, "turn"
 		return map[string]any{"method": method, "params": params}

@@ -1,64 +1,23 @@
-package caddymodule
+package pool
 
 import (
 	"cmp"
-	"fmt"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Pool is the way in which one of several app-servers is chosen for a turn. A conversation
-// whose thread is kept goes on there, whatever the policy says.
-type Pool struct {
-	// `spread`: the app-server with the fewest turns, in proportion to the weights.
-	// `fill_first`: all turns go to one app_server until its login is spent or signed out,
-	// and then to the next one. `reserve`: like spread, but the last app_servers take
-	// turns only if no other can. Default: `spread`.
-	Policy string `json:"policy,omitempty" option:"spread|fill_first|reserve" default:"spread"`
-
-	// How many app_servers are the reserve, for the policy `reserve`. Default: 1.
-	Reserve int `json:"reserve,omitempty" option:"<n>"`
+// Policy is the way in which one of several app-servers is chosen for a turn, among those that
+// are ready and whose login does not rest.
+type Policy struct {
+	Name    string // one of the names below; empty: PolicySpread
+	Reserve int    // how many app-servers, the last ones, are the reserve of PolicyReserve
 }
 
-// The values of Pool.Policy.
+// The names of policies.
 const (
-	policySpread    = "spread"
-	policyFillFirst = "fill_first"
-	policyReserve   = "reserve"
+	PolicySpread    = "spread"     // the one with the fewest turns, in proportion to the weights
+	PolicyFillFirst = "fill_first" // all turns to one until its login rests, and then to the next
+	PolicyReserve   = "reserve"    // like spread, but the last ones only if no other can
 )
-
-// parse reads <policy> [<n>].
-func (p *Pool) parse(d *caddyfile.Dispenser) error { return parseLine(d, optionsOf(p), p.complete) }
-
-// complete sets the default of the reserve, and refuses one that the policy does not have.
-func (p *Pool) complete() error {
-	if p.Policy == policyReserve {
-		p.Reserve = max(1, p.Reserve)
-	} else if p.Reserve != 0 {
-		return fmt.Errorf("pool: only the policy %s has a reserve", policyReserve)
-	}
-	return nil
-}
-
-// check refuses a policy that the app-servers do not fit.
-func (p *Pool) check(servers []*AppServer) error {
-	if err := completeOptions(p); err != nil {
-		return fmt.Errorf("pool: %w", err)
-	}
-	if err := p.complete(); err != nil {
-		return err
-	}
-	if p.Policy == policyReserve && p.Reserve >= len(servers) {
-		return fmt.Errorf("pool: of %d app_servers %d cannot be the reserve", len(servers), p.Reserve)
-	}
-	for _, server := range servers {
-		if p.Policy == policyFillFirst && server.Weight > 1 {
-			return fmt.Errorf("pool: with %s, a weight has no effect", policyFillFirst)
-		}
-	}
-	return nil
-}
 
 // candidate is what the choice of a member depends on.
 type candidate struct {
@@ -71,7 +30,7 @@ type candidate struct {
 
 // chooser chooses members by a policy. The same calls always make the same choices.
 type chooser struct {
-	Pool
+	Policy
 	servers int // of the configuration
 	filling int // the app_server that is filled
 
@@ -82,8 +41,11 @@ type chooser struct {
 	low   int64
 }
 
-// markUnit is the mark of a turn on a member of weight 1. Weights up to maxWeight divide it.
+// markUnit is the mark of a turn on a member of weight 1. Weights up to [MaxWeight] divide it.
 const markUnit = 1 << 20
+
+// MaxWeight is the largest weight of an app-server.
+const MaxWeight = 100
 
 // choose returns the index of the best of members, which gets a turn.
 func (c *chooser) choose(members []candidate) int {
@@ -126,9 +88,9 @@ func (c *chooser) compare(members []candidate, i, j int) int {
 // rank returns the place of a member in the policy's order; lower is better.
 func (c *chooser) rank(m *candidate) int {
 	switch {
-	case c.Policy == policyFillFirst:
+	case c.Name == PolicyFillFirst:
 		return c.distance(m.server)
-	case c.Policy == policyReserve && m.server >= c.servers-c.Reserve:
+	case c.Name == PolicyReserve && m.server >= c.servers-c.Reserve:
 		return 1
 	}
 	return 0
@@ -141,7 +103,7 @@ func (c *chooser) distance(server int) int { return (server - c.filling + c.serv
 // of each of its processes rests. A process that is only being started keeps its place,
 // since the conversations and caches of its login are still warm.
 func (c *chooser) fill(members []candidate) {
-	if c.Policy != policyFillFirst {
+	if c.Name != PolicyFillFirst {
 		return
 	}
 	next := c.filling

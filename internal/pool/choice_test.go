@@ -1,13 +1,10 @@
-package caddymodule
+package pool
 
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // TestChoiceOrder checks which of two members is better, whatever the policy says, and in
@@ -27,10 +24,10 @@ func TestChoiceOrder(t *testing.T) {
 	for i := range order {
 		order[i].weight = 1
 	}
-	for _, policy := range []string{policySpread, policyFillFirst, policyReserve} {
+	for _, policy := range []string{PolicySpread, PolicyFillFirst, PolicyReserve} {
 		for i, a := range order {
 			for j, b := range order {
-				c := chooser{Pool: Pool{Policy: policy, Reserve: 1}, servers: 2}
+				c := chooser{Policy: Policy{Name: policy, Reserve: 1}, servers: 2}
 				if got := c.choose([]candidate{a, b}); i != j && (got == 0) != (i < j) {
 					t.Errorf("%s: of %+v and %+v it takes number %d", policy, a, b, got)
 				}
@@ -83,7 +80,7 @@ func TestChoiceByWeight(t *testing.T) {
 // TestChoiceFillFirst checks that a login is filled until it rests, that the next one is
 // filled then, also when the first is back, and that a restart is no reason to go on.
 func TestChoiceFillFirst(t *testing.T) {
-	c, members := chooser{Pool: Pool{Policy: policyFillFirst}, servers: 3}, idleMembers(1, 1, 1)
+	c, members := chooser{Policy: Policy{Name: PolicyFillFirst}, servers: 3}, idleMembers(1, 1, 1)
 	want := func(what string, server int) {
 		t.Helper()
 		for range 3 {
@@ -119,7 +116,7 @@ func TestChoiceFillFirst(t *testing.T) {
 
 // TestChoiceReserve checks that the reserve takes turns only if no other can.
 func TestChoiceReserve(t *testing.T) {
-	c, members := chooser{Pool: Pool{Policy: policyReserve, Reserve: 2}, servers: 4}, idleMembers(1, 1, 1, 1)
+	c, members := chooser{Policy: Policy{Name: PolicyReserve, Reserve: 2}, servers: 4}, idleMembers(1, 1, 1, 1)
 	servers := func() (all []int) {
 		for range 6 {
 			if at := c.choose(members); !slices.Contains(all, members[at].server) {
@@ -152,13 +149,13 @@ func TestChoiceProperties(t *testing.T) {
 		members := idleMembers()
 		servers := 2 + random.IntN(3)
 		for server := range servers {
-			weight := int64(1 + random.IntN(maxWeight))
+			weight := int64(1 + random.IntN(MaxWeight))
 			for range 1 + random.IntN(3) {
 				members = append(members, candidate{server: server, weight: weight})
 			}
 		}
-		policy := Pool{Policy: []string{policySpread, policyFillFirst, policyReserve}[random.IntN(3)], Reserve: 1}
-		c, twin := chooser{Pool: policy, servers: servers}, chooser{Pool: policy, servers: servers}
+		policy := Policy{Name: []string{PolicySpread, PolicyFillFirst, PolicyReserve}[random.IntN(3)], Reserve: 1}
+		c, twin := chooser{Policy: policy, servers: servers}, chooser{Policy: policy, servers: servers}
 		given := make([]int, len(members))
 		for range 50 {
 			for i := range members {
@@ -176,9 +173,9 @@ func TestChoiceProperties(t *testing.T) {
 				case m.state < members[at].state:
 					t.Fatalf("%v: %+v before %+v", policy, members[at], *m)
 				case m.state > members[at].state:
-				case policy.Policy == policyReserve && members[at].server == servers-1 && m.server != servers-1:
+				case policy.Name == PolicyReserve && members[at].server == servers-1 && m.server != servers-1:
 					t.Fatalf("%v: the reserve before %+v", policy, *m)
-				case policy.Policy == policyFillFirst && m.server == c.filling && members[at].server != c.filling:
+				case policy.Name == PolicyFillFirst && m.server == c.filling && members[at].server != c.filling:
 					t.Fatalf("%v: %d is left for %d", policy, c.filling, members[at].server)
 				}
 			}
@@ -189,47 +186,15 @@ func TestChoiceProperties(t *testing.T) {
 			members[i].state, members[i].turns = isReady, 0
 		}
 		seen := make(map[int]bool)
-		for range 4 * maxWeight * len(members) {
+		for range 4 * MaxWeight * len(members) {
 			seen[c.choose(members)] = true
 		}
 		for i := range members {
-			could := policy.Policy == policySpread || policy.Policy == policyReserve && members[i].server < servers-1 ||
-				policy.Policy == policyFillFirst && members[i].server == c.filling
+			could := policy.Name == PolicySpread || policy.Name == PolicyReserve && members[i].server < servers-1 ||
+				policy.Name == PolicyFillFirst && members[i].server == c.filling
 			if seen[i] != could {
 				t.Fatalf("%v: %+v got a turn: %t", policy, members[i], seen[i])
 			}
-		}
-	}
-}
-
-// TestPoolOption checks the values of pool and weight.
-func TestPoolOption(t *testing.T) {
-	for text, want := range map[string]Pool{
-		"pool spread": {Policy: policySpread}, "pool fill_first": {Policy: policyFillFirst},
-		"pool reserve": {Policy: policyReserve, Reserve: 1}, "pool reserve 2": {Policy: policyReserve, Reserve: 2},
-	} {
-		h := new(Handler)
-		if err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + text + "\n}")); err != nil || h.Pool != want {
-			t.Errorf("%s: %+v, %v", text, h.Pool, err)
-		}
-	}
-	for text, want := range map[string]string{
-		"pool": "argument", "pool most": `"most" must be one of`, "pool spread 2": "only the policy reserve", "pool reserve 0": "above zero", "pool reserve x": "above zero",
-		"pool reserve 1 2": "argument", "pool spread\npool spread": "twice",
-		"pool reserve\napp_server a":                          "of 1 app_servers 1 cannot be the reserve",
-		"pool reserve 2\napp_server a\napp_server b":          "of 2 app_servers 2 cannot",
-		"app_server {\nweight 0\n}":                           "above zero",
-		"app_server {\nweight 101\n}":                         "weight: must be at most 100",
-		"pool fill_first\napp_server {\nweight 2\n}":          "weight has no effect",
-		"app_server {\nconnect ws://localhost:1\nweight 0\n}": "above zero",
-	} {
-		h := new(Handler)
-		err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + text + "\n}"))
-		if err == nil {
-			err = h.complete()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }

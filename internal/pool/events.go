@@ -1,4 +1,4 @@
-package caddymodule
+package pool
 
 import (
 	"time"
@@ -6,7 +6,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// The events of this module. Their origin is the app, "codex".
+// The names of events.
 const (
 	eventReady        = "codex.app_server_ready"
 	eventUnresponsive = "codex.app_server_unresponsive"
@@ -24,8 +24,8 @@ type event struct {
 }
 
 // observe takes a change of state without waiting. It is called for one change at a time.
-func (p *process) observe(s appserver.Status) {
-	p.conversations.Follow(p.Serving())
+func (p *Process) observe(s appserver.Status) {
+	p.Conversations.Follow(p.Serving())
 	p.login.observe(s)
 	if e := p.tracker.enter(s); e != nil {
 		p.post(*e)
@@ -33,7 +33,7 @@ func (p *process) observe(s appserver.Status) {
 }
 
 // post queues an event without waiting. If slow handlers have filled the queue, it is lost.
-func (p *process) post(e event) {
+func (p *Process) post(e event) {
 	p.posting.Lock()
 	defer p.posting.Unlock()
 	select {
@@ -43,7 +43,7 @@ func (p *process) post(e event) {
 }
 
 // endEvents waits for the last events of a process that has stopped.
-func (p *process) endEvents() {
+func (p *Process) endEvents() {
 	p.posting.Lock()
 	close(p.events)
 	p.events = nil
@@ -55,25 +55,25 @@ func (p *process) endEvents() {
 }
 
 // emitEvents emits events in their order.
-func (p *process) emitEvents(events <-chan event) {
+func (p *Process) emitEvents(events <-chan event) {
 	defer close(p.done)
 	for e := range events {
 		if e.name == eventReady {
-			p.learnModels()
+			p.supervisor.opts.Ready(p)
 		}
 		e.data["app_server"] = p.id
 		p.emit(e)
 	}
 }
 
-// emit emits e to the current events app. It waits for a configuration that is starting.
-func (p *process) emit(e event) {
-	for app := p.emitter(); app != nil; app = p.emitter() { // nil: Caddy is exiting
+// emit emits e by the current configuration. It waits for one that is starting.
+func (p *Process) emit(e event) {
+	for c := p.emitter(); c != nil; c = p.emitter() { // nil: the program is exiting
 		select {
-		case <-app.opened:
-			app.events.Emit(app.ctx, e.name, e.data)
+		case <-c.open:
+			c.emit(e.name, e.data)
 			return
-		case <-app.ctx.Done(): // it failed to start; another one may hold the process
+		case <-c.ctx.Done(): // it failed to start; another one may hold the process
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package caddymodule
+package pool
 
 import (
 	"cmp"
@@ -9,13 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 const (
@@ -23,49 +20,49 @@ const (
 	loginPoll = 2 * time.Second
 	// lookupTimeout bounds the requests to an app-server that belong to no turn.
 	lookupTimeout = 5 * time.Second
+	// maxReasoningBytes is the most that the reasoning of the answers may have that is
+	// remembered for one login. An item has some kilobytes.
+	maxReasoningBytes = 32 << 20
 )
-
-// logins holds the login of each app_server, by the key that its processes share.
-var logins = caddy.NewUsagePool()
 
 // login is the login of all processes of an app_server.
 type login struct {
 	*loginstate.Login
-	key    string // that its processes share
-	memory *conversation.Memory
-	wake   chan struct{} // capacity 1: the state has changed, or a process is ready
-	cancel context.CancelFunc
-	done   chan struct{}
+	supervisor *Supervisor
+	key        string // that its processes share
+	memory     *conversation.Memory
+	wake       chan struct{} // capacity 1: the state has changed, or a process is ready
+	cancel     context.CancelFunc
+	done       chan struct{}
 
 	// These are of the goroutine of watch.
 	last    loginstate.Status                 // that was reported
-	refused map[*process]appserver.LoginFiles // of the processes when the login was signed out
+	refused map[*Process]appserver.LoginFiles // of the processes when the login was signed out
 	unasked bool                              // the plan is spent, and Codex was not asked about it
 	asked   time.Time
 }
 
 // acquireLogin takes a reference to the login with a key.
-func acquireLogin(key string) *login {
-	// LoadOrNew fails only if the constructor does.
-	value, _, _ := logins.LoadOrNew(key, func() (caddy.Destructor, error) {
+func (s *Supervisor) acquireLogin(key string) *login {
+	return s.logins.acquire(key, func() *login {
 		ctx, cancel := context.WithCancel(context.Background())
 		l := &login{
-			Login: new(loginstate.Login), key: key, memory: conversation.NewMemory(maxReasoningBytes),
+			Login: new(loginstate.Login), supervisor: s, key: key, memory: conversation.NewMemory(maxReasoningBytes),
 			wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
 			last: loginstate.Status{State: loginstate.Unknown},
 		}
 		l.OnChange(l.look)
 		go l.watch(ctx)
-		return l, nil
+		return l
 	})
-	return value.(*login)
 }
 
-// Destruct ends the watch of the login.
-func (l *login) Destruct() error {
-	l.cancel()
-	<-l.done
-	return nil
+// releaseLogin releases a reference. The last one ends the watch of the login.
+func (s *Supervisor) releaseLogin(l *login) {
+	if _, last := s.logins.release(l.key); last {
+		l.cancel()
+		<-l.done
+	}
 }
 
 // look makes the watch look at the login soon.
@@ -112,9 +109,9 @@ func (l *login) watch(ctx context.Context) {
 }
 
 // processes returns the login's processes, in the order of their numbers.
-func (l *login) processes() []*process {
-	all := slices.DeleteFunc(allProcesses(), func(p *process) bool { return p.login != l })
-	slices.SortFunc(all, func(a, b *process) int {
+func (l *login) processes() []*Process {
+	all := slices.DeleteFunc(l.supervisor.processes.values(), func(p *Process) bool { return p.login != l })
+	slices.SortFunc(all, func(a, b *Process) int {
 		// A key with a number of fewer digits is shorter.
 		return cmp.Or(len(a.creator.key)-len(b.creator.key), strings.Compare(a.creator.key, b.creator.key))
 	})
@@ -122,7 +119,7 @@ func (l *login) processes() []*process {
 }
 
 // report logs a change of the state and emits its event.
-func (l *login) report(all []*process) {
+func (l *login) report(all []*Process) {
 	now := l.Status()
 	before := l.last
 	l.last = now
@@ -131,7 +128,7 @@ func (l *login) report(all []*process) {
 	}
 	l.unasked = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
-		l.refused = make(map[*process]appserver.LoginFiles)
+		l.refused = make(map[*Process]appserver.LoginFiles)
 		for _, p := range all {
 			l.refused[p] = p.LoginFiles()
 		}
@@ -170,7 +167,7 @@ func loginReason(s loginstate.Status) string {
 }
 
 // readAgain starts app-servers with a changed login, and ends the rest once they have it.
-func (l *login) readAgain(all []*process) {
+func (l *login) readAgain(all []*Process) {
 	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
 	for _, p := range all {
@@ -197,7 +194,7 @@ func (l *login) readAgain(all []*process) {
 
 // askLimits asks Codex about a spent plan, at most once a minute: when it was spent, and before
 // the end of its rest.
-func (l *login) askLimits(ctx context.Context, all []*process) {
+func (l *login) askLimits(ctx context.Context, all []*Process) {
 	now := time.Now()
 	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))
 	if !due || now.Before(l.asked.Add(time.Minute)) {
@@ -219,9 +216,9 @@ func (l *login) askLimits(ctx context.Context, all []*process) {
 	}
 }
 
-// rateLimits returns the limits of the login's plan, and nil if they are not known. It asks
+// RateLimits returns the limits of the login's plan, and nil if they are not known. It asks
 // a process that is ready, until ctx ends, and caches the answer.
-func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
+func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	select {
 	case p.asking <- struct{}{}:
 		defer func() { <-p.asking }()
@@ -247,17 +244,4 @@ func (p *process) rateLimits(ctx context.Context) *codexrpc.RateLimits {
 		p.asked = time.Now()
 	}
 	return p.limits
-}
-
-// loginStatusOf returns what is known of a login. limits may be nil.
-func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
-	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC()}
-	if limits == nil {
-		return of
-	}
-	of.Plan, of.Allowed, of.Credits = limits.Plan, limits.Allowed, limits.Credits
-	for _, w := range limits.Windows() {
-		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
-	}
-	return of
 }

@@ -1,4 +1,6 @@
-package caddymodule
+// Package fakeserver is an app-server as far as the supervision of app-servers needs one. A test
+// binary that calls [Main] first is one if the environment says so.
+package fakeserver
 
 import (
 	"bufio"
@@ -6,39 +8,59 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
-// fakeEnv makes the test binary a fake app-server. Its value is a name, so that fakes with
+// NameEnv makes the test binary a fake app-server. Its value is a name, so that fakes with
 // different names have different configurations.
-const fakeEnv = "CADDYMODULE_FAKE_APP_SERVER"
+const NameEnv = "FAKE_APP_SERVER"
 
-// lastWords is written by a fake to its stderr when its stdin has ended.
-const lastWords = "the fake has ended"
+// LastWords is written by a fake to its stderr when its stdin has ended.
+const LastWords = "the fake has ended"
 
-// noLimits is the name of a fake that does not answer requests for the limits of the plan.
-const noLimits = "no limits"
+// NoLimits is the name of a fake that does not answer requests for the limits of the plan.
+const NoLimits = "no limits"
 
-// slashedModel is the id of a model with a slash, which a fake offers.
-const slashedModel = "vendor/model one"
+// SlashedModel is the id of a model with a slash, which a fake offers.
+const SlashedModel = "vendor/model one"
 
-// runFake answers the handshake and requests for the list of models, until its input ends.
-func runFake(in io.Reader, out, stderr io.Writer) int {
+// Main makes this program a fake app-server, and does not return, if it was started as one.
+func Main() {
+	if os.Getenv(NameEnv) == "" {
+		return
+	}
+	signal.Ignore(syscall.SIGPIPE) // an answer that nobody reads is not its end
+	os.Exit(run(os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Command returns the command and the environment of a fake with a name.
+func Command(t testing.TB, name string) (command []string, env map[string]string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Under the race detector a program otherwise sleeps before it exits.
+	return []string{program, "app-server"}, map[string]string{NameEnv: name, "GORACE": "atexit_sleep_ms=0"}
+}
+
+// run answers the handshake and requests for the list of models, until its input ends.
+func run(in io.Reader, out, stderr io.Writer) int {
 	results := map[string]any{
 		"initialize":    map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
 		"getAuthStatus": map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
 		"account/read":  map[string]any{"account": nil, "requiresOpenaiAuth": false},
-		"model/list":    map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": slashedModel}}},
+		"model/list":    map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": SlashedModel}}},
 	}
 	if slices.Contains(os.Args, "debug") { // it is to print its catalogue
 		fmt.Fprintln(out, `{"models":[{"slug":"known"}]}`)
 		return 0
 	}
 	answers := json.NewEncoder(out)
-	login := fakeLogin(os.Getenv(loginEnv))
+	login := Login(os.Getenv(LoginEnv))
 	if login.is() == "dead" {
 		return 3
 	}
@@ -61,7 +83,7 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 		if message.ID == nil {
 			continue // a notification
 		}
-		if message.Method == "account/rateLimits/read" && os.Getenv(fakeEnv) == noLimits {
+		if message.Method == "account/rateLimits/read" && os.Getenv(NameEnv) == NoLimits {
 			continue // it never answers
 		}
 		answer := map[string]any{"id": message.ID, "result": results[message.Method]}
@@ -87,28 +109,6 @@ func runFake(in io.Reader, out, stderr io.Writer) int {
 			}
 		}
 	}
-	fmt.Fprintln(stderr, lastWords)
+	fmt.Fprintln(stderr, LastWords)
 	return 0
-}
-
-// fakeServer returns the configuration of a fake.
-func fakeServer(t testing.TB, name string) *AppServer {
-	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &AppServer{
-		Command: []string{program, "app-server"},
-		// Under the race detector a program otherwise sleeps before it exits.
-		Env:          map[string]string{fakeEnv: name, "GORACE": "atexit_sleep_ms=0"},
-		StartTimeout: caddy.Duration(patience),
-		StopTimeout:  caddy.Duration(patience),
-	}
-}
-
-// fakeHandler returns the configuration of a handler with a fake of that name.
-func fakeHandler(t testing.TB, name string) *Handler {
-	t.Helper()
-	return &Handler{AppServers: []*AppServer{fakeServer(t, name)}}
 }

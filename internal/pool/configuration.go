@@ -1,0 +1,191 @@
+package pool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+)
+
+// Configuration is the app-servers that one configuration of the program names, for all of its
+// pools. All methods are safe for concurrent use.
+type Configuration struct {
+	supervisor *Supervisor
+	ctx        context.Context // ends when the configuration ends
+	logger     *slog.Logger
+	emit       func(name string, data map[string]any)
+	open       chan struct{} // closed by Open
+	opening    sync.Once
+
+	mu      sync.Mutex
+	members map[string]*member // by their keys
+	picking int                // requests that have not picked a process yet
+}
+
+// Start starts the processes that do not run yet. It forks them before it returns.
+func (c *Configuration) Start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		m.hold()
+	}
+}
+
+// Open says that all of the program has started with the configuration. Events wait for it.
+func (c *Configuration) Open() {
+	c.opening.Do(func() {
+		s := c.supervisor
+		s.mu.Lock()
+		s.opened = append(s.opened, c)
+		s.mu.Unlock()
+		close(c.open)
+	})
+}
+
+// Release releases the processes once no request is about to pick one. It may be called more
+// than once, after the end of the context.
+func (c *Configuration) Release() {
+	s := c.supervisor
+	s.mu.Lock()
+	for i, other := range s.opened {
+		if other == c {
+			s.opened = append(s.opened[:i:i], s.opened[i+1:]...)
+			break
+		}
+	}
+	s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releaseUnused()
+}
+
+// ended reports whether the configuration has ended.
+func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
+
+// enter keeps the processes for a request that is about to pick one, until leave is called.
+func (c *Configuration) enter() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.picking++
+}
+
+// leave undoes enter.
+func (c *Configuration) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.picking--
+	c.releaseUnused()
+}
+
+// releaseUnused releases the processes of a configuration that has ended once no request is
+// about to pick one. The caller holds the lock.
+func (c *Configuration) releaseUnused() {
+	if !c.ended() || c.picking > 0 {
+		return
+	}
+	for _, m := range c.members {
+		m.release()
+	}
+}
+
+// register returns the member of a process, of which there may be several with the same
+// configuration. It is called before Start.
+func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conversation.Limits) *member {
+	key := keyOf(cfg, ordinal)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, ok := c.members[key]
+	if !ok {
+		m = &member{key: key, cfg: cfg, logger: c.logger, of: c}
+		c.members[key] = m
+	}
+	if limits.Max > 0 { // else this pool keeps nothing, which is its own affair
+		m.conversations = limits
+	}
+	return m
+}
+
+// member is one process of a configuration's app-servers.
+type member struct {
+	key    string
+	cfg    appserver.Config
+	logger *slog.Logger
+	of     *Configuration
+
+	conversations conversation.Limits
+
+	held atomic.Pointer[Process] // the configuration's own reference; nil: there is none
+}
+
+// acquire takes a reference to the process, and starts it if there is none yet.
+func (m *member) acquire() *Process {
+	return m.of.supervisor.processes.acquire(m.key, func() *Process {
+		p := newProcess(m)
+		p.start()
+		return p
+	})
+}
+
+// letGo releases a reference that acquire took. The last one stops the process in the
+// background, since a request that loads a configuration may be what releases it.
+func (m *member) letGo() {
+	s := m.of.supervisor
+	if p, last := s.processes.release(m.key); last {
+		s.stopping.Go(p.end)
+	}
+}
+
+// loginKey returns the key of the login of a member's process.
+func (m *member) loginKey() string {
+	key, _, _ := strings.Cut(m.key, "/")
+	return key
+}
+
+// current returns the process that the configuration holds, or nil.
+func (m *member) current() *Process { return m.held.Load() }
+
+// hold takes the configuration's own reference.
+func (m *member) hold() {
+	p := m.acquire()
+	p.hold(m)
+	m.held.Store(p)
+}
+
+// release releases the configuration's own reference, if hold has taken it.
+func (m *member) release() {
+	if held := m.held.Swap(nil); held != nil {
+		held.release(m)
+		m.letGo()
+	}
+}
+
+// Key returns a key that differs if anything in the configuration of a process does.
+func Key(cfg appserver.Config) string {
+	encoded, _ := json.Marshal(cfg) // it has nothing that cannot be encoded
+	return fmt.Sprintf("%x", sha256.Sum256(encoded))
+}
+
+// keyOf returns the key of one of the processes with a configuration.
+func keyOf(cfg appserver.Config, ordinal int) string { return fmt.Sprintf("%s/%d", Key(cfg), ordinal) }
+
+// IDs returns the ids of the first processes with a configuration, as [Process.ID] has them.
+func IDs(cfg appserver.Config, processes int) (ids []string) {
+	for ordinal := range processes {
+		ids = append(ids, idOf(keyOf(cfg, ordinal)))
+	}
+	return ids
+}
+
+// idOf returns the name of a process, which does not reveal the configuration.
+func idOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,40 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
+)
+
+// TestLimitsInTime: an app-server that does not report the plan's limits delays nobody for
+// long, and is not asked again immediately.
+func TestLimitsInTime(t *testing.T) {
+	c, _ := newConfiguration(t, newSupervisor(t), fakes(t, fakeserver.NoLimits, 1))
+	c.Start()
+	m := sole(t, c)
+	pid(t, m)
+	w := m.current()
+	w.asking <- struct{}{} // somebody asks
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if w.RateLimits(gone) != nil {
+		t.Error("there are limits")
+	}
+	<-w.asking
+	for wait := 20 * time.Millisecond; w.asked.IsZero() && wait < patience; wait *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		if limits := w.RateLimits(ctx); limits != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("%+v, %v", limits, ctx.Err())
+		}
+		cancel()
+	}
+	if w.asked.IsZero() {
+		t.Fatal("it would be asked again")
+	}
+	if limits := w.RateLimits(t.Context()); limits != nil { // at once, or the test never ends
+		t.Errorf("%+v", limits)
+	}
+}

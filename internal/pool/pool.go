@@ -1,0 +1,268 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Server is an app-server among which a [Pool] chooses.
+type Server struct {
+	Config    appserver.Config
+	Processes int                 // how many run; less than 1: one
+	Weight    int                 // how many turns each gets in proportion to others, up to MaxWeight; less than 1: 1
+	Limits    conversation.Limits // of the threads that each keeps
+}
+
+// Pool is the app-servers of one handler.
+type Pool struct {
+	of      *Configuration
+	members []*member // in the order of the configuration; at least one
+	keeps   []bool    // whether conversations are kept on each of them
+
+	mu sync.Mutex
+	chooser
+	candidates []candidate // the members
+}
+
+// SameError means that two servers of a pool have the same configuration.
+type SameError struct {
+	Index int // of the second one, from 0
+}
+
+func (e *SameError) Error() string {
+	return fmt.Sprintf("app-server %d is the same as one before it", e.Index+1)
+}
+
+// Pool registers the processes of servers with the configuration. Pools are made before it
+// starts. The error is a [*SameError].
+func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
+	p := &Pool{of: c, chooser: chooser{Policy: policy, servers: len(servers)}}
+	for i, server := range servers {
+		for ordinal := range max(1, server.Processes) {
+			m := c.register(server.Config, ordinal, server.Limits)
+			if slices.Contains(p.members, m) {
+				return nil, &SameError{i}
+			}
+			p.members = append(p.members, m)
+			p.keeps = append(p.keeps, server.Limits.Max > 0)
+			p.candidates = append(p.candidates, candidate{server: i, weight: int64(max(1, server.Weight))})
+		}
+	}
+	return p, nil
+}
+
+// Processes returns the processes that run, in the order of the configuration.
+func (p *Pool) Processes() (all []*Process) {
+	for _, m := range p.members {
+		if one := m.current(); one != nil {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Memory returns the memory of the processes for what requests make them hold: half of what
+// they may use, where unlimited is for those without a limit. Pools of the same processes share
+// it, so that a reload does not give it twice, until each has called release.
+func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
+	var keys []string
+	var sum int64
+	for _, m := range p.members {
+		keys = append(keys, m.key)
+		sum += cmp.Or(m.cfg.MaxMemory, unlimited)
+	}
+	slices.Sort(keys)
+	key, memories := strings.Join(keys, " "), &p.of.supervisor.memories
+	memory = memories.acquire(key, func() *gateway.Memory { return gateway.NewMemory(sum / 2) })
+	return memory, func() { memories.release(key) }
+}
+
+// Lease keeps a reload from stopping the processes until the request has picked one.
+func (p *Pool) Lease() (gateway.Lease, error) {
+	if p.of.supervisor.opts.Exiting() {
+		return nil, turn.ErrShutdown
+	}
+	p.of.enter()
+	return &leased{Pool: p}, nil
+}
+
+// leased is the lease of a request.
+type leased struct {
+	*Pool
+	released atomic.Bool
+	picked   atomic.Bool
+	first    use // the memory of the first use
+}
+
+// Pick takes a reference to the member that is best for one more turn. It chooses and
+// counts in one step, so that turns that start at the same time spread over the members.
+func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
+	if len(l.members) == 1 {
+		return l.take(0)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.choose(l.compared(avoid))
+	picked, done := l.take(at)
+	if l.candidates[at].state >= isResting {
+		picked.Rests = picked.Login.Failure()
+	}
+	return picked, done
+}
+
+// Peek takes a reference to the member that Pick would choose, and does not count a turn.
+func (l *leased) Peek() (gateway.Member, func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.take(l.best(l.compared(nil)))
+}
+
+// compared returns the members as they are now. The caller holds the lock.
+func (l *leased) compared(avoid []*appserver.Process) []candidate {
+	for i, m := range l.members {
+		m.candidate(&l.candidates[i], avoid)
+	}
+	return l.candidates
+}
+
+// take takes a reference to the process of a member for one turn.
+func (l *leased) take(at int) (gateway.Member, func()) {
+	process, done := l.use(l.members[at])
+	return l.describe(at, process), done
+}
+
+// describe returns what a turn needs of the process of a member.
+func (p *Pool) describe(at int, of *Process) gateway.Member {
+	found := gateway.Member{Process: of.Process, Login: of.login.Login}
+	if p.keeps[at] {
+		found.Conversations = of.Conversations
+	}
+	return found
+}
+
+// Resume finds the member that keeps a conversation.
+func (l *leased) Resume(claim func(*threads.Conversations) bool) (resumed gateway.Member, done func(), found bool) {
+	for i, m := range l.members {
+		p := m.current()
+		if p == nil || !l.keeps[i] {
+			continue
+		}
+		_, rests := p.login.Rests()
+		if alone := len(l.members) == 1; (alone || !rests) && claim(p.Conversations) {
+			resumed, done = l.take(i)
+			return resumed, done, true
+		}
+	}
+	return gateway.Member{}, nil, false
+}
+
+// Len returns the number of members.
+func (l *leased) Len() int { return len(l.members) }
+
+// Members returns the members whose processes run.
+func (l *leased) Members() (all []gateway.Member) {
+	for i, m := range l.members {
+		if p := m.current(); p != nil {
+			all = append(all, l.describe(i, p))
+		}
+	}
+	return all
+}
+
+// Release releases the processes that were not picked.
+func (l *leased) Release() {
+	if !l.released.Swap(true) {
+		l.of.leave()
+	}
+}
+
+// use takes a reference to the process for one turn.
+func (l *leased) use(m *member) (*Process, func()) {
+	process, u := m.acquire(), &l.first
+	process.turns.Add(1)
+	if l.picked.Swap(true) {
+		u = new(use)
+	}
+	u.member, u.process = m, process
+	return process, u.end
+}
+
+// use is the use of a process by one turn.
+type use struct {
+	member  *member
+	process *Process
+	ended   atomic.Bool
+}
+
+// end releases the process, once.
+func (u *use) end() {
+	if !u.ended.Swap(true) {
+		u.process.turns.Add(-1)
+		u.member.letGo()
+	}
+}
+
+// The kinds of readiness, best first.
+const (
+	isReady = iota
+	isStarting
+	isFaltering    // its provider limits it by the minute, or fails; it is used all the same if no other is ready
+	isUnresponsive // or it has just ended
+	isWaiting      // for its next start
+	isResting      // its login is spent
+	isSignedOut    // its login rests, too, but does not come back by itself
+	isOut          // it will not become ready by itself
+	isAvoided
+)
+
+// candidate sets what the choice of a member depends on and the configuration does not say.
+func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
+	f.state, f.due, f.turns = isOut, time.Time{}, 0
+	p := m.current()
+	if p == nil {
+		return
+	}
+	f.turns = p.turns.Load()
+	until, rests := p.login.Rests()
+	login := p.login.Status()
+	switch status := p.Status(); {
+	case slices.Contains(avoid, p.Process):
+		f.state = isAvoided
+	case status.SignedOut, rests && login.State == loginstate.SignedOut:
+		f.state, f.due = isSignedOut, until
+	case login.Falters && status.State == appserver.StateReady:
+		f.state, f.due = isFaltering, until
+	case rests && !login.Falters:
+		f.state, f.due = isResting, until
+		if !login.ResetsAt.IsZero() {
+			f.due = login.ResetsAt
+		}
+	case status.State == appserver.StateReady:
+		f.state = isReady
+	case status.Final: // also while the next start is tried
+	case status.State == appserver.StateStarting:
+		f.state = isStarting
+	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:
+		f.state = isUnresponsive
+	case status.State == appserver.StateBackoff:
+		f.state, f.due = isWaiting, status.RetryAt
+	}
+}
+
+// Interface guards
+var (
+	_ gateway.Upstream = (*Pool)(nil)
+	_ gateway.Lease    = (*leased)(nil)
+)

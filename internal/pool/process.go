@@ -1,0 +1,133 @@
+package pool
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/threads"
+)
+
+// Process is an app-server that configurations and turns share. It emits events of its starts
+// and ends.
+type Process struct {
+	*appserver.Process
+	// Conversations are the threads that it keeps.
+	Conversations *threads.Conversations
+
+	supervisor *Supervisor
+	creator    *member
+	id         string
+	turns      atomic.Int64 // that run on it, of all configurations
+	login      *login       // that of all processes of its app_server
+
+	mu      sync.Mutex
+	holders []*member // configurations; the process logs to the last one's log
+	held    bool      // there was a holder
+
+	tracker stateTracker
+	posting sync.Mutex    // guards events
+	events  chan event    // nil before the start and after the end
+	done    chan struct{} // closed after the last event
+
+	asking chan struct{} // a semaphore: one goroutine asks for limits, the others wait for its answer
+	limits *codexrpc.RateLimits
+	asked  time.Time
+}
+
+// newProcess returns the process of a member. It is not started.
+func newProcess(m *member) *Process {
+	s := m.of.supervisor
+	p := &Process{
+		Process: appserver.New(m.cfg, m.logger), supervisor: s, creator: m, id: idOf(m.key),
+		login: s.acquireLogin(m.loginKey()), asking: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	p.Conversations = threads.NewConversations(m.conversations, p.login.memory, p.scarce)
+	return p
+}
+
+// ID returns the name of the process in events, metrics and the admin API.
+func (p *Process) ID() string { return p.id }
+
+// Config returns its configuration.
+func (p *Process) Config() appserver.Config { return p.creator.cfg }
+
+// Login returns what is known of its login, which other processes may have as well.
+func (p *Process) Login() loginstate.Status { return p.login.Status() }
+
+// start starts the process, and what follows it.
+func (p *Process) start() {
+	p.events = make(chan event, maxEvents)
+	p.SetObserver(p.observe)
+	go p.emitEvents(p.events)
+	p.Start()
+}
+
+// scarce reports whether the process uses more than half of the memory that it may use.
+func (p *Process) scarce() bool {
+	limit := p.creator.cfg.MaxMemory
+	return limit > 0 && p.Status().Memory > limit/2
+}
+
+// emitter returns the configuration that emits its events: the last holder that has not ended.
+func (p *Process) emitter() *Configuration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range slices.Backward(p.holders) {
+		if !m.of.ended() {
+			return m.of
+		}
+	}
+	if !p.held && !p.creator.of.ended() {
+		return p.creator.of // it is about to hold the process
+	}
+	return p.supervisor.Newest() // nil: the program is exiting
+}
+
+// hold adds a configuration to the holders. The process uses its log from now on.
+func (p *Process) hold(m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holders, p.held = append(p.holders, m), true
+	p.follow(m)
+}
+
+// release undoes hold. A configuration that failed to start has closed its log, so the
+// process returns to the log of the holder before it.
+func (p *Process) release(m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holders = slices.DeleteFunc(p.holders, func(other *member) bool { return other == m })
+	if n := len(p.holders); n > 0 {
+		p.follow(p.holders[n-1])
+	}
+}
+
+// follow uses the log and the limits of a holder.
+func (p *Process) follow(m *member) {
+	p.SetLogger(m.logger)
+	p.Conversations.SetLimits(m.conversations)
+}
+
+// logger returns the log of the last holder, or of the creator.
+func (p *Process) logger() *slog.Logger {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.holders); n > 0 {
+		return p.holders[n-1].logger
+	}
+	return p.creator.logger
+}
+
+// end stops the process and all that follows it.
+func (p *Process) end() {
+	p.Stop()
+	p.Conversations.Close()
+	p.supervisor.releaseLogin(p.login)
+	p.endEvents()
+}

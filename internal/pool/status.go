@@ -1,0 +1,58 @@
+package pool
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+)
+
+// statusTimeout bounds the questions for the limits of plans.
+const statusTimeout = 2 * time.Second
+
+// Statuses asks processes for the limits of their plans, side by side, until ctx ends or two
+// seconds have passed.
+func Statuses(ctx context.Context, all []*Process) []status.AppServer {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	found := make([]status.AppServer, len(all))
+	var asking sync.WaitGroup
+	for i, p := range all {
+		asking.Go(func() { found[i] = p.statusWith(p.RateLimits(ctx)) })
+	}
+	asking.Wait()
+	return found
+}
+
+// statusWith returns the status of a process. limits are those of its plan; nil: not known.
+func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
+	one := status.AppServer{
+		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(),
+		Login: loginStatusOf(p.login.Status(), limits), Conversations: p.Conversations.Stats(),
+	}
+	if command := p.creator.cfg.Command; len(command) > 0 {
+		one.Program = filepath.Base(command[0])
+	}
+	if one.Strict {
+		one.Instructions = string(gateway.InstructionsAppend)
+	}
+	return one
+}
+
+// loginStatusOf returns what is known of a login. limits may be nil.
+func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
+	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC()}
+	if limits == nil {
+		return of
+	}
+	of.Plan, of.Allowed, of.Credits = limits.Plan, limits.Allowed, limits.Credits
+	for _, w := range limits.Windows() {
+		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
+	}
+	return of
+}

@@ -1,0 +1,119 @@
+// Package pool runs the app-servers of all configurations and chooses one for each turn. It
+// knows the health of their logins, and emits events of their starts and ends.
+//
+// A [Supervisor] has all of them. A [Configuration] names some, which run as long as it or a
+// turn holds them. A [Pool] is those among which the turns of one handler are spread. The
+// package does not depend on Caddy.
+package pool
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+// Supervisor runs the app-servers of all configurations of this program. Those with the same
+// key share a process, which is stopped when the last reference to it is released.
+type Supervisor struct {
+	opts      Options
+	processes shared[*Process]        // by the keys of members
+	logins    shared[*login]          // by the part of these keys that the processes of a login share
+	memories  shared[*gateway.Memory] // of pools, by the keys of their processes
+	stopping  stops                   // processes that are being stopped in the background
+
+	mu     sync.Mutex
+	opened []*Configuration // those that run, the newest last
+}
+
+// Options are what a [Supervisor] needs of its program.
+type Options struct {
+	// Exiting reports whether the program has begun to exit. Then no turn starts.
+	Exiting func() bool
+	// Ready is called when a process has become ready, before the event of that.
+	Ready func(*Process)
+}
+
+// NewSupervisor returns a supervisor that runs nothing yet.
+func NewSupervisor(opts Options) *Supervisor { return &Supervisor{opts: opts} }
+
+// All returns the processes, ordered by id.
+func (s *Supervisor) All() []*Process {
+	all := s.processes.values()
+	slices.SortFunc(all, func(a, b *Process) int { return strings.Compare(a.id, b.id) })
+	return all
+}
+
+// Stop stops all processes, also those of running turns, and waits until they have ended.
+func (s *Supervisor) Stop() {
+	for _, p := range s.All() {
+		s.stopping.Go(p.Stop)
+	}
+	s.stopping.Wait()
+}
+
+// Wait waits until no process is being stopped.
+func (s *Supervisor) Wait() { s.stopping.Wait() }
+
+// NewConfiguration returns a configuration without app-servers. ctx ends with it.
+func (s *Supervisor) NewConfiguration(ctx context.Context, logger *slog.Logger, emit func(name string, data map[string]any)) *Configuration {
+	return &Configuration{
+		supervisor: s, ctx: ctx, logger: logger, emit: emit,
+		members: make(map[string]*member), open: make(chan struct{}),
+	}
+}
+
+// Newest returns the newest configuration that runs, or nil.
+func (s *Supervisor) Newest() *Configuration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.opened) == 0 {
+		return nil
+	}
+	return s.opened[len(s.opened)-1]
+}
+
+// stops are functions that run in the background. Unlike with a sync.WaitGroup, one may be
+// added while Wait waits for the last: a turn may release its process while the program exits.
+type stops struct {
+	mu      sync.Mutex
+	running map[chan struct{}]struct{} // each is closed at the end of its function
+}
+
+// Go runs stop in the background.
+func (s *stops) Go(stop func()) {
+	done := make(chan struct{})
+	s.mu.Lock()
+	if s.running == nil {
+		s.running = make(map[chan struct{}]struct{})
+	}
+	s.running[done] = struct{}{}
+	s.mu.Unlock()
+	go func() {
+		stop()
+		s.mu.Lock()
+		delete(s.running, done)
+		s.mu.Unlock()
+		close(done)
+	}()
+}
+
+// Wait waits until no function runs.
+func (s *stops) Wait() {
+	for one := s.any(); one != nil; one = s.any() {
+		<-one
+	}
+}
+
+// any returns the channel of a function that runs, or nil.
+func (s *stops) any() chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range s.running {
+		return one
+	}
+	return nil
+}
