@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
-	"github.com/caddy-codex/caddy-codex/internal/markdown"
 )
 
 // DefaultMaxBlock is the limit of a block, in bytes, unless [ScannerOptions].MaxBlock sets
@@ -109,10 +108,10 @@ func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []us
 		reason = usetool.AbortUnclosed
 	}
 	if s.patterns == nil {
-		return s.useTool.finish(reason, markdown.Fence{}, out)
+		return s.useTool.finish(reason, codeFence{}, out)
 	}
-	s.segments = s.useTool.finish(reason, markdown.Fence{}, s.segments[:0])
-	return s.patterns.finish(reason, markdown.Fence{}, s.forward(out))
+	s.segments = s.useTool.finish(reason, codeFence{}, s.segments[:0])
+	return s.patterns.finish(reason, codeFence{}, s.forward(out))
 }
 
 // forward passes the segments of the <use_tool> layer on, their text by way of the
@@ -127,7 +126,7 @@ func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 			}
 			out = s.patterns.feed(segment.Text, out)
 		case usetool.SegmentBlock:
-			out = append(s.patterns.finish(usetool.AbortNested, markdown.AfterText(), out), *segment)
+			out = append(s.patterns.finish(usetool.AbortNested, afterText(), out), *segment)
 		default:
 			out = append(out, *segment)
 		}

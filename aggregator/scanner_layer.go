@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
-	"github.com/caddy-codex/caddy-codex/internal/markdown"
 )
 
 // The errors of malformed blocks, besides those of their forms.
@@ -77,10 +76,10 @@ type layer struct {
 	pos    int
 	offset int64 // of window[given] in the whole text
 
-	form   *form          // of the open block
-	reader blockReader    // nil: no block is open
-	tags   useToolReader  // room for reader
-	fence  markdown.Fence // before window[pos], or before the open block
+	form   *form         // of the open block
+	reader blockReader   // nil: no block is open
+	tags   useToolReader // room for reader
+	fence  codeFence     // before window[pos], or before the open block
 
 	out   []usetool.Segment
 	looks int64 // bytes looked at, for the tests of linear cost
@@ -132,7 +131,7 @@ func (l *layer) isPlain(text string) bool {
 // finish ends the text: it appends everything pending to out and returns it. An open block
 // is given up for the reason. The layer is then at the beginning of another text, with this
 // fence.
-func (l *layer) finish(reason usetool.AbortReason, fence markdown.Fence, out []usetool.Segment) []usetool.Segment {
+func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
 		if !l.end(l.reader.last()) {
@@ -179,7 +178,7 @@ func (l *layer) search() bool {
 	fence := l.fence
 	for i := l.pos; i < len(l.window) && i < end; i++ {
 		if l.opts.SkipFenced {
-			if fence.Step(l.window[i]); fence.Inside() {
+			if fence.step(l.window[i]); fence.inside() {
 				continue
 			}
 		} else if len(l.forms) == 1 {
@@ -241,7 +240,7 @@ func (l *layer) step(pos int) {
 func (l *layer) follow(text []byte) {
 	if l.opts.SkipFenced {
 		for _, b := range text {
-			l.fence.Step(b)
+			l.fence.step(b)
 		}
 	}
 }
@@ -331,7 +330,7 @@ func (l *layer) complete(size int) {
 	case l.opts.Accept != nil && !l.opts.Accept(name):
 		s.Kind, s.Name = usetool.SegmentUndeclared, name
 	default:
-		l.fence = markdown.AfterText() // what it holds is no Markdown
+		l.fence = afterText() // what it holds is no Markdown
 		s.Kind, s.Text, s.Name, s.Arguments = usetool.SegmentBlock, text, name, arguments
 		l.out = append(l.out, s)
 		return

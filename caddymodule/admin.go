@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -50,14 +49,14 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 }
 
 // liveRequests are the requests under way of all handlers. A reload keeps them.
-var liveRequests live.Set
+var liveRequests status.Set
 
 // maxRequests bounds the requests under way that are listed.
 const maxRequests = 50
 
 // requestsOf returns the requests under way of a user or of [usage.Everybody], the oldest
 // first, and after them those whose turns are parked.
-func requestsOf(user string) []live.Request {
+func requestsOf(user string) []status.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
 	for _, p := range supervisor.All() {

@@ -12,7 +12,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
-	"github.com/caddy-codex/caddy-codex/internal/page"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -268,13 +267,13 @@ func pageRouteOf(path string) (route, bool) {
 	toPage := path+"/" == pagePrefix
 	return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		if !toPage {
-			page.Serve(w, r, name)
+			servePage(w, r, name)
 			return
 		}
 		// It is relative, since a prefix may have been stripped from the path.
 		w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
 		w.WriteHeader(http.StatusPermanentRedirect)
-	}}, toPage || ok && page.Has(name)
+	}}, toPage || ok && hasPage(name)
 }
 
 // servePageStatus answers with the state of this handler's app-servers, as far as every

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/completions"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -18,23 +18,23 @@ func (g *Gateway) Completions(w http.ResponseWriter, r *http.Request) {
 }
 
 var completionsCodec = codec{route: RouteCompletions, decode: func(body []byte) (decodedRequest, *apierror.Error) {
-	decoded, apiErr := completions.Decode(body)
+	decoded, apiErr := chat.DecodeCompletion(body)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return &completionsRequest{Request: decoded}, nil
+	return &completionsRequest{CompletionRequest: decoded}, nil
 }}
 
 // completionsRequest is a decoded request for a legacy completion.
 type completionsRequest struct {
-	*completions.Request
+	*chat.CompletionRequest
 	whole
 }
 
 // form returns the form of the completion. It has no place for calls: blocks are text.
 func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
-	return &completionsForm{meta: completions.Meta{
+	return &completionsForm{meta: chat.CompletionMeta{
 		Settings: plan.Settings,
 		ID:       "cmpl-" + rand.Text(),
 		Created:  time.Now().Unix(),
@@ -45,14 +45,14 @@ func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.
 // completionsForm is the form of a legacy completion.
 type completionsForm struct {
 	whole
-	meta completions.Meta
+	meta chat.CompletionMeta
 }
 
 func (f *completionsForm) stream(w *sse.Writer) streamEncoder {
-	return &chunkStream{completions.NewStream(f.meta, w.WriteData), w}
+	return &chunkStream{chat.NewCompletionStream(f.meta, w.WriteData), w}
 }
 
-func (f *completionsForm) body() bodyEncoder { return completions.NewBody(f.meta) }
+func (f *completionsForm) body() bodyEncoder { return chat.NewCompletionBody(f.meta) }
 
 func (f *completionsForm) apiError(failure error) *apierror.Error {
 	return apierror.WithConversation(failure, "prompt")

@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -23,6 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/socket"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -52,7 +52,7 @@ type Options struct {
 	Instructions Instructions               // empty: InstructionsAuto
 	Responses    responsestore.Store        // keeps responses; nil: they are not kept
 	Running      *objects.Running           // the responses under way, over reloads; nil: only these
-	Live         *live.Set                  // the requests under way, of several gateways; nil: only these
+	Live         *status.Set                // the requests under way, of several gateways; nil: only these
 	Observer     Observer                   // nil: nobody observes
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
 	// Several reports whether several users are known before they come. Nil: none is.
@@ -114,7 +114,7 @@ func New(upstream Upstream, opts Options) *Gateway {
 		opts.Running = objects.NewRunning()
 	}
 	if opts.Live == nil {
-		opts.Live = new(live.Set)
+		opts.Live = new(status.Set)
 	}
 	if opts.Memory == nil {
 		opts.Memory = NewMemory(codexMemory)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/live"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -35,7 +35,7 @@ type responder interface {
 // respond runs the turns of a request and gives the client what they say.
 func (g *Gateway) respond(x *exchange) requestOutcome {
 	req := &x.req
-	x.live.Enter(live.Running)
+	x.live.Enter(status.Running)
 	x.setHeaders()
 	g.showLimits(x)
 	to := g.newResponder(x)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -29,7 +29,7 @@ type exchange struct {
 	input   int64          // estimated tokens of the input of each turn
 	arrived time.Time
 	limit   func(http.Header, shownLimit) // sets the headers about a limit
-	live    *live.Entry                   // nil until the request is decoded
+	live    *status.Entry                 // nil until the request is decoded
 
 	req    request // once it is accepted
 	lease  Lease
@@ -49,7 +49,7 @@ type exchange struct {
 	watch    *drainer        // of the server's exit
 
 	// These are what the fields above refer to.
-	ownLive  live.Entry
+	ownLive  status.Entry
 	ownBody  claims.Claim
 	ownSlots claims.Slots
 	first    choice
@@ -218,14 +218,14 @@ func (g *Gateway) receive(x *exchange, c codec) (decodedRequest, *apierror.Error
 	if apiErr := g.admit(x, decoded.Choices()); apiErr != nil {
 		return nil, apiErr
 	}
-	x.live.Enter(live.Starting)
+	x.live.Enter(status.Starting)
 	return decoded, nil
 }
 
 // show lists the request among those that are under way, until its end.
 func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
 	x.live = &x.ownLive
-	g.opts.Live.Begin(x.live, live.Request{
+	g.opts.Live.Begin(x.live, status.Request{
 		ID: requestID(x.r), User: x.user, Route: string(route), Model: decoded.ModelID(),
 		Choices: decoded.Choices(), Since: x.arrived,
 	})

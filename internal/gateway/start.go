@@ -7,10 +7,10 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -29,7 +29,7 @@ type choice struct {
 	thread     *codexrpc.Thread
 	machine    *turn.Machine // nil: its turn was not started
 	closed     func()        // called once the thread is unloaded
-	live       *live.Entry
+	live       *status.Entry
 	usage      codexrpc.Usage
 	finish     turn.FinishReason // empty: the turn has failed
 	calls      int               // of the client's, once the turn has ended for it

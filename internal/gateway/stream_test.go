@@ -17,9 +17,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
-	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -54,7 +54,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
 		newChoice := func() *choice {
-			return &choice{group: group, options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(live.Entry)}
+			return &choice{group: group, options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(status.Entry)}
 		}
 		failed, other := newChoice(), newChoice()
 		time.Sleep(headerDelay)

@@ -1,4 +1,5 @@
-// Package status has the document of the admin API's GET /codex/status.
+// Package status has what those who watch a server are shown: the document of the admin API's
+// GET /codex/status, and the requests that are under way.
 package status
 
 import (
@@ -6,8 +7,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/live"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // Document is the body of GET /codex/status. Times are in RFC 3339.
@@ -16,7 +15,7 @@ type Document struct {
 	AppServers []AppServer `json:"app_servers"`
 	Turns      Turns       `json:"turns"`
 	// Requests are the oldest that are under way, and those whose turns are parked.
-	Requests []live.Request `json:"requests"`
+	Requests []Request `json:"requests"`
 }
 
 // Turns counts the turns of all handlers.
@@ -34,7 +33,7 @@ type AppServer struct {
 	appserver.Status
 
 	Login         Login         `json:"login"`
-	Conversations threads.Stats `json:"conversations"`
+	Conversations Conversations `json:"conversations"`
 }
 
 // Public returns the status without what only the operator may know: what identifies the
@@ -63,4 +62,15 @@ type Window struct {
 	Window      string    `json:"window"` // its length, for example "5h" or "7d"
 	UsedPercent float64   `json:"used_percent"`
 	ResetsAt    time.Time `json:"resets_at,omitzero"`
+}
+
+// Conversations counts those of an app-server.
+type Conversations struct {
+	Kept      int            `json:"kept"`      // threads that wait for the next request, parked ones included
+	Spare     int            `json:"spare"`     // threads that wait for the first request of a conversation
+	Parked    int            `json:"parked"`    // turns that wait for the results of their calls
+	Continued int            `json:"continued"` // requests that went on in a kept thread
+	Resumed   int            `json:"resumed"`   // requests that brought the results for a parked turn
+	Prepared  int            `json:"prepared"`  // requests that got a spare thread
+	Fallbacks map[string]int `json:"fallbacks"` // requests whose thread was gone or could not go on, by reason
 }

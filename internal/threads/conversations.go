@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/scratch"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 // Conversations keeps threads of one app-server after their turns, so that the next
@@ -30,14 +30,14 @@ type Conversations struct {
 
 	mu     sync.Mutex
 	parks  bool
-	shrunk time.Time // when memory was scarce last
-	stats  Stats     // without the counts of the keeper
+	shrunk time.Time            // when memory was scarce last
+	stats  status.Conversations // without the counts of the keeper
 }
 
 // NewConversations returns one that keeps nothing yet. scarce reports whether the memory of
 // the app-server is scarce, so that less is kept.
 func NewConversations(limits conversation.Limits, memory *conversation.Memory, scarce func() bool) *Conversations {
-	c := &Conversations{Memory: memory, scarce: scarce, stats: Stats{Fallbacks: make(map[string]int)}}
+	c := &Conversations{Memory: memory, scarce: scarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
 	c.keeper = conversation.NewKeeper(limits, func(kept *Kept) { kept.Thread.Close(nil) })
 	c.SetLimits(limits)
 	return c
@@ -55,19 +55,8 @@ func (c *Conversations) SetLimits(limits conversation.Limits) {
 	c.spares.setMost(limits.Spares)
 }
 
-// Stats are counts of conversations.
-type Stats struct {
-	Kept      int            `json:"kept"`      // threads that wait for the next request, parked ones included
-	Spare     int            `json:"spare"`     // threads that wait for the first request of a conversation
-	Parked    int            `json:"parked"`    // turns that wait for the results of their calls
-	Continued int            `json:"continued"` // requests that went on in a kept thread
-	Resumed   int            `json:"resumed"`   // requests that brought the results for a parked turn
-	Prepared  int            `json:"prepared"`  // requests that got a spare thread
-	Fallbacks map[string]int `json:"fallbacks"` // requests whose thread was gone or could not go on, by reason
-}
-
 // Stats returns the counts so far.
-func (c *Conversations) Stats() Stats {
+func (c *Conversations) Stats() status.Conversations {
 	kept, parked := c.keeper.Counts()
 	spare, prepared := c.spares.counts()
 	c.mu.Lock()
@@ -80,12 +69,12 @@ func (c *Conversations) Stats() Stats {
 
 // Parked returns the requests whose turns wait for the results of their calls, the oldest
 // first.
-func (c *Conversations) Parked() []live.Request {
-	var parked []live.Request
+func (c *Conversations) Parked() []status.Request {
+	var parked []status.Request
 	c.keeper.Each(func(kept *Kept) {
 		if len(kept.Waits) > 0 {
 			r := kept.Request
-			r.State = live.Parked
+			r.State = status.Parked
 			parked = append(parked, r)
 		}
 	})
@@ -136,7 +125,7 @@ type Kept struct {
 	Schema string         // of the answers of that turn
 	Effort string         // of the last turn; empty: the model's own
 	// Request is the last request, at the end of its answer.
-	Request live.Request
+	Request status.Request
 }
 
 // rests reports whether the thread does nothing until the next request: its turn has

@@ -5,9 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/live"
 	"github.com/caddy-codex/caddy-codex/internal/status"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // AdminStatus is the body of GET /codex/status, with the members that tests read.
@@ -17,10 +15,10 @@ type AdminStatus struct {
 		Login                                     status.Login
 		PID                                       int
 		Restarts                                  int
-		Conversations                             threads.Stats
+		Conversations                             status.Conversations
 	} `json:"app_servers"`
 	Turns    struct{ Running, Waiting int }
-	Requests []live.Request
+	Requests []status.Request
 }
 
 // WithAdmin gives the site an admin endpoint until the end of the test, and returns a

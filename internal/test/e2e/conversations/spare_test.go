@@ -6,17 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // spareSite returns a site for two users, and what says what became of its threads.
-func spareSite(t *testing.T, more string) (s *e2e.Site, stats func() threads.Stats) {
+func spareSite(t *testing.T, more string) (s *e2e.Site, stats func() status.Conversations) {
 	s = e2e.NewSite(t, "")
 	admin := s.WithAdmin(s.Caddyfile("api_key ann-key ann\napi_key bob-key bob\napp_server " + e2e.CodexBinary + " app-server {\nhome " + s.Home + "\n" + more + "\n}"))
 	s.WaitReadyAs(e2e.Bearer("ann-key"))
-	return s, func() threads.Stats { return admin.Status().AppServers[0].Conversations }
+	return s, func() status.Conversations { return admin.Status().AppServers[0].Conversations }
 }
 
 // TestSpareThreads begins conversations with the same settings, of two users, and checks that

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/live"
+	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 )
 
@@ -85,11 +85,11 @@ func TestRequestsUnderWay(t *testing.T) {
 	}
 	all := admin.Status()
 	for _, r := range all.Requests {
-		waits := r.State == live.Waiting
+		waits := r.State == status.Waiting
 		if r.ID == "" || r.Route != "chat" || r.Model != "gpt-5" || r.Choices != 1 || r.Since.IsZero() || (r.AppServer == all.AppServers[0].ID) == waits {
 			t.Errorf("%+v", r)
 		}
-		if told := r.Characters > 0; told != (r.State == live.Answering || r.State == live.Parked) {
+		if told := r.Characters > 0; told != (r.State == status.Answering || r.State == status.Parked) {
 			t.Errorf("%d characters: %+v", r.Characters, r)
 		}
 	}

@@ -1,4 +1,4 @@
-package completions
+package chat
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-func TestDecode(t *testing.T) {
-	r, apiErr := Decode([]byte(`{"model":"m","prompt":["Once upon"],"echo":true,"n":2,"best_of":2,"stop":"END","max_tokens":7,"stream":true,
+func TestDecodeCompletion(t *testing.T) {
+	r, apiErr := DecodeCompletion([]byte(`{"model":"m","prompt":["Once upon"],"echo":true,"n":2,"best_of":2,"stop":"END","max_tokens":7,"stream":true,
 		"stream_options":{"include_usage":true},"temperature":0.2,"logprobs":null,"suffix":"","user":"u","tools":7}`))
 	if apiErr != nil {
 		t.Fatal(apiErr)
@@ -31,7 +31,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeCompletionRefuses(t *testing.T) {
 	for fields, want := range map[string]struct {
 		param string
 		code  apierror.Code
@@ -54,11 +54,11 @@ func TestDecodeRefuses(t *testing.T) {
 		`"prompt":"a","n":9`:               {"n", apierror.CodeInvalidValue},
 		`"prompt":"a","stream_options":{}`: {"stream_options", apierror.CodeInvalidValue},
 	} {
-		if _, err := Decode([]byte(`{"model":"m",` + fields + `}`)); err == nil || err.Param != want.param || err.Code != want.code || err.Status != 400 {
+		if _, err := DecodeCompletion([]byte(`{"model":"m",` + fields + `}`)); err == nil || err.Param != want.param || err.Code != want.code || err.Status != 400 {
 			t.Errorf("%s: %v", fields, err)
 		}
 	}
-	if _, err := Decode([]byte(`{"prompt":"a"}`)); err == nil || err.Param != "model" {
+	if _, err := DecodeCompletion([]byte(`{"prompt":"a"}`)); err == nil || err.Param != "model" {
 		t.Error(err)
 	}
 }
@@ -66,7 +66,7 @@ func TestDecodeRefuses(t *testing.T) {
 // TestAnswers compares what a stream adds up to with the body, and reads both with the
 // SDK.
 func TestAnswers(t *testing.T) {
-	meta := Meta{Settings: prompt.Settings{Model: "m", IncludeUsage: true, Choices: 2}, ID: "cmpl-1", Created: 3, Echo: "Once "}
+	meta := CompletionMeta{Settings: prompt.Settings{Model: "m", IncludeUsage: true, Choices: 2}, ID: "cmpl-1", Created: 3, Echo: "Once "}
 	outs := []struct {
 		choice int
 		out    turn.Output
@@ -80,7 +80,7 @@ func TestAnswers(t *testing.T) {
 	}
 	var chunks []string
 	texts, finish := make([]string, 2), make([]string, 2)
-	s := NewStream(meta, func(data []byte) error {
+	s := NewCompletionStream(meta, func(data []byte) error {
 		chunks = append(chunks, string(data))
 		var c sdk.Completion
 		if err := c.UnmarshalJSON(data); err != nil || c.ID != "cmpl-1" || string(c.Object) != "text_completion" || c.Created != 3 || c.Model != "m" {
@@ -92,7 +92,7 @@ func TestAnswers(t *testing.T) {
 		}
 		return nil
 	})
-	b := NewBody(meta)
+	b := NewCompletionBody(meta)
 	for _, o := range outs {
 		if err := s.Write(o.choice, o.out); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestAnswers(t *testing.T) {
 
 func TestStreamFails(t *testing.T) {
 	var chunks []string
-	s := NewStream(Meta{Settings: prompt.Settings{Choices: 1}}, func(data []byte) error { chunks = append(chunks, string(data)); return nil })
+	s := NewCompletionStream(CompletionMeta{Settings: prompt.Settings{Choices: 1}}, func(data []byte) error { chunks = append(chunks, string(data)); return nil })
 	_ = s.Fail(apierror.QueueFull())
 	_ = s.Write(0, turn.Output{Kind: turn.OutputText, Text: "x"})
 	_ = s.Fail(apierror.QueueFull())

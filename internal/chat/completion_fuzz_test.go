@@ -1,4 +1,4 @@
-package completions
+package chat
 
 import (
 	"encoding/json"
@@ -12,15 +12,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// FuzzDecode sends any body. What is refused must be refused in OpenAI's shape; what is
+// FuzzDecodeCompletion sends any body. What is refused must be refused in OpenAI's shape; what is
 // accepted must give a plan that Codex can read, and an answer that echoes the prompt where
 // that is wanted.
-func FuzzDecode(f *testing.F) {
+func FuzzDecodeCompletion(f *testing.F) {
 	f.Add([]byte(`{"model":"m","prompt":["Once upon"],"echo":true,"n":2,"best_of":2,"stop":["END"],"max_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`))
 	f.Add([]byte(`{"model":"m","prompt":"a","suffix":"b","logprobs":0,"temperature":2}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := string(body)
-		r, apiErr := Decode(body)
+		r, apiErr := DecodeCompletion(body)
 		if string(body) != given {
 			t.Fatal("the body was changed")
 		}
@@ -35,15 +35,15 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%+v %v", p, apiErr)
 		}
 		plancheck.Check(t, p)
-		checkEcho(t, Meta{ID: "cmpl-1", Settings: prompt.Settings{Model: "m", Choices: 1}, Echo: r.Echo()})
+		checkEcho(t, CompletionMeta{ID: "cmpl-1", Settings: prompt.Settings{Model: "m", Choices: 1}, Echo: r.Echo()})
 	})
 }
 
 // checkEcho answers with a text, streamed and whole.
-func checkEcho(t *testing.T, meta Meta) {
+func checkEcho(t *testing.T, meta CompletionMeta) {
 	t.Helper()
-	whole, streamed := NewBody(meta), ""
-	stream := NewStream(meta, func(data []byte) error {
+	whole, streamed := NewCompletionBody(meta), ""
+	stream := NewCompletionStream(meta, func(data []byte) error {
 		streamed += firstText(t, data)
 		return nil
 	})

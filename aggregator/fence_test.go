@@ -1,4 +1,4 @@
-package markdown
+package aggregator
 
 import "testing"
 
@@ -24,19 +24,19 @@ func TestFence(t *testing.T) {
 		"```\n    ```\nx":        true,
 		"```\nx\n```\n\n~~~\n~~": true,
 	} {
-		var fence Fence
+		var fence codeFence
 		for i := range len(text) {
-			fence.Step(text[i])
+			fence.step(text[i])
 		}
-		if fence.Inside() != want {
+		if fence.inside() != want {
 			t.Errorf("%q: %t", text, !want)
 		}
 	}
-	fence := AfterText()
+	fence := afterText()
 	for _, b := range []byte("```\nx") {
-		fence.Step(b)
+		fence.step(b)
 	}
-	if fence.Inside() {
+	if fence.inside() {
 		t.Error("marks behind text open a fence")
 	}
 }

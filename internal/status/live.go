@@ -1,5 +1,4 @@
-// Package live lists the requests that are under way, for those who watch a server.
-package live
+package status
 
 import (
 	"maps"

@@ -1,8 +1,6 @@
-// Package markdown follows the fenced code blocks of a Markdown text that comes byte
-// by byte.
-package markdown
+package aggregator
 
-// lineState says what the line so far is to a [Fence].
+// lineState says what the line so far is to a [codeFence].
 type lineState uint8
 
 const (
@@ -18,14 +16,14 @@ const (
 	maxIndent = 3 // spaces before a fence
 )
 
-// Fence tells whether a place in Markdown is inside a fenced code block. The zero
+// codeFence tells whether a place in Markdown is inside a fenced code block. The zero
 // value is at the beginning of a text.
 //
 // A fence opens with three or more ` or ~ at the start of a line, indented by
 // three spaces at most; behind ` the rest of the line must have no other `. It
 // closes with a line of at least as many of the same mark, and nothing else; or
 // never. Fences within quotes and lists are not looked for.
-type Fence struct {
+type codeFence struct {
 	line   lineState
 	indent int  // spaces, in lineStart
 	mark   byte // of this line's run
@@ -35,15 +33,15 @@ type Fence struct {
 	size int  // marks of the open fence
 }
 
-// AfterText returns a Fence in the middle of a line that is no fence.
-func AfterText() Fence { return Fence{line: lineRest} }
+// afterText returns a codeFence in the middle of a line that is no fence.
+func afterText() codeFence { return codeFence{line: lineRest} }
 
-// Inside reports whether the byte of the last Step stands in a fenced code
+// inside reports whether the byte of the last step stands in a fenced code
 // block or, behind the marks, on the line that opens one.
-func (t *Fence) Inside() bool { return t.open != 0 || t.line == lineInfo }
+func (t *codeFence) inside() bool { return t.open != 0 || t.line == lineInfo }
 
-// Step looks at the next byte.
-func (t *Fence) Step(b byte) {
+// step looks at the next byte.
+func (t *codeFence) step(b byte) {
 	if b == '\n' || b == '\r' {
 		t.endLine()
 		return
@@ -65,7 +63,7 @@ func (t *Fence) Step(b byte) {
 }
 
 // begin looks at a byte before which the line has nothing but spaces.
-func (t *Fence) begin(b byte) {
+func (t *codeFence) begin(b byte) {
 	switch {
 	case b == ' ' && t.indent < maxIndent:
 		t.indent++
@@ -77,7 +75,7 @@ func (t *Fence) begin(b byte) {
 }
 
 // goOn looks at a byte before which the line has nothing but marks.
-func (t *Fence) goOn(b byte) {
+func (t *codeFence) goOn(b byte) {
 	switch {
 	case b == t.mark:
 		t.run++
@@ -92,7 +90,7 @@ func (t *Fence) goOn(b byte) {
 
 // endLine opens or closes a fence with a line that is one. An LF behind a CR
 // ends an empty line, which is none.
-func (t *Fence) endLine() {
+func (t *codeFence) endLine() {
 	switch {
 	case t.open == 0 && (t.line == lineInfo || t.line == lineRun && t.run >= minFence):
 		t.open, t.size = t.mark, t.run

@@ -1,4 +1,4 @@
-package page
+package caddymodule
 
 import (
 	"net/http"
@@ -9,22 +9,22 @@ import (
 	"testing"
 )
 
-func get(method, name, etag string) *httptest.ResponseRecorder {
+func getPage(method, name, etag string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/codex/"+name, nil)
 	if etag != "" {
 		r.Header.Set("If-None-Match", etag)
 	}
-	Serve(w, r, name)
+	servePage(w, r, name)
 	return w
 }
 
-// files are the contents of the files by their names.
-var files = func() map[string]string {
+// pageContents are the contents of the files by their names.
+var pageContents = func() map[string]string {
 	all := make(map[string]string)
-	entries, _ := embedded.ReadDir("files")
+	entries, _ := pageFiles.ReadDir("page")
 	for _, entry := range entries {
-		body, _ := read(entry.Name())
+		body, _ := readPage(entry.Name())
 		all[entry.Name()] = string(body)
 	}
 	return all
@@ -33,24 +33,24 @@ var files = func() map[string]string {
 // TestFiles checks how each file is served: with its type and the policy, not again to who
 // has it, and without a body for HEAD.
 func TestFiles(t *testing.T) {
-	if len(files) < 5 || !Has("") || !Has("main.js") || Has("none.js") || Has("../page.go") {
-		t.Fatalf("there are %d files", len(files))
+	if len(pageContents) < 5 || !hasPage("") || !hasPage("main.js") || hasPage("none.js") || hasPage("../page.go") {
+		t.Fatalf("there are %d files", len(pageContents))
 	}
-	for name := range files {
-		w := get(http.MethodGet, name, "")
+	for name := range pageContents {
+		w := getPage(http.MethodGet, name, "")
 		header := w.Header()
 		if w.Code != http.StatusOK || w.Body.Len() == 0 || header.Get("Content-Type") == "" || header.Get("X-Content-Type-Options") != "nosniff" ||
 			!strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none';") || strings.Contains(header.Get("Content-Security-Policy"), "unsafe") {
 			t.Errorf("%s: %d %v", name, w.Code, header)
 		}
-		if again := get(http.MethodGet, name, header.Get("ETag")); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+		if again := getPage(http.MethodGet, name, header.Get("ETag")); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
 			t.Errorf("%s is sent again: %d", name, again.Code)
 		}
-		if head := get(http.MethodHead, name, ""); head.Code != http.StatusOK || head.Body.Len() != 0 {
+		if head := getPage(http.MethodHead, name, ""); head.Code != http.StatusOK || head.Body.Len() != 0 {
 			t.Errorf("%s: HEAD is %d", name, head.Code)
 		}
 	}
-	if a, b := get(http.MethodGet, "", "").Body.String(), files[index]; a != b {
+	if a, b := getPage(http.MethodGet, "", "").Body.String(), pageContents[pageIndex]; a != b {
 		t.Error("the page itself is another file")
 	}
 }
@@ -64,7 +64,7 @@ var foreign = regexp.MustCompile(`(https?:)?//[a-z0-9.-]+\.[a-z]+`)
 // TestFilesAreSafe checks that no file parses a text, has a script or a style within HTML,
 // or names another host.
 func TestFilesAreSafe(t *testing.T) {
-	for name, body := range files {
+	for name, body := range pageContents {
 		text := strings.ReplaceAll(body, "http://www.w3.org/2000/svg", "")
 		if found := foreign.FindString(text); found != "" {
 			t.Errorf("%s names %s", name, found)
@@ -85,10 +85,10 @@ func TestFilesAreSafe(t *testing.T) {
 // TestReferences checks that all files that a file names exist.
 func TestReferences(t *testing.T) {
 	found := 0
-	for name, body := range files {
+	for name, body := range pageContents {
 		for _, m := range regexp.MustCompile(`(?:src|href)="([^#"]+)"|from '\./([^']+)'`).FindAllStringSubmatch(body, -1) {
 			found++
-			if !Has(m[1] + m[2]) {
+			if !hasPage(m[1] + m[2]) {
 				t.Errorf("%s names %s, which does not exist", name, m[1]+m[2])
 			}
 		}

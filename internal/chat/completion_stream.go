@@ -1,0 +1,138 @@
+package chat
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/scratch"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// CompletionMeta is what all chunks of a stream, and a body, have in common.
+type CompletionMeta struct {
+	prompt.Settings        // Choices is at least 1
+	ID              string // of the completion, for example "cmpl-…"
+	Created         int64  // Unix time in seconds
+	Echo            string // that each choice begins with
+}
+
+// textCompletion is a CreateCompletionResponse, whole or a chunk of a stream.
+type textCompletion struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []textChoice `json:"choices"`
+	Usage   any          `json:"usage,omitempty"` // in a stream as in chat completions
+}
+
+// textChoice is a choice of a body or of a chunk.
+type textChoice struct {
+	Text         string             `json:"text"`
+	Index        int                `json:"index"`
+	LogProbs     json.RawMessage    `json:"logprobs"` // always null
+	FinishReason *turn.FinishReason `json:"finish_reason"`
+}
+
+func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []byte {
+	return jsontext.Append(dst, textCompletion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
+}
+
+// CompletionStream encodes the outputs of turns, one for each choice, as chunks: one for each piece
+// of text, one with the finish_reason of each choice and, if asked for, one with the
+// usage. It must not be used by several goroutines at once.
+type CompletionStream struct {
+	Emitter
+	meta  CompletionMeta
+	buf   scratch.Buffer
+	begun []bool // by choice: the echo has been sent
+}
+
+// NewCompletionStream returns an encoder that hands the JSON of each chunk to emit, without any
+// framing. The slice is valid during the call only. The stream ends at the first error of
+// emit.
+func NewCompletionStream(meta CompletionMeta, emit func(data []byte) error) *CompletionStream {
+	return &CompletionStream{Emitter: NewEmitter(meta.Choices, emit), meta: meta, begun: make([]bool, meta.Choices)}
+}
+
+// Write encodes one output of a choice. The error is that of emit. Outputs after a
+// choice's last, or after a failure, are ignored.
+func (s *CompletionStream) Write(index int, out turn.Output) error {
+	if s.Over(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {
+		return s.Err()
+	}
+	if !s.begun[index] {
+		s.begun[index] = true
+		s.text(index, s.meta.Echo)
+	}
+	if out.Kind == turn.OutputText {
+		s.text(index, out.Text)
+		return s.Err()
+	}
+	s.chunk(textChoice{"", index, null, jsontext.OrNull(out.Finish)})
+	var usage func(*Usage) []byte
+	if s.meta.IncludeUsage {
+		usage = func(u *Usage) []byte { return s.meta.append(nil, []textChoice{}, u) }
+	}
+	s.Finish(index, &out, usage)
+	return s.Err()
+}
+
+func (s *CompletionStream) text(index int, text string) {
+	if text != "" {
+		s.chunk(textChoice{text, index, null, nil})
+	}
+}
+
+func (s *CompletionStream) chunk(c textChoice) {
+	var usage any
+	if s.meta.IncludeUsage {
+		usage = null
+	}
+	chunk := s.meta.append(s.buf.Take(), []textChoice{c}, usage)
+	s.buf.Keep(chunk)
+	s.Send(chunk)
+}
+
+// Idle gives back the memory that only writing needs.
+func (s *CompletionStream) Idle() { s.buf.Release() }
+
+// CompletionBody folds the outputs of turns, one for each choice, into a body.
+type CompletionBody struct {
+	meta    CompletionMeta
+	texts   []strings.Builder
+	choices []textChoice // without their texts
+	total   Total
+}
+
+// NewCompletionBody returns an empty body.
+func NewCompletionBody(meta CompletionMeta) *CompletionBody {
+	b := &CompletionBody{meta: meta, texts: make([]strings.Builder, meta.Choices), choices: make([]textChoice, meta.Choices)}
+	for i := range b.choices {
+		b.texts[i].WriteString(meta.Echo)
+		b.choices[i] = textChoice{Index: i, LogProbs: null}
+	}
+	return b
+}
+
+// Add adds the next output of a choice. Outputs after a choice's last are ignored.
+func (b *CompletionBody) Add(index int, out turn.Output) {
+	switch c := &b.choices[index]; {
+	case c.FinishReason != nil:
+	case out.Kind == turn.OutputText:
+		b.texts[index].WriteString(out.Text)
+	case out.Kind == turn.OutputFinish:
+		c.FinishReason = jsontext.OrNull(out.Finish)
+		b.total.Add(&out)
+	}
+}
+
+// JSON returns the body. It is complete once all turns have ended well.
+func (b *CompletionBody) JSON() []byte {
+	for i := range b.choices {
+		b.choices[i].Text = b.texts[i].String()
+	}
+	return b.meta.append(nil, b.choices, b.total.Usage())
+}
