@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
@@ -32,6 +33,7 @@ type hog struct {
 // neither reads the answer nor ends the body. C is a large conversation, and R a large response.
 var hogs = []string{
 	hogStores,
+	hogSockets,
 	"GET /v1/conversations/C",
 	"GET /v1/conversations/C/items",
 	"GET /v1/conversations/C/items/msg_1",
@@ -48,7 +50,10 @@ var hogs = []string{
 	"GET /v1/models",
 }
 
-const hogStores = "stores"
+const (
+	hogStores  = "stores"
+	hogSockets = "WebSockets"
+)
 
 const (
 	hogUser    = "hog"
@@ -57,6 +62,8 @@ const (
 	hogSize = 24 << 20
 	// answerMemory is that of the gateway.
 	answerMemory = 256 << 20
+	// manySockets are more WebSockets than the gateway serves.
+	manySockets = 1100
 )
 
 // addHogs adds hogs to one plan in eight. They are drawn apart, so that the rest of a plan does
@@ -86,6 +93,9 @@ func (r *run) hog(h hog) {
 	defer client.CloseIdleConnections()
 	conversation, response := r.putLarge()
 	var all sync.WaitGroup
+	if h.What == hogSockets {
+		h.Count = manySockets
+	}
 	for range h.Count {
 		all.Go(func() {
 			for ctx.Err() == nil {
@@ -121,8 +131,15 @@ func (r *run) putLarge() (conversation, response string) {
 
 // take does what the hog does once, until ctx ends or the gateway ends it.
 func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation, response string) {
-	if h.What == hogStores {
+	switch h.What {
+	case hogStores:
 		r.putLarge()
+		return
+	case hogSockets:
+		if socket, _, err := dialSocket(ctx, client, hogUser); err == nil {
+			<-ctx.Done()
+			_ = socket.CloseNow()
+		}
 		return
 	}
 	method, path, _ := strings.Cut(h.What, " ")
@@ -149,8 +166,13 @@ func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation
 	}
 }
 
-// modest is a user who creates a conversation, changes it and reads it until ctx ends, which must
-// always work.
+// dialSocket opens a WebSocket of a user.
+func dialSocket(ctx context.Context, client *http.Client, user string) (*websocket.Conn, *http.Response, error) {
+	return websocket.Dial(ctx, "http://gateway/v1/responses", &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"X-User": {user}}})
+}
+
+// modest is a user who creates a conversation, changes it, reads it and opens a WebSocket until
+// ctx ends, which must always work.
 func (r *run) modest(ctx context.Context) {
 	client := r.httpClient(false, func() link { return link{Room: 1 << 20} })
 	defer client.CloseIdleConnections()
@@ -179,6 +201,11 @@ func (r *run) modest(ctx context.Context) {
 	for ctx.Err() == nil && r.exit.Err() == nil {
 		ask(http.MethodPost, "/v1/conversations/"+id, fmt.Sprintf(`{"metadata":{"at":"%d"}}`, time.Now().Unix()))
 		ask(http.MethodGet, "/v1/conversations/"+id+"/items", "")
+		if socket, answer, err := dialSocket(context.Background(), client, modestUser); err == nil {
+			_ = socket.CloseNow()
+		} else if r.exit.Err() == nil {
+			r.fail("beside a hog: a WebSocket: %v, %+v", err, answer)
+		}
 		r.checkShares()
 		time.Sleep(500 * time.Millisecond)
 	}

@@ -156,6 +156,9 @@ func (r *run) configure(changed bool) {
 		keys = append(keys, fmt.Sprintf("%d-%d", r.generation, i))
 	}
 	r.pool = r.fleet.pool(keys)
+	if r.current != nil {
+		r.current.CloseSockets()
+	}
 	c := r.plan.Config
 	r.current = gateway.New(r.pool, gateway.Options{
 		MaxBody: c.MaxBody, MaxBodyMemory: c.BodyMemory, MaxConcurrent: c.Concurrent, MaxPerUser: c.PerUser, MaxQueue: c.Queue, QueueWait: c.QueueWait,
@@ -187,6 +190,8 @@ func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 		serveConversations(g, w, request)
 	case request.URL.Path == "/v1/chat/completions":
 		g.Chat(w, request)
+	case request.URL.Path == "/v1/responses" && request.Header.Get("Upgrade") != "":
+		g.ResponsesSocket(w, request, func(request *http.Request, serve func(*http.Request)) { serve(request) })
 	case request.URL.Path == "/v1/responses":
 		g.Responses(w, request)
 	case request.URL.Path == "/v1/messages":
