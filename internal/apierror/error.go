@@ -1,8 +1,6 @@
-// Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an
-// HTTP status and advice about retrying.
-//
-// [From] converts failures of Codex and of turns. The other functions make the errors
-// of this server.
+// Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status
+// and advice about retrying. It knows neither Codex nor turns: the failures of these become
+// errors in internal/failures.
 package apierror
 
 import (
@@ -137,94 +135,79 @@ const (
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 )
 
-// codes are the codes of this server: those of requests that are wrong, to which [newClass] adds.
+// codes are the codes of this server: those of requests that are wrong, to which [NewClass] adds.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
 
-// class has what all errors of a kind share: everything of an [Error] but its message.
-type class Error
+// Class has what all errors of a kind share: everything of an [Error] but its message.
+type Class Error
 
 // The advice to retry.
 const (
-	never      time.Duration = -1          // trying again is no use, whatever the status says
-	soon                     = time.Second // nobody knows when it will help
+	Never      time.Duration = -1          // trying again is no use, whatever the status says
+	Soon                     = time.Second // nobody knows when it will help
 	afterQueue               = 5 * time.Second
 )
 
 // ParamMessages is the param of a conversation that is too long.
 const ParamMessages = "messages"
 
-// newClass returns a class, and makes its code one of this server's.
-func newClass(code Code, status int, retry time.Duration) class {
+// NewClass returns a class, and makes its code one of this server's.
+func NewClass(code Code, status int, retry time.Duration) Class {
 	codes[code] = true
-	c := class{Code: code, Status: status, Type: typeOf(code, status), RetryAfter: retry}
-	if retry == never {
+	c := Class{Code: code, Status: status, Type: TypeOf(code, status), RetryAfter: retry}
+	if retry == Never {
 		c.RetryAfter, c.ShouldRetry = 0, new(bool)
 	}
 	return c
 }
 
-// The classes of failures of Codex and of the model's provider.
+// The classes that others than this package use, too.
 var (
-	badRequest     = class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}
-	tooLong        = newClass(CodeContextLength, http.StatusBadRequest, 0).of(ParamMessages)
-	contentRefused = newClass("content_policy_violation", http.StatusBadRequest, 0)
-	promptRefused  = newClass("invalid_prompt", http.StatusBadRequest, 0)
-	refused        = newClass(CodeRefused, http.StatusBadRequest, 0)
-	forbidden      = newClass("codex_forbidden", http.StatusForbidden, never)
-	noSuchModel    = newClass(CodeModelNotFound, http.StatusNotFound, 0).of("model")
-	rateLimited    = newClass("rate_limit_exceeded", http.StatusTooManyRequests, soon)
-	quotaSpent     = newClass(CodeInsufficientQuota, http.StatusTooManyRequests, never)
-	upstreamError  = newClass("upstream_error", http.StatusInternalServerError, 0)
-	badGateway     = newClass("upstream_error", http.StatusBadGateway, 0)
-	disconnected   = newClass(CodeUpstreamDisconnected, http.StatusBadGateway, 0)
-	codexError     = newClass("codex_error", http.StatusBadGateway, 0)
-	unauthorized   = newClass(CodeUnauthorized, http.StatusServiceUnavailable, never) // this server, not the client
-	misconfigured  = newClass("codex_misconfigured", http.StatusServiceUnavailable, never)
-	notReady       = newClass("codex_not_ready", http.StatusServiceUnavailable, soon)
-	overloaded     = newClass(CodeServerOverloaded, http.StatusServiceUnavailable, soon)
-	codexFull      = newClass(CodeCodexOverloaded, http.StatusServiceUnavailable, soon)
-	unresponsive   = newClass("codex_unresponsive", http.StatusServiceUnavailable, soon)
-	exited         = newClass(CodeExited, http.StatusServiceUnavailable, soon)
-	interrupted    = newClass("codex_interrupted", http.StatusServiceUnavailable, soon)
-	timedOut       = newClass(CodeTimeout, http.StatusGatewayTimeout, 0)
-	idle           = newClass(CodeIdleTimeout, http.StatusGatewayTimeout, 0)
-	tooSlow        = newClass("codex_too_slow", http.StatusGatewayTimeout, 0)
+	// BadRequest is of requests that are wrong. Its errors have no code of their own.
+	BadRequest = Class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}
+	// ContextTooLong is of conversations that are too long.
+	ContextTooLong = NewClass(CodeContextLength, http.StatusBadRequest, 0).Of(ParamMessages)
+	// NoSuchModel is of models that are not offered.
+	NoSuchModel = NewClass(CodeModelNotFound, http.StatusNotFound, 0).Of("model")
+	// RateLimited is of limits that are reached, for a moment.
+	RateLimited = NewClass("rate_limit_exceeded", http.StatusTooManyRequests, Soon)
+	// TimedOut is of what has taken too long.
+	TimedOut = NewClass(CodeTimeout, http.StatusGatewayTimeout, 0)
 )
 
 // The classes of errors of this server.
 var (
-	invalid          = newClass(CodeInvalidValue, http.StatusBadRequest, 0)
-	unsupported      = newClass(CodeUnsupportedParameter, http.StatusBadRequest, 0)
-	invalidImageURL  = newClass("invalid_image_url", http.StatusBadRequest, 0)
-	previousNotFound = newClass("previous_response_not_found", http.StatusBadRequest, 0).of("previous_response_id")
-	keyExpired       = newClass(CodeAPIKeyExpired, http.StatusUnauthorized, 0)
-	unknownURL       = newClass("unknown_url", http.StatusNotFound, 0)
-	otherMethod      = newClass("method_not_allowed", http.StatusMethodNotAllowed, 0)
-	internal         = newClass("internal_error", http.StatusInternalServerError, 0)
-	storeFailed      = newClass("response_store_unavailable", http.StatusServiceUnavailable, soon)
-	shuttingDown     = newClass("server_shutting_down", http.StatusServiceUnavailable, soon)
+	invalid          = NewClass(CodeInvalidValue, http.StatusBadRequest, 0)
+	unsupported      = NewClass(CodeUnsupportedParameter, http.StatusBadRequest, 0)
+	invalidImageURL  = NewClass("invalid_image_url", http.StatusBadRequest, 0)
+	previousNotFound = NewClass("previous_response_not_found", http.StatusBadRequest, 0).Of("previous_response_id")
+	keyExpired       = NewClass(CodeAPIKeyExpired, http.StatusUnauthorized, 0)
+	unknownURL       = NewClass("unknown_url", http.StatusNotFound, 0)
+	otherMethod      = NewClass("method_not_allowed", http.StatusMethodNotAllowed, 0)
+	storeFailed      = NewClass("response_store_unavailable", http.StatusServiceUnavailable, Soon)
 )
 
-// of returns the class for a field of the request.
-func (c class) of(param string) class {
+// Of returns the class for a field of the request.
+func (c Class) Of(param string) Class {
 	c.Param = param
 	return c
 }
 
-// error returns an error of the class with a message.
-func (c class) error(message string) *Error {
+// New returns an error of the class with a message.
+func (c Class) New(message string) *Error {
 	c.Message = message
 	return (*Error)(&c)
 }
 
-func (c class) errorf(format string, args ...any) *Error {
-	return c.error(fmt.Sprintf(format, args...))
+// Newf is New with a format.
+func (c Class) Newf(format string, args ...any) *Error {
+	return c.New(fmt.Sprintf(format, args...))
 }
 
-// typeOf returns the type of the errors with a code and a status.
-func typeOf(code Code, status int) string {
+// TypeOf returns the type of the errors with a code and a status.
+func TypeOf(code Code, status int) string {
 	switch {
 	case code == CodeInsufficientQuota:
 		return TypeQuota

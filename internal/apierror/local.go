@@ -10,103 +10,103 @@ import (
 // The errors of this server whose message is fixed but for the arguments, in their order.
 var (
 	// BodyTimeout is the 408 of a body that came more slowly than this rate, or took longer.
-	BodyTimeout = about2[int, time.Duration](newClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
+	BodyTimeout = about2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge is the 413 of a body of more than limit bytes.
-	PayloadTooLarge = about[int64](newClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
+	PayloadTooLarge = about[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
 	// TooEarly is the 425 of a request that changes something and that somebody may have repeated.
-	TooEarly = plain(newClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
+	TooEarly = plain(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
 	// UnsupportedEncoding is the 415 of a body in a Content-Encoding that is not read.
-	UnsupportedEncoding = about[string](newClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
+	UnsupportedEncoding = about[string](NewClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
 	// CorruptBody is the 400 of a body that is not what its Content-Encoding says.
 	CorruptBody = about[string](invalid, "The request body is not in its Content-Encoding, %s.")
 	// BodyMemory is the 503 of a request for whose body there is no memory.
-	BodyMemory = plain(newClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
+	BodyMemory = plain(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
 	// AnswerTooLarge is the 502 of an answer of more than limit bytes that is put together here.
-	AnswerTooLarge = about[int64](newClass("answer_too_large", http.StatusBadGateway, never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
+	AnswerTooLarge = about[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
 	// AnswerMemory is the 503 of an answer for which there is no memory.
-	AnswerMemory = plain(newClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
+	AnswerMemory = plain(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
 	// ClientGone stands for a client that left, in logs and metrics. The status is nginx's.
-	ClientGone = plain(newClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
+	ClientGone = plain(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
 	// QueueFull is the 429 of a request that finds the queue full.
-	QueueFull = plain(newClass(CodeQueueFull, http.StatusTooManyRequests, soon), "Too many requests are running or waiting here. Please try again in a moment.")
+	QueueFull = plain(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
 	// QueueTimeout is the 503 of a request that has waited in the queue for as long as it
 	// may. It is no 429, since the caller has reached no limit of its own.
-	QueueTimeout = about[time.Duration](newClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
+	QueueTimeout = about[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
 	// TooManyChoices is the 400 of a request for more choices than turns may run at once.
-	TooManyChoices = about2[int, int](badRequest.of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
+	TooManyChoices = about2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// ChoicesTooLarge is the 400 of a request that is too large for so many choices.
-	ChoicesTooLarge = about2[int64, int64](badRequest.of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
+	ChoicesTooLarge = about2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
 	// TooManySockets is the 503 of a WebSocket above the number that is served.
-	TooManySockets = plain(newClass(CodeQueueFull, http.StatusServiceUnavailable, soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
+	TooManySockets = plain(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
 	// SocketTooOld is the 400 of a request over a WebSocket that takes no more. Its code is
 	// OpenAI's, at which Codex connects again.
-	SocketTooOld = plain(newClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
+	SocketTooOld = plain(NewClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
 
 	// Unauthorized is the 401 of a request without a key, or with a wrong one.
-	Unauthorized = plain(newClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
+	Unauthorized = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
 	// KeyConcurrency is the 429 of a request of a key that has as many turns running or
 	// waiting as it may.
-	KeyConcurrency = about[int](rateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
+	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
 	// OriginNotAllowed is the 403 of a preflight by a page that may not use this API.
-	OriginNotAllowed = about[string](newClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
+	OriginNotAllowed = about[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
 	// HostNotAllowed is the 403 of a request without a key to a name that is not listed.
-	HostNotAllowed = about[string](newClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
+	HostNotAllowed = about[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
 
 	// NoCompaction is the 404 of a request to compact a conversation.
 	NoCompaction = plain(unknownURL, "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.")
 	// ModelNotFound is the 404 of a model that is not offered.
-	ModelNotFound = about[string](noSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
+	ModelNotFound = about[string](NoSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
 
 	// ResponseNotFound is the 404 of a response that is not kept, or not for this user.
-	ResponseNotFound = about[string](newClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
+	ResponseNotFound = about[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
 	// BackgroundTimeout is the 504 of a background response that has taken too long.
-	BackgroundTimeout = about[time.Duration](timedOut, "The response did not end within %s, which is the most for one in the background.")
+	BackgroundTimeout = about[time.Duration](TimedOut, "The response did not end within %s, which is the most for one in the background.")
 	// CancelPending is the 503 of a response that another node has not yet cancelled.
 	CancelPending = about[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
 	// NotCancellable is the 400 of a response that has ended.
-	NotCancellable = about[string](newClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
+	NotCancellable = about[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
 	// StoreUnavailable is the 503 of a request that needs the store of responses.
 	StoreUnavailable = plain(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
 	// InConversation is the 400 of a request that follows a response of a conversation.
-	InConversation = about[string](badRequest.of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
+	InConversation = about[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
 	// PreviousTooLong is the 400 of a request that follows too many or too large responses.
-	PreviousTooLong = plain(tooLong.of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
+	PreviousTooLong = plain(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
 	// ReferencesTooLong is the 400 of a request whose input refers to too large items.
-	ReferencesTooLong = plain(tooLong.of("input"), "The items that the input refers to, and the responses before, are too large together.")
+	ReferencesTooLong = plain(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	// ConversationNotFound is the 404 of a conversation that is not kept, or not for this user.
-	ConversationNotFound = about[string](newClass("conversation_not_found", http.StatusNotFound, 0).of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless response_store is off, and for the user who made them.")
+	ConversationNotFound = about[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless response_store is off, and for the user who made them.")
 	// ConversationItemNotFound is the 404 of an item that a conversation does not have.
-	ConversationItemNotFound = about2[string, string](newClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
+	ConversationItemNotFound = about2[string, string](NewClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
 	// ConversationTooLong is the 400 of a conversation that is too large to be kept or used.
-	ConversationTooLong = plain(tooLong.of("conversation"), "The conversation is too large.")
+	ConversationTooLong = plain(ContextTooLong.Of("conversation"), "The conversation is too large.")
 )
 
 // plain returns the constructor of an error with this message.
-func plain(c class, message string) func() *Error {
-	return func() *Error { return c.error(message) }
+func plain(c Class, message string) func() *Error {
+	return func() *Error { return c.New(message) }
 }
 
 // about returns the constructor of an error whose message has an argument.
-func about[A any](c class, format string) func(A) *Error {
-	return func(a A) *Error { return c.errorf(format, a) }
+func about[A any](c Class, format string) func(A) *Error {
+	return func(a A) *Error { return c.Newf(format, a) }
 }
 
 // about2 is about for two arguments.
-func about2[A, B any](c class, format string) func(A, B) *Error {
-	return func(a A, b B) *Error { return c.errorf(format, a, b) }
+func about2[A, B any](c Class, format string) func(A, B) *Error {
+	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
 
 // InvalidRequest is the 400 of an error in the field param; empty: in a header, or in all.
-func InvalidRequest(param, message string) *Error { return badRequest.of(param).error(message) }
+func InvalidRequest(param, message string) *Error { return BadRequest.Of(param).New(message) }
 
 // InvalidImageURL is the 400 of an image that could not be fetched from the URL in param.
-func InvalidImageURL(param, message string) *Error { return invalidImageURL.of(param).error(message) }
+func InvalidImageURL(param, message string) *Error { return invalidImageURL.Of(param).New(message) }
 
 // KeyExpired is the 401 of a key that was valid until a time.
 func KeyExpired(at time.Time) *Error {
-	return keyExpired.errorf("The API key expired at %s. Ask the operator of this server for a new one.", at.UTC().Format(time.RFC3339))
+	return keyExpired.Newf("The API key expired at %s. Ask the operator of this server for a new one.", at.UTC().Format(time.RFC3339))
 }
 
 // KeyLimit is a limit of an API key that a request would exceed.
@@ -116,7 +116,7 @@ type KeyLimit struct {
 	Window string        // such as 1m or day
 	Used   int64         // of Max
 	Wanted int64         // by the request
-	Resets time.Duration // until the request can succeed; 0: never, it wants more than Max
+	Resets time.Duration // until the request can succeed; 0: Never, it wants more than Max
 }
 
 // patience is up to when SDKs wait for a Retry-After.
@@ -125,10 +125,10 @@ const patience = time.Minute
 // Exceeded is the 429 of a request beyond the limit.
 func (l KeyLimit) Exceeded() *Error {
 	limit := fmt.Sprintf("%d %s in a window of %s", l.Max, l.Unit, l.Window)
-	e := rateLimited.errorf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
+	e := RateLimited.Newf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
 		limit, l.Used, l.Wanted, max(time.Second, l.Resets.Round(time.Second)))
 	if l.Resets == 0 {
-		e = rateLimited.errorf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", l.Wanted, l.Unit, limit)
+		e = RateLimited.Newf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", l.Wanted, l.Unit, limit)
 	}
 	if e.RetryAfter = l.Resets; l.Resets == 0 || l.Resets > patience {
 		e.ShouldRetry = new(bool)
@@ -140,17 +140,17 @@ func (l KeyLimit) Exceeded() *Error {
 func NotFound(method, path string) *Error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	if what := elsewhere[first]; what != "" {
-		return unknownURL.errorf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", what, method, path)
+		return unknownURL.Newf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", what, method, path)
 	}
 	if first == "images" {
-		return unknownURL.errorf("This server makes no pictures, so it has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", method, path)
+		return unknownURL.Newf("This server makes no pictures, so it has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/openai.md.", method, path)
 	}
-	return unknownURL.errorf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
+	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
 // NotTheAPI is the 404 of a path not of this API that nobody else on the site answers.
 func NotTheAPI(method, path, baseURL string) *Error {
-	return unknownURL.errorf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.", baseURL, method, path)
+	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.", baseURL, method, path)
 }
 
 // elsewhere are the parts of OpenAI's API that Codex cannot serve, by the begin of their paths.
@@ -181,26 +181,26 @@ func (e *Error) WithModels(names []string) *Error {
 
 // MethodNotAllowed is the 405 of a route that has only the methods in allow, between commas.
 func MethodNotAllowed(method, path, allow string) *Error {
-	e := otherMethod.errorf("%.32s is not a method of %.256s; use %s.", method, path, allow)
+	e := otherMethod.Newf("%.32s is not a method of %.256s; use %s.", method, path, allow)
 	e.allow = allow
 	return e
 }
 
 // NoStore is the 400 of a request whose field needs the store of responses, without one.
 func NoStore(param string) *Error {
-	return unsupported.of(param).errorf("'%s' needs stored responses, and this server stores none: its operator has set response_store to off.", param)
+	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set response_store to off.", param)
 }
 
 // NoEvents is the 400 of a request for events that are not kept, for the reason why.
 func NoEvents(param, why string) *Error {
-	return badRequest.of(param).errorf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why)
+	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why)
 }
 
 // PreviousNotFound is the 400 of a request that follows the response id, where missing
 // is not kept: id itself or a response before it.
 func PreviousNotFound(id, missing string) *Error {
 	if missing == id {
-		return previousNotFound.errorf("There is no response with the id %.64q to follow.", id)
+		return previousNotFound.Newf("There is no response with the id %.64q to follow.", id)
 	}
-	return previousNotFound.errorf("The response %.64q cannot be followed: %.64q, before it, is not kept any more.", id, missing)
+	return previousNotFound.Newf("The response %.64q cannot be followed: %.64q, before it, is not kept any more.", id, missing)
 }

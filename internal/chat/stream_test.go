@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -35,7 +35,7 @@ func finishOut(reason turn.FinishReason) turn.Output {
 // write writes an output, or a failure as the gateway does.
 func write(s *Stream, choice int, out turn.Output) error {
 	if out.Kind == turn.OutputFailure {
-		return s.Fail(apierror.From(out.Err))
+		return s.Fail(failures.APIError(out.Err))
 	}
 	return s.Write(choice, out)
 }
@@ -202,7 +202,7 @@ func TestChatStreamChoices(t *testing.T) {
 		"a failure": {
 			all: []said{{1, textOut("b")}, {2, finishOut(turn.FinishStop)}, {1, failureOut(turn.ErrIdle)}},
 			frames: []string{
-				delta("1", role), delta("1", `{"content":"b"}`), delta("2", role), last("2", "stop"), string(apierror.From(turn.ErrIdle).Body()),
+				delta("1", role), delta("1", `{"content":"b"}`), delta("2", role), last("2", "stop"), string(failures.APIError(turn.ErrIdle).Body()),
 			},
 		},
 		"functions": {

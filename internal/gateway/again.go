@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
@@ -27,7 +27,7 @@ import (
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
 	// What they record matters to later requests, also if this one cannot be repeated.
 	account, refused := c.login.Fail(failure), g.refused(c, failure)
-	failing, rest := apierror.FailedProvider(failure)
+	failing, rest := failures.FailedProvider(failure)
 	failing = failing && !account
 	if failing && c.first.IsZero() {
 		c.login.Falter(failure, rest)
@@ -52,7 +52,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		at := c.place
 		at.Instructions.Append = true
 		return true, g.startAt(ctx, at, plan, c)
-	case c.parallel && apierror.RejectsRequest(failure):
+	case c.parallel && failures.RejectsRequest(failure):
 		at := c.place
 		at.Serial = true
 		c.serial = failure
@@ -63,7 +63,7 @@ func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failu
 		return true, g.startFresh(ctx, plan, c)
 	case errors.Is(failure, appserver.ErrSocketLimited):
 		return true, g.startOverHTTP(ctx, plan, c)
-	case c.retriable() && apierror.IsTransient(failure):
+	case c.retriable() && failures.IsTransient(failure):
 		return g.retry(ctx, plan, c, failure)
 	}
 	return false, failure
@@ -199,7 +199,7 @@ func (c *choice) use(lease Lease, login *loginstate.Login, done func()) {
 // refused reports whether a turn has failed because the provider refuses its
 // instructions. It records the refusal for the login.
 func (g *Gateway) refused(c *choice, failure error) bool {
-	if g.opts.Instructions != InstructionsAuto || c.place.Instructions.Append || !apierror.RefusesInstructions(failure) {
+	if g.opts.Instructions != InstructionsAuto || c.place.Instructions.Append || !failures.RefusesInstructions(failure) {
 		return false
 	}
 	if c.place.Conn.InstructionsRefused(c.place.Model) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
@@ -111,7 +112,7 @@ func (l *logResponder) finish(err error) requestOutcome {
 	if err == nil {
 		return requestOutcome{}
 	}
-	apiErr := apierror.From(err)
+	apiErr := failures.APIError(err)
 	if l.open() == nil {
 		_ = l.encoder.Fail(apiErr) // the log takes everything
 	}

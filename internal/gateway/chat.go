@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -94,7 +95,7 @@ type fingerprint struct{ model, version, text string }
 var lastFingerprint atomic.Pointer[fingerprint]
 
 func (f *chatForm) apiError(failure error) *apierror.Error {
-	return apierror.WithConversation(failure, f.conversation)
+	return failures.WithConversation(failure, f.conversation)
 }
 
 func (f *chatForm) forget() bool { return true }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -55,7 +56,7 @@ func (f *completionsForm) stream(w *sse.Writer) streamEncoder {
 func (f *completionsForm) body() bodyEncoder { return chat.NewCompletionBody(f.meta) }
 
 func (f *completionsForm) apiError(failure error) *apierror.Error {
-	return apierror.WithConversation(failure, "prompt")
+	return failures.WithConversation(failure, "prompt")
 }
 
 // forget reports whether the memory of the prompt is free.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -51,7 +52,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 func lostStream(err error) requestOutcome {
 	apiErr := apierror.ClientGone()
 	if errors.Is(err, turn.ErrShutdown) {
-		apiErr = apierror.From(err)
+		apiErr = failures.APIError(err)
 	}
 	return requestOutcome{apiErr: apiErr, lost: err, streamed: true}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -244,7 +244,7 @@ func (c *choice) restore(plan *prompt.Plan) *prompt.Plan {
 // unrestorable reports whether a turn has failed because the provider refuses the
 // reasoning that its thread was given. That is then forgotten.
 func (k *keeping) unrestorable(failure error) bool {
-	if !k.restored || apierror.From(failure).Status != http.StatusBadRequest {
+	if !k.restored || failures.APIError(failure).Status != http.StatusBadRequest {
 		return false
 	}
 	k.forget()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 )
 
 // What a request makes an app-server hold, as measured with Codex 0.169.
@@ -113,5 +114,5 @@ func (g *Gateway) queueError(err error) *apierror.Error {
 	case errors.Is(err, claims.ErrTimeout):
 		return apierror.QueueTimeout(g.opts.QueueWait)
 	}
-	return apierror.From(err)
+	return failures.APIError(err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -71,7 +72,7 @@ var ping = []byte(`{"type":"ping"}`)
 
 func (f *messageForm) body() bodyEncoder { return messages.NewBody(f.meta) }
 
-func (f *messageForm) apiError(failure error) *apierror.Error { return apierror.From(failure) }
+func (f *messageForm) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
 func (f *messageForm) forget() bool { return true }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -82,7 +83,7 @@ func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, 
 	}
 	lease, err := g.upstream.Lease()
 	if err != nil {
-		return nil, 0, nil, apierror.From(err)
+		return nil, 0, nil, failures.APIError(err)
 	}
 	defer lease.Release()
 	picked, done := lease.Peek()
@@ -92,7 +93,7 @@ func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, 
 		all, err = picked.Process.Models(r.Context(), conn)
 	}
 	if err != nil {
-		return nil, 0, nil, apierror.From(err)
+		return nil, 0, nil, failures.APIError(err)
 	}
 	return all, picked.Process.Status().Since.Unix(), key, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
@@ -55,7 +56,7 @@ func (g *Gateway) waitToCopy(x *exchange) *apierror.Error {
 	case errors.Is(err, reqbody.ErrCopyWait):
 		return apierror.BodyMemory()
 	case err != nil:
-		return apierror.From(err)
+		return failures.APIError(err)
 	}
 	x.copied = copied
 	x.holds(releaseFunc(copied))
@@ -86,7 +87,7 @@ func (g *Gateway) fetchImages(x *exchange, request decodedRequest) *apierror.Err
 		return apierror.BodyMemory()
 	}
 	if err != nil {
-		return apierror.From(err)
+		return failures.APIError(err)
 	}
 	if !request.SetImages(images) {
 		return apierror.InvalidImageURL(request.ImageParam(urls[0]), "The images at URLs are too large together; each counts as often as it is named.")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -122,7 +123,7 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	// The lease comes first: from here on, a reload cannot take the processes away.
 	if err := g.takeLease(x); err != nil {
 		reqbody.LimitDiscard(x.w)
-		return g.refuse(x.w, x.r, apierror.From(err))
+		return g.refuse(x.w, x.r, failures.APIError(err))
 	}
 	if apiErr := g.takePlace(&x.place, x.user); apiErr != nil {
 		reqbody.LimitDiscard(x.w)
@@ -177,7 +178,7 @@ func (g *Gateway) accept(x *exchange, c codec) *apierror.Error {
 // has caused whatever failed.
 func (x *exchange) unlessExit(apiErr *apierror.Error) *apierror.Error {
 	if apiErr != nil && errors.Is(context.Cause(x.ctx), turn.ErrShutdown) {
-		return apierror.From(turn.ErrShutdown)
+		return failures.APIError(turn.ErrShutdown)
 	}
 	return apiErr
 }
@@ -289,7 +290,7 @@ func (g *Gateway) countTokens(x *exchange, count func(pause func() error) (int, 
 		err = context.Cause(x.ctx)
 	}
 	if err != nil {
-		return 0, apierror.From(err)
+		return 0, failures.APIError(err)
 	}
 	return n, nil
 }

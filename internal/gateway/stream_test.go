@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -41,7 +42,7 @@ var (
 // TestFailureBeforeOutput: it is an HTTP status, as long as no header was sent.
 func TestFailureBeforeOutput(t *testing.T) {
 	s, w := newTestResponder(t)
-	outcome := s.finish(apierror.From(codexrpc.ErrClosed))
+	outcome := s.finish(failures.APIError(codexrpc.ErrClosed))
 	if outcome.apiErr == nil || outcome.apiErr.Code != "codex_exited" || outcome.streamed || w.Code != http.StatusServiceUnavailable {
 		t.Errorf("%+v: %d %q", outcome, w.Code, w.Body)
 	}
@@ -61,7 +62,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		if err := failed.Consume([]turn.Output{failureOutput}); err != nil || failed.failure == nil {
 			t.Errorf("the failed choice: %v, %v", err, failed.failure)
 		}
-		broken := apierror.From(failed.failure)
+		broken := failures.APIError(failed.failure)
 		if err := group.fail(broken); !errors.Is(err, broken) {
 			t.Errorf("the request: %v", err)
 		}
@@ -90,7 +91,7 @@ func TestFailureAfterOutput(t *testing.T) {
 				if err := begin(s); err != nil {
 					t.Fatal(err)
 				}
-				if outcome := s.finish(apierror.From(codexrpc.ErrClosed)); !outcome.streamed || outcome.cut() || outcome.apiErr == nil {
+				if outcome := s.finish(failures.APIError(codexrpc.ErrClosed)); !outcome.streamed || outcome.cut() || outcome.apiErr == nil {
 					t.Errorf("%+v", outcome)
 				}
 				if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `{"error":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") {

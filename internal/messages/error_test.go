@@ -7,11 +7,12 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 )
 
 func tooLong(t testing.TB) *apierror.Error {
 	t.Helper()
-	e := apierror.From(&codexrpc.TurnError{Code: "contextWindowExceeded", Message: "The context has no room."})
+	e := failures.APIError(&codexrpc.TurnError{Code: "contextWindowExceeded", Message: "The context has no room."})
 	if e.Code != apierror.CodeContextLength {
 		t.Fatalf("%+v", e)
 	}
@@ -34,12 +35,12 @@ func TestErrorForm(t *testing.T) {
 		"no model":       {apierror.ModelNotFound("x"), 404, `"type":"not_found_error"`, ""},
 		"a large body":   {apierror.PayloadTooLarge(7), 413, `"type":"request_too_large"`, ""},
 		"a full queue":   {apierror.QueueFull(), 429, `"type":"rate_limit_error"`, ""},
-		"a spent plan":   {apierror.From(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}), 429, `"type":"rate_limit_error"`, "false"},
-		"an overload":    {apierror.From(&codexrpc.TurnError{Code: "serverOverloaded"}), 529, `"type":"overloaded_error"`, ""},
-		"a full codex":   {apierror.From(codexrpc.ErrOverloaded), 529, `"type":"overloaded_error"`, ""},
+		"a spent plan":   {failures.APIError(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit}), 429, `"type":"rate_limit_error"`, "false"},
+		"an overload":    {failures.APIError(&codexrpc.TurnError{Code: "serverOverloaded"}), 529, `"type":"overloaded_error"`, ""},
+		"a full codex":   {failures.APIError(codexrpc.ErrOverloaded), 529, `"type":"overloaded_error"`, ""},
 		"a long prompt":  {tooLong(t), 400, `"message":"prompt is too long: The context has no room."`, ""},
-		"a codex":        {apierror.From(codexrpc.ErrClosed), 503, `"type":"api_error"`, ""},
-		"a silent model": {apierror.From(codexrpc.ErrTimeout), 504, `"type":"timeout_error"`, ""},
+		"a codex":        {failures.APIError(codexrpc.ErrClosed), 503, `"type":"api_error"`, ""},
+		"a silent model": {failures.APIError(codexrpc.ErrTimeout), 504, `"type":"timeout_error"`, ""},
 	} {
 		h := http.Header{RequestIDHeader: {"req"}}
 		c.err.SetHeaders(h)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
@@ -114,7 +115,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	}
 	if one := o.Running.find(o.User(r), id); one != nil && one.Stored {
 		if _, err := o.Running.stop(r.Context(), one); err != nil {
-			return nil, apierror.From(err)
+			return nil, failures.APIError(err)
 		}
 	} else if o.nodes() != nil {
 		if _, apiErr := o.cancelElsewhere(r, id); apiErr != nil && apiErr.Code != apierror.CodeResponseNotCancellable {
@@ -142,7 +143,7 @@ func (o *Objects) CancelResponse(r *http.Request, id string) (json.RawMessage, *
 	response, err := o.Running.stop(r.Context(), one)
 	switch {
 	case err != nil:
-		return nil, apierror.From(err)
+		return nil, failures.APIError(err)
 	case response == nil: // it had not begun
 		return nil, apierror.ResponseNotFound(id)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
@@ -127,10 +128,10 @@ func (r *Request) Forget() {
 	r.echo, r.skipped = settings{}, nil
 }
 
-// APIError converts the failure of the request, see [apierror.From]. Errors about the
+// APIError converts the failure of the request, see [failures.APIError]. Errors about the
 // conversation get the names that it has in this API.
 func (r *Request) APIError(err error) *apierror.Error {
-	e := apierror.WithConversation(err, "input")
+	e := failures.WithConversation(err, "input")
 	if e != nil && e.Code == apierror.CodeRefused {
 		return r.refused(e)
 	}

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/openai/openai-go/v3/responses"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -110,7 +110,7 @@ func streamInto(t *testing.T, meta Meta, events *[]readEvent, outs []turn.Output
 	for _, o := range outs {
 		err := error(nil)
 		if o.Kind == turn.OutputFailure {
-			err = s.Fail(apierror.From(o.Err))
+			err = s.Fail(failures.APIError(o.Err))
 		} else {
 			err = s.Write(0, o)
 		}
@@ -125,7 +125,7 @@ func bodyOfResponse(meta Meta, outs []turn.Output) *Stream {
 	b := NewStream(meta, nil)
 	for _, o := range outs {
 		if o.Kind == turn.OutputFailure {
-			_ = b.Fail(apierror.From(o.Err)) // no client gets the body then
+			_ = b.Fail(failures.APIError(o.Err)) // no client gets the body then
 			continue
 		}
 		b.Add(0, o)

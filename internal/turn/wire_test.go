@@ -10,8 +10,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -82,7 +82,7 @@ func streamed(t testing.TB, outputs []turn.Output) (a answer) {
 	for _, o := range outputs {
 		err := error(nil)
 		if o.Kind == turn.OutputFailure {
-			err = s.Fail(apierror.From(o.Err))
+			err = s.Fail(failures.APIError(o.Err))
 		} else {
 			err = s.Write(0, o)
 		}
@@ -101,7 +101,7 @@ func notStreamed(t testing.TB, outputs []turn.Output) (a answer) {
 	b := chat.NewBody(chat.Meta{})
 	for _, o := range outputs {
 		if o.Kind == turn.OutputFailure {
-			return answer{Failure: apierror.From(o.Err).Message}
+			return answer{Failure: failures.APIError(o.Err).Message}
 		}
 		b.Add(0, o)
 	}

@@ -1,4 +1,4 @@
-package apierror
+package failures
 
 import (
 	"cmp"
@@ -11,26 +11,27 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 // turnClasses maps variants of CodexErrorInfo to classes. Other variants have an HTTP
 // status, or only a message.
-var turnClasses = map[string]class{
-	"contextWindowExceeded":       tooLong,
+var turnClasses = map[string]apierror.Class{
+	"contextWindowExceeded":       apierror.ContextTooLong,
 	"sessionBudgetExceeded":       quotaSpent,
 	codexrpc.CodeUsageLimit:       quotaSpent,
-	"rateLimitExceeded":           rateLimited,
+	"rateLimitExceeded":           apierror.RateLimited,
 	"flexUnavailable":             overloaded,
 	"serverOverloaded":            overloaded,
 	"policyCapacityUnavailable":   overloaded,
-	"modelNotFound":               noSuchModel,
+	"modelNotFound":               apierror.NoSuchModel,
 	"inferenceHookDenied":         forbidden,
 	"tooManyDenials":              forbidden,
 	"cyberPolicy":                 contentRefused,
 	"misalignmentPolicyViolation": contentRefused,
 	"internalServerError":         upstreamError,
 	codexrpc.CodeUnauthorized:     unauthorized,
-	"badRequest":                  badRequest,
+	"badRequest":                  apierror.BadRequest,
 	"threadRollbackFailed":        codexError,
 	"sandboxError":                codexError,
 	"activeTurnNotSteerable":      codexError,
@@ -44,23 +45,23 @@ var statusVariants = []string{
 
 // statusClasses are the classes of the HTTP statuses of the model's provider. 0 stands for
 // no answer at all. Other statuses are a badGateway.
-var statusClasses = map[int]class{
+var statusClasses = map[int]apierror.Class{
 	0:                                disconnected,
-	http.StatusBadRequest:            badRequest,
-	http.StatusUnprocessableEntity:   badRequest,
+	http.StatusBadRequest:            apierror.BadRequest,
+	http.StatusUnprocessableEntity:   apierror.BadRequest,
 	http.StatusUnauthorized:          unauthorized,
 	http.StatusPaymentRequired:       quotaSpent,
 	http.StatusForbidden:             forbidden,
-	http.StatusNotFound:              noSuchModel,
-	http.StatusRequestEntityTooLarge: tooLong,
-	http.StatusTooManyRequests:       rateLimited,
+	http.StatusNotFound:              apierror.NoSuchModel,
+	http.StatusRequestEntityTooLarge: apierror.ContextTooLong,
+	http.StatusTooManyRequests:       apierror.RateLimited,
 	http.StatusInternalServerError:   upstreamError,
 	http.StatusServiceUnavailable:    overloaded,
-	http.StatusRequestTimeout:        timedOut,
-	http.StatusGatewayTimeout:        timedOut,
+	http.StatusRequestTimeout:        apierror.TimedOut,
+	http.StatusGatewayTimeout:        apierror.TimedOut,
 }
 
-func fromTurn(e *codexrpc.TurnError) *Error {
+func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	c, known := turnClasses[e.Code]
 	if !known && slices.Contains(statusVariants, e.Code) {
 		if c, known = statusClasses[e.HTTPStatus]; !known {
@@ -77,15 +78,15 @@ func fromTurn(e *codexrpc.TurnError) *Error {
 	case c == disconnected && lacksAccount(message):
 		message = noAccount + message
 	}
-	if c == rateLimited {
+	if c == apierror.RateLimited {
 		c.RetryAfter = retryDelay(message)
 	}
-	if c == badRequest {
+	if c == apierror.BadRequest {
 		return fromBadRequest(e, message)
 	}
-	apiErr := c.error(message)
+	apiErr := c.New(message)
 	if !e.ResetsAt.IsZero() {
-		apiErr.RetryAfter = max(soon, time.Until(e.ResetsAt))
+		apiErr.RetryAfter = max(apierror.Soon, time.Until(e.ResetsAt))
 	}
 	return apiErr
 }
@@ -110,20 +111,20 @@ var codexsOwn = regexp.MustCompile(`^(turn aborted|session configured|timeout |s
 const nameless = "other"
 
 // classOfMessage returns the class of a failure of which only the message says what it is.
-func classOfMessage(code, message string) class {
+func classOfMessage(code, message string) apierror.Class {
 	switch {
 	case strings.HasPrefix(message, "Failed to refresh token"): // which its issuer may do in a moment
 		return badGateway
 	case strings.HasPrefix(message, "request timed out"):
-		return timedOut
+		return apierror.TimedOut
 	case strings.HasPrefix(message, "Error while reading the server response"):
 		return disconnected
 	case message == "Image poisoning": // the provider cannot read it
-		return badRequest
+		return apierror.BadRequest
 	case strings.HasPrefix(message, brokenOff), isUnreachable(message), lacksAccount(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
-		return badRequest // a provider's 400: the message is its body
+		return apierror.BadRequest // a provider's 400: the message is its body
 	case code == nameless && message != "" && !codexsOwn.MatchString(message):
 		// The provider's refusals of a prompt (invalid_prompt, bio_policy and others) come without
 		// their codes, in its words alone. Another request with it would be refused as well.
@@ -134,13 +135,13 @@ func classOfMessage(code, message string) class {
 
 // providerClasses are the classes of the provider's codes in a 400. With other codes it stays
 // one, in the provider's words.
-var providerClasses = map[Code]class{
-	"model_not_found":             noSuchModel,
-	"context_length_exceeded":     tooLong,
+var providerClasses = map[apierror.Code]apierror.Class{
+	"model_not_found":             apierror.NoSuchModel,
+	"context_length_exceeded":     apierror.ContextTooLong,
 	"insufficient_quota":          quotaSpent,
 	"usage_not_included":          quotaSpent,
-	"rate_limit_exceeded":         rateLimited,
-	"slow_down":                   rateLimited,
+	"rate_limit_exceeded":         apierror.RateLimited,
+	"slow_down":                   apierror.RateLimited,
 	"server_is_overloaded":        overloaded,
 	"policy_capacity_unavailable": overloaded,
 	"server_error":                upstreamError,
@@ -171,9 +172,9 @@ func isUnreachable(message string) bool {
 // in that of the ChatGPT backend.
 type providerError struct {
 	Error struct {
-		Message string `json:"message"`
-		Code    Code   `json:"code"`
-		Param   string `json:"param"`
+		Message string        `json:"message"`
+		Code    apierror.Code `json:"code"`
+		Param   string        `json:"param"`
 	} `json:"error"`
 	Detail string `json:"detail"`
 }
@@ -189,21 +190,21 @@ func readProviderError(message string) (found providerError) {
 }
 
 // fromBadRequest returns the 400 of a request that the provider rejected, in the provider's words.
-func fromBadRequest(e *codexrpc.TurnError, message string) *Error {
+func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	provider := readProviderError(e.Message)
 	if text := provider.Error.Message + provider.Detail; text != "" {
 		message = text
 	}
 	if c, known := providerClasses[provider.Error.Code]; known {
-		return c.error(message)
+		return c.New(message)
 	}
 	if deniesModel(message) {
-		return noSuchModel.error(message)
+		return apierror.NoSuchModel.New(message)
 	}
-	c := badRequest.of(provider.Error.Param)
+	c := apierror.BadRequest.Of(provider.Error.Param)
 	c.Code = provider.Error.Code
-	c.Type = typeOf(c.Code, c.Status)
-	return c.error(message)
+	c.Type = apierror.TypeOf(c.Code, c.Status)
+	return c.New(message)
 }
 
 // RefusesInstructions reports whether a turn failed because the model's provider, which is
@@ -226,7 +227,7 @@ func RejectsRequest(failure error) bool {
 		return false
 	}
 	apiErr := fromTurn(e)
-	return apiErr.Status == http.StatusBadRequest && apiErr.Code != tooLong.Code && apiErr.Code != contentRefused.Code
+	return apiErr.Status == http.StatusBadRequest && apiErr.Code != apierror.ContextTooLong.Code && apiErr.Code != contentRefused.Code
 }
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of
@@ -241,7 +242,7 @@ func FailedProvider(failure error) (failed bool, after time.Duration) {
 	if !e.ResetsAt.IsZero() {
 		after = max(0, time.Until(e.ResetsAt))
 	}
-	return isTransient(e) || fromTurn(e).Code == rateLimited.Code ||
+	return isTransient(e) || fromTurn(e).Code == apierror.RateLimited.Code ||
 		e.HTTPStatus == http.StatusForbidden || e.HTTPStatus == http.StatusPaymentRequired, after
 }
 
@@ -254,7 +255,7 @@ func IsTransient(failure error) bool {
 
 func isTransient(e *codexrpc.TurnError) bool {
 	switch fromTurn(e).Code {
-	case overloaded.Code, upstreamError.Code, disconnected.Code, timedOut.Code:
+	case overloaded.Code, upstreamError.Code, disconnected.Code, apierror.TimedOut.Code:
 		return true
 	}
 	return false
@@ -270,8 +271,8 @@ func deniesModel(text string) bool {
 // retryHint finds a delay in a provider's text, such as "try again in 1m30.5s".
 var retryHint = regexp.MustCompile(`(?i)try again in ((?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+)`)
 
-// retryDelay returns the delay that a text names, or else soon.
-func retryDelay(text string) time.Duration { return cmp.Or(hintedDelay(text), soon) }
+// retryDelay returns the delay that a text names, or else apierror.Soon.
+func retryDelay(text string) time.Duration { return cmp.Or(hintedDelay(text), apierror.Soon) }
 
 // hintedDelay returns the delay that a text names, or 0.
 func hintedDelay(text string) time.Duration {

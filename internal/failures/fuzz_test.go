@@ -1,4 +1,4 @@
-package apierror
+package failures
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ func FuzzTurnError(f *testing.F) {
 	f.Add("\xff", "httpConnectionFailed", 429, "http://10.0.0.1:80/")
 	f.Fuzz(func(t *testing.T, message, code string, status int, details string) {
 		failure := &codexrpc.TurnError{Message: message, Code: code, HTTPStatus: status, Details: details}
-		e := From(failure)
+		e := APIError(failure)
 		if e.Status < 400 || e.Status > 599 || e.Message == "" || e.RetryAfter < 0 {
 			t.Fatalf("%+v became %+v", failure, e)
 		}

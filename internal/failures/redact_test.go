@@ -1,4 +1,4 @@
-package apierror
+package failures
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-package apierror
+package failures
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -18,10 +19,10 @@ import (
 // idle timeout may wrap a failure of the turn.
 var sentinels = []struct {
 	err error
-	class
+	apierror.Class
 }{
 	{turn.ErrIdle, idle},
-	{turn.ErrCompacted, tooLong},
+	{turn.ErrCompacted, apierror.ContextTooLong},
 	{turn.ErrOwnTools, codexError},
 	{turn.ErrInterrupted, interrupted},
 	{turn.ErrShutdown, shuttingDown},
@@ -31,20 +32,20 @@ var sentinels = []struct {
 	{codexrpc.ErrNotLoggedIn, unauthorized},
 	{codexrpc.ErrTooSlow, tooSlow},
 	{codexrpc.ErrMessageTooLarge, codexError},
-	{codexrpc.ErrTimeout, timedOut},
+	{codexrpc.ErrTimeout, apierror.TimedOut},
 }
 
-// From converts err for the client. It knows *codexrpc.TurnError, *codexrpc.CallError,
+// APIError converts err for the client. It knows *codexrpc.TurnError, *codexrpc.CallError,
 // *appserver.NotReadyError, the sentinels of codexrpc and turn, and the errors of
-// contexts. It returns an *[Error] as it is, and nil for nil. Anything else is a 500.
+// contexts. It returns an [*apierror.Error] as it is, and nil for nil. Anything else is a 500.
 //
 // The message is what Codex or the model's provider said, without URLs and network addresses, and
 // without paths unless the provider said it of the request. Detail has the whole text.
-func From(err error) *Error {
+func APIError(err error) *apierror.Error {
 	if err == nil {
 		return nil
 	}
-	if known, ok := errors.AsType[*Error](err); ok {
+	if known, ok := errors.AsType[*apierror.Error](err); ok {
 		return known
 	}
 	e := classify(err)
@@ -55,10 +56,10 @@ func From(err error) *Error {
 	return e
 }
 
-// WithConversation is [From] for a request whose conversation is in this field.
-func WithConversation(err error, field string) *Error {
-	e := From(err)
-	if e == nil || e.Param != ParamMessages {
+// WithConversation is [APIError] for a request whose conversation is in this field.
+func WithConversation(err error, field string) *apierror.Error {
+	e := APIError(err)
+	if e == nil || e.Param != apierror.ParamMessages {
 		return e
 	}
 	named := *e
@@ -74,7 +75,7 @@ const (
 )
 
 // shown returns the text of a failure as clients may read it.
-func shown(err error, e *Error) string {
+func shown(err error, e *apierror.Error) string {
 	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
 	switch {
@@ -95,13 +96,13 @@ func shown(err error, e *Error) string {
 }
 
 // classify returns the error of a failure, with the whole text.
-func classify(err error) *Error {
+func classify(err error) *apierror.Error {
 	if process, ok := errors.AsType[*appserver.NotReadyError](err); ok {
 		return fromNotReady(process)
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
-			return s.error(err.Error())
+			return s.New(err.Error())
 		}
 	}
 	if failed, ok := errors.AsType[*codexrpc.TurnError](err); ok {
@@ -112,23 +113,23 @@ func classify(err error) *Error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return ClientGone()
+		return apierror.ClientGone()
 	case errors.Is(err, context.DeadlineExceeded):
-		return timedOut.error(err.Error())
+		return apierror.TimedOut.New(err.Error())
 	}
-	return internal.error(err.Error())
+	return internal.New(err.Error())
 }
 
 // fromNotReady returns the 503 for an app-server that is not ready.
-func fromNotReady(e *appserver.NotReadyError) *Error {
+func fromNotReady(e *appserver.NotReadyError) *apierror.Error {
 	if e.SignedOut {
-		return unauthorized.error(e.Error())
+		return unauthorized.New(e.Error())
 	}
 	c := notReady
-	if c.RetryAfter = max(soon, e.RetryAfter); e.Final {
+	if c.RetryAfter = max(apierror.Soon, e.RetryAfter); e.Final {
 		c.RetryAfter, c.ShouldRetry = 0, new(bool)
 	}
-	return c.error(notReadyMessage(e))
+	return c.New(notReadyMessage(e))
 }
 
 func notReadyMessage(e *appserver.NotReadyError) string {
@@ -139,16 +140,16 @@ func notReadyMessage(e *appserver.NotReadyError) string {
 	return message
 }
 
-func fromCall(e *codexrpc.CallError) *Error {
+func fromCall(e *codexrpc.CallError) *apierror.Error {
 	switch {
 	case strings.Contains(e.Message, "failed to load configuration"): // which no client can mend
-		return misconfigured.error(e.Message)
+		return misconfigured.New(e.Message)
 	case gjson.GetBytes(e.Data, "input_error_code").Str == "input_too_large":
-		return tooLong.error(e.Message)
+		return apierror.ContextTooLong.New(e.Message)
 	case e.Code == -32600: // the app-server rejects what a client asked for
-		return refused.error(e.Message)
+		return refused.New(e.Message)
 	}
-	return codexError.error(e.Error())
+	return codexError.New(e.Error())
 }
 
 // maxShown bounds the text of a failure that a client gets, in bytes. A provider's

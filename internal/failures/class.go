@@ -1,0 +1,34 @@
+// Package failures says what a failure of Codex or of a turn means: as an error of the API, for
+// the client ([APIError]), and for what is tried next.
+package failures
+
+import (
+	"net/http"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+)
+
+// The classes of failures.
+var (
+	contentRefused = apierror.NewClass("content_policy_violation", http.StatusBadRequest, 0)
+	promptRefused  = apierror.NewClass("invalid_prompt", http.StatusBadRequest, 0)
+	refused        = apierror.NewClass(apierror.CodeRefused, http.StatusBadRequest, 0)
+	forbidden      = apierror.NewClass("codex_forbidden", http.StatusForbidden, apierror.Never)
+	quotaSpent     = apierror.NewClass(apierror.CodeInsufficientQuota, http.StatusTooManyRequests, apierror.Never)
+	upstreamError  = apierror.NewClass("upstream_error", http.StatusInternalServerError, 0)
+	badGateway     = apierror.NewClass("upstream_error", http.StatusBadGateway, 0)
+	disconnected   = apierror.NewClass(apierror.CodeUpstreamDisconnected, http.StatusBadGateway, 0)
+	codexError     = apierror.NewClass("codex_error", http.StatusBadGateway, 0)
+	unauthorized   = apierror.NewClass(apierror.CodeUnauthorized, http.StatusServiceUnavailable, apierror.Never) // this server, not the client
+	misconfigured  = apierror.NewClass("codex_misconfigured", http.StatusServiceUnavailable, apierror.Never)
+	notReady       = apierror.NewClass("codex_not_ready", http.StatusServiceUnavailable, apierror.Soon)
+	overloaded     = apierror.NewClass(apierror.CodeServerOverloaded, http.StatusServiceUnavailable, apierror.Soon)
+	codexFull      = apierror.NewClass(apierror.CodeCodexOverloaded, http.StatusServiceUnavailable, apierror.Soon)
+	unresponsive   = apierror.NewClass("codex_unresponsive", http.StatusServiceUnavailable, apierror.Soon)
+	exited         = apierror.NewClass(apierror.CodeExited, http.StatusServiceUnavailable, apierror.Soon)
+	interrupted    = apierror.NewClass("codex_interrupted", http.StatusServiceUnavailable, apierror.Soon)
+	idle           = apierror.NewClass(apierror.CodeIdleTimeout, http.StatusGatewayTimeout, 0)
+	tooSlow        = apierror.NewClass("codex_too_slow", http.StatusGatewayTimeout, 0)
+	internal       = apierror.NewClass("internal_error", http.StatusInternalServerError, 0)
+	shuttingDown   = apierror.NewClass("server_shutting_down", http.StatusServiceUnavailable, apierror.Soon)
+)
