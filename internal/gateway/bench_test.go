@@ -24,6 +24,8 @@ func BenchmarkRequest(b *testing.B) {
 		{"chat_choices", chat + `,"n":4}`, (*Gateway).Chat, http.StatusOK},
 		{"response", response + `}`, (*Gateway).Responses, http.StatusOK},
 		{"response_stream", response + `,"stream":true}`, (*Gateway).Responses, http.StatusOK},
+		{"message", chat + `}`, (*Gateway).Messages, http.StatusOK},
+		{"message_stream", chat + `,"stream":true}`, (*Gateway).Messages, http.StatusOK},
 		{"invalid", `{"model":"m"}`, (*Gateway).Chat, http.StatusBadRequest},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -30,13 +30,11 @@ func (b *Body) Add(_ int, out turn.Output) {
 
 // JSON returns the body. It is complete once the turn has ended well.
 func (b *Body) JSON() []byte {
-	m := b.meta.message(b.blocks.all)
-	if m.Content == nil {
-		m.Content = []block{}
+	content := []byte("[]")
+	if b.blocks.all != nil {
+		content = jsontext.Append(nil, b.blocks.all)
 	}
-	end := b.blocks.ending
-	m.StopReason, m.StopSequence, m.StopDetails, m.Usage = end.StopReason, end.StopSequence, end.StopDetails, b.blocks.usage
-	return jsontext.Append(nil, m)
+	return b.meta.append(nil, content, b.blocks.ending, b.blocks.usage)
 }
 
 // blocks collects blocks.

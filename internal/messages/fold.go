@@ -66,6 +66,9 @@ func (f *fold) begin(b block) {
 	f.to.begin(b)
 }
 
+// noText is that of a block that begins.
+var noText = ""
+
 // close ends the block under way, if there is one.
 func (f *fold) close() {
 	if f.open != "" {
@@ -84,7 +87,7 @@ func (f *fold) text(out *turn.Output) {
 	case out.Text == "":
 		return
 	case f.open != typeText:
-		f.begin(block{Type: typeText, Text: new(string)})
+		f.begin(block{Type: typeText, Text: &noText})
 	}
 	f.to.text(out.Text)
 }
@@ -103,7 +106,7 @@ func (f *fold) reasoning(out *turn.Output) {
 }
 
 func (f *fold) beginThinking(item string) {
-	f.begin(block{Type: typeThinking, Thinking: new(string), Signature: new(string)})
+	f.begin(block{Type: typeThinking, Thinking: &noText, Signature: &noText})
 	f.item = strings.Clone(item)
 }
 
@@ -198,5 +201,5 @@ func (f *fold) finish(out *turn.Output) {
 	}
 	f.close()
 	f.done = true
-	f.to.finish(endingOf(out), f.meta.usage(out.Usage, out.Estimated, len(f.searches)))
+	f.to.finish(ending{out.Finish, out.StopSequence}, f.meta.usage(out.Usage, out.Estimated, len(f.searches)))
 }

@@ -167,7 +167,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 	for _, want := range []string{
-		`"usage":{"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"service_tier":"standard"}`,
+		`"usage":{"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"output_tokens_details":{"thinking_tokens":0},"service_tier":"standard"}`,
 		`"output_tokens_details":{"thinking_tokens":2}`,
 	} {
 		if !strings.Contains(wire, want) {

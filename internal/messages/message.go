@@ -99,14 +99,15 @@ func (h *history) blocks(v jsontext.Value, read func(i int, b *rawBlock) *field.
 	case jsontext.KindArray:
 		c := jsontext.NewCursor(v)
 		c.Enter()
+		b := new(rawBlock)
 		for i := 0; c.Next(); i++ {
 			if i == prompt.MaxItems {
 				return prompt.TooManyItems()
 			}
-			var b rawBlock
+			*b = rawBlock{}
 			f := b.read(c)
 			if f == nil {
-				f = read(i, &b)
+				f = read(i, b)
 			}
 			if f != nil {
 				return f.At(i)
@@ -129,6 +130,10 @@ func (h *history) add(m prompt.Message) *field.Error {
 // user reads a message of the user's. Its results come first, as Anthropic wants it.
 func (h *history) user(v jsontext.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
+	if v.Kind() == jsontext.KindString && len(v.RawText()) > 0 { // the same as one block
+		m.Text, m.Size = v, len(v)
+		return h.add(m)
+	}
 	var c contentReader
 	f := h.blocks(v, func(i int, b *rawBlock) *field.Error {
 		if b.kind == "tool_result" {

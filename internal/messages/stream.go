@@ -30,7 +30,7 @@ type Stream struct {
 // error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	s := &Stream{fold: fold{meta: meta}, events: events{emit: emit, index: -1}}
-	s.to = &s.events
+	s.to, s.events.head = &s.events, s.events.first[:0]
 	return s
 }
 
@@ -38,12 +38,9 @@ func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 func (s *Stream) Open() error {
 	if !s.begun {
 		s.begun = true
-		m := s.meta.message([]block{})
-		m.Usage = usage{Input: s.meta.InputTokens, ServiceTier: s.meta.tier()}
-		s.events.send("message_start", struct {
-			Type    string  `json:"type"`
-			Message message `json:"message"`
-		}{"message_start", m})
+		data := append(s.events.buf.Take(), `{"type":"message_start","message":`...)
+		data = s.meta.append(data, []byte("[]"), ending{}, usage{Input: s.meta.InputTokens, Tier: s.meta.tier()})
+		s.events.kept("message_start", append(data, '}'))
 	}
 	return s.events.err
 }
@@ -78,6 +75,7 @@ type events struct {
 	buf   scratch.Buffer // the event under way
 	index int            // of the block under way, or of the last one
 	head  []byte         // of the deltas of that block
+	first [64]byte       // the memory of head
 	err   error          // of emit
 }
 
@@ -88,15 +86,22 @@ func (e *events) raw(event string, data []byte) {
 	}
 }
 
-func (e *events) send(event string, v any) { e.raw(event, jsontext.Append(nil, v)) }
+// kept emits an event that was made in the memory of buf.
+func (e *events) kept(event string, data []byte) {
+	e.buf.Keep(data)
+	e.raw(event, data)
+}
 
 func (e *events) begin(b block) {
 	e.index++
-	e.send("content_block_start", struct {
-		Type  string `json:"type"`
-		Index int    `json:"index"`
-		Block block  `json:"content_block"`
-	}{"content_block_start", e.index, b})
+	data := strconv.AppendInt(append(e.buf.Take(), `{"type":"content_block_start","index":`...), int64(e.index), 10)
+	data = append(data, `,"content_block":`...)
+	if b.Type == typeText {
+		data = append(data, `{"type":"text","text":""}`...)
+	} else {
+		data = jsontext.Append(data, b)
+	}
+	e.kept("content_block_start", append(data, '}'))
 	e.head = strconv.AppendInt(append(e.head[:0], `{"type":"content_block_delta","index":`...), int64(e.index), 10)
 	e.head = append(e.head, `,"delta":{"type":"`...)
 }
@@ -104,9 +109,7 @@ func (e *events) begin(b block) {
 // delta emits a delta with one member that is a text. kind has its type and its member.
 func (e *events) delta(kind, text string) {
 	data := append(append(e.buf.Take(), e.head...), kind...)
-	data = append(jsontext.AppendString(data, text), "}}"...)
-	e.buf.Keep(data)
-	e.raw("content_block_delta", data)
+	e.kept("content_block_delta", append(jsontext.AppendString(data, text), "}}"...))
 }
 
 func (e *events) text(piece string)          { e.delta(`text_delta","text":`, piece) }
@@ -116,23 +119,19 @@ func (e *events) input(object string)        { e.delta(`input_json_delta","parti
 
 func (e *events) cite(c citation) {
 	data := append(append(e.buf.Take(), e.head...), `citations_delta","citation":`...)
-	data = append(jsontext.Append(data, c), "}}"...)
-	e.buf.Keep(data)
-	e.raw("content_block_delta", data)
+	e.kept("content_block_delta", append(jsontext.Append(data, c), "}}"...))
 }
 
 func (e *events) end() {
 	data := strconv.AppendInt(append(e.buf.Take(), `{"type":"content_block_stop","index":`...), int64(e.index), 10)
-	data = append(data, '}')
-	e.buf.Keep(data)
-	e.raw("content_block_stop", data)
+	e.kept("content_block_stop", append(data, '}'))
 }
 
 func (e *events) finish(end ending, u usage) {
-	e.send("message_delta", struct {
-		Type  string `json:"type"`
-		Delta ending `json:"delta"`
-		Usage usage  `json:"usage"`
-	}{"message_delta", end, u})
-	e.raw("message_stop", []byte(`{"type":"message_stop"}`))
+	data := end.append(append(e.buf.Take(), `{"type":"message_delta","delta":{`...))
+	data = u.append(append(data, `},"usage":`...))
+	e.kept("message_delta", append(data, '}'))
+	e.raw("message_stop", messageStop)
 }
+
+var messageStop = []byte(`{"type":"message_stop"}`)

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -27,72 +28,53 @@ func (r *Request) Meta(id string) Meta {
 	}
 }
 
-// message is a Message.
-type message struct {
-	ID           string          `json:"id"`
-	Type         string          `json:"type"` // message
-	Role         string          `json:"role"` // assistant
-	Model        string          `json:"model"`
-	Content      []block         `json:"content"`
-	StopReason   *string         `json:"stop_reason"`
-	StopSequence *string         `json:"stop_sequence"`
-	StopDetails  *stopDetails    `json:"stop_details"`
-	Container    json.RawMessage `json:"container"`
-	Usage        usage           `json:"usage"`
-}
-
-func (m *Meta) message(content []block) message {
-	return message{
-		ID: m.ID, Type: "message", Role: "assistant", Model: m.Model, Content: content, Container: null,
-	}
+// append appends a Message with a content, which is a list of blocks as JSON.
+func (m *Meta) append(to, content []byte, end ending, u usage) []byte {
+	to = jsontext.AppendString(append(to, `{"id":`...), m.ID)
+	to = jsontext.AppendString(append(to, `,"type":"message","role":"assistant","model":`...), m.Model)
+	to = append(append(append(to, `,"content":`...), content...), ',')
+	to = append(end.append(to), `,"container":null,"usage":`...)
+	return append(u.append(to), '}')
 }
 
 var null = json.RawMessage("null")
 
-// stopDetails say why the model has refused.
-type stopDetails struct {
-	Type        string          `json:"type"` // refusal
-	Category    json.RawMessage `json:"category"`
-	Explanation json.RawMessage `json:"explanation"`
-}
-
 // usage is a Usage. The three inputs are disjoint.
 type usage struct {
-	Input        int64          `json:"input_tokens"`
-	CacheWrite   int64          `json:"cache_creation_input_tokens"`
-	CacheRead    int64          `json:"cache_read_input_tokens"`
-	Output       int64          `json:"output_tokens"`
-	OutputDetail *outputDetails `json:"output_tokens_details,omitempty"`
-	ServerTools  *serverTools   `json:"server_tool_use,omitempty"`
-	ServiceTier  string         `json:"service_tier,omitempty"`
+	Input, CacheWrite, CacheRead, Output int64
+
+	Thinking int64 // of the output
+	Searches int   // of the web
+	Tier     string
 	// Estimated is not Anthropic's: a part of the tokens was counted here, since the response
 	// was interrupted before its usage came.
-	Estimated bool `json:"estimated,omitempty"`
+	Estimated bool
 }
 
-type outputDetails struct {
-	Thinking int64 `json:"thinking_tokens"`
-}
-
-type serverTools struct {
-	Searches int `json:"web_search_requests"`
+func (u *usage) append(to []byte) []byte {
+	to = strconv.AppendInt(append(to, `{"input_tokens":`...), u.Input, 10)
+	to = strconv.AppendInt(append(to, `,"cache_creation_input_tokens":`...), u.CacheWrite, 10)
+	to = strconv.AppendInt(append(to, `,"cache_read_input_tokens":`...), u.CacheRead, 10)
+	to = strconv.AppendInt(append(to, `,"output_tokens":`...), u.Output, 10)
+	to = strconv.AppendInt(append(to, `,"output_tokens_details":{"thinking_tokens":`...), u.Thinking, 10)
+	if u.Searches > 0 {
+		to = strconv.AppendInt(append(to, `},"server_tool_use":{"web_search_requests":`...), int64(u.Searches), 10)
+	}
+	to = append(append(append(to, `},"service_tier":"`...), u.Tier...), '"')
+	if u.Estimated {
+		to = append(to, `,"estimated":true`...)
+	}
+	return append(to, '}')
 }
 
 // usage returns the usage of a turn that has ended, with so many searches.
 func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
-	w := usage{
-		Input:        max(0, u.InputTokens-u.CachedInputTokens-u.CacheWriteInputTokens),
-		CacheWrite:   u.CacheWriteInputTokens,
-		CacheRead:    u.CachedInputTokens,
-		Output:       u.OutputTokens,
-		OutputDetail: &outputDetails{u.ReasoningOutputTokens},
-		ServiceTier:  m.tier(),
-		Estimated:    estimated,
+	return usage{
+		Input:      max(0, u.InputTokens-u.CachedInputTokens-u.CacheWriteInputTokens),
+		CacheWrite: u.CacheWriteInputTokens, CacheRead: u.CachedInputTokens,
+		Output: u.OutputTokens, Thinking: u.ReasoningOutputTokens,
+		Searches: searches, Tier: m.tier(), Estimated: estimated,
 	}
-	if searches > 0 {
-		w.ServerTools = &serverTools{searches}
-	}
-	return w
 }
 
 func (m *Meta) tier() string {
@@ -102,11 +84,10 @@ func (m *Meta) tier() string {
 	return "standard"
 }
 
-// ending is how an answer has ended.
+// ending is how an answer has ended. The zero ending is none.
 type ending struct {
-	StopReason   *string      `json:"stop_reason"`
-	StopSequence *string      `json:"stop_sequence"`
-	StopDetails  *stopDetails `json:"stop_details,omitempty"`
+	finish   turn.FinishReason
+	sequence string // a stop sequence
 }
 
 // stopReasons are the stop_reasons of turns.
@@ -114,17 +95,21 @@ var stopReasons = map[turn.FinishReason]string{
 	turn.FinishStop: "end_turn", turn.FinishLength: "max_tokens", turn.FinishToolCalls: "tool_use", turn.FinishContentFilter: "refusal",
 }
 
-func endingOf(out *turn.Output) ending {
-	reason, sequence := stopReasons[out.Finish], out.StopSequence // copies: out stays on the stack
-	e := ending{StopReason: &reason}
-	if out.Finish == turn.FinishContentFilter {
-		e.StopDetails = &stopDetails{Type: "refusal", Category: null, Explanation: null}
+// append appends the members of a message that say how it has ended.
+func (e *ending) append(to []byte) []byte {
+	reason, refused := stopReasons[e.finish], e.finish == turn.FinishContentFilter
+	switch {
+	case e.sequence != "":
+		to = jsontext.AppendString(append(to, `"stop_reason":"stop_sequence","stop_sequence":`...), e.sequence)
+	case reason == "":
+		to = append(to, `"stop_reason":null,"stop_sequence":null`...)
+	default:
+		to = append(append(append(to, `"stop_reason":"`...), reason...), `","stop_sequence":null`...)
 	}
-	if sequence != "" {
-		reason = "stop_sequence"
-		e.StopSequence = &sequence
+	if refused {
+		return append(to, `,"stop_details":{"type":"refusal","category":null,"explanation":null}`...)
 	}
-	return e
+	return append(to, `,"stop_details":null`...)
 }
 
 // block is a ContentBlock. The members that its type has are not nil.
