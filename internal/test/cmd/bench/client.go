@@ -78,11 +78,11 @@ func (c *client) do(q request) (result, error) {
 	return c.form.readAnswer(response.Body, q, start)
 }
 
-// bare sends a request to which the server answers with nothing.
-func (c *client) bare(q request) (result, error) {
+// ask sends a request to a path whose answer is no stream.
+func (c *client) ask(path string, q request) (result, error) {
 	start := time.Now()
 	_ = c.conn.SetDeadline(start.Add(clientTimeout))
-	response, err := c.post(barePath, q.body)
+	response, err := c.post(path, q.body)
 	if err != nil {
 		return result{}, err
 	}

@@ -64,7 +64,7 @@ func main() {
 	flag.StringVar(&o.before, "before", "", "another Caddy to measure in the same run, such as one built of an earlier commit")
 	flag.BoolVar(&o.within, "within", false, "measure the floor as a handler of Caddy's HTTP server, too: Caddy's own share")
 	flag.BoolVar(&o.messages, "messages", false, "measure Caddy with Anthropic's Messages, too, beside chat completions")
-	flag.StringVar(&o.only, "only", "", "the scenarios to run, with commas: blast, paced1, paced64, paced500, requests, bare, prompts, growth, memory, codex; default: all")
+	flag.StringVar(&o.only, "only", "", "the scenarios to run, with commas: blast, paced1, paced64, paced500, requests, bare, prompts, counts, growth, memory, codex; default: all")
 	flag.IntVar(&o.repeat, "repeat", 5, "repetitions")
 	flag.IntVar(&o.blast, "deltas", 20_000, "deltas of each of the four streams of a blast")
 	flag.IntVar(&o.streams, "streams", 2000, "open streams whose memory is measured")

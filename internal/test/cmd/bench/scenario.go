@@ -35,9 +35,11 @@ func scenarios() []scenario {
 		{name: "paced500", run: pacedStreams(500, 200*time.Millisecond)},
 		{name: "requests", run: shortAnswers},
 		{name: "bare", run: func(ctx context.Context, o options, s *server) (figures, error) {
-			return shortRequests(ctx, o, s, "bare request", (*client).bare, order{})
+			bare := func(c *client, q request) (result, error) { return c.ask(barePath, q) }
+			return shortRequests(ctx, o, s, "bare request", bare, order{})
 		}},
 		{name: "prompts", run: prompts},
+		{name: "counts", run: counts},
 		{name: "growth", run: growth},
 		{name: "memory", run: memory, fresh: true},
 	}
@@ -162,4 +164,23 @@ func prompts(ctx context.Context, o options, s *server) (figures, error) {
 		)
 	}
 	return all, nil
+}
+
+// counts counts the tokens of what Claude Code counts at once for its /context, with Messages.
+func counts(ctx context.Context, _ options, s *server) (figures, error) {
+	if s.form != messagesForm {
+		return nil, nil
+	}
+	const atOnce = 24
+	q := newRequest(order{}, nil, padding(80_000))
+	spent, err := s.spend(ctx, func() error {
+		return clients(ctx, s, atOnce, func(_ int, c *client) error {
+			_, err := c.ask(messagesForm.path+"/count_tokens", q)
+			return err
+		})
+	})
+	return figures{
+		{name: "24 counts of 80 kB: CPU of all, ms", value: rig.MS(spent.cpu)},
+		{name: "24 counts of 80 kB: until the last, ms", value: rig.MS(spent.took)},
+	}, err
 }
