@@ -18,7 +18,7 @@ import (
 
 // exchange is an HTTP request that wants turns of the model, and what it holds
 // until its answer has ended. What nearly every exchange needs is a part of it, so that
-// it is allocated at once.
+// it is allocated at once; not the choices, which a refused request does not have.
 type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request   // its context ends when the client leaves
@@ -53,11 +53,10 @@ type exchange struct {
 	ownLive  status.Entry
 	ownBody  claims.Claim
 	ownSlots claims.Slots
-	first    choice
 	only     [1]*choice
 	record   [1]Record
-	ownHeld  [7]releaser // a large body with a key has one more
-	headers  [3]string   // values of headers of the answer
+	ownHeld  [8]releaser
+	headers  [3]string // values of headers of the answer
 }
 
 // releaser is what an exchange holds until its end.

@@ -68,12 +68,12 @@ func (x *exchange) newChoices() {
 		x.choices = make([]*choice, req.plan.Choices)
 	}
 	for i := range x.choices {
-		c, options := &x.first, &req.options
+		options := &req.options
 		if i > 0 {
-			c, options = new(choice), new(req.options)
+			options = new(req.options)
 		}
 		options.Choice = i
-		*c = choice{index: i, plan: req.plan, options: options, input: x.input, live: x.live, decoded: x.decoding.ended()}
+		c := &choice{index: i, plan: req.plan, options: options, input: x.input, live: x.live, decoded: x.decoding.ended()}
 		if len(x.grants) > 0 {
 			if c.grant = x.grants[i]; c.grant.LimitsTokens() {
 				options.Budget = c.grant
