@@ -64,7 +64,7 @@ func (d *deferredTools) wrap(name string, input jsontext.Value) []byte {
 // unwrapCall returns the name and the input of the deferred tool that a call of the function
 // names. It reports false if the arguments are not those of the function.
 func unwrapCall(arguments string) (name, input string, ok bool) {
-	root, err := jsontext.Parse([]byte(arguments))
+	root, err := jsontext.Parse(jsontext.View(arguments))
 	if err != nil || root.Kind() != jsontext.KindObject {
 		return "", "", false
 	}

@@ -274,3 +274,24 @@ func TestFailure(t *testing.T) {
 		t.Errorf("%v %+v of %s", err, r.Failure, wire.String())
 	}
 }
+
+// TestLargeInput checks that the input of a call comes in pieces: what the events of a stream
+// are made in does not grow with it.
+func TestLargeInput(t *testing.T) {
+	for _, piece := range []string{"x", "é", "漢字", "🙂"} {
+		input := `{"a":"` + strings.Repeat(piece, 1<<20/len(piece)) + `"}`
+		outs := append(called(0, "f", input), finished(turn.FinishToolCalls))
+		s := NewStream(testMeta, func(string, []byte) error { return nil })
+		for _, out := range outs {
+			if err := s.Write(0, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if made := cap(s.events.buf.Take()); made > 4*maxPiece {
+			t.Errorf("%d bytes for %q", made, piece)
+		}
+		if m := checkFold(t, testMeta, outs); string(m.Content[0].Input) != input {
+			t.Errorf("with %q: %d bytes came of %d", piece, len(m.Content[0].Input), len(input))
+		}
+	}
+}

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
@@ -115,7 +116,21 @@ func (e *events) delta(kind, text string) {
 func (e *events) text(piece string)          { e.delta(`text_delta","text":`, piece) }
 func (e *events) thinking(piece string)      { e.delta(`thinking_delta","thinking":`, piece) }
 func (e *events) signature(signature string) { e.delta(`signature_delta","signature":`, signature) }
-func (e *events) input(object string)        { e.delta(`input_json_delta","partial_json":`, object) }
+
+// maxPiece bounds the part of an input that an event has, in bytes, since an event is made in
+// memory of its own.
+const maxPiece = 8 << 10
+
+func (e *events) input(object string) {
+	for object != "" {
+		n := min(len(object), maxPiece)
+		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // or it is no UTF-8
+			n--
+		}
+		e.delta(`input_json_delta","partial_json":`, object[:n])
+		object = object[n:]
+	}
+}
 
 func (e *events) cite(c citation) {
 	data := append(append(e.buf.Take(), e.head...), `citations_delta","citation":`...)

@@ -181,7 +181,7 @@ func readable(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
-	v, err := jsontext.Parse([]byte(arguments))
+	v, err := jsontext.Parse(jsontext.View(arguments))
 	if err == nil && v.Kind() == jsontext.KindObject && len(unreadable(v)) == len(v) { // not in that form itself
 		return arguments
 	}
