@@ -1,9 +1,10 @@
 package chat
 
 import (
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/docfields"
 )
 
 // documented are the fields of OpenAI's description (2.3.0), by the section of
@@ -30,24 +31,8 @@ var documented = map[string]string{
 // TestEveryFieldIsDocumented looks for each field in the first column of a table
 // of its section, and makes sure that no request field goes unread.
 func TestEveryFieldIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/openai.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for section, fields := range documented {
-		_, text, ok := strings.Cut(string(page), section+"\n")
-		if !ok {
-			t.Errorf("there is no section %s", section)
-		}
-		text, _, _ = strings.Cut(text, "\n##")
-		named := map[string]bool{}
-		for line := range strings.Lines(text) {
-			if cells := strings.Split(line, "|"); len(cells) > 2 {
-				for name := range strings.SplitSeq(cells[1], ",") {
-					named[strings.Trim(name, " `")] = true
-				}
-			}
-		}
+		named := docfields.Named(t, "../../docs/openai.md", section)
 		for _, field := range strings.Fields(fields) {
 			if !named[field] {
 				t.Errorf("%s says nothing of %s", section, field)

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -28,18 +30,14 @@ func longRequest() []byte {
 }
 
 func benchmarkRequest(b *testing.B, body []byte) {
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
+	plancheck.Benchmark(b, body, func() (*prompt.Plan, *apierror.Error) {
 		r, apiErr := Decode(body)
 		if apiErr != nil {
-			b.Fatal(apiErr)
-		}
-		if _, apiErr := r.Plan(prompt.Options{}); apiErr != nil {
-			b.Fatal(apiErr)
+			return nil, apiErr
 		}
 		_ = r.Meta("msg_1")
-	}
+		return r.Plan(prompt.Options{})
+	})
 }
 
 func BenchmarkRequestSmall(b *testing.B) { benchmarkRequest(b, smallRequest) }

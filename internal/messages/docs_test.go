@@ -1,9 +1,10 @@
 package messages
 
 import (
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/docfields"
 )
 
 // documented are the fields of the types MessageCreateParams and BetaMessageCreateParams of
@@ -15,20 +16,7 @@ const documented = `model messages max_tokens system tools tool_choice thinking 
 // TestEveryFieldIsDocumented looks for each field in the first column of the table of fields,
 // and makes sure that none goes unread.
 func TestEveryFieldIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/messages.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(page), "## POST /v1/messages\n")
-	text, _, _ = strings.Cut(text, "\n##")
-	named := map[string]bool{}
-	for line := range strings.Lines(text) {
-		if cells := strings.Split(line, "|"); len(cells) > 2 {
-			for name := range strings.SplitSeq(cells[1], ",") {
-				named[strings.Trim(name, " `")] = true
-			}
-		}
-	}
+	named := docfields.Named(t, "../../docs/messages.md", "## POST /v1/messages")
 	for _, field := range strings.Fields(documented) {
 		if !named[field] {
 			t.Errorf("the page says nothing of %s", field)

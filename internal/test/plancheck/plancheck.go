@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
@@ -49,6 +50,17 @@ func Check(t testing.TB, p *prompt.Plan) {
 		}
 		if v, err := jsontext.Parse(line); err != nil || !bytes.Equal(v, line) {
 			t.Fatalf("parameters %q: %v", line, err)
+		}
+	}
+}
+
+// Benchmark measures how long plan takes to read a body and to make its plan.
+func Benchmark(b *testing.B, body []byte, plan func() (*prompt.Plan, *apierror.Error)) {
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, apiErr := plan(); apiErr != nil {
+			b.Fatal(apiErr)
 		}
 	}
 }

@@ -1,0 +1,33 @@
+// Package docfields reads which fields the documentation explains, for tests that compare it
+// with the code.
+package docfields
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Named returns the fields in the first columns of the tables of a section of a page, which
+// begins with this heading.
+func Named(t testing.TB, page, heading string) map[string]bool {
+	t.Helper()
+	all, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(all), heading+"\n")
+	if !ok {
+		t.Errorf("%s has no section %s", page, heading)
+	}
+	section, _, _ = strings.Cut(section, "\n##")
+	named := map[string]bool{}
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for name := range strings.SplitSeq(cells[1], ",") {
+				named[strings.Trim(name, " `")] = true
+			}
+		}
+	}
+	return named
+}
