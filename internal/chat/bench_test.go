@@ -45,7 +45,7 @@ func BenchmarkRequestLong(b *testing.B) { benchmarkRequest(b, longRequest()) }
 
 func BenchmarkRequestImage(b *testing.B) {
 	image := strings.Repeat("AAAA", 1<<18)
-	benchmarkRequest(b, []byte(withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoA`+image+`"}}]}`)))
+	benchmarkRequest(b, []byte(withMessages(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ`+image+`"}}]}`)))
 }
 
 func BenchmarkStreamDelta(b *testing.B) {
