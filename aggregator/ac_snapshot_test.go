@@ -131,43 +131,6 @@ func TestAC08_Purity(t *testing.T) {
 	}
 }
 
-// TestAC10_Tests holds the tests and the documentation to the criteria: each has a
-// test named after it, and a row in the table that says which.
-func TestAC10_Tests(t *testing.T) {
-	tests, err := filepath.Glob("ac_*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks, err := filepath.Glob("usetool/ac_*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var source strings.Builder
-	for _, file := range append(tests, blocks...) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Write(text)
-	}
-	page, err := os.ReadFile(filepath.Join("..", "docs", "stories.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 1; n <= 24; n++ {
-		prefix := "TestAC" + strconv.Itoa(n/10) + strconv.Itoa(n%10) + "_"
-		_, rest, found := strings.Cut(source.String(), "func "+prefix)
-		if !found {
-			t.Errorf("no test %s…", prefix)
-			continue
-		}
-		name, _, _ := strings.Cut(rest, "(")
-		if !strings.Contains(string(page), "`"+prefix+name+"`") {
-			t.Errorf("docs/stories.md does not name %s%s", prefix, name)
-		}
-	}
-}
-
 // TestStoriesNameTests: every test that docs/stories.md names, for any of the stories, is
 // in the file of the link around it.
 func TestStoriesNameTests(t *testing.T) {

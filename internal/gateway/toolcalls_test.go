@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -145,6 +146,8 @@ func TestToolCallsOfCodex(t *testing.T) {
 			`0:tool_0_0:f 0+{ 0+} 1:tool_0_1:g 1+[1 1+]`},
 		"AC14 verbatim": {[]string{rawCall("i", "c", "f", `{"a": 1,  "a":2}`+"\u2028")},
 			`0:tool_0_0:f 0+{"a": 1,  "a":2}` + "\u2028"},
+		"AC15 the order of their begins": {[]string{callBegun("c", "f"), callBegun("d", "g"), rawCall("j", "d", "g", "[]"), rawCall("i", "c", "f", "{}")},
+			`0:tool_0_0:f 0+{} 1:tool_0_1:g 1+[]`},
 		"AC16 begun behind its item": {[]string{rawCall("i", "c", "f", "{}"), callBegun("c", "f"), argumentsPart("c", "{}")},
 			`0:tool_0_0:f 0+{}`},
 		"AC17 equal fragments": {[]string{callBegun("c", "f"), argumentsPart("c", "a"), argumentsPart("c", "a"), argumentsPart("c", "aa"), rawCall("i", "c", "f", "aaaa")},
@@ -274,4 +277,91 @@ func TestAfterCalls(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCallForms: the same call for clients of tools and for those of functions (AC 3 of story 2.8).
+func TestCallForms(t *testing.T) {
+	const functions = `{"model":"m","stream":%t,"messages":[{"role":"user","content":"x"}],"functions":[{"name":"f"}]}`
+	u := calling(t, rawCall("i", "c", "f", `{"q":1}`))
+	for form, want := range map[string][2]string{
+		chatCalls: {`"tool_calls":[{"id":"tool_0_0","type":"function","function":{"name":"f","arguments":"{\"q\":1}"}}]`,
+			`"tool_calls":[{"index":0,"id":"tool_0_0","type":"function","function":{"name":"f","arguments":`},
+		functions: {`"function_call":{"name":"f","arguments":"{\"q\":1}"}`, `"function_call":{"name":"f","arguments":`},
+	} {
+		for i, stream := range []bool{false, true} {
+			body := askCalls(t, u, turn.ToolOptions{OutputMode: turn.ModeJSON}, (*Gateway).Chat, fmt.Sprintf(form, stream)).Body.String()
+			if body = suffix.ReplaceAllString(body, "$1"); !strings.Contains(body, want[i]) {
+				t.Errorf("stream %t: no %s in %s", stream, want[i], body)
+			}
+		}
+	}
+}
+
+// TestCallsOfChoices: each choice has its own calls, and each request begins anew (AC 5 and 20 of
+// story 2.8).
+func TestCallsOfChoices(t *testing.T) {
+	u := calling(t, callBegun("c", "f"), argumentsPart("c", "{"), argumentsPart("c", "}"), rawCall("i", "c", "f", "{}"))
+	body := strings.Replace(fmt.Sprintf(chatCalls, true), `{`, `{"n":2,`, 1)
+	for range 2 {
+		got := deltas(t, askCalls(t, u, turn.ToolOptions{OutputMode: turn.ModeJSON}, (*Gateway).Chat, body).Body.String())
+		for choice := range 2 {
+			if want := fmt.Sprintf("0:tool_%d_0:f", choice); strings.Count(got, want) != 1 {
+				t.Errorf("%s is there %d times in %s", want, strings.Count(got, want), got)
+			}
+		}
+		if strings.Count(got, "0+{") != 2 || strings.Count(got, "0+}") != 2 || strings.Contains(got, "1:") {
+			t.Errorf("the arguments are %s", got)
+		}
+	}
+}
+
+// TestCallsInText: structured calls as blocks, for Obsidian Copilot (AC 21 to 24 of story 2.8).
+func TestCallsInText(t *testing.T) {
+	for name, c := range map[string]struct {
+		tool, arguments string
+		escape          usetool.Escaping
+		want            string
+	}{
+		"AC21 a block": {"localSearch", `{"salientTerms":["planning"],"query":"planning"}`, "",
+			"<query>planning</query>\n<salientTerms>[\"planning\"]</salientTerms>"},
+		"AC22 the order and the parameters of the client": {"readNote", `{"chunkIndex":0,"k":8,"path":"a.md"}`, "",
+			"<notePath>a.md</notePath>\n<chunkIndex>0</chunkIndex>"},
+		"AC23 what is missing stays out": {"writeToFile", `{"confirmation":false,"path":"","content":null}`, "",
+			"<path></path>\n<confirmation>false</confirmation>"},
+		"AC24 as the client reads it": {"webSearch", `{"query":"R&D <b>","chatHistory":[]}`, "",
+			"<query>R&D <b></query>\n<chatHistory>[]</chatHistory>"},
+		"AC24 to the letter": {"webSearch", `{"query":"R&D <b>","chatHistory":[]}`, usetool.EscapeEntities,
+			"<query>R&amp;D &lt;b&gt;</query>\n<chatHistory>[]</chatHistory>"},
+	} {
+		u := calling(t, rawCall("i", "c", c.tool, c.arguments))
+		options := turn.ToolOptions{OutputMode: turn.ModeXML, XMLEscape: c.escape}
+		for _, stream := range []bool{false, true} {
+			body := strings.ReplaceAll(fmt.Sprintf(chatCalls, stream), `"name":"f"`, `"name":"`+c.tool+`"`)
+			answer := askCalls(t, u, options, (*Gateway).Chat, body).Body.String()
+			if want := "<use_tool>\n<name>" + c.tool + "</name>\n" + c.want + "\n</use_tool>"; strings.Count(content(t, answer), want) != 1 {
+				t.Errorf("%s, stream %t: got %q, want %q", name, stream, content(t, answer), want)
+			}
+		}
+	}
+}
+
+// content returns the text of an answer to a chat completion, whole or streamed.
+func content(t *testing.T, answer string) (text string) {
+	t.Helper()
+	for _, line := range strings.Split(answer, "\n") {
+		data := strings.TrimPrefix(line, "data: ")
+		if !strings.HasPrefix(data, "{") {
+			continue
+		}
+		var read struct {
+			Choices []struct{ Message, Delta struct{ Content string } }
+		}
+		if err := json.Unmarshal([]byte(data), &read); err != nil {
+			t.Fatal(err)
+		}
+		for _, choice := range read.Choices {
+			text += choice.Message.Content + choice.Delta.Content
+		}
+	}
+	return text
 }
