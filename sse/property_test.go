@@ -1,6 +1,7 @@
 package sse_test
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -9,20 +10,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// event is an event as a client gets it.
-type event struct{ Type, Data string }
-
-// parse reads a whole stream as the standard defines it. A stream with an id or a
-// retry field, which the Writer never writes, gives no events.
-func parse(stream []byte) (events []event) {
+// parse reads a whole stream as the standard defines it, to compare a Reader with.
+func parse(stream []byte) (events []sse.Event) {
 	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(stream), "\uFEFF"))
 	lines := strings.Split(text, "\n")
 	var data []string
-	typ := ""
+	typ, id := "", ""
 	for _, line := range lines[:len(lines)-1] {
 		if line == "" {
 			if len(data) > 0 {
-				events = append(events, event{typ, strings.Join(data, "\n")})
+				events = append(events, sse.Event{Type: typ, Data: strings.Join(data, "\n"), ID: id})
 			}
 			data, typ = nil, ""
 			continue
@@ -34,8 +31,10 @@ func parse(stream []byte) (events []event) {
 			data = append(data, value)
 		case "event":
 			typ = value
-		case "id", "retry":
-			return nil
+		case "id":
+			if !strings.Contains(value, "\x00") {
+				id = value
+			}
 		}
 	}
 	return events
@@ -58,9 +57,10 @@ func checkRoundTrip(t *testing.T, typ string, data []byte, comment string) {
 		}
 	}
 	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n")
-	want := []event{{typ, lines.Replace(string(data))}, {"", "[DONE]"}}
-	if got := parse(r.body); !slices.Equal(got, want) {
-		t.Errorf("%q came back as %q", want, got)
+	want := []sse.Event{{Type: typ, Data: lines.Replace(string(data))}, {Data: "[DONE]"}}
+	got, err := read(sse.NewReader(bytes.NewReader(r.body), sse.ReaderOptions{}))
+	if err != nil || !slices.Equal(got, want) || !slices.Equal(parse(r.body), want) {
+		t.Errorf("%q came back as %q, %v", want, got, err)
 	}
 }
 

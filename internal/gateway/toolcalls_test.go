@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // calling is an app-server whose turns say these lines, each the method of a notification and its
@@ -75,9 +76,11 @@ var suffix = regexp.MustCompile(`(tool_\d+_\d+)_[0-9a-z]+`)
 func deltas(t *testing.T, stream string) string {
 	t.Helper()
 	var all []string
-	for _, line := range strings.Split(stream, "\n") {
-		data, ok := strings.CutPrefix(line, "data: {")
-		if !ok {
+	for e, err := range sse.NewReader(strings.NewReader(stream), sse.ReaderOptions{}).Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Data == "[DONE]" {
 			continue
 		}
 		var chunk struct {
@@ -92,7 +95,7 @@ func deltas(t *testing.T, stream string) string {
 				}
 			}
 		}
-		if err := json.Unmarshal([]byte("{"+data), &chunk); err != nil {
+		if err := json.Unmarshal([]byte(e.Data), &chunk); err != nil {
 			t.Fatal(err)
 		}
 		for _, choice := range chunk.Choices {

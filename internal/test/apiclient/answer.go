@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/messagecheck"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // API is one of the APIs that answer with what the model says.
@@ -120,11 +121,10 @@ func (a *Answer) fail(e map[string]any) error {
 
 // eachEvent calls read for the events of a stream, of which none may follow the end. An
 // event that is cut off is dropped.
-func (a *Answer) eachEvent(body []byte, read func(Event) error) error {
-	for r := NewReader(bytes.NewReader(body)); ; {
-		e, err := r.Next()
+func (a *Answer) eachEvent(body []byte, read func(sse.Event) error) error {
+	for e, err := range sse.NewReader(bytes.NewReader(body), sse.ReaderOptions{}).Events() {
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
 		case err == nil && a.Ended:
 			err = errors.New("after the end")
@@ -135,4 +135,5 @@ func (a *Answer) eachEvent(body []byte, read func(Event) error) error {
 			return fmt.Errorf("%w: %.300q", err, e.Data)
 		}
 	}
+	return nil
 }

@@ -37,7 +37,7 @@ func TestReadChat(t *testing.T) {
 	}
 	for _, stream := range []string{
 		text, begin + begin, begin + done, begin + end + done + text, begin + end + text + done, begin + end + end, "data: {\n\n",
-		begin + failed + text, `data: {"error":{"code":"x"}}` + "\n\n", begin + more, begin + first + first, begin + end + "\n\n" + done,
+		begin + failed + text, `data: {"error":{"code":"x"}}` + "\n\n", begin + more, begin + first + first,
 		strings.Replace(begin, `"index":0`, `"index":1`, 1), "event: x\n" + begin, begin + strings.Replace(text, `"c"`, `"d"`, 1),
 	} {
 		if got, err := Read([]byte(stream), Chat, true, 1); err == nil {

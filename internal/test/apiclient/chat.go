@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // chatChunk is a chunk or a completion.
@@ -47,7 +49,7 @@ func (u *chatUsage) usage() *Usage {
 }
 
 // chatEvent reads an event of a stream of chunks.
-func (a *Answer) chatEvent(e Event) error {
+func (a *Answer) chatEvent(e sse.Event) error {
 	switch {
 	case e.Type != "":
 		return fmt.Errorf("an event has a name: %q", e.Type)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // responseBody is a Response.
@@ -130,7 +132,7 @@ func (r *responseReader) stream(body []byte) (err error) {
 	return err
 }
 
-func (r *responseReader) event(sent Event) error {
+func (r *responseReader) event(sent sse.Event) error {
 	var e responseEvent
 	if err := json.Unmarshal([]byte(sent.Data), &e); err != nil {
 		return err

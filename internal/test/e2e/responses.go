@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // Response is a Response object with the members that tests read.
@@ -173,7 +173,7 @@ func (s *Site) readEvents(answer *http.Response) *Response {
 		s.T.Error("content type", kind)
 	}
 	var events []ResponseEvent
-	reader := apiclient.NewReader(answer.Body)
+	reader := sse.NewReader(answer.Body, sse.ReaderOptions{})
 	for {
 		frame, err := reader.Next()
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // Answer is the answer to one request.
@@ -50,11 +49,7 @@ func Stream(ctx context.Context, url string, body any, textOf func(data string) 
 	start := time.Now()
 	var whole strings.Builder
 	err = Post(ctx, url, body, func(stream io.Reader) error {
-		for events := apiclient.NewReader(stream); ; {
-			event, err := events.Next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		for event, err := range sse.NewReader(stream, sse.ReaderOptions{}).Events() {
 			if err != nil {
 				return fmt.Errorf("a stream ended early: %w", err)
 			}
@@ -70,6 +65,7 @@ func Stream(ctx context.Context, url string, body any, textOf func(data string) 
 			}
 			whole.WriteString(text)
 		}
+		return nil
 	})
 	a.Whole, a.Text = time.Since(start), whole.String()
 	return a, err

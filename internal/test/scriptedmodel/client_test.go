@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -102,7 +101,7 @@ func (s *site) ask(body string) answer {
 		s.t.Errorf("content type %q", got)
 	}
 	var a answer
-	r := apiclient.NewReader(response.Body)
+	r := sse.NewReader(response.Body, sse.ReaderOptions{})
 	for {
 		var e object
 		if e, a.err = next(s.t, r); a.err != nil {
@@ -125,7 +124,7 @@ func (s *site) prompt(prompt string, more object) answer {
 }
 
 // next reads an event and decodes its data.
-func next(t *testing.T, r *apiclient.Reader) (object, error) {
+func next(t *testing.T, r *sse.Reader) (object, error) {
 	t.Helper()
 	event, err := r.Next()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // TestCutText checks that all text is sent before the connection breaks.
@@ -32,7 +32,7 @@ func TestHang(t *testing.T) {
 	}{{"hang", 0}, {"say:first; hang", 5}, {"tool:f {}; hang", 4}} {
 		ctx, leave := context.WithCancel(deadline(t))
 		response := s.post(ctx, body(c.prompt, nil))
-		r := apiclient.NewReader(response.Body)
+		r := sse.NewReader(response.Body, sse.ReaderOptions{})
 		for range c.events {
 			if _, err := next(t, r); err != nil {
 				t.Fatal(err)

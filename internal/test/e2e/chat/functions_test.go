@@ -3,12 +3,11 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // functionMessage is a message, or the sum of its deltas, for clients with functions
@@ -44,12 +43,7 @@ func askFunction(s *e2e.Site, stream bool, messages string) string {
 	}
 	var message functionMessage
 	finish := ""
-	events := apiclient.NewReader(strings.NewReader(text))
-	for {
-		event, err := events.Next()
-		if err == io.EOF {
-			return describeFunction(s.T, message, finish)
-		}
+	for event, err := range sse.NewReader(strings.NewReader(text), sse.ReaderOptions{}).Events() {
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -72,6 +66,7 @@ func askFunction(s *e2e.Site, stream bool, messages string) string {
 		message.ToolCalls = append(message.ToolCalls, delta.ToolCalls...)
 		finish += chunk.Choices[0].FinishReason
 	}
+	return describeFunction(s.T, message, finish)
 }
 
 func describeFunction(t testing.TB, m functionMessage, finish string) string {

@@ -2,15 +2,14 @@ package tools
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 
-	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/sse"
 )
 
 // customCall is a call of a custom tool, or a part of one in a delta.
@@ -74,11 +73,7 @@ func askRaw(s *e2e.Site, request e2e.Fields) (a customAnswer) {
 		return a
 	}
 	defer answer.Body.Close()
-	for events := apiclient.NewReader(answer.Body); ; {
-		event, err := events.Next()
-		if err == io.EOF {
-			return a
-		}
+	for event, err := range sse.NewReader(answer.Body, sse.ReaderOptions{}).Events() {
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -86,6 +81,7 @@ func askRaw(s *e2e.Site, request e2e.Fields) (a customAnswer) {
 			add(event.Data)
 		}
 	}
+	return a
 }
 
 // TestCursor sends requests like Cursor: bodies of the Responses API on the route of

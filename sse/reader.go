@@ -1,0 +1,175 @@
+package sse
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrEventTooLarge is matched by the error of a [Reader] whose stream has a larger event than
+// it may have.
+var ErrEventTooLarge = errors.New("sse: the event is too large")
+
+// maxEvent is the default of [ReaderOptions.MaxEvent].
+const maxEvent = 64 << 20
+
+// Event is an event of a stream.
+type Event struct {
+	Type string // empty: the stream named none, which means "message"
+	Data string // the lines of data, with LF between them
+	ID   string // the last id in the stream so far; empty: there was none
+}
+
+// ReaderOptions are the options of a [Reader].
+type ReaderOptions struct {
+	// MaxEvent is the most bytes of an event, its field names included, and of a comment.
+	// 0: 64 MiB.
+	MaxEvent int
+	// Comment is called with each comment, without the colon and the space before it. Nil:
+	// comments are skipped.
+	Comment func(text string)
+}
+
+// Reader reads a stream of events as the standard defines it, whichever line breaks it has. It
+// must not be used by several goroutines at once.
+type Reader struct {
+	from  *bufio.Reader
+	opts  ReaderOptions
+	begun bool // a byte order mark is no longer skipped
+	cr    bool // the last line has ended with CR: an LF belongs to its end
+	id    string
+	retry time.Duration
+	buf   []byte // the last line
+}
+
+// NewReader returns a Reader of a stream. It may read ahead.
+func NewReader(stream io.Reader, opts ReaderOptions) *Reader {
+	if opts.MaxEvent <= 0 {
+		opts.MaxEvent = maxEvent
+	}
+	return &Reader{from: bufio.NewReader(stream), opts: opts}
+}
+
+// Next returns the next event; what has no data is none. The error is [io.EOF] at the end of the
+// stream, [io.ErrUnexpectedEOF] if that is within an event, which is then dropped, or that of
+// the stream. It matches [ErrEventTooLarge] for an event above the limit,
+// behind which nothing can be read.
+func (r *Reader) Next() (Event, error) {
+	e := new(pending)
+	left := r.opts.MaxEvent
+	for {
+		line, err := r.line(left)
+		switch {
+		case errors.Is(err, io.EOF) && (left < r.opts.MaxEvent || len(line) > 0):
+			return Event{}, io.ErrUnexpectedEOF
+		case err != nil:
+			return Event{}, err
+		case len(line) > 0:
+			left -= len(line)
+			r.field(e, line)
+		case e.hasData:
+			return Event{e.kind, string(e.data), r.id}, nil
+		default:
+			*e, left = pending{}, r.opts.MaxEvent
+		}
+	}
+}
+
+// Events returns the events up to the end of the stream, and then its error if that is not
+// [io.EOF].
+func (r *Reader) Events() iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for {
+			e, err := r.Next()
+			if errors.Is(err, io.EOF) || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Retry returns how long a client waits before it connects again, as the stream has said it
+// last. 0: it has not.
+func (r *Reader) Retry() time.Duration { return r.retry }
+
+// pending is an event that is being read.
+type pending struct {
+	kind    string
+	data    []byte
+	hasData bool
+}
+
+// field reads a line that is not empty.
+func (r *Reader) field(e *pending, line []byte) {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "":
+		if r.opts.Comment != nil {
+			r.opts.Comment(string(value))
+		}
+	case "event":
+		e.kind = string(value)
+	case "data":
+		if e.hasData {
+			e.data = append(e.data, '\n')
+		}
+		e.data, e.hasData = append(e.data, value...), true
+	case "id":
+		if bytes.IndexByte(value, 0) < 0 {
+			r.id = string(value)
+		}
+	case "retry":
+		digits := strings.Trim(string(value), "0123456789") == ""
+		if n, err := strconv.ParseInt(string(value), 10, 32); err == nil && digits {
+			r.retry = time.Duration(n) * time.Millisecond
+		}
+	}
+}
+
+// byteOrderMark may be before the first line.
+var byteOrderMark = []byte("\uFEFF")
+
+// line returns the next line without its end, which is valid until the next call. With an error
+// it is what came before that. A line of more than limit bytes is an error.
+func (r *Reader) line(limit int) ([]byte, error) {
+	line := r.buf[:0]
+	defer func() { r.buf = line }()
+	for {
+		if _, err := r.from.Peek(1); err != nil {
+			return line, err
+		}
+		part, _ := r.from.Peek(r.from.Buffered())
+		if r.cr && part[0] == '\n' {
+			r.cr = false
+			_, _ = r.from.Discard(1)
+			continue
+		}
+		r.cr = false
+		end := lineBreak(part)
+		taken := part
+		if end >= 0 {
+			taken = part[:end]
+		}
+		if line = append(line, taken...); len(line) > limit {
+			return nil, fmt.Errorf("%w: it has more than %d bytes", ErrEventTooLarge, r.opts.MaxEvent)
+		}
+		if end < 0 {
+			_, _ = r.from.Discard(len(part))
+			continue
+		}
+		r.cr = part[end] == '\r'
+		_, _ = r.from.Discard(end + 1)
+		if !r.begun {
+			r.begun = true
+			return bytes.TrimPrefix(line, byteOrderMark), nil
+		}
+		return line, nil
+	}
+}
