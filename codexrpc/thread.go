@@ -107,6 +107,14 @@ func (c *Conn) FailBeginning(thread string, err error) {
 	}
 }
 
+// Beginning reports whether a turn of a thread runs in which the model has said nothing.
+func (c *Conn) Beginning(thread string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.threads[thread]
+	return t != nil && t.isBeginning()
+}
+
 // isBeginning reports whether a turn of the thread runs in which the model has said nothing.
 func (t *Thread) isBeginning() bool {
 	t.mu.Lock()

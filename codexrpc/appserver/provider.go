@@ -136,6 +136,14 @@ func (p *Process) ProviderRetries() int {
 	return p.provider.retries
 }
 
+// firstSign is how many times as long as a handshake the model may take to begin: before Codex asks
+// over HTTP, it waits for two, and perhaps for the settings of its login.
+const firstSign = 6
+
+// FirstSign is how long a turn may take until the model begins before it counts as a sign that the
+// provider does not answer. It is 0 if that is not known.
+func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.ConnectTimeout }
+
 // SocketFailed records that the model's provider has answered over HTTP after a WebSocket to
 // it had failed. New threads use HTTP for a while.
 func (p *Process) SocketFailed() {

@@ -84,6 +84,7 @@ func (g *Gateway) runChoice(ctx context.Context, x *exchange, c *choice) error {
 // responder, or the cause of the end of ctx.
 func (t *turnGroup) drive(ctx context.Context, c *choice) (failure, err error) {
 	c.group, c.failure = t, nil
+	defer t.g.watchSilence(ctx, c)()
 	err = turn.Drive(ctx, c.thread, c.machine, c, t.g.opts.IdleTimeout)
 	return c.failure, err
 }

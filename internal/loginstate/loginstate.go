@@ -138,7 +138,8 @@ func (l *Login) change(f func()) {
 
 // Falter records a failure that another login may not have: the provider limits this one by the
 // minute, is down or out of reach. The login rests for as long as the provider has said, or, if
-// after is 0, for a time that grows with each failure in a row. What is known of a plan that is
+// after is 0, for a time that grows with each failure in a row, and not for less than it did before.
+// What is known of a plan that is
 // spent, or of a login that is signed out, stays.
 func (l *Login) Falter(failure error, after time.Duration) {
 	l.mu.Lock()
@@ -148,7 +149,10 @@ func (l *Login) Falter(failure error, after time.Duration) {
 	if l.state != Spent && l.state != SignedOut {
 		l.failed = failure
 	}
-	l.until, l.tried = time.Now().Add(rest), false
+	if until := time.Now().Add(rest); until.After(l.until) {
+		l.until = until
+	}
+	l.tried = false
 }
 
 // set is a change of all that is known, by which a trial ends.

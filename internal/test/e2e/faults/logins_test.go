@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // TestOneOfTwoLogins checks that no request waits for a login that is limited, fails or is
@@ -65,6 +66,56 @@ func TestOneOfTwoLogins(t *testing.T) {
 					return last.Header.Get("Chatgpt-Account-Id") == bad.Account
 				})
 			}
+		}
+	})
+}
+
+// TestSilentLogin checks that a request moves from a login whose provider gives no sign to another
+// one, and that the next ones leave it alone. One that has begun to answer may be silent for longer.
+func TestSilentLogin(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s, model := e2e.NewSite(t, ""), scriptedmodel.New(scriptedmodel.Options{})
+		t.Cleanup(model.Close)
+		second, home := s.Plan.AddLogin(planbackend.LoginOptions{Model: model}), t.TempDir()
+		if err := second.Write(home); err != nil {
+			t.Fatal(err)
+		}
+		server := func(home string) string {
+			return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nprovider_timeout 500ms\n}\n"
+		}
+		s.Load(s.Caddyfile(server(s.Home) + server(home)))
+		s.WaitMembers(2)
+		asked := func() int { return len(model.Requests()) + len(s.Model.Requests()) }
+		ask := func(prompt string) time.Duration {
+			began := time.Now()
+			if response, text := s.Post(e2e.ChatBody(prompt, nil), nil); response.StatusCode != http.StatusOK {
+				t.Errorf("%s %s", response.Status, text)
+			}
+			return time.Since(began)
+		}
+		for range 2 { // of either login
+			if took := ask("reason:Hm.; delay=4s; chunk=2; say:okay"); took < 4*time.Second {
+				t.Errorf("a slow answer took %s", took)
+			}
+		}
+		if n := asked(); n != 2 {
+			t.Errorf("the models were asked %d times for two answers", n)
+		}
+		model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+			return scriptedmodel.Script{End: scriptedmodel.Hang{}}, true
+		})
+		before, slow := len(model.Requests()), 0
+		for range 8 {
+			switch took := ask("say:ok"); {
+			case took > 8*time.Second:
+				t.Errorf("an answer took %s", took)
+			case took > 2*time.Second:
+				slow++
+			}
+		}
+		if n := len(model.Requests()) - before; slow != 1 || n != 1 {
+			t.Errorf("%d answers were late, and the silent login was asked %d times", slow, n)
 		}
 	})
 }
