@@ -40,11 +40,7 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 	if err != nil {
 		return version, err
 	}
-	initialized, err := encode(outgoing{Method: methodInitialized})
-	if err == nil {
-		err = c.send(ctx, initialized)
-	}
-	if err != nil {
+	if err := c.Notify(ctx, methodInitialized, nil); err != nil {
 		return version, err
 	}
 	loggedIn, err := c.hasLogin(ctx)
@@ -133,9 +129,7 @@ func (c *Conn) RenewLogin(ctx context.Context) error {
 // Account asks the back end of the provider who is logged in. It may take as long as the
 // back end does. An app-server that cannot find out answers with a *CallError.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
-	var account Account
-	err := c.call(ctx, call{method: methodAccountRead, params: struct{}{}, result: &account})
-	return account, err
+	return Call[Account](ctx, c, methodAccountRead, struct{}{})
 }
 
 // Models returns the models that Codex offers, including hidden ones, each once. An entry
