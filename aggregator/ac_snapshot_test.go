@@ -16,7 +16,7 @@ import (
 )
 
 func TestAC02_FinalSnapshot(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	feed(a, 0,
 		itemAdded(0, 0, "fc_1", "call_1", "complete"), argumentsDone(1, 0, "fc_1", "complete", `{"a":1}`),
 		itemAdded(2, 1, "fc_2", "call_2", "cut"), argumentsDelta(3, 1, "fc_2", `{"a":`),
@@ -41,7 +41,7 @@ func TestAC03_SingleAndMultiForms(t *testing.T) {
 			"function_call", raw(object("name", "f", "arguments", `{"a":1}`))),
 	}
 	for form, message := range messages {
-		a := New()
+		a := New(Options{})
 		a.IngestMessage(0, []byte(message))
 		records := a.Snapshot(0)
 		if len(records) != 1 {
@@ -65,7 +65,7 @@ func TestAC03_SingleAndMultiForms(t *testing.T) {
 }
 
 func TestAC07_Robustness(t *testing.T) {
-	a := New(WithMaxArgumentBytes(1 << 10))
+	a := New(Options{MaxArgumentBytes: 1 << 10})
 	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"))
 	for _, broken := range []string{
 		"", "{", `{"type":`, "null", "42", `"text"`, "[]", "\x00", `{"choices":7}`, `{"choices":[7,null]}`,
@@ -75,7 +75,7 @@ func TestAC07_Robustness(t *testing.T) {
 		`{"type":"response.function_call_arguments.delta","item_id":7,"output_index":"x","delta":{}}`,
 	} {
 		wantNothing(t, a.Ingest(0, []byte(broken)))
-		wantNothing(t, a.IngestMessage(0, []byte(broken), SynthesizeCalls()))
+		wantNothing(t, a.SynthesizeCalls(0, []byte(broken)))
 	}
 	feed(a, 0, argumentsDelta(1, 0, "fc_1", `{"never": closed`))
 	wantCalls(t, a, 0, "f", `{"never": closed`)
@@ -122,7 +122,7 @@ func TestAC08_Purity(t *testing.T) {
 		}
 	}
 	// Reading text changes no calls, in a message or out of one.
-	a := New()
+	a := New(Options{})
 	text := "<use_tool><name>f</name></use_tool>"
 	a.ExtractBlocks(text)
 	a.IngestMessage(0, []byte(object("role", "assistant", "content", text)))
@@ -161,7 +161,7 @@ func TestAC14_ArgumentsVerbatim(t *testing.T) {
 	for _, arguments := range []string{
 		"", " ", "{", `{"a": 1,  "a":2}`, "not JSON", `{"n":1e400}`, "\u2028<&>\\u0041", `{"s":"\ud800"}`, "{}\n\n{}", "\x00",
 	} {
-		a := New()
+		a := New(Options{})
 		feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "streamed"))
 		for i, c := range []rune(arguments) {
 			feed(a, 0, argumentsDelta(i+1, 0, "fc_1", string(c)))
@@ -172,13 +172,13 @@ func TestAC14_ArgumentsVerbatim(t *testing.T) {
 		wantCalls(t, a, 0, "streamed", arguments, "message", arguments, "raw", arguments)
 	}
 	// A message whose call has no arguments has none.
-	a := New()
+	a := New(Options{})
 	a.IngestMessage(0, []byte(`{"tool_calls":[{"id":"c","function":{"name":"f"}}]}`))
 	wantCalls(t, a, 0, "f", "")
 }
 
 func TestAC15_SnapshotOrdering(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	feed(a, 0, chatHead(5, "c5", "five", ""), chatHead(2, "c2", "two", ""), chatHead(9, "c9", "nine", ""))
 	before := a.Snapshot(0)
 	feed(a, 0, chatNext(9, "{}"), chatNext(2, "{}"))
@@ -197,14 +197,14 @@ func TestAC15_SnapshotOrdering(t *testing.T) {
 func TestAC18_InputShapes(t *testing.T) {
 	for shape, events := range shapes() {
 		t.Run(shape, func(t *testing.T) {
-			a := New()
+			a := New(Options{})
 			deltas := feed(a, 0, events...)
 			wantCalls(t, a, 0, "f", `{"a":[1,2]}`)
 			wantFolded(t, a, 0, deltas)
 		})
 	}
 	t.Run("mixed in one turn", func(t *testing.T) {
-		a := New()
+		a := New(Options{})
 		deltas := feed(a, 0,
 			itemAdded(0, 0, "fc_1", "call_1", "f"), argumentsDelta(1, 0, "fc_1", `{"a"`),
 			chatHead(1, "call_2", "g", `{"b`), rawItem("call_3", "h", `{"c":3}`),
@@ -222,7 +222,7 @@ func TestAC18_InputShapes(t *testing.T) {
 }
 
 func TestAC19_ImmutableOutputs(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	event := []byte(chatHead(0, "call_1", "f", `{"a":1`))
 	r := a.Ingest(0, event)
 	for i := range event {

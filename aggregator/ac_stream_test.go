@@ -8,7 +8,7 @@ import (
 )
 
 func TestAC01_StreamingPartials(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	first := one(t, a.Ingest(0, []byte(itemAdded(0, 0, "fc_1", "call_1", "webSearch"))))
 	if first.Name != "webSearch" || !first.First || first.Arguments != "" {
 		t.Fatalf("the name alone: %+v", first)
@@ -23,7 +23,7 @@ func TestAC01_StreamingPartials(t *testing.T) {
 }
 
 func TestAC04_MultiCallOrdering(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	deltas := feed(a, 0,
 		itemAdded(0, 0, "fc_1", "call_1", "b"), itemAdded(1, 1, "fc_2", "call_2", "a"),
 		argumentsDelta(2, 1, "fc_2", "2"), itemAdded(3, 2, "fc_3", "call_3", "b"),
@@ -43,7 +43,7 @@ func TestAC04_MultiCallOrdering(t *testing.T) {
 }
 
 func TestAC05_ChoiceAwareState(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	if a.HasCalls(0) {
 		t.Fatal("a new aggregator has calls")
 	}
@@ -75,7 +75,7 @@ func TestAC05_ChoiceAwareState(t *testing.T) {
 }
 
 func TestAC09_IDStability(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	want := []string{"tool_2_0", "tool_2_1"}
 	feed(a, 2, itemAdded(0, 0, "fc_1", "call_1", "f"))
 	d := one(t, a.Ingest(2, []byte(chatHead(7, "call_2", "g", "{"))))
@@ -89,7 +89,7 @@ func TestAC09_IDStability(t *testing.T) {
 		}
 	}
 
-	fixed := New(WithIDSuffix("k3v9"))
+	fixed := New(Options{IDSuffix: "k3v9"})
 	if id := one(t, fixed.Ingest(0, []byte(chatHead(0, "c", "f", "")))).ID; id != "tool_0_0_k3v9" {
 		t.Errorf("id with a suffix: %q", id)
 	}
@@ -110,7 +110,7 @@ func TestAC11_IdempotentDeltas(t *testing.T) {
 		argumentsDone(6, 0, "fc_1", "f", `{"s":"llaaaa"}`),
 		itemDone(7, 0, "fc_1", "call_1", "f", `{"s":"llaaaa"}`),
 	}
-	a := New()
+	a := New(Options{})
 	for _, e := range events {
 		a.Ingest(0, []byte(e))
 		wantNothing(t, a.Ingest(0, []byte(e)))
@@ -137,13 +137,13 @@ func TestAC12_NameFirstEmission(t *testing.T) {
 		if shape == "app-server" {
 			arguments = `{"k":8}` // an object is all of them
 		}
-		d := one(t, New().Ingest(0, []byte(event)))
+		d := one(t, New(Options{}).Ingest(0, []byte(event)))
 		if d.ID != "tool_0_0" || d.Type != "function" || d.Name != "f" || d.Arguments != arguments || d.Fragment != arguments || !d.First {
 			t.Errorf("%s: %+v", shape, d)
 		}
 	}
 	// Fragments before the name wait, and come with it.
-	a := New()
+	a := New(Options{})
 	wantNothing(t, a.Ingest(0, []byte(chatNext(0, `{"a"`))))
 	if a.HasCalls(0) || a.Snapshot(0) != nil {
 		t.Fatal("a call without a name shows")
@@ -155,7 +155,7 @@ func TestAC12_NameFirstEmission(t *testing.T) {
 }
 
 func TestAC13_NoCrossCallInterleaving(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), itemAdded(1, 1, "fc_2", "call_2", "f"),
 		chatHead(0, "call_3", "f", ""), chatHead(1, "call_4", "f", ""))
 	var want [4]strings.Builder
@@ -172,7 +172,7 @@ func TestAC13_NoCrossCallInterleaving(t *testing.T) {
 	wantCalls(t, a, 0, "f", want[0].String(), "f", want[1].String(), "f", want[2].String(), "f", want[3].String())
 
 	// Without any id the call created last is meant; without one, none is.
-	b := New()
+	b := New(Options{})
 	noID := object("type", eventArgumentsDelta, "delta", "x")
 	wantNothing(t, b.Ingest(0, []byte(noID)))
 	feed(b, 0, itemAdded(0, 0, "fc_1", "call_1", "f"), itemAdded(1, 1, "fc_2", "call_2", "g"), noID)
@@ -180,7 +180,7 @@ func TestAC13_NoCrossCallInterleaving(t *testing.T) {
 }
 
 func TestAC16_DuplicateAndUnknownEvents(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	feed(a, 0,
 		`{"type":"response.output_text.delta","delta":"hello"}`,
 		itemAdded(0, 0, "fc_1", "call_1", "f"),
@@ -208,7 +208,7 @@ func TestAC16_DuplicateAndUnknownEvents(t *testing.T) {
 }
 
 func TestAC17_CumulativeArguments(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	deltas := feed(a, 0, chatHead(0, "c", "f", `{"`), chatNext(0, "l"), chatNext(0, "l"), chatNext(0, "ll"),
 		chatNext(0, "aa"), chatNext(0, "aa"), chatNext(0, `":1}`))
 	var cumulative []string
@@ -223,7 +223,7 @@ func TestAC17_CumulativeArguments(t *testing.T) {
 }
 
 func TestAC20_ResetTurn(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
 		t.Fatal(err)
 	}
@@ -246,12 +246,12 @@ func TestAC20_ResetTurn(t *testing.T) {
 
 func TestAC20_ConcurrentUse(t *testing.T) {
 	const workers, parts = 8, 200
-	shared := New()
+	shared := New(Options{})
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
 			id := fmt.Sprint("call_", w)
-			own := New()
+			own := New(Options{})
 			for i := range parts {
 				event := []byte(namedFragment(id, "f", fmt.Sprint(i)))
 				shared.Ingest(0, event)

@@ -7,7 +7,7 @@ import (
 )
 
 func TestAC06_TextualFallback(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	first := "<use_tool>\n  <name>webSearch</name>\n  <args>{\"q\":\"obsidian copilot\",\"k\":8}</args>\n</use_tool>"
 	second := "<use_tool><name> localSearch </name><query>größe</query><salientTerms>[\"a\"]</salientTerms></use_tool>"
 	text := "Let me see – " + first + " noise <use_tools> <use_tool/> " + second + " tail"
@@ -33,7 +33,7 @@ func TestAC06_TextualFallback(t *testing.T) {
 }
 
 func TestAC06_RegisteredPatterns(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	for _, bad := range []NamedPattern{{"", atPattern{}}, {"at", nil}, {UseToolPattern, atPattern{}}, {"at", opener("")}} {
 		if err := a.RegisterTextPattern(bad.Name, bad.Pattern); !errors.Is(err, ErrPattern) {
 			t.Errorf("registering %q: %v", bad.Name, err)
@@ -53,7 +53,7 @@ func TestAC06_RegisteredPatterns(t *testing.T) {
 	if got := found(a, text); got != "at:f use_tool:g at:h" {
 		t.Errorf("blocks by every pattern, in order: %s", got)
 	}
-	if got := found(New(), text); got != "use_tool:g" {
+	if got := found(New(Options{}), text); got != "use_tool:g" {
 		t.Errorf("another aggregator knows the pattern: %s", got)
 	}
 	// A pattern hides no <use_tool> block, not even one that begins within a block of
@@ -73,7 +73,7 @@ func TestAC06_RegisteredPatterns(t *testing.T) {
 }
 
 func TestAC06_SynthesizeCalls(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	if err := a.RegisterTextPattern("at", atPattern{}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +81,11 @@ func TestAC06_SynthesizeCalls(t *testing.T) {
 	text := block + " and again " + block + " @g([])"
 	message := []byte(object("role", "assistant", "content", text))
 	wantNothing(t, a.IngestMessage(0, message))
-	r := a.IngestMessage(0, message, SynthesizeCalls())
+	r := a.SynthesizeCalls(0, message)
 	if len(r.Deltas) != 3 || !r.Deltas[2].Done {
 		t.Fatalf("deltas: %+v", r.Deltas)
 	}
-	wantNothing(t, a.IngestMessage(0, message, SynthesizeCalls()))
+	wantNothing(t, a.SynthesizeCalls(0, message))
 	wantCalls(t, a, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`, "g", "[]")
 
 	for form, m := range map[string]string{
@@ -95,9 +95,9 @@ func TestAC06_SynthesizeCalls(t *testing.T) {
 		"notification": object("method", methodItemCompleted, "params", raw(object("item",
 			raw(object("type", "agentMessage", "id", "m1", "text", "see "+block))))),
 	} {
-		b := New()
-		one(t, b.IngestMessage(0, []byte(m), SynthesizeCalls()))
-		wantNothing(t, b.IngestMessage(0, []byte(m), SynthesizeCalls()))
+		b := New(Options{})
+		one(t, b.SynthesizeCalls(0, []byte(m)))
+		wantNothing(t, b.SynthesizeCalls(0, []byte(m)))
 		wantCalls(t, b, 0, "f", `{"a":"1"}`)
 		if t.Failed() {
 			t.Fatal(form)
@@ -105,10 +105,10 @@ func TestAC06_SynthesizeCalls(t *testing.T) {
 	}
 
 	// A block is the twin of one structured call at most, whichever comes first.
-	c := New()
+	c := New(Options{})
 	feed(c, 0, rawItem("call_1", "f", `{"a":"1"}`))
 	for range 2 {
-		c.IngestMessage(0, message, SynthesizeCalls())
+		c.SynthesizeCalls(0, message)
 		wantCalls(t, c, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`)
 	}
 	wantNothing(t, c.Ingest(0, []byte(rawItem("call_2", "f", `{"a": 1}`))))
@@ -116,9 +116,9 @@ func TestAC06_SynthesizeCalls(t *testing.T) {
 	wantCalls(t, c, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`, "f", `{"a": 1}`)
 
 	// Another message is known by its id, though its text be the same.
-	d := New()
+	d := New(Options{})
 	for _, id := range []string{"m1", "m2", "m1"} {
-		d.IngestMessage(0, []byte(object("type", "agentMessage", "id", id, "text", block)), SynthesizeCalls())
+		d.SynthesizeCalls(0, []byte(object("type", "agentMessage", "id", id, "text", block)))
 	}
 	wantCalls(t, d, 0, "f", `{"a":"1"}`, "f", `{"a":"1"}`)
 

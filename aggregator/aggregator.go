@@ -10,7 +10,7 @@ import "sync"
 // step; the order of events is the order of the calls.
 type Aggregator struct {
 	mu       sync.Mutex
-	cfg      config
+	opts     Options
 	choices  map[int]*Choice
 	patterns []NamedPattern // beside <use_tool>; replaced, never changed: it is read without the lock
 	stats    Stats          // without those of the choices
@@ -19,12 +19,8 @@ type Aggregator struct {
 }
 
 // New returns an empty Aggregator whose only text pattern is <use_tool>.
-func New(opts ...Option) *Aggregator {
-	a := &Aggregator{choices: make(map[int]*Choice)}
-	for _, opt := range opts {
-		opt(&a.cfg)
-	}
-	return a
+func New(opts Options) *Aggregator {
+	return &Aggregator{opts: opts, choices: make(map[int]*Choice)}
 }
 
 // Ingest takes one event of a choice, as JSON, and returns what it changed. The
@@ -61,15 +57,22 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 // have brought already adds nothing. Calls whose arguments are missing have the
 // arguments "" and malformed ones stay as they are.
 //
-// Text in the message makes calls only with SynthesizeCalls.
-func (a *Aggregator) IngestMessage(choice int, message []byte, opts ...MessageOption) Result {
-	o := ingestOptions{message: true}
-	for _, opt := range opts {
-		opt(&o)
-	}
+// Text in the message makes no calls, see [Aggregator.SynthesizeCalls].
+func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ingest(choice, message, o)
+	return a.ingest(choice, message, ingestOptions{message: true})
+}
+
+// SynthesizeCalls is IngestMessage that makes calls of the blocks in the message's text as well,
+// by every registered text pattern. A block that is the twin of a structured call, with the same
+// tool and the same arguments, is that call. A block is identified by its message's id and its
+// place in the text, so that the same message again, or more of it, adds no call twice. Each of
+// several identical blocks is a call.
+func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ingest(choice, message, ingestOptions{message: true, synthesize: true})
 }
 
 // Snapshot returns the calls of a choice, as [Choice.Calls] does.
@@ -124,7 +127,7 @@ func (a *Aggregator) choice(index int) *Choice {
 	if index < 0 || len(a.choices) >= MaxChoices {
 		return nil
 	}
-	c := NewChoice(ChoiceOptions{Index: index, IDSuffix: a.cfg.suffix, MaxCalls: a.cfg.maxCalls, MaxArgumentBytes: a.cfg.maxBytes})
+	c := NewChoice(ChoiceOptions{Index: index, IDSuffix: a.opts.IDSuffix, MaxCalls: a.opts.MaxCalls, MaxArgumentBytes: a.opts.MaxArgumentBytes})
 	a.choices[index] = c
 	return c
 }

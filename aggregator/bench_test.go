@@ -12,7 +12,7 @@ func BenchmarkFragments(b *testing.B) {
 			b.Run(shape+"/"+map[bool]string{true: "117000", false: "11700"}[n == manyFragments], func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					feed(New())
+					feed(New(Options{}))
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/fragment")
 			})
@@ -28,7 +28,7 @@ func BenchmarkLargeArgument(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				New().Ingest(0, event)
+				New(Options{}).Ingest(0, event)
 			}
 		})
 	}
@@ -38,7 +38,7 @@ func BenchmarkRecordedTurn(b *testing.B) {
 	events := recording(b, "tool-burst.jsonl")
 	b.ReportAllocs()
 	for b.Loop() {
-		a := New()
+		a := New(Options{})
 		for _, event := range events {
 			a.Ingest(0, event)
 		}

@@ -56,7 +56,7 @@ func feeds(n int) map[string]func(a *Aggregator) string {
 func TestFragmentCost(t *testing.T) {
 	for shape, feed := range feeds(testFragments) {
 		var got string
-		size, objects := allocated(func() { got = feed(New()) })
+		size, objects := allocated(func() { got = feed(New(Options{})) })
 		if len(got) != testFragments {
 			t.Fatalf("%s: %d bytes", shape, len(got))
 		}
@@ -86,7 +86,7 @@ func TestLargeArgumentCost(t *testing.T) {
 			}
 		},
 	} {
-		a := New()
+		a := New(Options{})
 		size, _ := allocated(func() { feed(a) })
 		if got := a.Snapshot(0)[0].Function.Arguments; got != text {
 			t.Fatalf("%s: %d bytes, want %d", shape, len(got), len(text))
@@ -101,7 +101,7 @@ func TestLargeArgumentCost(t *testing.T) {
 // costs nothing that stays.
 func TestManyCalls(t *testing.T) {
 	const calls = 10_000
-	a := New()
+	a := New(Options{})
 	for i := range calls {
 		a.Ingest(0, []byte(rawItem(fmt.Sprint("call_", i), "f", "{}")))
 	}
@@ -118,7 +118,7 @@ func TestManyCalls(t *testing.T) {
 
 	// One message with as many, fragments of calls that were never named, and one
 	// call under ever new names for itself.
-	b := New(WithMaxCalls(10))
+	b := New(Options{MaxCalls: 10})
 	b.IngestMessage(0, []byte(`{"tool_calls":[`+strings.Repeat(`{"function":{"name":"f"}},`, 9_999)+`{"function":{"name":"f"}}]}`))
 	for i := range 1_000 {
 		feed(b, 1, argumentsDelta(i, i, fmt.Sprint("fc_", i), "x"))
@@ -136,7 +136,7 @@ func TestManyCalls(t *testing.T) {
 }
 
 func TestManyChoices(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	for choice := range 10_000 {
 		feed(a, choice, chatHead(0, "c", "f", ""))
 	}
@@ -153,13 +153,13 @@ func TestManyChoices(t *testing.T) {
 // TestLongNames: what is too long for a name or an id is none.
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("n", maxNameBytes+1)
-	a := New()
+	a := New(Options{})
 	if err := a.RegisterTextPattern("quoted", quoted{}); err != nil {
 		t.Fatal(err)
 	}
 	wantNothing(t, a.Ingest(0, []byte(chatHead(0, "c", long, ""))))
 	wantNothing(t, a.Ingest(0, []byte(rawItem("c", long, ""))))
-	wantNothing(t, a.IngestMessage(1, []byte(object("content", "«"+long+"»")), SynthesizeCalls()))
+	wantNothing(t, a.SynthesizeCalls(1, []byte(object("content", "«"+long+"»"))))
 	if blocks := a.ExtractBlocks("<use_tool><name>" + long + "</name></use_tool>"); len(blocks) != 0 {
 		t.Errorf("a block: %.100v", blocks)
 	}
@@ -170,20 +170,20 @@ func TestLongNames(t *testing.T) {
 
 func TestLimitOptions(t *testing.T) {
 	for _, n := range []int{-1, 0} {
-		c := New(WithMaxCalls(n), WithMaxArgumentBytes(n)).choice(0)
+		c := New(Options{MaxCalls: n, MaxArgumentBytes: n}).choice(0)
 		if c.opts.MaxCalls != DefaultMaxCalls || c.room != DefaultMaxArgumentBytes {
 			t.Errorf("%d means %+v", n, c.opts)
 		}
 	}
 	// A second call has only the room that the first one left.
-	a := New(WithMaxArgumentBytes(5))
+	a := New(Options{MaxArgumentBytes: 5})
 	feed(a, 0, chatHead(0, "c1", "f", "abc"), itemStarted("c2", "g", `{"long":1}`), chatHead(2, "c3", "h", "defg"))
 	wantCalls(t, a, 0, "f", "abc", "g", "", "h", "de")
 	if r := a.Snapshot(0); r[0].Truncated || !r[1].Truncated || !r[2].Truncated {
 		t.Errorf("truncated: %+v", r)
 	}
 	// A text that is replaced gives its room back.
-	b := New(WithMaxArgumentBytes(4))
+	b := New(Options{MaxArgumentBytes: 4})
 	feed(b, 0, chatHead(0, "c1", "f", "abc"), rawItem("c1", "f", "wxyz"))
 	wantCalls(t, b, 0, "f", "wxyz")
 }
@@ -191,7 +191,7 @@ func TestLimitOptions(t *testing.T) {
 // TestRoomThatComesLate: what found no room is not taken up when it comes again
 // and there is some, or the same event would change something twice.
 func TestRoomThatComesLate(t *testing.T) {
-	a := New(WithMaxArgumentBytes(5))
+	a := New(Options{MaxArgumentBytes: 5})
 	cut, rendered := rawItem("c2", "g", "defgh"), itemStarted("c3", "h", `{"a":1}`)
 	feed(a, 0, chatHead(0, "c1", "f", "abc"), cut, rendered, rawItem("c1", "f", "x"))
 	wantNothing(t, a.Ingest(0, []byte(cut)))

@@ -10,7 +10,7 @@ import (
 
 // A streaming handler hands each event over and sends the deltas that come of it.
 func ExampleAggregator_Ingest() {
-	agg := aggregator.New()
+	agg := aggregator.New(aggregator.Options{})
 	for _, event := range []string{
 		`{"type":"response.output_item.added","output_index":0,"sequence_number":1,
 		  "item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"webSearch","arguments":""}}`,
@@ -29,10 +29,31 @@ func ExampleAggregator_Ingest() {
 	// 0 tool_0_0 webSearch first=false fragment=1} arguments={"q":1}
 }
 
+// A Choice takes what is known of the calls already, structured and textual, and has no JSON and no
+// lock.
+func ExampleChoice() {
+	choice := aggregator.NewChoice(aggregator.ChoiceOptions{Scanner: &aggregator.ScannerOptions{}})
+	parts := choice.Call(aggregator.Input{ID: "call_1", Name: "webSearch"}, nil)
+	parts = append(parts, choice.Call(aggregator.Input{ID: "call_1", Text: `{"q":1}`, Source: aggregator.SourceFragment}, nil)...)
+	parts = append(parts, choice.Text("I look. <use_tool><name>getFileTree</name></use_tool>", nil)...)
+	for _, part := range choice.EndMessage("", parts) {
+		if part.Kind == aggregator.PartText {
+			fmt.Printf("text %q\n", part.Text)
+		}
+	}
+	for _, call := range choice.Calls() {
+		fmt.Println(call.ID, call.Function.Name, call.Function.Arguments)
+	}
+	// Output:
+	// text "I look. "
+	// tool_0_0 webSearch {"q":1}
+	// tool_0_1 getFileTree {}
+}
+
 // A non-streaming handler takes the message and builds tool_calls, or the older
 // function_call, of the snapshot.
 func ExampleAggregator_IngestMessage() {
-	agg := aggregator.New()
+	agg := aggregator.New(aggregator.Options{})
 	agg.IngestMessage(0, []byte(`{"role":"assistant","content":null,
 		"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]}`))
 	records := agg.Snapshot(0)
@@ -46,13 +67,13 @@ func ExampleAggregator_IngestMessage() {
 }
 
 // Text makes calls only where that is asked for.
-func ExampleSynthesizeCalls() {
-	agg := aggregator.New()
+func ExampleAggregator_SynthesizeCalls() {
+	agg := aggregator.New(aggregator.Options{})
 	message := []byte(`{"role":"assistant","content":
 		"I look. <use_tool><name>webSearch</name><args>{\"q\":\"caddy\",\"k\":8}</args></use_tool>"}`)
 	agg.IngestMessage(0, message)
 	fmt.Println(agg.HasCalls(0))
-	agg.IngestMessage(0, message, aggregator.SynthesizeCalls())
+	agg.SynthesizeCalls(0, message)
 	fmt.Println(agg.HasCalls(0), agg.Snapshot(0)[0].Function)
 	// Output:
 	// false
@@ -78,7 +99,7 @@ func (pingEnd) Next(b byte) aggregator.BlockState {
 
 // A pattern of one's own stands beside <use_tool> everywhere.
 func ExampleAggregator_RegisterTextPattern() {
-	agg := aggregator.New()
+	agg := aggregator.New(aggregator.Options{})
 	fmt.Println(agg.RegisterTextPattern("ping", ping{}))
 	text := "first @ping, then @ping! and <use_tool><name>getFileTree</name></use_tool> and a tail"
 	for _, b := range agg.ExtractBlocks(text) {

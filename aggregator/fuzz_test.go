@@ -69,7 +69,7 @@ func FuzzCuts(f *testing.F) {
 		}
 		for shape, stream := range streams {
 			for _, parts := range [][]string{{text}, cutText(text, sizes), cutText(text, []byte{0})} {
-				a := New(WithMaxArgumentBytes(int(limit)))
+				a := New(Options{MaxArgumentBytes: int(limit)})
 				deltas := stream(a, parts)
 				wantFolded(t, a, 0, deltas)
 				r := a.Snapshot(0)
@@ -108,8 +108,8 @@ func program(code []byte) []step {
 		position := func(event string) step {
 			return func(a *Aggregator) Result { return a.IngestEvent(0, uint64(n), []byte(event)) }
 		}
-		message := func(event string, opts ...MessageOption) step {
-			return func(a *Aggregator) Result { return a.IngestMessage(0, []byte(event), opts...) }
+		message := func(event string) step {
+			return func(a *Aggregator) Result { return a.IngestMessage(0, []byte(event)) }
 		}
 		function := raw(object("name", name, "arguments", part))
 		switch kind {
@@ -143,7 +143,7 @@ func program(code []byte) []step {
 			steps = append(steps, ingest(object("type", "function_call", "call_id", call, "name", name, "arguments", part)))
 		case 14:
 			text := "<use_tool><name>t</name><a>" + part + "</a></use_tool>"
-			steps = append(steps, message(object("content", text), SynthesizeCalls()))
+			steps = append(steps, func(a *Aggregator) Result { return a.SynthesizeCalls(0, []byte(object("content", text))) })
 		}
 	}
 	return steps
@@ -170,7 +170,7 @@ func TestTwiceRandom(t *testing.T) {
 
 func checkTwice(t *testing.T, code []byte, limit uint8) {
 	t.Helper()
-	a := New(WithMaxArgumentBytes(int(limit)))
+	a := New(Options{MaxArgumentBytes: int(limit)})
 	steps := program(code)
 	var deltas []Delta
 	for _, step := range steps {
@@ -213,7 +213,7 @@ func sameCalls(a, b []Record) bool {
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(itemAdded(0, 0, "fc_1", "call_1", "f")), []byte(argumentsDelta(1, 0, "fc_1", "x")))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		a := New(WithMaxArgumentBytes(1<<16), WithMaxCalls(64))
+		a := New(Options{MaxArgumentBytes: 1 << 16, MaxCalls: 64})
 		deltas := map[int][]Delta{}
 		take := func(r Result) {
 			if r.Updated != (len(r.Deltas) > 0) {
@@ -226,7 +226,7 @@ func FuzzEvents(f *testing.F) {
 		for _, event := range [][]byte{first, second, first} {
 			shared := bytes.Clone(event)
 			take(a.Ingest(0, shared))
-			take(a.IngestMessage(1, shared, SynthesizeCalls()))
+			take(a.SynthesizeCalls(1, shared))
 			take(a.IngestEvent(2, 1, shared))
 			for i := range shared {
 				shared[i] ^= 0x55

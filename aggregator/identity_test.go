@@ -5,18 +5,18 @@ import "testing"
 func TestChatDeltaIdentity(t *testing.T) {
 	head, part := chatHead(0, "call_1", "f", `{"s":"`), chatNext(0, "aa")
 	t.Run("a head is a head once", func(t *testing.T) {
-		a := New()
+		a := New(Options{})
 		feed(a, 0, head, part)
 		wantNothing(t, a.Ingest(0, []byte(head)))
 		wantCalls(t, a, 0, "f", `{"s":"aa`)
 	})
 	t.Run("fragments have no identity", func(t *testing.T) {
-		a := New()
+		a := New(Options{})
 		feed(a, 0, head, part, part)
 		wantCalls(t, a, 0, "f", `{"s":"aaaa`)
 	})
 	t.Run("unless the caller gives them one", func(t *testing.T) {
-		a := New()
+		a := New(Options{})
 		stream := []string{head, part, part, chatNext(0, `"}`)}
 		for again := range 2 {
 			for i, event := range stream {
@@ -37,7 +37,7 @@ func TestChatDeltaIdentity(t *testing.T) {
 	})
 	t.Run("function_call", func(t *testing.T) {
 		legacyHead := `{"function_call":{"name":"f","arguments":"{"}}`
-		a := New()
+		a := New(Options{})
 		feed(a, 0, legacyHead, legacyHead, `{"function_call":{"arguments":"}"}}`, legacyHead)
 		feed(a, 0, `{"function_call":{"name":"g","arguments":"[]"}}`, legacyHead)
 		wantCalls(t, a, 0, "f", "{}", "g", "[]")
@@ -47,7 +47,7 @@ func TestChatDeltaIdentity(t *testing.T) {
 // TestNamedFragments: a number makes a fragment that names its call a repetition, and
 // fragments without ids belong to the call that was created last.
 func TestNamedFragments(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	fragment := func(n int) []byte {
 		return []byte(object("type", eventArgumentsDelta, "call_id", "call_2", "name", "g", "delta", "aa", "sequence_number", n))
 	}
@@ -58,13 +58,13 @@ func TestNamedFragments(t *testing.T) {
 	wantNothing(t, a.Ingest(0, fragment(3)))
 	wantCalls(t, a, 0, "g", "aaaa!")
 
-	b := New()
+	b := New(Options{})
 	feed(b, 0, namedFragment("", "f", ""), namedFragment("", "", "1"), namedFragment("", "g", "2"), namedFragment("", "", "3"))
 	wantCalls(t, b, 0, "f", "1", "g", "23")
 }
 
 func TestConflicts(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	feed(a, 0, chatHead(0, "call_1", "f", "{"))
 	d := one(t, a.Ingest(0, []byte(rawItem("call_1", "f", "[]"))))
 	if d.Name != "f" || !d.Replaced || d.Arguments != "[]" || d.Fragment != "[]" || d.ID != "tool_0_0" {
@@ -80,7 +80,7 @@ func TestConflicts(t *testing.T) {
 // TestSnapshotsAddNothing: a message made of a snapshot, as it is now or was, is
 // no news, and completes nothing.
 func TestSnapshotsAddNothing(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	feed(a, 0, chatHead(0, "call_1", "f", "a"))
 	snapshot := `{"id":"tool_0_0","type":"function","function":{"name":"f","arguments":"a"}}`
 	feed(a, 0, chatNext(0, "b"))
@@ -94,7 +94,7 @@ func TestSnapshotsAddNothing(t *testing.T) {
 // TestIDsStayWithTheirCall: an item is one call, and the id that it gets does not move the text of
 // another one into it.
 func TestIDsStayWithTheirCall(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	turn := []string{
 		argumentsDone(1, 0, "fc_1", "f", "1"), // known by its item
 		rawItem("x", "f", "2"),                // known by its call id
@@ -107,7 +107,7 @@ func TestIDsStayWithTheirCall(t *testing.T) {
 
 // TestIncompleteEntries: entries of messages and deltas that lack what names a call.
 func TestIncompleteEntries(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	noName := `{"tool_calls":[{"id":"call_1","function":{"arguments":"{}"}}]}`
 	wantNothing(t, a.IngestMessage(0, []byte(noName)))
 	if got := a.Stats().Malformed; got != 1 {
@@ -133,7 +133,7 @@ func TestIncompleteEntries(t *testing.T) {
 func TestAnnouncedItems(t *testing.T) {
 	// An item may be announced with the beginning of its arguments. The same
 	// announcement under another number brings them no second time.
-	a := New()
+	a := New(Options{})
 	added := func(number int) string {
 		return object("type", eventItemAdded, "sequence_number", number, "output_index", 0, "item", raw(
 			`{"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":"{","status":"in_progress"}`))
@@ -152,7 +152,7 @@ func TestAnnouncedItems(t *testing.T) {
 // TestBothForms: function_call beside tool_calls is the same call in the older
 // form, in a delta as in a message.
 func TestBothForms(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	feed(a, 0, `{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"a"}}],"function_call":{"name":"f","arguments":"a"}}`,
 		`{"tool_calls":[{"index":0,"function":{"arguments":"a"}}],"function_call":{"arguments":"a"}}`)
 	wantCalls(t, a, 0, "f", "aa")

@@ -18,7 +18,7 @@ func TestLateName(t *testing.T) {
 		"function_call": {`{"function_call":{"arguments":"{\"a\""}}`, `{"function_call":{"name":"f","arguments":":1}"}}`},
 		"responses":     {argumentsDelta(1, 0, "fc_1", `{"a"`), added},
 	} {
-		a := New()
+		a := New(Options{})
 		deltas := feed(a, 0, events...)
 		wantCalls(t, a, 0, "f", `{"a":1}`)
 		wantFolded(t, a, 0, deltas)
@@ -27,7 +27,7 @@ func TestLateName(t *testing.T) {
 			t.Fatal(shape)
 		}
 	}
-	a := New()
+	a := New(Options{})
 	feed(a, 0, namedFragment("c", "", `{"a"`), namedFragment("c", "f", `:1}`))
 	wantCalls(t, a, 0, "f", `{"a":1}`)
 }
@@ -44,7 +44,7 @@ func TestRepeatedHeads(t *testing.T) {
 			"without":       func(part string) string { return chatHead(0, "", "f", part) },
 			"function_call": func(part string) string { return object("function_call", raw(object("name", "f", "arguments", part))) },
 		} {
-			a := New()
+			a := New(Options{})
 			var deltas []Delta
 			for _, part := range parts {
 				deltas = append(deltas, feed(a, 0, head(part))...)
@@ -57,7 +57,7 @@ func TestRepeatedHeads(t *testing.T) {
 		}
 	}
 	// With positions nothing has to show what an equal head is.
-	a := New()
+	a := New(Options{})
 	for again := range 2 {
 		for i := range 3 {
 			r := a.IngestEvent(0, uint64(i+1), []byte(chatHead(0, "call_1", "f", "l")))
@@ -68,7 +68,7 @@ func TestRepeatedHeads(t *testing.T) {
 	}
 	wantCalls(t, a, 0, "f", "lll")
 	// The repetitions have only the room that there is.
-	b := New(WithMaxArgumentBytes(5))
+	b := New(Options{MaxArgumentBytes: 5})
 	for range 1000 {
 		b.Ingest(0, []byte(chatHead(0, "call_1", "f", "ab")))
 	}
@@ -109,7 +109,7 @@ func TestSurrogateHalves(t *testing.T) {
 				return fmt.Sprintf(`{"type":"response.function_call_arguments.delta","item_id":"fc_1","sequence_number":%d,"delta":"%s"}`, i+1, part)
 			},
 		} {
-			a := New()
+			a := New(Options{})
 			deltas := feed(a, 0, itemAdded(0, 0, "fc_1", "call_1", "f"))
 			for i, part := range strings.Split(text, "|") {
 				deltas = append(deltas, feed(a, 0, delta(i, part))...)
@@ -123,7 +123,7 @@ func TestSurrogateHalves(t *testing.T) {
 		}
 	}
 	// A complete text says what the half was.
-	a := New()
+	a := New(Options{})
 	feed(a, 0, chatHead(0, "call_1", "f", ""), `{"tool_calls":[{"index":0,"function":{"arguments":"\ud83d"}}]}`, rawItem("call_1", "f", "😀"))
 	wantCalls(t, a, 0, "f", "😀")
 	if s := a.Stats(); s.Conflicts != 0 {
@@ -133,7 +133,7 @@ func TestSurrogateHalves(t *testing.T) {
 
 // TestRenderedArgumentsLimit: what item/started brings counts, too.
 func TestRenderedArgumentsLimit(t *testing.T) {
-	a := New(WithMaxArgumentBytes(16))
+	a := New(Options{MaxArgumentBytes: 16})
 	feed(a, 0, itemStarted("c1", "f", `{"a":1}`), itemStarted("c2", "g", `{"b":2}`), itemStarted("c3", "h", `{"c":3}`))
 	wantCalls(t, a, 0, "f", `{"a":1}`, "g", `{"b":2}`, "h", "")
 	if r := a.Snapshot(0)[2]; !r.Truncated || a.Stats().OverLimit != 1 {
@@ -168,7 +168,7 @@ func TestEqualIDs(t *testing.T) {
 		"responses, one behind the other": {itemAdded(1, 0, "i", "x", "f"), argumentsDelta(2, 0, "i", "1"), itemDone(3, 0, "i", "x", "f", "1"),
 			itemAdded(4, 0, "i", "x", "g"), argumentsDelta(5, 0, "i", "2"), itemDone(6, 0, "i", "x", "g", "2")},
 	} {
-		a := New()
+		a := New(Options{})
 		deltas := feed(a, 0, events...)
 		wantCalls(t, a, 0, "f", "1", "g", "2")
 		wantFolded(t, a, 0, deltas)
@@ -186,7 +186,7 @@ func TestEqualIDs(t *testing.T) {
 		}
 	}
 	// Items that have the call id alone.
-	a := New()
+	a := New(Options{})
 	for _, name := range []string{"f", "g", "h", "f"} {
 		feed(a, 0, object("type", "function_call", "call_id", "x", "name", name, "arguments", name))
 	}

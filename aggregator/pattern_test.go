@@ -204,7 +204,7 @@ func checkCutting(t testing.TB, text string, sizes []byte, flags byte) {
 		cuts = append(cuts, int(size))
 	}
 	sameScan(t, opts, text, cuts...)
-	a := New()
+	a := New(Options{})
 	for _, p := range opts.Patterns {
 		if err := a.RegisterTextPattern(p.Name, p.Pattern); err != nil {
 			t.Fatal(err)

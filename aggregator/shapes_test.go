@@ -75,7 +75,7 @@ func TestMessageShapes(t *testing.T) {
 		"item":            `{"type":"function_call","call_id":"call_1","name":"f","arguments":"{}"}`,
 	} {
 		t.Run(shape, func(t *testing.T) {
-			a := New()
+			a := New(Options{})
 			d := one(t, a.IngestMessage(0, []byte(message)))
 			if !d.Done || !d.First || d.Fragment != "{}" {
 				t.Errorf("delta %+v", d)
@@ -87,7 +87,7 @@ func TestMessageShapes(t *testing.T) {
 }
 
 func TestRecordedTurns(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	var deltas []Delta
 	for _, event := range recording(t, "tool-burst.jsonl") {
 		deltas = append(deltas, a.Ingest(0, event).Deltas...)
@@ -102,7 +102,7 @@ func TestRecordedTurns(t *testing.T) {
 		t.Errorf("want one complete delta a call: %+v", deltas)
 	}
 
-	b := New()
+	b := New(Options{})
 	for _, event := range recording(t, "text-then-tool.jsonl") {
 		b.Ingest(0, event)
 	}
@@ -117,7 +117,7 @@ func TestRecordedTurns(t *testing.T) {
 func TestRenderedArguments(t *testing.T) {
 	const rendered, written = `{"k":8,"q":"x"}`, `{"q": "x", "k": 8}`
 	t.Run("the text comes in time", func(t *testing.T) {
-		a := New()
+		a := New(Options{})
 		d := one(t, a.Ingest(0, []byte(itemStarted("c", "f", rendered))))
 		if d.Arguments != rendered || !d.First || d.Done {
 			t.Fatalf("the first delta: %+v", d)
@@ -132,7 +132,7 @@ func TestRenderedArguments(t *testing.T) {
 		wantCalls(t, a, 0, "f", written)
 	})
 	t.Run("the text comes too late", func(t *testing.T) {
-		a := New()
+		a := New(Options{})
 		deltas := feed(a, 0, itemStarted("c", "f", rendered), toolCallRequest("c", "f", rendered))
 		if len(deltas) != 1 || deltas[0].Arguments != rendered || !a.Snapshot(0)[0].Done {
 			t.Fatalf("the call is complete, the deltas are %+v", deltas)
@@ -148,7 +148,7 @@ func TestRenderedArguments(t *testing.T) {
 		}
 	})
 	t.Run("the text never comes", func(t *testing.T) {
-		a := New()
+		a := New(Options{})
 		deltas := feed(a, 0, itemStarted("c", "f", rendered), itemCompleted("c", "f", rendered))
 		wantCalls(t, a, 0, "f", rendered)
 		if fold(t, deltas)["tool_0_0"] != rendered {
@@ -158,7 +158,7 @@ func TestRenderedArguments(t *testing.T) {
 }
 
 func TestSeveralResponsesInATurn(t *testing.T) {
-	a := New()
+	a := New(Options{})
 	// The numbers and the output indexes begin again with each response.
 	turn := []string{
 		itemAdded(0, 0, "fc_1", "call_1", "f"), argumentsDelta(1, 0, "fc_1", "1"),
@@ -187,7 +187,7 @@ func TestCompleteTextsRank(t *testing.T) {
 		"an empty text replaces none":   {[]string{rawItem("call_1", "f", "item"), itemDone(9, 0, "i", "call_1", "f", "")}, "item"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := New()
+			a := New(Options{})
 			deltas := feed(a, 0, c.events...)
 			wantCalls(t, a, 0, "f", c.want)
 			wantFolded(t, a, 0, deltas)

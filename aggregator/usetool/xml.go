@@ -41,8 +41,13 @@ const (
 //	<salientTerms>["planning","review"]</salientTerms>
 //	</use_tool>
 //
+// For a tool of the client's canon ([Canon]) it renames aliases to the client's names, puts the
+// parameters into its order and drops those that the client does not know; for other tools all
+// parameters stay, in their order. Of a parameter that is given twice the last value stays, and a
+// null is dropped. [Shape] returns what is left, so that a caller can compare.
+//
 // Strings are written by Escaping, arrays and objects as compact JSON with <, > and
-// & as \u003c, \u003e and \u0026, numbers and booleans bare. A null has no tag.
+// & as \u003c, \u003e and \u0026, numbers and booleans bare.
 //
 // The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. A
 // parameter cannot be a tag if its name is empty, use_tool, or has white space or one

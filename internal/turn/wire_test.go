@@ -316,7 +316,7 @@ func textOf(events []codexrpc.Event) string {
 func blocksOf(events []codexrpc.Event) []string {
 	var blocks []string
 	for message := range strings.SplitSeq(textOf(events), "\n\n") {
-		for _, b := range aggregator.New().ExtractBlocks(message) {
+		for _, b := range aggregator.New(aggregator.Options{}).ExtractBlocks(message) {
 			blocks = append(blocks, message[b.Start:b.End])
 		}
 	}
