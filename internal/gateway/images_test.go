@@ -2,6 +2,11 @@ package gateway
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -33,5 +38,30 @@ func TestImagesTooLarge(t *testing.T) {
 	}
 	if apiErr := g.fetchImages(x, &chatRequest{Request: *chat}); apiErr == nil || apiErr.Code != "codex_body_memory" || g.bodies.Held() != 4<<20 {
 		t.Errorf("without memory: %+v, %d bytes", apiErr, g.bodies.Held())
+	}
+}
+
+// TestPixelsTogether: a refusal of images that are too large together names the field that has
+// them, in each API.
+func TestPixelsTogether(t *testing.T) {
+	header := binary.BigEndian.AppendUint64([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"), 8000<<32|8000)
+	header = append(header, 8, 6, 0, 0, 0)
+	header = binary.BigEndian.AppendUint32(header, crc32.ChecksumIEEE(header[12:]))
+	data := base64.StdEncoding.EncodeToString(header)
+	url := "data:image/png;base64," + data
+	g := newGateway(talkative(t, 1), Options{MaxConcurrent: 1})
+	for _, c := range []struct {
+		field, body string
+		serve       func(*Gateway, http.ResponseWriter, *http.Request)
+	}{
+		{"messages", conversing(`{"role":"user","content":[` + repeat(17, `{"type":"image_url","image_url":{"url":"`+url+`"}}`) + `]}`), (*Gateway).Chat},
+		{"messages", conversing(`{"role":"user","content":[` + repeat(17, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`+data+`"}}`) + `]}`), (*Gateway).Messages},
+		{"input", `{"model":"m","input":[{"role":"user","content":[` + repeat(17, `{"type":"input_image","image_url":"`+url+`"}`) + `]}]}`, (*Gateway).Responses},
+	} {
+		w := httptest.NewRecorder()
+		c.serve(g, w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+		if text := w.Body.String(); w.Code != http.StatusBadRequest || !strings.Contains(text, `"`+c.field+": has images of 1088000000 pixels together") {
+			t.Errorf("%d %s", w.Code, text)
+		}
 	}
 }

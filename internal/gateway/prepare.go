@@ -24,7 +24,7 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *api
 		return apiErr
 	}
 	if f := decoded.CheckPixels(); f != nil {
-		return f.In(decoded.ImageParam("")).APIError()
+		return f.In(conversationField(route)).APIError()
 	}
 	if apiErr := g.claimMemory(x, int64(decoded.Choices()), decoded.Pixels()); apiErr != nil {
 		return apiErr
@@ -47,6 +47,14 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *api
 	}
 	req.form = decoded.form(x, plan, &req.options)
 	return nil
+}
+
+// conversationField returns the field of a request that has its conversation.
+func conversationField(route Route) string {
+	if route == RouteResponses {
+		return "input"
+	}
+	return apierror.ParamMessages
 }
 
 // waitToCopy waits until the body of a request may be copied.

@@ -176,6 +176,16 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestEstimatedUsage: an answer that was interrupted before its usage came has the estimate of its
+// input, as the begin of a stream has it.
+func TestEstimatedUsage(t *testing.T) {
+	end := finished(turn.FinishLength)
+	end.Estimated, end.Usage = true, codexrpc.Usage{OutputTokens: 2}
+	if m := checkFold(t, testMeta, []turn.Output{said("a b"), end}); *m.Usage.Input != testMeta.InputTokens || *m.Usage.Output != 2 {
+		t.Errorf("%d %d", *m.Usage.Input, *m.Usage.Output)
+	}
+}
+
 var pieces = []string{
 	"", "l", "aa", " ", "\n", "\r\n", "\"", "\\", "\x00", "\x1f", "\u2028", "ü", "😀", "\xff", "\xf0\x9f", "<use_tool>", "event: error", `{"a":1}`, "{", "}", "\ufffd", "an ordinary text",
 }

@@ -69,6 +69,9 @@ func (u *usage) append(to []byte) []byte {
 
 // usage returns the usage of a turn that has ended, with so many searches.
 func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
+	if estimated && u.InputTokens == 0 { // clients compact a conversation by it
+		u.InputTokens = m.InputTokens
+	}
 	return usage{
 		Input:      max(0, u.InputTokens-u.CachedInputTokens-u.CacheWriteInputTokens),
 		CacheWrite: u.CacheWriteInputTokens, CacheRead: u.CachedInputTokens,
