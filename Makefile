@@ -106,9 +106,10 @@ release: $(XCADDY) $(JQ)
 	@./scripts/release $(VERSION) $(CADDY_VERSION) $(XCADDY) $(JQ)
 
 # deps installs what the tests need: staticcheck, jq for a command in the docs, the pinned
-# Codex, the npm clients, and Chromium.
+# Codex, the npm clients, Chromium and Redis.
 deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 	@./scripts/chromium
+	@./scripts/redis
 
 # screenshots takes the pictures of the page in the docs.
 screenshots: deps

@@ -28,8 +28,9 @@ type App struct {
 	storage    certmagic.Storage
 	ctx        caddy.Context
 	servers    *pool.Configuration
-	aliases    []string // the aliases of models in all handlers; complete at Start
-	hasKeyFile bool     // a handler has a file of keys; complete at Start
+	aliases    []string       // the aliases of models in all handlers; complete at Start
+	hasKeyFile bool           // a handler has a file of keys; complete at Start
+	starts     []func() error // of the handlers' stores; complete at Start
 
 	releaseBooks []func()
 }
@@ -77,6 +78,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 // Start starts the processes that do not run yet. It forks them before it returns: a fork
 // during the swap of listeners would inherit the old ones and lose waiting connections.
 func (a *App) Start() error {
+	for _, start := range a.starts {
+		if err := start(); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
 	a.servers.Start()
 	a.keepBooks()
 	modelLabels.add(append(a.aliases, models.Default)...)

@@ -63,7 +63,13 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    max_queue       <n> [<wait>]
 //	    idle_timeout    <duration>
 //	    keepalive       <duration>|off
-//	    response_store  memory [<size> [<age>]]|storage [<age> [<count>]]|off
+//	    store           memory|disk [<dir>]|redis <url>...|off {
+//	        size   <size>
+//	        age    <duration>
+//	        prefix <text>
+//	        master <name>
+//	        ca     <file>
+//	    }
 //	    drain_timeout   <duration>
 //	    cors            <origin>...|off
 //	    hosts           <name>...
@@ -106,7 +112,7 @@ func (h *Handler) specials() map[string]special {
 		"pool":             {parse: h.Pool.parse},
 		"api_key":          {parse: h.parseAPIKey, repeats: true},
 		"max_queue":        {check: h.checkQueue},
-		"response_store":   {parse: h.ResponseStore.parse},
+		"store":            {parse: h.Store.parse},
 		"cors":             {parse: h.parseCORS},
 		"hosts":            {parse: func(d *caddyfile.Dispenser) error { return parseTexts(d, &h.Hosts) }},
 		"realm":            {check: func() error { return checkRealm(h.Realm) }},

@@ -91,7 +91,7 @@ type Handler struct {
 	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty" option:"<duration>" default:"10s"`
 
 	// Where responses and conversations are stored.
-	ResponseStore ResponseStore `json:"response_store,omitzero"`
+	Store Store `json:"store,omitzero"`
 
 	// The origins of web pages that may use the API, such as `https://app.example` or Obsidian's
 	// `app://obsidian.md`, or `*` alone for all. Placeholders are resolved when the
@@ -226,9 +226,14 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 		app.hasKeyFile = true
 		options.Key, options.Ledger = h.keyStill, ledger
 	}
-	store, release := h.ResponseStore.open(ctx)
-	options.Responses = store
+	var start func() error
+	if options.Responses, start, release, err = h.Store.open(repl, ctx.Slogger()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	h.releases = append(h.releases, release)
+	if start != nil {
+		app.starts = append(app.starts, start)
+	}
 	if h.ImageFetch {
 		images := imagefetch.New(imagefetch.Options{})
 		options.Images = images
@@ -286,8 +291,8 @@ func (h *Handler) complete() error {
 	if err := completeOptions(h); err != nil {
 		return err
 	}
-	if err := h.ResponseStore.complete(); err != nil {
-		return fmt.Errorf("response_store: %w", err)
+	if err := h.Store.complete(); err != nil {
+		return fmt.Errorf("store: %w", err)
 	}
 	if err := h.checkModels(); err != nil {
 		return fmt.Errorf("model: %w", err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -224,9 +225,10 @@ func begin(id, user string) {
 // needs, by the beginnings of the routes.
 func storedFor(t *testing.T, h *Handler) map[string]string {
 	t.Helper()
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	defer cancel()
-	store, release := h.ResponseStore.open(ctx)
+	store, _, release, err := h.Store.open(caddy.NewReplacer(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer release()
 	suffix := responseid.NewSuffix(time.Now())
 	ids := map[string]string{"/v1/respo": responseid.Prefix + suffix, "/v1/conve": responseid.ConversationPrefix + suffix, "/v1/model": "plain"}

@@ -18,7 +18,7 @@ type registered struct{ handlers, memory int }
 
 func nowRegistered(h *Handler) (r registered) {
 	r.handlers = len(inUse.all())
-	r.memory, _ = memoryStores.References(h.ResponseStore.key())
+	r.memory = engines.uses(h.Store.memoryKey())
 	return r
 }
 
@@ -29,14 +29,14 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
 	full.Models, full.ImageFetch = []models.Alias{{ID: "reloaded", Model: "plain"}}, true
 	other := fakeHandler(t, t.Name())
-	other.ResponseStore = ResponseStore{Type: storeStorage}
+	other.Store = Store{Type: storeDisk, Dir: t.TempDir()}
 	config := site(t, anyPort, full, other)
 	pid(t, load(t, config))
-	defaults := ResponseStore{}
+	defaults := Store{}
 	if err := defaults.complete(); err != nil {
 		t.Fatal(err)
 	}
-	before, goroutines := nowRegistered(&Handler{ResponseStore: defaults}), runtime.NumGoroutine()
+	before, goroutines := nowRegistered(&Handler{Store: defaults}), runtime.NumGoroutine()
 	if before != (registered{2, 1}) {
 		t.Errorf("%+v", before)
 	}
@@ -45,7 +45,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if now := nowRegistered(&Handler{ResponseStore: defaults}); now != before {
+	if now := nowRegistered(&Handler{Store: defaults}); now != before {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// Caddy has some that come and go.
@@ -55,11 +55,11 @@ func TestReloadsLeaveNothing(t *testing.T) {
 // TestRefusedLeavesNothing: a configuration that fails to provision, or is dropped before it
 // starts, leaves nothing behind.
 func TestRefusedLeavesNothing(t *testing.T) {
-	defaults := ResponseStore{}
+	defaults := Store{}
 	if err := defaults.complete(); err != nil {
 		t.Fatal(err)
 	}
-	known := &Handler{ResponseStore: defaults}
+	known := &Handler{Store: defaults}
 	before := nowRegistered(known)
 	for _, config := range []string{
 		`{"usage":"theirs"}`, `{"api_keys":[{"key":""}]}`, `{"cors":["x"]}`, `{"app_servers":[{},{}]}`, `{"api_keys_file":"/no/such/file"}`,
@@ -99,7 +99,10 @@ func TestCleanups(t *testing.T) {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// So that Caddy's own cleanup has something to let go of.
-	_, release := one.ResponseStore.open(c.ctx)
+	_, _, release, err := one.Store.open(caddy.NewReplacer(), c.ctx.Slogger())
+	if err != nil {
+		t.Fatal(err)
+	}
 	one.releases = append(one.releases, release)
 	if err := new(Handler).Cleanup(); err != nil {
 		t.Error(err)

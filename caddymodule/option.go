@@ -57,6 +57,13 @@ type special struct {
 	repeats bool
 }
 
+// renamed says what to write instead of options that there were.
+var renamed = map[string]string{
+	"response_store": "response_store is called store now: " +
+		"`store memory { size 64MiB }` for `response_store memory 64MiB`, `store disk` for one node and " +
+		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
+}
+
 // parseBlock reads a block of options. Errors have file and line.
 func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) error {
 	options, seen := optionsOf(block), make(map[string]bool)
@@ -64,6 +71,9 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 		name := d.Val()
 		own, known := specials[name]
 		line := slices.DeleteFunc(slices.Clone(options), func(o option) bool { return o.line != name })
+		if now := renamed[name]; now != "" {
+			return d.Err(now)
+		}
 		if !known && len(line) == 0 {
 			// The text after a = is not shown: it may be a key.
 			before, _, found := strings.Cut(name, "=")

@@ -76,7 +76,7 @@ var (
 	ReferencesTooLong = plain(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	// ConversationNotFound is the 404 of a conversation that is not kept, or not for this user.
-	ConversationNotFound = about[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless response_store is off, and for the user who made them.")
+	ConversationNotFound = about[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")
 	// ConversationItemNotFound is the 404 of an item that a conversation does not have.
 	ConversationItemNotFound = about2[string, string](NewClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
 	// ConversationTooLong is the 400 of a conversation that is too large to be kept or used.
@@ -188,7 +188,7 @@ func MethodNotAllowed(method, path, allow string) *Error {
 
 // NoStore is the 400 of a request whose field needs the store of responses, without one.
 func NoStore(param string) *Error {
-	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set response_store to off.", param)
+	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set store to off.", param)
 }
 
 // NoEvents is the 400 of a request for events that are not kept, for the reason why.

@@ -20,7 +20,7 @@ import (
 // its client: with the response as it is now, or with the stream of its events.
 func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
 	w, r := x.w, x.r
-	if err := g.objects.Claim(r.Context(), form.underWay()); err != nil {
+	if err := g.objects.Begin(r.Context(), form.underWay()); err != nil {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
 	x.setHeaders()
@@ -39,7 +39,7 @@ func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
 	g.exits.add(own)
 	own.enter()
 	// It is released before the response counts as over: the exit waits for its last events.
-	own.holds(releaseFunc(g.objects.KeepClaim(form.meta.ID, own.log.log, own.cancel)))
+	own.holds(releaseFunc(g.objects.Continue(form.underWay(), own.log.log, own.cancel)))
 	begun, streamed := form.meta.InProgress(), own.req.stream
 	go g.runBackground(own)
 	if streamed {

@@ -192,7 +192,7 @@ func TestBackground(t *testing.T) {
 		}
 	}
 	_, plain := call(t, http.MethodPost, url, `{"model":"m","input":"x"}`, -1)
-	if status, answer := call(t, http.MethodGet, url+"/"+idIn(t, plain)+"?stream=true", "", -1); status != http.StatusBadRequest || !strings.Contains(answer, "five minutes") {
+	if status, answer := call(t, http.MethodGet, url+"/"+idIn(t, plain)+"?stream=true", "", -1); status != http.StatusBadRequest || !strings.Contains(answer, "for a while") {
 		t.Errorf("without background: %d %s", status, answer)
 	}
 	if status, answer := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"store":false}`, -1); status != http.StatusBadRequest || !strings.Contains(answer, `"param":"background"`) {
@@ -228,9 +228,9 @@ func (s *slowStore) Put(ctx context.Context, id string, e *responsestore.Entry) 
 	return s.Store.Put(ctx, id, e)
 }
 
-func (s *slowStore) Update(ctx context.Context, user, id string, change func(responsestore.Entry) (*responsestore.Entry, error)) error {
-	s.wait(ctx, "update")
-	return s.Store.Update(ctx, user, id, change)
+func (s *slowStore) Append(ctx context.Context, user, id string, items []json.RawMessage) error {
+	s.wait(ctx, "append")
+	return s.Store.Append(ctx, user, id, items)
 }
 
 // TestBackgroundInConversation checks that a response is not read as completed before it and its
@@ -247,7 +247,7 @@ func TestBackgroundInConversation(t *testing.T) {
 	_, begun := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true,"conversation":"`+conversation+`"}`, -1)
 	one := url + "/" + idIn(t, begun)
 	var ends time.Time
-	for _, want := range []struct{ writing, status string }{{"update", "in_progress"}, {"put", "in_progress"}} {
+	for _, want := range []struct{ writing, status string }{{"append", "in_progress"}, {"put", "in_progress"}} {
 		select {
 		case got := <-store.begun:
 			if got.name != want.writing || !got.ends.After(ends) {
@@ -353,7 +353,7 @@ func TestBackgroundFails(t *testing.T) {
 func TestBackgroundNotStored(t *testing.T) {
 	g, _ := storeGateway(nil)
 	decoded, x := decodeResponse(t, g, fmt.Sprintf(inBackground, false))
-	if apiErr := decoded.resolve(x); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "response_store") {
+	if apiErr := decoded.resolve(x); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "store") {
 		t.Error(apiErr)
 	}
 }

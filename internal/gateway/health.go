@@ -23,6 +23,8 @@ type readiness struct {
 	member
 	// AppServers has all app-servers, if there is more than one.
 	AppServers []member `json:"app_servers,omitempty"`
+	// Store is "unavailable" if stored responses cannot be read now. Turns are taken nevertheless.
+	Store string `json:"store,omitempty"`
 }
 
 // member is what is public of one app-server. The admin API says more.
@@ -52,6 +54,9 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 		for _, one := range lease.Members() {
 			body.AppServers = append(body.AppServers, memberOf(one.Process.Status(), one.Login))
 		}
+	}
+	if store, remote := g.opts.Responses.(interface{ Fails() bool }); remote && store.Fails() {
+		body.Store = "unavailable"
 	}
 	code, again := http.StatusOK, best.RetryAt
 	until, rests := login.Rests()

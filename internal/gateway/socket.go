@@ -69,3 +69,15 @@ func (s sessionStore) Get(ctx context.Context, user, id string) (*responsestore.
 	}
 	return s.Store.Get(ctx, user, id)
 }
+
+// Chain implements [responsestore.Store].
+func (s sessionStore) Chain(ctx context.Context, user, id string, room *responsestore.Room) ([]responsestore.Link, string, error) {
+	if s.s.entry != nil && id == s.s.last {
+		link, err := room.Link(ctx, id, s.s.entry)
+		return []responsestore.Link{link}, "", err
+	}
+	if s.Store == nil {
+		return nil, id, nil
+	}
+	return s.Store.Chain(ctx, user, id, room)
+}

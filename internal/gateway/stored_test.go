@@ -28,10 +28,15 @@ func (f failingStore) Put(context.Context, string, *responsestore.Entry) error {
 func (f failingStore) Get(context.Context, string, string) (*responsestore.Entry, error) {
 	return nil, f.err
 }
-func (f failingStore) Update(context.Context, string, string, func(responsestore.Entry) (*responsestore.Entry, error)) error {
+func (f failingStore) Chain(context.Context, string, string, *responsestore.Room) ([]responsestore.Link, string, error) {
+	return nil, "", f.err
+}
+func (f failingStore) Append(context.Context, string, string, []json.RawMessage) error { return f.err }
+func (f failingStore) RemoveItem(context.Context, string, string, json.RawMessage) error {
 	return f.err
 }
-func (f failingStore) Delete(context.Context, string, string) error { return f.err }
+func (f failingStore) SetObject(context.Context, string, string, json.RawMessage) error { return f.err }
+func (f failingStore) Delete(context.Context, string, string) error                     { return f.err }
 
 // storeGateway is a gateway over a store, and what it logs.
 func storeGateway(store responsestore.Store) (*Gateway, *bytes.Buffer) {
@@ -137,20 +142,18 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// circleStore has one response, which follows itself. The third read calls end,
-// and takes until its context has ended.
-type circleStore struct {
+// slowChain calls end when a chain is read, which takes until its context has ended.
+type slowChain struct {
 	responsestore.Store
 	reads int
 	end   func()
 }
 
-func (c *circleStore) Get(ctx context.Context, user, id string) (*responsestore.Entry, error) {
-	if c.reads++; c.reads == 3 {
-		c.end()
-		<-ctx.Done()
-	}
-	return &responsestore.Entry{User: user, Previous: id, Response: json.RawMessage("{}")}, nil
+func (c *slowChain) Chain(ctx context.Context, _, _ string, _ *responsestore.Room) ([]responsestore.Link, string, error) {
+	c.reads++
+	c.end()
+	<-ctx.Done()
+	return nil, "", fmt.Errorf("%w: %w", responsestore.ErrUnavailable, context.Cause(ctx))
 }
 
 // TestChainAtExit: a chain that is being read does not hold up the exit, nor
@@ -161,14 +164,14 @@ func TestChainAtExit(t *testing.T) {
 		"response_store_unavailable": func(leave, _ context.CancelFunc) { leave() },
 		"server_shutting_down":       func(_, exit context.CancelFunc) { exit() },
 	} {
-		store := new(circleStore)
+		store := new(slowChain)
 		g, exit := exitingGateway(t, Options{MaxBody: 1 << 20, MaxBodyMemory: 1 << 30, MaxConcurrent: 1, Responses: store, Logger: discard()})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
 		apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), g.responsesCodec(responses.Decode, nil))
-		if apiErr == nil || apiErr.Code != code || store.reads != 3 {
+		if apiErr == nil || apiErr.Code != code || store.reads != 1 {
 			t.Errorf("%+v after %d reads, want %s", apiErr, store.reads, code)
 		}
 	}

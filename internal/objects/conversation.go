@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -53,20 +51,6 @@ func (o *Objects) readConversation(r *http.Request, id string, use func(*respons
 	return body, cmp.Or(apiErr, wrong)
 }
 
-// changeConversation changes a conversation of the caller and returns it.
-func (o *Objects) changeConversation(r *http.Request, id string, change func(*responsestore.Entry) *apierror.Error) (body []byte, _ *apierror.Error) {
-	apiErr := o.withConversation(r, id, func(ctx context.Context) error {
-		return o.Store.Update(ctx, o.User(r), id, func(e responsestore.Entry) (*responsestore.Entry, error) {
-			if apiErr := change(&e); apiErr != nil {
-				return nil, apiErr
-			}
-			body = e.Response
-			return &e, nil
-		})
-	})
-	return body, apiErr
-}
-
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
 func (o *Objects) Conversation(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return copied(e.Response, hold) })
@@ -74,9 +58,10 @@ func (o *Objects) Conversation(r *http.Request, id string, hold responses.Hold) 
 
 // UpdateConversation changes the metadata: POST /v1/conversations/{id}.
 func (o *Objects) UpdateConversation(r *http.Request, id string, c *responses.ConversationRequest) ([]byte, *apierror.Error) {
-	return o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
-		e.Response = c.Object(id, gjson.GetBytes(e.Response, "created_at").Int())
-		return nil
+	created, _ := responseid.Time(id)
+	object := c.Object(id, created.Unix())
+	return object, o.withConversation(r, id, func(ctx context.Context) error {
+		return o.Store.SetObject(ctx, o.User(r), id, object)
 	})
 }
 
@@ -101,9 +86,8 @@ func (o *Objects) ConversationItems(r *http.Request, id string, hold responses.H
 // AddItems adds items and returns them: POST /v1/conversations/{id}/items.
 func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest, hold responses.Hold) ([]byte, *apierror.Error) {
 	added := c.Items(responseid.NewSuffix(time.Now()))
-	_, apiErr := o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
-		e.Input = slices.Concat(e.Input, added)
-		return nil
+	apiErr := o.withConversation(r, id, func(ctx context.Context) error {
+		return o.Store.Append(ctx, o.User(r), id, added)
 	})
 	if apiErr != nil {
 		return nil, apiErr
@@ -117,10 +101,7 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 	for item := range response.Items() {
 		items = append(items, slices.Clone(item)) // else the whole response is held
 	}
-	return o.Store.Update(ctx, response.User, conversation, func(e responsestore.Entry) (*responsestore.Entry, error) {
-		e.Input = slices.Concat(e.Input, items)
-		return &e, nil
-	})
+	return o.Store.Append(ctx, response.User, conversation, items)
 }
 
 // ConversationItem returns an item: GET /v1/conversations/{id}/items/{item}.
@@ -135,13 +116,21 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string, hold respon
 }
 
 // DeleteItem deletes an item: DELETE /v1/conversations/{id}/items/{item}.
-func (o *Objects) DeleteItem(r *http.Request, id, item string) ([]byte, *apierror.Error) {
-	return o.changeConversation(r, id, func(e *responsestore.Entry) *apierror.Error {
+func (o *Objects) DeleteItem(r *http.Request, id, item string) (object []byte, _ *apierror.Error) {
+	missing := apierror.ConversationItemNotFound(id, item)
+	var found json.RawMessage
+	object, apiErr := o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
 		if at < 0 {
-			return apierror.ConversationItemNotFound(id, item)
+			return nil, missing
 		}
-		e.Input = slices.Delete(slices.Clone(e.Input), at, at+1)
-		return nil
+		found = slices.Clone(e.Input[at])
+		return slices.Clone(e.Response), nil
 	})
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	ctx, cancel := timed(r.Context())
+	defer cancel()
+	return object, o.apiError(r, o.Store.RemoveItem(ctx, o.User(r), id, found), missing)
 }

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,111 +13,163 @@ import (
 )
 
 const (
-	// cancelLag is how often a node looks whether another one wants its response cancelled.
-	cancelLag = 2 * time.Second
-	// claimEvery is after which time it renews its claim.
-	claimEvery = 10 * time.Second
-	// endLag is how often a node looks whether another one has cancelled a response.
-	endLag = 250 * time.Millisecond
+	// gather is how long events gather before they are stored.
+	gather = 100 * time.Millisecond
+	// retry is after which time a store that has failed is tried again.
+	retry = time.Second
+	// maxGathered bounds what is stored at once, in bytes, unless one event has more.
+	maxGathered = 1 << 20
 )
 
-// nodes returns the store if other nodes share it, else nil.
-func (o *Objects) nodes() *responsestore.Shared {
-	nodes, _ := o.Store.(*responsestore.Shared)
-	return nodes
+// background returns the store if others find responses that go on there, else nil.
+func (o *Objects) background() responsestore.Background {
+	store, _ := o.Store.(responsestore.Background)
+	return store
 }
 
-// Claim stores a background response that begins, for other nodes and later processes.
-func (o *Objects) Claim(ctx context.Context, response Response) error {
-	nodes := o.nodes()
-	if nodes == nil {
+// Begin stores a background response that begins, for other nodes and later processes.
+func (o *Objects) Begin(ctx context.Context, response Response) error {
+	store := o.background()
+	if store == nil {
 		return nil
 	}
 	ctx, cancel := timed(ctx)
 	defer cancel()
-	if err := nodes.Claim(ctx, response.ID); err != nil {
-		return err
-	}
-	begun := *response.Entry
-	begun.Running, begun.Response = true, response.InProgress()
-	return nodes.Put(ctx, response.ID, &begun)
+	return store.Begin(ctx, response.ID, response.begun())
 }
 
-// KeepClaim renews the claim to a response, stores its events, and calls stop if another node
-// wants it cancelled, until the response has ended and unclaim is called.
-func (o *Objects) KeepClaim(id string, events *eventlog.Log, stop context.CancelCauseFunc) (unclaim func()) {
-	nodes := o.nodes()
-	if nodes == nil {
+// begun returns the entry of a response that goes on.
+func (r Response) begun() *responsestore.Entry {
+	begun := *r.Entry
+	begun.Response = r.InProgress()
+	return &begun
+}
+
+// Continue continues a response in the store: it stores its events, and calls stop if another
+// node wants it cancelled, until the response has ended and the caller calls end, which waits
+// until the last events are stored.
+func (o *Objects) Continue(response Response, log *eventlog.Log, stop context.CancelCauseFunc) (end func()) {
+	store := o.background()
+	if store == nil {
 		return func() {}
 	}
-	writer := &eventWriter{nodes: nodes, id: id, log: events}
+	c := &continued{o: o, nodes: store, response: response, log: log, stop: stop}
 	ctx, cancel := context.WithCancel(context.Background())
 	var keeper sync.WaitGroup
-	keeper.Go(func() {
-		for claimed := time.Now(); ; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(cancelLag):
-			}
-			due := time.Since(claimed) >= claimEvery
-			o.renew(ctx, nodes, id, due, stop)
-			if due {
-				claimed = time.Now()
-			}
-			o.store(ctx, writer)
-		}
-	})
+	keeper.Go(func() { c.run(ctx) })
 	return func() {
 		cancel()
 		keeper.Wait()
-		o.store(context.Background(), writer)
 		ctx, cancel := timed(context.Background())
 		defer cancel()
-		if stored, err := nodes.Stored(ctx, id); !stored && err == nil { // it was deleted meanwhile
-			o.logClaim(ctx, id, nodes.ForgetEvents(ctx, id))
+		c.ended = true
+		for !c.over && ctx.Err() == nil {
+			c.store(ctx)
 		}
-		o.logClaim(ctx, id, nodes.Unclaim(ctx, id))
 	}
 }
 
-// store stores the events that there are now.
-func (o *Objects) store(ctx context.Context, w *eventWriter) {
-	ctx, cancel := timed(ctx)
-	defer cancel()
-	o.logClaim(ctx, w.id, w.write(ctx))
+// continued is a background response that is continued in a store.
+type continued struct {
+	o        *Objects
+	nodes    responsestore.Background
+	response Response
+	log      *eventlog.Log
+	stop     context.CancelCauseFunc
+
+	next  int64 // the number of the first event that is not stored
+	ended bool  // nothing more is logged
+	over  bool  // nothing more is to be stored
 }
 
-// renew looks whether a response is to be cancelled, and renews its claim if that is due.
-func (o *Objects) renew(ctx context.Context, nodes *responsestore.Shared, id string, due bool, stop context.CancelCauseFunc) {
-	ctx, cancel := timed(ctx)
-	defer cancel()
-	cancelled, err := nodes.Cancelled(ctx, id)
+// run stores events as they come until ctx ends. It also looks when somebody may want the
+// response cancelled.
+func (c *continued) run(ctx context.Context) {
+	for ctx.Err() == nil && !c.over {
+		changed := c.nodes.Watch(c.response.ID)
+		if events, more, _ := c.log.Next(c.next); len(events) == 0 {
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			case <-more: // nil, as if nothing more came, at the end and once events were dropped
+			}
+		}
+		pause(ctx, gather)
+		limited, cancel := timed(ctx)
+		c.store(limited)
+		cancel()
+	}
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// store stores the next events, or only says that the response goes on.
+func (c *continued) store(ctx context.Context) {
+	events := c.events()
+	cancelled, err := c.nodes.Continue(ctx, c.response.Entry.User, c.response.ID, events)
 	if cancelled {
-		stop(responses.ErrCancelled)
+		c.stop(responses.ErrCancelled)
 	}
-	if err == nil && due {
-		err = nodes.Claim(ctx, id)
+	switch {
+	case err == nil:
+		c.next, c.over = c.next+int64(len(events.Events)), events.Over
+	case errors.Is(err, responsestore.ErrEnded), errors.Is(err, responsestore.ErrNotFound) && c.o.Running.isOver(c.response.ID):
+		c.over = true // it was lost for all others, or has ended and was deleted
+		c.stop(responses.ErrCancelled)
+	case errors.Is(err, responsestore.ErrNotFound): // the store was emptied
+		c.next = 0
+		err = c.nodes.Begin(ctx, c.response.ID, c.response.begun())
 	}
-	o.logClaim(ctx, id, err)
+	c.o.logFailure(ctx, c.response.ID, err)
+	if err != nil {
+		pause(ctx, retry)
+	}
 }
 
-// logClaim logs that the claim to a response could not be kept.
-func (o *Objects) logClaim(ctx context.Context, id string, err error) {
-	if err != nil && ctx.Err() != context.Canceled {
+// events returns the next events to store.
+func (c *continued) events() responsestore.Events {
+	logged, more, err := c.log.Next(c.next)
+	switch {
+	case err != nil && c.ended: // readers see that some are missing
+		return responsestore.Events{First: c.next + 1, Events: []eventlog.Event{{Name: "missing"}}, Over: true}
+	case err != nil:
+		return responsestore.Events{First: c.next}
+	}
+	size := 0
+	for i, e := range logged {
+		if size += len(e.Data); i > 0 && size > maxGathered {
+			logged = logged[:i]
+			break
+		}
+	}
+	return responsestore.Events{First: c.next, Events: logged, Over: len(logged) == 0 && more == nil}
+}
+
+// logFailure logs that a response could not be continued in the store.
+func (o *Objects) logFailure(ctx context.Context, id string, err error) {
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		o.Logger.WarnContext(ctx, "the store of responses failed", "response", id, "error", err.Error())
 	}
 }
+
+// endLag is how often a node looks whether another one has cancelled a response.
+const endLag = 250 * time.Millisecond
 
 // stopElsewhere asks the node that makes a response to cancel it, and waits for that.
 func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*responsestore.Entry, error) {
 	ctx, cancel := timed(ctx)
 	defer cancel()
-	if err := o.nodes().Cancel(ctx, id); err != nil {
+	if err := o.background().Cancel(ctx, user, id); err != nil {
 		return nil, err
 	}
 	for {
-		e, err := o.stored(ctx, user, id)
+		e, err := o.Store.Get(ctx, user, id)
 		if err != nil || !e.Running {
 			return e, err
 		}
@@ -127,27 +180,4 @@ func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*response
 			return nil, apierror.CancelPending(id)
 		}
 	}
-}
-
-// stored reads a response from the store. If it has not ended, and no node makes it, it failed.
-func (o *Objects) stored(ctx context.Context, user, id string) (*responsestore.Entry, error) {
-	e, err := o.Store.Get(ctx, user, id)
-	nodes := o.nodes()
-	if err != nil || !e.Running || nodes == nil {
-		return e, err
-	}
-	claimed, err := nodes.Claimed(ctx, id)
-	if claimed {
-		return e, nil
-	}
-	e.Release()
-	if err != nil {
-		return nil, err
-	}
-	if e, err = o.Store.Get(ctx, user, id); err != nil || !e.Running { // it may just have ended
-		return e, err
-	}
-	lost := *e
-	lost.Running, lost.Response = false, responses.Lost(e.Response)
-	return &lost, nil
 }

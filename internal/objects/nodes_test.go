@@ -3,79 +3,152 @@ package objects
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/caddyserver/certmagic"
-
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 )
 
-// hungStorage does not answer for the first block of events until it is let go.
-type hungStorage struct {
-	certmagic.Storage
-	letGo chan struct{}
-	calls sync.WaitGroup
+// double is a store of others whose answers a test decides.
+type double struct {
+	responsestore.Store
+	answer func(call int) (cancelled bool, err error)
+
+	mu    sync.Mutex
+	calls int
+	begun int
+	names []string
+	over  bool
 }
 
-func (s *hungStorage) Store(ctx context.Context, key string, value []byte) error {
-	s.calls.Add(1)
-	defer s.calls.Done()
-	if strings.HasSuffix(key, ".0.events") {
-		<-s.letGo
+func (d *double) Begin(context.Context, string, *responsestore.Entry) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.begun++
+	d.names = nil
+	return nil
+}
+
+func (d *double) Continue(ctx context.Context, _, _ string, events responsestore.Events) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls++
+	cancelled, err := d.answer(d.calls)
+	if err == nil {
+		if events.First > int64(len(d.names)) {
+			d.names = append(d.names, "gap")
+		}
+		for i, e := range events.Events {
+			if events.First+int64(i) >= int64(len(d.names)) {
+				d.names = append(d.names, e.Name)
+			}
+		}
+		d.over = events.Over
 	}
-	return s.Storage.Store(ctx, key, value)
+	return cancelled, err
 }
 
-// TestClaimWhileEventsHang checks that a node keeps its claim to a response while the storage
-// does not take its events, and that all of them are stored in the end.
-func TestClaimWhileEventsHang(t *testing.T) {
+func (d *double) Cancel(context.Context, string, string) error { return nil }
+
+func (d *double) Events(context.Context, string, string, int64) (responsestore.Events, error) {
+	return responsestore.Events{}, responsestore.ErrNotFound
+}
+
+func (d *double) Watch(string) <-chan struct{} {
+	changed := make(chan struct{})
+	time.AfterFunc(responsestore.WatchTime, func() { close(changed) })
+	return changed
+}
+
+// TestContinue checks that all events of a response are stored once, in their order, whatever the
+// store does meanwhile, and that its turn ends when nobody can read it any more.
+func TestContinue(t *testing.T) {
+	down := fmt.Errorf("%w: for a while", responsestore.ErrUnavailable)
+	for what, c := range map[string]struct {
+		answer func(call int) (bool, error)
+		begun  int
+		all    bool  // all events are stored
+		stops  error // the turn
+	}{
+		"works":     {answer: func(int) (bool, error) { return false, nil }, begun: 1, all: true},
+		"fails":     {answer: func(call int) (bool, error) { return false, errorIf(call > 2 && call < 9, down) }, begun: 1, all: true},
+		"emptied":   {answer: func(call int) (bool, error) { return false, errorIf(call == 4, responsestore.ErrNotFound) }, begun: 2, all: true},
+		"cancelled": {answer: func(call int) (bool, error) { return call == 3, nil }, begun: 1, all: true, stops: responses.ErrCancelled},
+		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, responsestore.ErrEnded) }, begun: 1, stops: responses.ErrCancelled},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &double{answer: c.answer}
+				o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
+				response := Response{
+					ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &responsestore.Entry{User: "u"}, Stored: true,
+					InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"r"}`) },
+				}
+				if err := o.Begin(t.Context(), response); err != nil {
+					t.Fatal(err)
+				}
+				_, end := o.Running.Begin(t.Context(), response)
+				defer end()
+				log := eventlog.New(eventLimits).Open("u", response.ID)
+				var stopped error
+				finish := o.Continue(response, log, func(cause error) { stopped = cause })
+				var want []string
+				for i := range 20 {
+					name := fmt.Sprint(i)
+					want = append(want, name)
+					if err := log.Append(name, []byte("{}")); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+				}
+				log.End()
+				finish()
+				if c.all && (!slices.Equal(store.names, want) || !store.over) {
+					t.Errorf("%q, over %t", store.names, store.over)
+				}
+				if store.begun != c.begun || stopped != c.stops {
+					t.Errorf("begun %d times, stopped %v", store.begun, stopped)
+				}
+			})
+		})
+	}
+}
+
+func errorIf(is bool, err error) error {
+	if is {
+		return err
+	}
+	return nil
+}
+
+// TestContinueDropped checks that the end of events that could not all be stored says so.
+func TestContinueDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		storage := &hungStorage{Storage: &certmagic.FileStorage{Path: t.TempDir()}, letGo: make(chan struct{})}
-		nodes := responsestore.NewShared(storage, responsestore.Limits{MaxAge: time.Hour, MaxCount: 10}, slog.New(slog.DiscardHandler))
-		defer nodes.Close()
-		o := &Objects{Store: nodes, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
-		id := responseid.Prefix + responseid.NewSuffix(time.Now())
-		log := eventlog.New(eventLimits).Open("u", id)
-		say := func(data string) {
-			if err := log.Append("event", []byte(data)); err != nil {
-				t.Error(err)
-			}
-		}
-		say("one")
-		if err := o.Claim(t.Context(), Response{
-			ID: id, Entry: &responsestore.Entry{User: "u"}, InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"r"}`) },
-		}); err != nil {
-			t.Fatal(err)
-		}
-		unclaim := o.KeepClaim(id, log, func(error) {})
-		for range 20 {
-			time.Sleep(5 * time.Second)
-			say("more")
-			if claimed, err := nodes.Claimed(t.Context(), id); !claimed || err != nil {
-				t.Fatalf("the claim is lost: %v", err)
-			}
-		}
-		close(storage.letGo)
-		log.End()
-		unclaim()
-		storage.calls.Wait() // also those for which nobody waits
-		stored := &storedEvents{o: o, ctx: t.Context(), id: id}
-		n := 0
-		for !stored.over {
-			if err := stored.read(); err != nil {
+		store := &double{answer: func(call int) (bool, error) {
+			return false, errorIf(call > 1 && call < 20, fmt.Errorf("%w", responsestore.ErrUnavailable))
+		}}
+		o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
+		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &responsestore.Entry{User: "u"}}
+		log := eventlog.New(eventlog.Limits{Each: 1000, Together: 1000, Keep: time.Minute}).Open("u", response.ID)
+		finish := o.Continue(response, log, func(error) {})
+		for range 50 {
+			if err := log.Append("e", []byte("0123456789")); err != nil {
 				t.Fatal(err)
 			}
-			n = len(stored.events)
+			time.Sleep(time.Second)
 		}
-		if n != 21 || string(stored.events[0].Data) != "one" {
-			t.Errorf("%d events: %v", n, stored.events)
+		log.End()
+		finish()
+		if !store.over || !slices.Contains(store.names, "gap") {
+			t.Errorf("%q, over %t", store.names, store.over)
 		}
 	})
 }

@@ -104,7 +104,7 @@ func (o *Objects) entry(r *http.Request, id string) (*responsestore.Entry, *apie
 	}
 	ctx, cancel := timed(r.Context())
 	defer cancel()
-	entry, err := o.stored(ctx, o.User(r), id)
+	entry, err := o.Store.Get(ctx, o.User(r), id)
 	return entry, o.apiError(r, err, apierror.ResponseNotFound(id))
 }
 
@@ -117,7 +117,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 		if _, err := o.Running.stop(r.Context(), one); err != nil {
 			return nil, failures.APIError(err)
 		}
-	} else if o.nodes() != nil {
+	} else if o.background() != nil {
 		if _, apiErr := o.cancelElsewhere(r, id); apiErr != nil && apiErr.Code != apierror.CodeResponseNotCancellable {
 			return nil, apiErr
 		}
@@ -127,7 +127,7 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 	if err := o.Store.Delete(ctx, o.User(r), id); err != nil {
 		return nil, o.apiError(r, err, apierror.ResponseNotFound(id))
 	}
-	o.forgetEvents(ctx, id)
+	o.Running.Logs.Forget(id)
 	return responses.Deleted(id, "response"), nil
 }
 

@@ -79,6 +79,14 @@ func (r *Running) hasEnded(one *running) bool {
 	return one.last != nil
 }
 
+// isOver reports whether a response has ended, and is only being stored.
+func (r *Running) isOver(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.byID[id]
+	return one == nil || one.last != nil
+}
+
 // find returns a response of a user, or nil.
 func (r *Running) find(user, id string) *running {
 	r.mu.Lock()

@@ -2,43 +2,23 @@
 // the context they are given, so a caller needs a deadline of its own.
 package storagecall
 
-import (
-	"context"
-	"time"
+import "context"
 
-	"github.com/caddy-codex/caddy-codex/internal/claims"
-)
+// Line lets one call to a storage at once, so that none overtakes another, also not one that its
+// caller no longer waits for. It is safe for concurrent use.
+type Line chan struct{}
 
-const (
-	// maxWaiting is how many calls may wait for others.
-	maxWaiting = 4096
-	// maxWait is how long a call waits for others if its context does not end before.
-	maxWait = time.Minute
-)
+// NewLine returns a Line without calls.
+func NewLine() Line { return make(Line, 1) }
 
-// Limit bounds the calls to a storage in progress, including those that their
-// callers no longer wait for. It is safe for concurrent use.
-type Limit struct{ calls *claims.Queue }
-
-// NewLimit returns a Limit of maxCalls calls at once, and of perUser calls of each user; 0 lets
-// one user have them all. The users that wait are served in turn.
-func NewLimit(maxCalls, perUser int) *Limit {
-	return &Limit{claims.NewQueue(claims.QueueOptions{Concurrent: maxCalls, PerUser: perUser, Queue: maxWaiting, Wait: maxWait})}
-}
-
-// Do waits until the limit allows a call of a user, calls start if it is not nil, then runs
-// f on a goroutine of its own and returns its results. If ctx ends first, Do
-// returns the cause; an f in progress continues, and counts as a call until it
-// returns. Without a limit, which may be nil, nothing waits.
-func Do[T any](ctx context.Context, l *Limit, user string, start func(), f func(context.Context) (T, error)) (value T, err error) {
-	var slots claims.Slots
-	if l != nil {
-		if slots, err = l.calls.Acquire(ctx, user, 1); err != nil {
-			return value, err
-		}
-	}
-	if start != nil {
-		start()
+// Do waits until the line is free, then runs f on a goroutine of its own and returns its results.
+// If ctx ends first, Do returns the cause; an f in progress continues, and holds the line until it
+// returns.
+func Do[T any](ctx context.Context, l Line, f func(context.Context) (T, error)) (value T, err error) {
+	select {
+	case l <- struct{}{}:
+	case <-ctx.Done():
+		return value, context.Cause(ctx)
 	}
 	type result struct {
 		value T
@@ -46,9 +26,7 @@ func Do[T any](ctx context.Context, l *Limit, user string, start func(), f func(
 	}
 	done := make(chan result, 1)
 	go func() {
-		if l != nil {
-			defer slots.Release()
-		}
+		defer func() { <-l }()
 		value, err := f(ctx)
 		done <- result{value, err}
 	}()

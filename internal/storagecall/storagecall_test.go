@@ -12,19 +12,19 @@ import (
 // its caller.
 func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit, hang := NewLimit(2, 0), make(chan struct{})
+		line, hang := NewLine(), make(chan struct{})
 		started, late := 0, errors.New("too late")
 		call := func(f func(context.Context) (int, error)) (int, error) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
 			defer cancel()
-			return Do(ctx, limit, "", func() { started++ }, f)
+			return Do(ctx, line, f)
 		}
 		for range 5 {
-			if _, err := call(func(context.Context) (int, error) { <-hang; return 0, nil }); err != late {
+			if _, err := call(func(context.Context) (int, error) { started++; <-hang; return 0, nil }); err != late {
 				t.Error(err)
 			}
 		}
-		if started != 2 {
+		if started != 1 {
 			t.Errorf("%d calls at once", started)
 		}
 		close(hang)

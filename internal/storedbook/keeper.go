@@ -84,8 +84,8 @@ type Keeper struct {
 	folder string
 	every  time.Duration
 
-	calls *storagecall.Limit // one at once, so that none overtakes another
-	reads *storagecall.Limit // of other nodes' documents
+	calls storagecall.Line // one at once, so that none overtakes another
+	reads storagecall.Line // of other nodes' documents
 
 	mu    sync.Mutex // guards holds and loop
 	holds []*hold
@@ -118,7 +118,7 @@ type loop struct {
 func NewKeeper(book Book, what, folder string, every time.Duration) *Keeper {
 	return &Keeper{
 		book: book, what: what, folder: folder, every: every, id: rand.Text(),
-		calls: storagecall.NewLimit(1, 0), reads: storagecall.NewLimit(1, 0),
+		calls: storagecall.NewLine(), reads: storagecall.NewLine(),
 	}
 }
 
@@ -334,9 +334,9 @@ func (k *Keeper) store(at *hold, key string, content []byte) error {
 }
 
 // limited makes calls to the storage, for at most storageTimeout.
-func limited[T any](limit *storagecall.Limit, call func(context.Context) (T, error)) (T, error) {
+func limited[T any](line storagecall.Line, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), storageTimeout,
 		fmt.Errorf("the storage has not answered within %s", storageTimeout))
 	defer cancel()
-	return storagecall.Do(ctx, limit, "", nil, call)
+	return storagecall.Do(ctx, line, call)
 }

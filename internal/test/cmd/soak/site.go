@@ -85,7 +85,7 @@ func (s *site) close() {
 
 // options returns the configuration, with generation and other in it.
 func (s *site) options() rig.SiteOptions {
-	handler := fmt.Sprintf("max_body %d\nresponse_store memory 4MiB 10m\nidle_timeout %ds\n", maxBody, 60+s.other%2)
+	handler := fmt.Sprintf("max_body %d\nstore memory {\nsize 4MiB\nage 10m\n}\nidle_timeout %ds\n", maxBody, 60+s.other%2)
 	for _, user := range users {
 		handler += fmt.Sprintf("api_key %s %s\n", keyOf(user), user)
 	}

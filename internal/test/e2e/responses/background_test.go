@@ -72,8 +72,8 @@ func TestBackgroundResumed(t *testing.T) {
 
 // TestBackgroundOff checks that background responses need a store.
 func TestBackgroundOff(t *testing.T) {
-	s := e2e.NewSite(t, "response_store off")
-	if _, refused := s.RefuseResponse(e2e.Asks("q", e2e.Fields{"background": true}), nil); *refused.Error.Param != "background" || !strings.Contains(*refused.Error.Message, "response_store") {
+	s := e2e.NewSite(t, "store off")
+	if _, refused := s.RefuseResponse(e2e.Asks("q", e2e.Fields{"background": true}), nil); *refused.Error.Param != "background" || !strings.Contains(*refused.Error.Message, "store to off") {
 		t.Errorf("%s", e2e.EncodeJSON(refused))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
 // conversationOf is a conversation, or a list of its items.
@@ -37,8 +38,10 @@ func conversation(s *e2e.Site, method, path string, request e2e.Fields, header h
 // TestConversationResponses lets responses belong to a conversation: each gets its items and adds
 // its own, with calls in between.
 func TestConversationResponses(t *testing.T) {
-	for _, store := range []string{"", "response_store storage"} {
-		t.Run(store, func(t *testing.T) {
+	for _, store := range []string{"", "store disk " + t.TempDir(), "store redis " + redisserver.Start(t).URL("")} {
+		_, kind, _ := strings.Cut(store, " ")
+		kind, _, _ = strings.Cut(kind, " ")
+		t.Run(kind, func(t *testing.T) {
 			s := e2e.NewSite(t, store)
 			e2e.EachWay(t, s, func(t *testing.T, s *e2e.Site, stream bool) {
 				c, _ := conversation(s, http.MethodPost, "", e2e.Fields{"items": []e2e.Fields{e2e.Says("user", "Hello."), e2e.Says("assistant", "Hi.")}, "metadata": e2e.Fields{"k": "v"}}, nil, http.StatusOK)
@@ -132,12 +135,12 @@ func TestConversationObjects(t *testing.T) {
 		t.Errorf("%+v", gone)
 	}
 	conversation(s, http.MethodGet, path, nil, ann, http.StatusNotFound)
-	s.Load(s.Caddyfile("response_store off"))
+	s.Load(s.Caddyfile("store off"))
 	s.WaitReady()
-	if _, body := conversation(s, http.MethodPost, "", nil, nil, http.StatusBadRequest); !strings.Contains(body, "response_store") {
+	if _, body := conversation(s, http.MethodPost, "", nil, nil, http.StatusBadRequest); !strings.Contains(body, "store to off") {
 		t.Error(body)
 	}
-	if _, refused := s.RefuseResponse(e2e.Asks("q", e2e.Fields{"conversation": c.ID}), nil); *refused.Error.Param != "conversation" || !strings.Contains(*refused.Error.Message, "response_store") {
+	if _, refused := s.RefuseResponse(e2e.Asks("q", e2e.Fields{"conversation": c.ID}), nil); *refused.Error.Param != "conversation" || !strings.Contains(*refused.Error.Message, "store to off") {
 		t.Errorf("%s", e2e.EncodeJSON(refused))
 	}
 }

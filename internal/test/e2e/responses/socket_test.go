@@ -18,7 +18,7 @@ import (
 // TestResponsesSocket makes responses over one WebSocket, which follow each other whether
 // they are stored or not.
 func TestResponsesSocket(t *testing.T) {
-	for _, store := range []string{"response_store memory", "response_store off"} {
+	for _, store := range []string{"store memory", "store off"} {
 		t.Run(store, func(t *testing.T) {
 			s := e2e.NewSite(t, "api_key sk-ann ann\n"+store)
 			c := s.DialResponses(e2e.Bearer("sk-ann"))

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -144,18 +145,20 @@ func TestResponsesKept(t *testing.T) {
 }
 
 // TestResponsesStores checks that responses survive reloads with each store, and
-// restarts with the storage.
+// restarts on a disk and in Redis.
 func TestResponsesStores(t *testing.T) {
+	server := redisserver.Start(t)
 	s := e2e.NewSite(t, "")
 	for _, c := range []struct {
-		store          string
+		name, store    string
 		kept, survives bool
 	}{
-		{"response_store memory 1MiB 1h", true, false},
-		{"response_store storage 1h", true, true},
-		{"response_store off", false, false},
+		{"memory", "store memory {\nsize 1MiB\nage 1h\n}", true, false},
+		{"disk", "store disk " + t.TempDir() + " {\nage 1h\n}", true, true},
+		{"redis", "store redis " + server.URL("3"), true, true},
+		{"off", "store off", false, false},
 	} {
-		t.Run(c.store, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			s := s.At(t)
 			s.Load(s.Caddyfile(c.store))
 			s.WaitReady()

@@ -27,21 +27,72 @@ const (
 	leastRead = 128 << 20
 )
 
-// Reader reads the items of a user for one request. It holds one entry at a time and
-// copies the wanted items. The bytes that it reads and the bytes that it copies are
-// bounded, since a short request can name much. It is not safe for concurrent use.
-type Reader struct {
-	store Store
-	user  string
+// Room is what one request may read. It is not safe for concurrent use.
+type Room struct {
+	links int   // responses that may still be read in a chain
 	read  int64 // bytes of entries that may still be read
 	keep  int64 // bytes of items that may still be copied
 	claim func(bytes int64) bool
 }
 
+// entry counts an entry that is read.
+func (r *Room) entry(e *Entry) error {
+	if r.read -= e.Size(); r.read < 0 {
+		return ErrTooLong
+	}
+	return nil
+}
+
+// take counts an item that is returned a number of times.
+func (r *Room) take(item int, times int) error {
+	size := int64(item) * int64(times)
+	if r.keep -= size; r.keep < 0 {
+		return ErrTooLong
+	}
+	if !r.claim(size) {
+		return ErrNoMemory
+	}
+	return nil
+}
+
+// Link copies the items of an entry.
+func (r *Room) Link(ctx context.Context, id string, e *Entry) (Link, error) {
+	link := Link{ID: id, Conversation: e.Conversation}
+	if ctx.Err() != nil { // not every store checks
+		return link, unavailable(context.Cause(ctx))
+	}
+	if err := r.entry(e); err != nil {
+		return link, err
+	}
+	for item := range e.Items() {
+		if err := r.take(len(item), 1); err != nil {
+			return link, err
+		}
+		link.Items = append(link.Items, slices.Clone(item))
+	}
+	return link, r.linked()
+}
+
+// linked counts a link.
+func (r *Room) linked() error {
+	if r.links--; r.links < 0 {
+		return ErrTooLong
+	}
+	return nil
+}
+
+// Reader reads the items of a user for one request. The bytes that it reads and the bytes that it
+// copies are bounded, since a short request can name much. It is not safe for concurrent use.
+type Reader struct {
+	store Store
+	user  string
+	room  Room
+}
+
 // NewReader returns a Reader of at most maxBytes of items. It calls claim before it
 // copies items; claim reports whether there is memory for this number of bytes.
 func NewReader(s Store, user string, maxBytes int64, claim func(bytes int64) bool) *Reader {
-	return &Reader{store: s, user: user, read: max(leastRead, 2*maxBytes), keep: maxBytes, claim: claim}
+	return &Reader{s, user, Room{maxChain, max(leastRead, 2*maxBytes), maxBytes, claim}}
 }
 
 // get reads an entry, which the caller releases.
@@ -56,27 +107,15 @@ func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Running { // half a response cannot be continued
+	if e.Running {
 		e.Release()
 		return nil, &MissingError{id}
 	}
-	if r.read -= e.Size(); r.read < 0 {
+	if err := r.room.entry(e); err != nil {
 		e.Release()
-		return nil, ErrTooLong
+		return nil, err
 	}
 	return e, nil
-}
-
-// take counts an item that is returned a number of times.
-func (r *Reader) take(item json.RawMessage, times int) error {
-	size := int64(len(item)) * int64(times)
-	if r.keep -= size; r.keep < 0 {
-		return ErrTooLong
-	}
-	if !r.claim(size) {
-		return ErrNoMemory
-	}
-	return nil
 }
 
 // Chain returns the items of a response and of those that it follows, oldest first: the input and
@@ -84,30 +123,21 @@ func (r *Reader) take(item json.RawMessage, times int) error {
 // are more responses or bytes than may be read, and ErrNoMemory if there is no memory for them.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain [][]json.RawMessage // the last response first
-	for links := 0; id != ""; links++ {
-		if links == maxChain {
-			return nil, ErrTooLong
-		}
-		e, err := r.get(ctx, id)
+	for id != "" {                // once more for what a session has, which a store does not
+		links, next, err := r.store.Chain(ctx, r.user, id, &r.room)
 		if err != nil {
 			return nil, err
 		}
-		if e.Conversation != "" { // what precedes it is there
-			e.Release()
-			return nil, fmt.Errorf("%w: %s", ErrInConversation, e.Conversation)
+		if next == id {
+			return nil, &MissingError{id}
 		}
-		var items []json.RawMessage
-		for item := range e.Items() {
-			if err = r.take(item, 1); err != nil {
-				break
+		for _, link := range links {
+			if link.Conversation != "" { // what precedes it is there
+				return nil, fmt.Errorf("%w: %s", ErrInConversation, link.Conversation)
 			}
-			items = append(items, slices.Clone(item))
+			chain = append(chain, link.Items)
 		}
-		id, chain = e.Previous, append(chain, items)
-		e.Release()
-		if err != nil {
-			return nil, err
-		}
+		id = next
 	}
 	slices.Reverse(chain)
 	return slices.Concat(chain...), nil
@@ -149,7 +179,7 @@ func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]
 			if times[id] == 0 {
 				continue
 			}
-			if err := r.take(item, times[id]); err != nil {
+			if err := r.room.take(len(item), times[id]); err != nil {
 				return err
 			}
 			found[id] = slices.Clone(item)

@@ -11,27 +11,57 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/certmagic"
+	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
-// newNodes returns two servers that share a storage, each with a store of its own.
-func newNodes(t *testing.T, faults fakecodex.Faults) (urls [2]string, stores [2]*responsestore.Shared, gateways [2]*Gateway) {
-	dir := t.TempDir()
-	for i := range urls {
-		stores[i] = responsestore.NewShared(&certmagic.FileStorage{Path: dir}, responsestore.Limits{MaxAge: time.Hour, MaxCount: 100}, slog.New(slog.DiscardHandler))
-		t.Cleanup(stores[i].Close)
-		urls[i], gateways[i] = backgroundServer(t, Options{Responses: stores[i]}, faults)
+// nodes are two servers that share a Redis, each with a store of its own.
+type nodes struct {
+	urls     [2]string
+	stores   [2]*responsestore.Redis
+	gateways [2]*Gateway
+	server   *redisserver.Server
+}
+
+func newNodes(t *testing.T, faults fakecodex.Faults) *nodes {
+	n := &nodes{server: redisserver.Start(t)}
+	for i := range n.urls {
+		n.stores[i] = sharedStore(t, n.server)
+		n.urls[i], n.gateways[i] = backgroundServer(t, Options{Responses: n.stores[i]}, faults)
 	}
-	return urls, stores, gateways
+	return n
+}
+
+// sharedStore returns a store of a node.
+func sharedStore(t *testing.T, server *redisserver.Server) *responsestore.Redis {
+	t.Helper()
+	store := responsestore.NewRedis(responsestore.RedisOptions{
+		UniversalOptions: redis.UniversalOptions{Addrs: []string{server.Addr}}, Prefix: "codex", MaxAge: time.Hour,
+	}, slog.New(slog.DiscardHandler))
+	if err := store.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// lose ends the leases of all responses, as if their nodes had been killed.
+func (n *nodes) lose(t *testing.T) {
+	t.Helper()
+	if answer := n.server.Do(`EVAL "for _, k in ipairs(redis.call('KEYS', '*l:*')) do redis.call('DEL', k) end return 1" 0`); !strings.HasPrefix(answer, ":1") {
+		t.Fatal(answer)
+	}
 }
 
 // TestCancelElsewhere: a node reads, cancels and deletes what another one makes.
 func TestCancelElsewhere(t *testing.T) {
-	urls, stores, gateways := newNodes(t, fakecodex.Faults{Delay: time.Minute})
+	n := newNodes(t, fakecodex.Faults{Delay: time.Minute})
+	urls, gateways := n.urls, n.gateways
 	_, begun := call(t, http.MethodPost, urls[0], fmt.Sprintf(inBackground, false), -1)
 	id := idIn(t, begun)
 	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id, "", -1); status != http.StatusOK || answer != begun {
@@ -58,16 +88,6 @@ func TestCancelElsewhere(t *testing.T) {
 	if status, answer := call(t, http.MethodDelete, urls[1]+"/"+id, "", -1); status != http.StatusOK {
 		t.Errorf("deleted %d %s", status, answer)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		cancelled, err := stores[1].Cancelled(t.Context(), id)
-		claimed, claimErr := stores[1].Claimed(t.Context(), id)
-		if !cancelled && !claimed && err == nil && claimErr == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the claim is left:", cancelled, claimed, err, claimErr)
-		}
-	}
 	for _, g := range gateways {
 		waitForAll(t, g)
 	}
@@ -76,19 +96,19 @@ func TestCancelElsewhere(t *testing.T) {
 			t.Errorf("read %d %s", status, read)
 		}
 	}
-	if _, _, err := stores[1].GetEvents(t.Context(), id, 0); !errors.Is(err, responsestore.ErrNotFound) {
-		t.Errorf("events are left of a deleted response: %v", err)
+	if left := n.server.Do("KEYS *" + id); left != "*0\r\n" {
+		t.Errorf("a deleted response has left %q", left)
 	}
 }
 
-// newLost stores a response that goes on, for which no node has a claim, and returns its id.
-func newLost(t *testing.T, url string, store *responsestore.Shared) (id string) {
+// newLost stores a response that goes on, which no gateway makes, and returns its id.
+func (n *nodes) newLost(t *testing.T) (id string) {
 	t.Helper()
-	_, ordinary := call(t, http.MethodPost, url, `{"model":"m","input":"x","background":true}`, -1)
-	ended(t, url+"/"+idIn(t, ordinary))
+	_, ordinary := call(t, http.MethodPost, n.urls[0], `{"model":"m","input":"x","background":true}`, -1)
+	ended(t, n.urls[0]+"/"+idIn(t, ordinary))
 	id = responseid.Prefix + responseid.NewSuffix(time.Now())
-	entry := &responsestore.Entry{Running: true, Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
-	if err := store.Put(t.Context(), id, entry); err != nil {
+	entry := &responsestore.Entry{Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
+	if err := n.stores[0].Begin(t.Context(), id, entry); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -96,20 +116,15 @@ func newLost(t *testing.T, url string, store *responsestore.Shared) (id string) 
 
 // TestLostResponse: a response whose process has ended has failed, and says so.
 func TestLostResponse(t *testing.T) {
-	urls, stores, _ := newNodes(t, fakecodex.Faults{})
-	id := newLost(t, urls[0], stores[0])
-	if err := stores[0].Claim(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	n := newNodes(t, fakecodex.Faults{})
+	urls, id := n.urls, n.newLost(t)
 	if status, answer := call(t, http.MethodGet, urls[1]+"/"+id, "", -1); status != http.StatusOK || !strings.Contains(answer, `"status":"in_progress"`) {
-		t.Errorf("with a claim: %d %s", status, answer)
+		t.Errorf("with an owner: %d %s", status, answer)
 	}
-	if err := stores[0].Unclaim(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	n.lose(t)
 	for _, url := range urls {
 		if how, answer := ended(t, url+"/"+id); how != "failed" || !strings.Contains(answer, "has ended before the response did") {
-			t.Errorf("without a claim: %s", answer)
+			t.Errorf("without an owner: %s", answer)
 		}
 		if status, answer := call(t, http.MethodPost, url+"/"+id+"/cancel", "", -1); status != http.StatusBadRequest {
 			t.Errorf("cancelled: %d %s", status, answer)
@@ -123,16 +138,11 @@ func TestLostResponse(t *testing.T) {
 // TestFollowAtExit: a node that exits cuts the stream of a response that another one makes, after
 // the drain timeout. Its client can go on elsewhere.
 func TestFollowAtExit(t *testing.T) {
-	dir := t.TempDir()
-	newStore := func() *responsestore.Shared {
-		store := responsestore.NewShared(&certmagic.FileStorage{Path: dir}, responsestore.Limits{MaxAge: time.Hour, MaxCount: 100}, slog.New(slog.DiscardHandler))
-		t.Cleanup(store.Close)
-		return store
-	}
-	maker, _ := backgroundServer(t, Options{Responses: newStore()}, fakecodex.Faults{Delay: time.Minute})
+	server := redisserver.Start(t)
+	maker, _ := backgroundServer(t, Options{Responses: sharedStore(t, server)}, fakecodex.Faults{Delay: time.Minute})
 	ctx, exit := context.WithCancel(t.Context())
 	defer exit()
-	other, _ := backgroundServer(t, Options{Responses: newStore(), Exit: ctx, DrainTimeout: 10 * time.Millisecond}, fakecodex.Faults{})
+	other, _ := backgroundServer(t, Options{Responses: sharedStore(t, server), Exit: ctx, DrainTimeout: 10 * time.Millisecond}, fakecodex.Faults{})
 	_, begun := call(t, http.MethodPost, maker, fmt.Sprintf(inBackground, false), -1)
 	id := idIn(t, begun)
 	limited, cancel := context.WithTimeout(t.Context(), patience)
@@ -163,7 +173,7 @@ func TestFollowAtExit(t *testing.T) {
 // TestEventsElsewhere: another node streams the same events, byte by byte, while they come
 // and when the process that made them has forgotten them.
 func TestEventsElsewhere(t *testing.T) {
-	urls, _, _ := newNodes(t, fakecodex.Faults{Delay: 200 * time.Millisecond})
+	urls := newNodes(t, fakecodex.Faults{Delay: 200 * time.Millisecond}).urls
 	_, begun := call(t, http.MethodPost, urls[0], fmt.Sprintf(inBackground, true), 2)
 	one := "/" + idIn(t, begun)
 	_, elsewhere := call(t, http.MethodGet, urls[1]+one+"?stream=true", "", -1)
@@ -189,24 +199,28 @@ func TestEventsElsewhere(t *testing.T) {
 // TestLostEvents: the events of a response whose process was killed end with its failure,
 // also for a client that had read more than was stored.
 func TestLostEvents(t *testing.T) {
-	urls, stores, _ := newNodes(t, fakecodex.Faults{})
-	id := newLost(t, urls[0], stores[0])
-	stream := urls[1] + "/" + id + "?stream=true"
-	failed := func(after string, number int, before string) {
+	n := newNodes(t, fakecodex.Faults{})
+	failed := func(id, after string, number int, before string) {
 		t.Helper()
-		status, answer := call(t, http.MethodGet, stream+after, "", -1)
+		status, answer := call(t, http.MethodGet, n.urls[1]+"/"+id+"?stream=true"+after, "", -1)
 		rest, found := strings.CutPrefix(answer, before)
 		want := fmt.Sprintf("event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":%d,", number)
 		if status != http.StatusOK || !found || !strings.HasPrefix(rest, want) || strings.Count(rest, "\n\n") != 1 {
 			t.Errorf("after %q: %d %s", after, status, answer)
 		}
 	}
-	failed("", 0, "")
-	failed("&starting_after=6", 7, "")
-	if err := stores[0].PutEvents(t.Context(), id, 0, []byte("a {\"n\":0}\nb {\"n\":1}\n")); err != nil {
+	none := n.newLost(t)
+	n.lose(t)
+	failed(none, "", 0, "")
+	failed(none, "&starting_after=6", 7, "")
+	some := n.newLost(t)
+	if _, err := n.stores[0].Continue(t.Context(), "", some, responsestore.Events{Events: []eventlog.Event{
+		{Name: "a", Data: []byte(`{"n":0}`)}, {Name: "b", Data: []byte(`{"n":1}`)},
+	}}); err != nil {
 		t.Fatal(err)
 	}
-	failed("", 2, "event: a\ndata: {\"n\":0}\n\nevent: b\ndata: {\"n\":1}\n\n")
-	failed("&starting_after=0", 2, "event: b\ndata: {\"n\":1}\n\n")
-	failed("&starting_after=6", 7, "")
+	n.lose(t)
+	failed(some, "&starting_after=0", 2, "event: b\ndata: {\"n\":1}\n\n")
+	failed(some, "", 2, "event: a\ndata: {\"n\":0}\n\nevent: b\ndata: {\"n\":1}\n\n")
+	failed(some, "&starting_after=6", 7, "")
 }

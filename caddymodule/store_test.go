@@ -1,0 +1,125 @@
+package caddymodule
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/ports"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+// writeCertificate writes a certificate for 127.0.0.1, signed by itself, and its key.
+func writeCertificate(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key = filepath.Join(t.TempDir(), "redis.crt"), filepath.Join(t.TempDir(), "redis.key")
+	for path, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "EC PRIVATE KEY", Bytes: encoded}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificate, key
+}
+
+// TestRedisOverTLS uses Redis with a password from a variable, over TLS: with the certificate of its
+// authority, and not without.
+func TestRedisOverTLS(t *testing.T) {
+	certificate, key := writeCertificate(t)
+	address, err := ports.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(address)
+	server := redisserver.Start(t, "--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-auth-clients", "no")
+	server.Do("ACL SETUSER node on >secret ~* &* +@all")
+	server.Do("ACL SETUSER default off")
+	t.Setenv("STORE_PASSWORD", "secret")
+	put := func(ca string) error {
+		s := Store{Type: storeRedis, URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}, CA: ca}
+		if err := s.complete(); err != nil {
+			t.Fatal(err)
+		}
+		store, _, release, err := s.open(caddy.NewReplacer(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		return store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &responsestore.Entry{Response: []byte("{}")})
+	}
+	if err := put(certificate); err != nil {
+		t.Error(err)
+	}
+	if err := put(""); err == nil || !strings.Contains(err.Error(), "signed by unknown authority") {
+		t.Error("an unknown authority:", err)
+	}
+}
+
+// TestEngines checks that a configuration gets the engine of the one before, with the same settings,
+// also if that has just ended.
+func TestEngines(t *testing.T) {
+	pool := enginePool{byKey: make(map[string]*engine)}
+	made := 0
+	open := func(store responsestore.Store) func() responsestore.Store {
+		return func() responsestore.Store {
+			made++
+			return store
+		}
+	}
+	disk := responsestore.NewDisk(t.TempDir())
+	first, release := pool.use("disk", open(disk))
+	disk.Limit(1<<20, time.Hour)
+	if err := disk.Start(); err != nil {
+		t.Fatal(err)
+	}
+	second, releaseSecond := pool.use("disk", open(nil))
+	if first != second || made != 1 || pool.uses("disk") != 2 {
+		t.Error(first, second, made)
+	}
+	release()
+	release()
+	releaseSecond()
+	if third, release := pool.use("disk", open(nil)); third != first {
+		t.Error("requests of the last configuration may still use it, but there is another one")
+	} else {
+		release()
+	}
+	pool.close("disk", pool.byKey["disk"])
+	memory, release := pool.use("memory", open(responsestore.NewMemory(1, time.Hour)))
+	release()
+	if again, release := pool.use("memory", open(responsestore.NewMemory(1, time.Hour))); again == memory {
+		t.Error("what nobody uses was kept")
+	} else {
+		release()
+	}
+}

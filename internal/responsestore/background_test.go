@@ -1,0 +1,293 @@
+package responsestore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
+)
+
+// backgrounds tests the engines in which others find responses that go on. other is another node
+// or, on a disk, the next process; lost lets the lease of one's responses end there.
+func backgrounds(t *testing.T, test func(t *testing.T, b Background, other func(t *testing.T) Background, lost func())) {
+	engines(t, func(t *testing.T, e engine) {
+		if b, ok := e.Store.(Background); ok {
+			lost := func() {}
+			if r, ok := b.(*Redis); ok {
+				lost = func() { age(t, r, LeaseTime) }
+			}
+			test(t, b, e.other, lost)
+		}
+	})
+}
+
+// begun is a response that goes on.
+func begun(user string) *Entry {
+	return &Entry{User: user, Response: json.RawMessage(`{"id":"r","status":"in_progress","completed_at":null,"error":null}`), Input: []json.RawMessage{json.RawMessage(`"in"`)}}
+}
+
+func someEvents(first int64, names ...string) Events {
+	events := Events{First: first}
+	for _, name := range names {
+		events.Events = append(events.Events, eventlog.Event{Name: name, Data: []byte(`{"data":"of ` + name + `"}`)})
+	}
+	return events
+}
+
+// namesOf returns the names of the events of a response from a number on, with a dot when they are
+// over.
+func namesOf(t *testing.T, b Background, from int64) string {
+	t.Helper()
+	events, err := b.Events(t.Context(), "u", id(1), from)
+	if errors.Is(err, eventlog.ErrDropped) {
+		return "dropped"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for _, e := range events.Events {
+		names += e.Name
+		if want := `{"data":"of ` + e.Name + `"}`; string(e.Data) != want && e.Name != "response.failed" {
+			t.Errorf("%s has %s", e.Name, e.Data)
+		}
+	}
+	if events.Over {
+		names += "."
+	}
+	return names
+}
+
+// TestBackground checks the life of a response: it goes on, has events, and ends.
+func TestBackground(t *testing.T) {
+	backgrounds(t, func(t *testing.T, b Background, other func(*testing.T) Background, _ func()) {
+		ctx := t.Context()
+		if err := b.Begin(ctx, id(1), begun("u")); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := b.Get(ctx, "u", id(1)); err != nil || !e.Running {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		if _, err := NewReader(b, "u", 1<<20, always).Chain(ctx, id(1)); !errors.Is(err, ErrNotFound) {
+			t.Error("followed before its end:", err)
+		}
+		if names := namesOf(t, b, 0); names != "" {
+			t.Errorf("%q", names)
+		}
+		for _, events := range []Events{someEvents(0, "a", "b"), someEvents(1, "b", "c"), {First: 3}} { // b is sent twice
+			if cancelled, err := b.Continue(ctx, "u", id(1), events); cancelled || err != nil {
+				t.Error(cancelled, err)
+			}
+		}
+		for from, want := range []string{"abc", "bc", "c", ""} {
+			if names := namesOf(t, b, int64(from)); names != want {
+				t.Errorf("from %d: %q", from, names)
+			}
+		}
+		if _, err := b.Events(ctx, "v", id(1), 0); !errors.Is(err, ErrNotFound) {
+			t.Error("another user's events:", err)
+		}
+		if _, err := b.Continue(ctx, "u", id(2), Events{}); !errors.Is(err, ErrNotFound) {
+			t.Error("what there is not goes on:", err)
+		}
+		if err := b.Put(ctx, id(1), entry("u", "", "end")); err != nil {
+			t.Fatal(err)
+		}
+		if names := namesOf(t, b, 3); names != "" {
+			t.Errorf("the last event is missing, but %q", names)
+		}
+		last := someEvents(3, "d")
+		last.Over = true
+		if _, err := b.Continue(ctx, "u", id(1), last); err != nil {
+			t.Error(err)
+		}
+		check := func(b Background) {
+			t.Helper()
+			e, err := b.Get(ctx, "u", id(1))
+			if err != nil || e.Running || string(e.Response) != `{"id":"<end>"}` {
+				t.Fatalf("%+v, %v", e, err)
+			}
+			if all, rest, after := namesOf(t, b, 0), namesOf(t, b, 4), namesOf(t, b, 9); all != "abcd." || rest != "." || after != "." {
+				t.Errorf("%q, %q, %q", all, rest, after)
+			}
+		}
+		check(b)
+		b = other(t)
+		check(b)
+		if err := b.Delete(ctx, "u", id(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Events(ctx, "u", id(1), 0); !errors.Is(err, ErrNotFound) {
+			t.Error("events of what was deleted:", err)
+		}
+	})
+}
+
+// TestLost checks that a response whose owner is gone has failed for everybody, and that what the
+// owner may still do does not change that.
+func TestLost(t *testing.T) {
+	backgrounds(t, func(t *testing.T, b Background, other func(*testing.T) Background, lost func()) {
+		ctx := t.Context()
+		if err := b.Begin(ctx, id(1), begun("u")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Continue(ctx, "u", id(1), someEvents(0, "a")); err != nil {
+			t.Fatal(err)
+		}
+		owner := b
+		if b = other(t); owner != b {
+			if _, shared := b.(*Redis); shared {
+				if e, err := b.Get(ctx, "u", id(1)); err != nil || !e.Running {
+					t.Fatalf("%+v, %v", e, err)
+				}
+			}
+		}
+		lost()
+		e, err := b.Get(ctx, "u", id(1))
+		if err != nil || e.Running || !strings.Contains(string(e.Response), `"status":"failed"`) {
+			t.Fatalf("%s, %v", e.Response, err)
+		}
+		if names := namesOf(t, b, 0); names != "aresponse.failed." {
+			t.Errorf("%q", names)
+		}
+		ahead, err := b.Events(ctx, "u", id(1), 9)
+		if err != nil || len(ahead.Events) != 1 || !strings.Contains(string(ahead.Events[0].Data), `"sequence_number":9`) || !ahead.Over {
+			t.Errorf("%s, %v", ahead.Events, err)
+		}
+		for _, node := range []Background{owner, b} {
+			_, err := node.Continue(ctx, "u", id(1), someEvents(1, "b"))
+			if putErr := node.Put(ctx, id(1), entry("u", "", "end")); err == nil || putErr == nil {
+				t.Errorf("it goes on: %v, %v", err, putErr)
+			}
+		}
+		if again, err := b.Get(ctx, "u", id(1)); err != nil || string(again.Response) != string(e.Response) {
+			t.Errorf("%s became %s, %v", e.Response, again.Response, err)
+		}
+	})
+}
+
+// TestLostWhileRead checks that who waits for events learns that the owner is gone.
+func TestLostWhileRead(t *testing.T) {
+	backgrounds(t, func(t *testing.T, b Background, other func(*testing.T) Background, lost func()) {
+		if err := b.Begin(t.Context(), id(1), begun("u")); err != nil {
+			t.Fatal(err)
+		}
+		b = other(t)
+		lost()
+		names := ""
+		for range 3 { // the first look makes it a failed one
+			if names = namesOf(t, b, 0); names != "" {
+				break
+			}
+		}
+		if names != "response.failed." {
+			t.Errorf("%q", names)
+		}
+	})
+}
+
+// TestGap checks that missing events are not passed over.
+func TestGap(t *testing.T) {
+	backgrounds(t, func(t *testing.T, b Background, _ func(*testing.T) Background, _ func()) {
+		if err := b.Begin(t.Context(), id(1), begun("u")); err != nil {
+			t.Fatal(err)
+		}
+		for _, events := range []Events{someEvents(0, "a"), someEvents(2, "c")} {
+			if _, err := b.Continue(t.Context(), "u", id(1), events); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if first, next := namesOf(t, b, 0), namesOf(t, b, 1); first != "a" || next != "dropped" {
+			t.Errorf("%q, %q", first, next)
+		}
+	})
+}
+
+// TestWatch checks that nodes hear of what changes at others, long before a look is due.
+func TestWatch(t *testing.T) {
+	backgrounds(t, func(t *testing.T, b Background, other func(*testing.T) Background, _ func()) {
+		if _, shared := b.(*Redis); !shared {
+			select {
+			case <-b.Watch(id(1)):
+			case <-time.After(10 * WatchTime):
+				t.Error("no look is due")
+			}
+			return
+		}
+		ctx := t.Context()
+		if err := b.Begin(ctx, id(1), begun("u")); err != nil {
+			t.Fatal(err)
+		}
+		reader := other(t)
+		hears := func(at Background, change func() error) bool {
+			changed, begun := at.Watch(id(1)), time.Now()
+			if err := change(); err != nil {
+				t.Fatal(err)
+			}
+			<-changed
+			return time.Since(begun) < WatchTime/2
+		}
+		n := int64(0)
+		for deadline := time.Now().Add(20 * time.Second); !hears(reader, func() error { // once it has subscribed
+			n++
+			_, err := b.Continue(ctx, "u", id(1), someEvents(n-1, "e"))
+			return err
+		}); {
+			if time.Now().After(deadline) {
+				t.Fatal("the reader hears nothing")
+			}
+		}
+		for deadline := time.Now().Add(20 * time.Second); !hears(b, func() error { return reader.Cancel(ctx, "u", id(1)) }); {
+			if time.Now().After(deadline) {
+				t.Fatal("the owner hears nothing")
+			}
+		}
+		if cancelled, err := b.Continue(ctx, "u", id(1), Events{First: n}); !cancelled || err != nil {
+			t.Error(cancelled, err)
+		}
+		if err := reader.Cancel(ctx, "v", id(1)); !errors.Is(err, ErrNotFound) {
+			t.Error("another user cancels:", err)
+		}
+	})
+}
+
+// TestManyEvents checks that all events of a long response are read, piece by piece.
+func TestManyEvents(t *testing.T) {
+	backgrounds(t, func(t *testing.T, b Background, _ func(*testing.T) Background, _ func()) {
+		if err := b.Begin(t.Context(), id(1), begun("u")); err != nil {
+			t.Fatal(err)
+		}
+		var sent, got []string
+		for i := range 300 {
+			sent = append(sent, fmt.Sprintf("e%d", i))
+		}
+		large := someEvents(0, sent...)
+		for i := range large.Events {
+			large.Events[i].Data = slices.Repeat([]byte("x"), 10_000)
+		}
+		large.Over = true
+		if _, err := b.Continue(t.Context(), "u", id(1), large); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			events, err := b.Events(t.Context(), "u", id(1), int64(len(got)))
+			if err != nil || len(events.Events) == 0 {
+				t.Fatal(len(got), err)
+			}
+			for _, e := range events.Events {
+				got = append(got, e.Name)
+			}
+			if events.Over {
+				break
+			}
+		}
+		if !slices.Equal(got, sent) {
+			t.Errorf("%d of %d events: %q", len(got), len(sent), got)
+		}
+	})
+}

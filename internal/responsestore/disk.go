@@ -1,0 +1,450 @@
+package responsestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+)
+
+// Disk keeps entries in a file of one process, which outlive it: what was stored is there after a
+// crash. When there is no room, it drops entries as [Memory] does.
+type Disk struct {
+	dir string
+	now func() time.Time
+
+	mu     sync.Mutex // guards what follows; a change of the file is made under it
+	db     *bbolt.DB  // nil: it was not started
+	maxAge time.Duration
+	shares
+	owned map[string]bool // the responses that this process makes
+}
+
+// The buckets of the file.
+var (
+	entryBucket = []byte("entries") // by id
+	aboutBucket = []byte("about")   // by id, as JSON of about
+	itemBucket  = []byte("items")   // of conversations, by id and number
+	eventBucket = []byte("events")  // of background responses, by id and number
+)
+
+// about is what is known of an entry without reading it.
+type about struct {
+	User   string `json:"user"`
+	Size   int64  `json:"size"`
+	Events int64  `json:"events,omitempty"` // how many there were
+	Over   bool   `json:"over,omitempty"`   // there are no others
+	Lost   bool   `json:"lost,omitempty"`   // since the process has ended before
+}
+
+// lockTime is how long a process waits for the file, which the one before may still have.
+const lockTime = 10 * time.Second
+
+// NewDisk returns a store in a folder, which Limit bounds. It does not work before Start.
+func NewDisk(dir string) *Disk {
+	return &Disk{dir: dir, now: time.Now, shares: newShares(0), owned: make(map[string]bool)}
+}
+
+// Start opens the store, once, or makes it. The error is that the file cannot be used.
+func (d *Disk) Start() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.db != nil {
+		return nil
+	}
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(d.dir, "responses.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTime, FreelistType: bbolt.FreelistMapType})
+	if errors.Is(err, berrors.ErrTimeout) {
+		err = errors.New("another process uses it")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	d.db = db
+	if err = d.load(); err != nil {
+		d.db = nil
+		err = fmt.Errorf("%s: %w", path, errors.Join(err, db.Close()))
+	}
+	return err
+}
+
+// Pause reports whether the store was ever started. Requests may still use it.
+func (d *Disk) Pause() (wasStarted bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.db != nil
+}
+
+// Close closes the file.
+func (d *Disk) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.db == nil {
+		return nil
+	}
+	return d.db.Close()
+}
+
+// Limit changes the limits. What is too much is dropped when something is put.
+func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shares.maxBytes, d.maxAge = maxBytes, maxAge
+}
+
+// load makes the file's buckets and counts what it has, by age.
+func (d *Disk) load() error {
+	d.shares = newShares(d.shares.maxBytes)
+	return d.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{entryBucket, aboutBucket, itemBucket, eventBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		var found []*kept
+		users := make(map[string]string)
+		err := tx.Bucket(aboutBucket).ForEach(func(id, value []byte) error {
+			var a about
+			if at, ok := responseid.Time(string(id)); ok && json.Unmarshal(value, &a) == nil && a.Size > 0 {
+				found = append(found, &kept{id: string(id), until: at.Add(d.maxAge), size: a.Size})
+				users[string(id)] = a.User
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(found, func(a, b *kept) int { return a.until.Compare(b.until) })
+		for _, k := range found {
+			err := d.count(tx, users[k.id], k)
+			if errors.Is(err, ErrTooLarge) { // the limit was larger before
+				err = drop(tx, k.id)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// count counts an entry and drops others for it.
+func (d *Disk) count(tx *bbolt.Tx, user string, k *kept) error {
+	dropped, err := d.shares.put(user, k, d.now())
+	for _, k := range dropped {
+		err = errors.Join(err, drop(tx, k.id))
+	}
+	return err
+}
+
+// drop deletes all that there is of an entry.
+func drop(tx *bbolt.Tx, id string) error {
+	for _, name := range [][]byte{entryBucket, aboutBucket} {
+		if err := tx.Bucket(name).Delete([]byte(id)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(dropAll(tx.Bucket(itemBucket), id), dropAll(tx.Bucket(eventBucket), id))
+}
+
+func dropAll(b *bbolt.Bucket, id string) error {
+	c := b.Cursor()
+	for key, _ := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, _ = c.Next() {
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNotStarted is the error of a store that nobody has started.
+var errNotStarted = unavailable(errors.New("it was not started"))
+
+// update changes the file. If that fails, what counts is read anew. The caller holds the lock.
+func (d *Disk) update(change func(*bbolt.Tx) error) error {
+	if d.db == nil {
+		return errNotStarted
+	}
+	err := d.db.Update(change)
+	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrEnded) {
+		return err
+	}
+	return unavailable(errors.Join(err, d.load()))
+}
+
+// numbered is the key of an item or an event.
+func numbered(id string, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte(id), n) }
+
+// Put implements [Store].
+func (d *Disk) Put(ctx context.Context, id string, e *Entry) error { return d.put(ctx, id, e, false) }
+
+// put stores an entry, or one that begins.
+func (d *Disk) put(ctx context.Context, id string, e *Entry, begins bool) error {
+	at, ok := responseid.Time(id)
+	if !ok {
+		return fmt.Errorf("the id %.64q: %w", id, ErrNotFound)
+	}
+	if e.Size() > maxEntry {
+		return ErrTooLarge
+	}
+	release, err := reserve(ctx, e.User, e.Size())
+	if err != nil {
+		return err
+	}
+	defer release()
+	stored := *e
+	if responseid.ValidConversation(id) {
+		stored.Input = nil
+	}
+	value, err := encode(&stored)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.update(func(tx *bbolt.Tx) error {
+		a := aboutOf(tx, id)
+		if a != nil && (a.User != e.User || a.Over && !d.owned[id]) {
+			return ErrEnded
+		}
+		if a == nil {
+			a = &about{User: e.User}
+		}
+		a.Size = e.Size() + int64(len(id))
+		if err := d.count(tx, e.User, &kept{id: id, until: at.Add(d.maxAge), size: a.Size}); err != nil {
+			return err
+		}
+		if begins {
+			d.owned[strings.Clone(id)] = true
+		}
+		err := errors.Join(tx.Bucket(entryBucket).Put([]byte(id), value), setAbout(tx, id, a))
+		if responseid.ValidConversation(id) {
+			err = errors.Join(err, dropAll(tx.Bucket(itemBucket), id), putItems(tx, id, e.Input))
+		}
+		return err
+	})
+}
+
+// encode returns an entry as JSON.
+func encode(e *Entry) ([]byte, error) {
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false) // must come back unchanged
+	err := encoder.Encode(e)
+	return data.Bytes(), err
+}
+
+func aboutOf(tx *bbolt.Tx, id string) *about {
+	value := tx.Bucket(aboutBucket).Get([]byte(id))
+	if value == nil {
+		return nil
+	}
+	a := new(about)
+	if json.Unmarshal(value, a) != nil {
+		return nil
+	}
+	return a
+}
+
+func setAbout(tx *bbolt.Tx, id string, a *about) error {
+	value, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(aboutBucket).Put([]byte(id), value)
+}
+
+// putItems adds items to those of a conversation.
+func putItems(tx *bbolt.Tx, id string, items []json.RawMessage) error {
+	b := tx.Bucket(itemBucket)
+	for _, item := range items {
+		n, err := b.NextSequence()
+		if err == nil {
+			err = b.Put(numbered(id, n), item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size returns the size of a user's entry.
+func (d *Disk) size(user, id string) (size int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, err := d.find(user, id)
+	if err != nil {
+		return 0, err
+	}
+	return k.size, nil
+}
+
+// find returns a user's entry. The caller holds the lock.
+func (d *Disk) find(user, id string) (*kept, error) {
+	if d.db == nil {
+		return nil, errNotStarted
+	}
+	k := d.shares.find(user, id, d.now())
+	if k == nil {
+		return nil, ErrNotFound
+	}
+	return k, nil
+}
+
+// Get implements [Store].
+func (d *Disk) Get(ctx context.Context, user, id string) (*Entry, error) {
+	e, err := d.get(ctx, user, id)
+	if err != nil || !e.Running {
+		return e, err
+	}
+	d.mu.Lock()
+	owned := d.owned[id]
+	d.mu.Unlock()
+	if owned {
+		return e, nil
+	}
+	e.Release()
+	if err := d.lose(user, id); err != nil {
+		return nil, err
+	}
+	return d.get(ctx, user, id)
+}
+
+func (d *Disk) get(ctx context.Context, user, id string) (*Entry, error) {
+	size, err := d.size(user, id)
+	if err != nil {
+		return nil, err
+	}
+	release, err := reserve(ctx, user, size)
+	if err != nil {
+		return nil, err
+	}
+	var e *Entry
+	err = d.db.View(func(tx *bbolt.Tx) error {
+		e = readEntry(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
+		if e == nil || e.User != user {
+			return ErrNotFound
+		}
+		if !responseid.ValidConversation(id) {
+			return nil
+		}
+		c := tx.Bucket(itemBucket).Cursor()
+		for key, item := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, item = c.Next() {
+			e.Input = append(e.Input, bytes.Clone(item))
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		release()
+		return nil, err
+	case err != nil:
+		release()
+		return nil, unavailable(err)
+	}
+	e.release = release
+	return e, nil
+}
+
+// Chain implements [Store].
+func (d *Disk) Chain(ctx context.Context, user, id string, room *Room) ([]Link, string, error) {
+	return chainOf(ctx, d, user, id, room)
+}
+
+// Delete implements [Store].
+func (d *Disk) Delete(_ context.Context, user, id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, err := d.find(user, id)
+	if err != nil {
+		return err
+	}
+	d.remove(k)
+	delete(d.owned, id)
+	return d.update(func(tx *bbolt.Tx) error { return drop(tx, id) })
+}
+
+// change changes a conversation, which takes so many bytes more.
+func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, err := d.find(user, id)
+	if err != nil {
+		return err
+	}
+	if !responseid.ValidConversation(id) {
+		return ErrNotFound
+	}
+	if k.size+more > maxEntry {
+		return ErrTooLarge
+	}
+	return d.update(func(tx *bbolt.Tx) error {
+		if err := change(tx); err != nil {
+			return err
+		}
+		a := aboutOf(tx, id)
+		if a == nil {
+			return ErrNotFound
+		}
+		a.Size = k.size + more
+		if err := d.count(tx, user, &kept{id: id, until: k.until, size: a.Size}); err != nil {
+			return err
+		}
+		return setAbout(tx, id, a)
+	})
+}
+
+// Append implements [Store].
+func (d *Disk) Append(_ context.Context, user, id string, items []json.RawMessage) error {
+	more := int64(0)
+	for _, item := range items {
+		more += int64(itemOverhead + len(item))
+	}
+	return d.change(user, id, more, func(tx *bbolt.Tx) error { return putItems(tx, id, items) })
+}
+
+// RemoveItem implements [Store].
+func (d *Disk) RemoveItem(_ context.Context, user, id string, item json.RawMessage) error {
+	return d.change(user, id, -int64(itemOverhead+len(item)), func(tx *bbolt.Tx) error {
+		c := tx.Bucket(itemBucket).Cursor()
+		for key, other := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, other = c.Next() {
+			if bytes.Equal(other, item) {
+				return c.Delete()
+			}
+		}
+		return ErrNotFound
+	})
+}
+
+// SetObject implements [Store].
+func (d *Disk) SetObject(_ context.Context, user, id string, object json.RawMessage) error {
+	return d.change(user, id, 0, func(tx *bbolt.Tx) error {
+		e := readEntry(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
+		if e == nil {
+			return ErrNotFound
+		}
+		e.Response = object
+		value, err := encode(e)
+		if err != nil {
+			return err
+		}
+		return tx.Bucket(entryBucket).Put([]byte(id), value)
+	})
+}

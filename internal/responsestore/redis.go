@@ -1,0 +1,461 @@
+package responsestore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/responses"
+)
+
+// RedisOptions are the settings of a [Redis].
+type RedisOptions struct {
+	redis.UniversalOptions
+	Prefix string        // of all keys
+	MaxAge time.Duration // of an entry
+}
+
+// Redis keeps entries in Redis or Valkey, which nodes share. Times are those of its own clock.
+type Redis struct {
+	client  redis.UniversalClient
+	prefix  string
+	maxAge  time.Duration
+	me      string // owns what this engine has begun
+	logger  *slog.Logger
+	lease   time.Duration
+	watched *watched
+	fails   atomic.Bool
+
+	mu      sync.Mutex
+	started bool               // it was, before
+	stop    context.CancelFunc // nil: it is not started
+	done    sync.WaitGroup
+}
+
+// quiet is the log of the client, which has no levels. What fails is returned, and said by check.
+type quiet struct{}
+
+// Printf does nothing.
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func init() { redis.SetLogger(quiet{}) }
+
+// NewRedis returns a store. It connects when it is used.
+func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
+	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // it has goroutines without an end
+	return &Redis{
+		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, me: rand.Text(),
+		logger: logger, lease: LeaseTime, watched: newWatched(),
+	}
+}
+
+// Start begins to hear the news of other nodes, and to watch whether the server works, until Pause
+// or Close. It does not fail: the server may come later.
+func (r *Redis) Start() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop == nil {
+		var ctx context.Context
+		ctx, r.stop = context.WithCancel(context.Background())
+		r.started = true
+		r.done.Go(func() { r.listen(ctx) })
+		r.done.Go(func() { r.check(ctx) })
+	}
+	return nil
+}
+
+// Pause ends what Start has begun. Requests may still use the store. It reports whether the store
+// was ever started.
+func (r *Redis) Pause() (wasStarted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil {
+		r.stop()
+		r.done.Wait()
+		r.stop = nil
+		r.fails.Store(false) // nobody checks it any more
+	}
+	return r.started
+}
+
+// Close ends the connections.
+func (r *Redis) Close() error {
+	r.Pause()
+	return r.client.Close()
+}
+
+const (
+	// checkEvery is how often it is checked whether the server works, for at most checkTime.
+	checkEvery = 5 * time.Second
+	checkTime  = 3 * time.Second
+	// checkAgain is how often that is checked while it does not.
+	checkAgain = time.Second
+)
+
+// check logs when the server stops working, and when it works again. Meanwhile nobody waits for it.
+func (r *Redis) check(ctx context.Context) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, checkTime)
+		err := r.client.Ping(limited).Err()
+		cancel()
+		if ctx.Err() == nil && r.fails.Swap(err != nil) != (err != nil) {
+			if err != nil {
+				r.logger.Error("Redis does not work; what is stored cannot be read until it does", "error", err)
+			} else {
+				r.logger.Info("Redis works again")
+			}
+		}
+		next := checkEvery
+		if err != nil {
+			next = checkAgain
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(next):
+		}
+	}
+}
+
+// errDown is the error of a use while the server does not work.
+var errDown = unavailable(errors.New("Redis does not work"))
+
+// Fails reports whether the server did not work when that was last checked.
+func (r *Redis) Fails() bool { return r.fails.Load() }
+
+// keys returns the beginning of a user's keys.
+func (r *Redis) keys(user string) []string {
+	hash := sha256.Sum256([]byte(user))
+	return []string{r.prefix + ":{" + hex.EncodeToString(hash[:16]) + "}:"}
+}
+
+// run runs a script for a user.
+func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args ...any) (any, error) {
+	if r.Fails() {
+		return nil, errDown
+	}
+	answer, err := script.Run(ctx, r.client, r.keys(user), args...).Result()
+	return answer, unavailable(err)
+}
+
+// do runs a script that answers with a word.
+func (r *Redis) do(ctx context.Context, script *redis.Script, user string, args ...any) (word string, err error) {
+	answer, err := r.run(ctx, script, user, args...)
+	if err != nil {
+		return "", err
+	}
+	switch word, _ = answer.(string); word {
+	case "missing":
+		return word, ErrNotFound
+	case "large":
+		return word, ErrTooLarge
+	case "ended":
+		return word, ErrEnded
+	}
+	return word, nil
+}
+
+// known reports whether an id may exist.
+func known(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
+
+// Put implements [Store].
+func (r *Redis) Put(ctx context.Context, id string, e *Entry) error { return r.put(ctx, id, e, 0) }
+
+// Begin implements [Background].
+func (r *Redis) Begin(ctx context.Context, id string, e *Entry) error {
+	begun := *e
+	begun.Running = true
+	return r.put(ctx, id, &begun, r.lease)
+}
+
+func (r *Redis) put(ctx context.Context, id string, e *Entry, lease time.Duration) error {
+	if !known(id) {
+		return fmt.Errorf("the id %.64q: %w", id, ErrNotFound)
+	}
+	if e.Size() > maxEntry {
+		return ErrTooLarge
+	}
+	release, err := reserve(ctx, e.User, e.Size())
+	if err != nil {
+		return err
+	}
+	defer release()
+	args := []any{id, r.me, r.maxAge.Milliseconds(), lease.Milliseconds()}
+	input := "[]"
+	if responseid.ValidConversation(id) {
+		args = append(args, len(e.Input))
+		for _, item := range e.Input {
+			args = append(args, []byte(item))
+		}
+	} else {
+		args, input = append(args, 0), joined(e.Input)
+	}
+	running := "0"
+	if e.Running {
+		running = "1"
+	}
+	args = append(args, "previous", e.Previous, "conversation", e.Conversation, "running", running,
+		"response", []byte(e.Response), "input", input, "bytes", e.Size(), "n", len(e.Output))
+	for i, o := range e.Output {
+		value := string(o.Own)
+		if o.Own == nil {
+			value = fmt.Sprintf("%d:%d", o.From, o.To)
+		}
+		args = append(args, "o"+strconv.Itoa(i+1), value)
+	}
+	_, err = r.do(ctx, putScript, e.User, args...)
+	return err
+}
+
+// joined returns the items as a JSON array.
+func joined(items []json.RawMessage) string {
+	var all strings.Builder
+	all.WriteByte('[')
+	for i, item := range items {
+		if i > 0 {
+			all.WriteByte(',')
+		}
+		all.Write(item)
+	}
+	all.WriteByte(']')
+	return all.String()
+}
+
+// read runs a script that answers with a size if that is more than its last argument. Then memory
+// is reserved first, up to most.
+func (r *Redis) read(ctx context.Context, script *redis.Script, user string, most int64, args ...any) (answer []any, release func(), err error) {
+	release = func() {}
+	for limit := min(most, freeTransfer); ; {
+		got, err := r.run(ctx, script, user, append(args, limit)...)
+		if err != nil {
+			release()
+			return nil, nil, err
+		}
+		size, tooLarge := got.(int64)
+		if !tooLarge {
+			answer, _ := got.([]any)
+			return answer, release, nil
+		}
+		release()
+		if size < 0 || size > most {
+			return nil, nil, ErrTooLong
+		}
+		if release, err = reserve(ctx, user, size); err != nil {
+			return nil, nil, err
+		}
+		limit = size
+	}
+}
+
+// Get implements [Store].
+func (r *Redis) Get(ctx context.Context, user, id string) (*Entry, error) {
+	for range 3 {
+		e, fields, leased, err := r.get(ctx, user, id)
+		if err != nil || !e.Running || leased {
+			return e, err
+		}
+		err = r.lose(ctx, user, id, e, fields["events"])
+		e.Release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, unavailable(errors.New("the response changes too often to be read"))
+}
+
+func (r *Redis) get(ctx context.Context, user, id string) (_ *Entry, fields map[string]string, leased bool, err error) {
+	if !known(id) {
+		return nil, nil, false, ErrNotFound
+	}
+	answer, release, err := r.read(ctx, getScript, user, maxEntry, id)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	fields = make(map[string]string)
+	var items []any
+	if len(answer) == 3 {
+		pairs, _ := answer[0].([]any)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			fields[texts(pairs[i])] = texts(pairs[i+1])
+		}
+		items, _ = answer[2].([]any)
+		leased = answer[1] == int64(1)
+	}
+	if fields["bytes"] == "" {
+		release()
+		return nil, nil, false, ErrNotFound
+	}
+	e := entryOf(user, fields, items)
+	if e == nil {
+		release()
+		r.logger.Warn("a kept response cannot be read", "response", id)
+		return nil, nil, false, ErrNotFound
+	}
+	e.release = release
+	return e, fields, leased, nil
+}
+
+func texts(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+// entryOf returns the entry that the fields have, nil if they cannot be read.
+func entryOf(user string, fields map[string]string, items []any) *Entry {
+	e := &Entry{
+		User: user, Previous: fields["previous"], Conversation: fields["conversation"], Running: fields["running"] == "1",
+		Response: json.RawMessage(fields["response"]), Input: split([]byte(fields["input"])),
+	}
+	for _, item := range items {
+		e.Input = append(e.Input, json.RawMessage(texts(item)))
+	}
+	n, _ := strconv.Atoi(fields["n"])
+	for i := 1; i <= n && i <= len(fields); i++ {
+		value := fields["o"+strconv.Itoa(i)]
+		var o responses.Item
+		from, to, found := strings.Cut(value, ":")
+		if o.From, _ = strconv.Atoi(from); found && o.From >= 0 && from == strconv.Itoa(o.From) {
+			o.To, _ = strconv.Atoi(to)
+		} else {
+			o.Own = json.RawMessage(value)
+		}
+		e.Output = append(e.Output, o)
+	}
+	if !jsontext.ValidWithin(maxDepth, jsontext.Value(e.Response)) || !e.sound() {
+		return nil
+	}
+	for _, item := range e.Input {
+		if !jsontext.ValidWithin(maxDepth, jsontext.Value(item)) {
+			return nil
+		}
+	}
+	return e
+}
+
+// split returns the elements of a JSON array.
+func split(array []byte) (items []json.RawMessage) {
+	whole := jsontext.Value(array)
+	if !jsontext.ValidWithin(maxDepth, whole) {
+		return nil
+	}
+	_ = field.Elements(whole, math.MaxInt, "", func(_ int, item jsontext.Value) *field.Error {
+		items = append(items, json.RawMessage(item))
+		return nil
+	})
+	return items
+}
+
+// Chain implements [Store].
+func (r *Redis) Chain(ctx context.Context, user, id string, room *Room) ([]Link, string, error) {
+	if !known(id) {
+		return nil, id, nil
+	}
+	answer, release, err := r.read(ctx, chainScript, user, room.read, id, room.links)
+	if err != nil {
+		return nil, "", err
+	}
+	defer release()
+	if len(answer) != 2 {
+		return nil, "", unavailable(errors.New("the answer cannot be read"))
+	}
+	var links []Link
+	found, _ := answer[0].([]any)
+	for _, f := range found {
+		parts, _ := f.([]any)
+		if len(parts) < 3 {
+			return nil, "", unavailable(errors.New("the answer cannot be read"))
+		}
+		link := Link{ID: texts(parts[0]), Conversation: texts(parts[1]), Items: split([]byte(texts(parts[2])))}
+		for _, item := range parts[3:] {
+			link.Items = append(link.Items, json.RawMessage(texts(item)))
+		}
+		for _, item := range link.Items {
+			if !jsontext.ValidWithin(maxDepth, jsontext.Value(item)) {
+				return links, link.ID, nil
+			}
+			if err := room.take(len(item), 1); err != nil {
+				return nil, "", err
+			}
+			room.read -= int64(len(item))
+		}
+		if err := room.linked(); err != nil {
+			return nil, "", err
+		}
+		links = append(links, link)
+	}
+	return links, texts(answer[1]), nil
+}
+
+// Delete implements [Store].
+func (r *Redis) Delete(ctx context.Context, user, id string) error {
+	if !known(id) {
+		return ErrNotFound
+	}
+	found, err := r.run(ctx, deleteScript, user, id)
+	if err == nil && found == int64(0) {
+		return ErrNotFound
+	}
+	return err
+}
+
+// Append implements [Store].
+func (r *Redis) Append(ctx context.Context, user, id string, items []json.RawMessage) error {
+	size := int64(0)
+	args := []any{id, rand.Text(), maxEntry, itemOverhead}
+	for _, item := range items {
+		size += int64(len(item))
+		args = append(args, []byte(item))
+	}
+	return r.change(ctx, user, id, size, appendScript, args...)
+}
+
+// RemoveItem implements [Store].
+func (r *Redis) RemoveItem(ctx context.Context, user, id string, item json.RawMessage) error {
+	return r.change(ctx, user, id, int64(len(item)), removeScript, id, []byte(item), itemOverhead)
+}
+
+// SetObject implements [Store].
+func (r *Redis) SetObject(ctx context.Context, user, id string, object json.RawMessage) error {
+	return r.change(ctx, user, id, int64(len(object)), objectScript, id, []byte(object))
+}
+
+// change changes a conversation with so many bytes.
+func (r *Redis) change(ctx context.Context, user, id string, size int64, script *redis.Script, args ...any) error {
+	if !responseid.ValidConversation(id) {
+		return ErrNotFound
+	}
+	release, err := reserve(ctx, user, size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = r.do(ctx, script, user, args...)
+	return err
+}
+
+// lose makes a response, whose owner does not continue it, one that has failed.
+func (r *Redis) lose(ctx context.Context, user, id string, e *Entry, events string) error {
+	at := gjson.Parse(events).Int()
+	lost := responses.Lost(e.Response)
+	name, data := responses.LostEvent(at, lost)
+	_, err := r.do(ctx, loseScript, user, id, []byte(lost), EventsTime.Milliseconds(), r.channel(), at, name, data)
+	return err
+}

@@ -1,0 +1,151 @@
+package responsestore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/eventlog"
+)
+
+// channel is where nodes publish the ids of the responses that have changed.
+func (r *Redis) channel() string { return r.prefix + ":changed" }
+
+// Continue implements [Background].
+func (r *Redis) Continue(ctx context.Context, user, id string, events Events) (cancelled bool, err error) {
+	over := "0"
+	if events.Over {
+		over = "1"
+	}
+	args := []any{id, r.me, r.lease.Milliseconds(), EventsTime.Milliseconds(), r.channel(), events.First, over}
+	for _, e := range events.Events {
+		args = append(args, e.Name, e.Data)
+	}
+	word, err := r.do(ctx, continueScript, user, args...)
+	return word == "cancel", err
+}
+
+// Cancel implements [Background].
+func (r *Redis) Cancel(ctx context.Context, user, id string) error {
+	_, err := r.do(ctx, cancelScript, user, id, r.channel())
+	return err
+}
+
+// Events implements [Background].
+func (r *Redis) Events(ctx context.Context, user, id string, from int64) (Events, error) {
+	events := Events{First: from}
+	answer, err := r.run(ctx, eventsScript, user, id, from)
+	if err != nil {
+		return events, err
+	}
+	parts, _ := answer.([]any)
+	if len(parts) < 3 {
+		return events, ErrNotFound
+	}
+	for i := 3; i+1 < len(parts); i += 2 {
+		events.Events = append(events.Events, eventlog.Event{Name: texts(parts[i]), Data: []byte(texts(parts[i+1]))})
+	}
+	there, _ := parts[1].(int64)
+	next := from + int64(len(events.Events))
+	switch leased := parts[0] == int64(1); {
+	case len(events.Events) == 0 && from < there:
+		return events, eventlog.ErrDropped
+	case from > there && parts[2] == int64(2):
+		return r.ahead(ctx, user, id, from)
+	case next >= there && parts[2] != int64(0):
+		events.Over = true
+	case next >= there && !leased && len(events.Events) == 0:
+		return r.afterLoss(ctx, user, id, from)
+	}
+	return events, nil
+}
+
+// afterLoss returns what follows in a response that nobody continues: that it has failed, unless
+// it had ended and the last of its events are missing.
+func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (Events, error) {
+	events := Events{First: from}
+	e, fields, leased, err := r.get(ctx, user, id)
+	if err != nil {
+		return events, err
+	}
+	defer e.Release()
+	switch {
+	case leased:
+		return events, nil // the next look shows what there is
+	case !e.Running && fields["over"] == "":
+		return events, eventlog.ErrDropped
+	case !e.Running:
+		return events, nil
+	}
+	return events, r.lose(ctx, user, id, e, fields["events"])
+}
+
+// ahead returns the end of a response for a client that had read more events than were stored, since
+// the owner was lost.
+func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (Events, error) {
+	e, err := r.Get(ctx, user, id)
+	if err != nil {
+		return Events{}, err
+	}
+	defer e.Release()
+	return endAhead(from, e), nil
+}
+
+// Watch implements [Background].
+func (r *Redis) Watch(id string) <-chan struct{} { return r.watched.watch(id) }
+
+// listen hears what changes until ctx ends. After a lost connection everything may have changed.
+func (r *Redis) listen(ctx context.Context) {
+	news := r.client.Subscribe(ctx, r.channel())
+	closed := make(chan struct{})
+	context.AfterFunc(ctx, func() { // the client does not stop reading by itself
+		defer close(closed)
+		_ = news.Close()
+	})
+	defer func() { <-closed }()
+	for ctx.Err() == nil {
+		message, err := news.ReceiveMessage(ctx)
+		if err == nil {
+			r.watched.changed(message.Payload)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// watched are the responses whose changes somebody waits for.
+type watched struct {
+	mu   sync.Mutex
+	byID map[string]chan struct{}
+}
+
+func newWatched() *watched { return &watched{byID: make(map[string]chan struct{})} }
+
+// watch returns a channel that is closed by changed, or after WatchTime.
+func (w *watched) watch(id string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed := w.byID[id]
+	if changed == nil {
+		changed = make(chan struct{})
+		w.byID[id] = changed
+		time.AfterFunc(WatchTime, func() { w.end(id, changed) })
+	}
+	return changed
+}
+
+// changed says that a response has changed.
+func (w *watched) changed(id string) { w.end(id, nil) }
+
+// end closes the channel of a response, if it is this one or any.
+func (w *watched) end(id string, only chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := w.byID[id]; now != nil && (only == nil || now == only) {
+		delete(w.byID, id)
+		close(now)
+	}
+}

@@ -1,0 +1,177 @@
+package responsestore
+
+import "github.com/redis/go-redis/v9"
+
+// Each use of Redis is one of these scripts: one round trip, which happens as a whole or not at
+// all. All keys of a user have one hash tag, so that they are in one slot of a cluster, and a
+// script may reach them from the first key, which begins them all.
+//
+//	<user>r:<id>  a hash: the entry, and for one that goes on or has gone on, its owner
+//	<user>i:<id>  a list: the items of a conversation
+//	<user>l:<id>  the lease of the owner, which ends by itself
+//	<user>e:<id>  a stream: the events of a background response, of which event n is 0-(n+1)
+//
+// A server that is full refuses the first command of a script that needs memory, but no later one:
+// those come first.
+
+// Arguments: id, me, age, lease (0: it does not go on), number of items of a conversation, those,
+// and then the fields of the hash and their values.
+var putScript = redis.NewScript(`
+local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
+local owner = redis.call('HGET', key, 'owner')
+if owner and owner ~= ARGV[2] then return 'ended' end
+local items = tonumber(ARGV[5])
+for i = 6 + items, #ARGV, 2 do redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
+redis.call('DEL', list)
+for i = 6, 5 + items do redis.call('RPUSH', list, ARGV[i]) end
+redis.call('PEXPIRE', key, ARGV[3])
+redis.call('PEXPIRE', list, ARGV[3])
+if ARGV[4] ~= '0' then
+	redis.call('HSET', key, 'owner', ARGV[2])
+	redis.call('SET', lease, ARGV[2], 'PX', ARGV[4])
+end
+return 'done'`)
+
+// Arguments: id, most bytes. The answer is the fields, 1 if there is a lease, and the items of a
+// conversation; or the bytes, if these are more.
+var getScript = redis.NewScript(`
+local key = KEYS[1] .. 'r:' .. ARGV[1]
+local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
+if bytes > tonumber(ARGV[2]) then return bytes end
+return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), redis.call('LRANGE', KEYS[1] .. 'i:' .. ARGV[1], 0, -1)}`)
+
+// Arguments: id, most links, most bytes of items. The answer is the links, each with its id, its
+// conversation, the input and the items that are not in it, and then the id of the first that is
+// missing; or the bytes, if these are more, or -1 if there are more links.
+var chainScript = redis.NewScript(`
+local found, id, bytes = {}, ARGV[1], 0
+while id ~= '' do
+	local e = redis.call('HMGET', KEYS[1] .. 'r:' .. id, 'bytes', 'running', 'previous', 'conversation', 'n')
+	if not e[1] or e[2] == '1' then break end
+	if #found == tonumber(ARGV[2]) then return -1 end
+	bytes = bytes + tonumber(e[1])
+	table.insert(found, {id, e[4], tonumber(e[5])})
+	id = e[3]
+end
+if bytes > tonumber(ARGV[3]) then return bytes end
+local links = {}
+for _, f in ipairs(found) do
+	local key = KEYS[1] .. 'r:' .. f[1]
+	local link = {f[1], f[2], redis.call('HGET', key, 'input')}
+	local response = f[3] > 0 and redis.call('HGET', key, 'response')
+	for i = 1, f[3] do
+		local item = redis.call('HGET', key, 'o' .. i)
+		local from, to = string.match(item, '^(%d+):(%d+)$')
+		table.insert(link, from and string.sub(response, from + 1, to) or item)
+	end
+	if string.sub(f[1], 1, 5) == 'conv_' then
+		for _, item in ipairs(redis.call('LRANGE', KEYS[1] .. 'i:' .. f[1], 0, -1)) do table.insert(link, item) end
+	end
+	table.insert(links, link)
+end
+return {links, id}`)
+
+// Argument: id.
+var deleteScript = redis.NewScript(`
+local found = redis.call('DEL', KEYS[1] .. 'r:' .. ARGV[1])
+for _, kind in ipairs({'i:', 'l:', 'e:'}) do redis.call('DEL', KEYS[1] .. kind .. ARGV[1]) end
+return found`)
+
+// Arguments: id, token, most bytes of the conversation, overhead of an item, items. The tokens of
+// the last calls are kept, since a call that was answered by nobody is made again.
+var appendScript = redis.NewScript(`
+local key, list = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
+local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')
+if bytes < 0 then return 'missing' end
+local tokens = redis.call('HGET', key, 'tokens') or ''
+if string.find(tokens, ARGV[2], 1, true) then return 'done' end
+for i = 5, #ARGV do bytes = bytes + #ARGV[i] + tonumber(ARGV[4]) end
+if bytes > tonumber(ARGV[3]) then return 'large' end
+for i = 5, #ARGV do redis.call('RPUSH', list, ARGV[i]) end
+redis.call('HSET', key, 'bytes', bytes, 'tokens', string.sub(ARGV[2] .. tokens, 1, 64 * #ARGV[2]))
+redis.call('PEXPIRE', list, redis.call('PTTL', key))
+return 'done'`)
+
+// Arguments: id, item, overhead of an item.
+var removeScript = redis.NewScript(`
+local key = KEYS[1] .. 'r:' .. ARGV[1]
+if redis.call('LREM', KEYS[1] .. 'i:' .. ARGV[1], 1, ARGV[2]) == 0 then return 'missing' end
+redis.call('HINCRBY', key, 'bytes', -(#ARGV[2] + tonumber(ARGV[3])))
+return 'done'`)
+
+// Arguments: id, object.
+var objectScript = redis.NewScript(`
+local key = KEYS[1] .. 'r:' .. ARGV[1]
+if redis.call('EXISTS', key) == 0 then return 'missing' end
+redis.call('HSET', key, 'response', ARGV[2])
+return 'done'`)
+
+// Arguments: id, me, lease, time to keep events, channel, number of the first event, 1 if there
+// are no others, and names and data of the events. The lease lasts until the last event is there.
+var continueScript = redis.NewScript(`
+local key, lease, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
+local e = redis.call('HMGET', key, 'owner', 'events', 'cancel', 'bytes')
+if not e[4] then return 'missing' end
+if e[1] ~= ARGV[2] then return 'ended' end
+local at = tonumber(e[2] or '0')
+local full = redis.pcall('HSET', key, 'events', at)
+if type(full) == 'table' then
+	redis.call('PEXPIRE', lease, ARGV[3])
+	return full
+end
+for i = 8, #ARGV, 2 do
+	local number = tonumber(ARGV[6]) + (i - 8) / 2
+	if number >= at then
+		redis.call('XADD', stream, '0-' .. string.format('%d', number + 1), 'n', ARGV[i], 'd', ARGV[i + 1])
+		at = number + 1
+	end
+end
+redis.call('HSET', key, 'events', at)
+redis.call('PEXPIRE', stream, ARGV[4])
+if ARGV[7] == '1' then
+	redis.call('HSET', key, 'over', '1')
+	redis.call('DEL', lease)
+else
+	redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
+end
+if #ARGV > 7 or ARGV[7] == '1' then redis.call('PUBLISH', ARGV[5], ARGV[1]) end
+return e[3] and 'cancel' or 'done'`)
+
+// Arguments: id, response, time to keep events, channel, number of the event, its name, its data.
+// It does nothing if the owner has continued meanwhile.
+var loseScript = redis.NewScript(`
+local key, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
+local e = redis.call('HMGET', key, 'running', 'events', 'over')
+if e[1] ~= '1' or redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]) == 1 or tonumber(e[2] or '0') ~= tonumber(ARGV[5]) then return 'done' end
+redis.call('HSET', key, 'running', '0', 'owner', 'nobody', 'response', ARGV[2])
+if e[3] then return 'done' end
+redis.call('HSET', key, 'over', '2', 'events', ARGV[5] + 1)
+redis.call('XADD', stream, '0-' .. string.format('%d', ARGV[5] + 1), 'n', ARGV[6], 'd', ARGV[7])
+redis.call('PEXPIRE', stream, ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[1])
+return 'done'`)
+
+// Arguments: id, channel.
+var cancelScript = redis.NewScript(`
+local key = KEYS[1] .. 'r:' .. ARGV[1]
+if redis.call('EXISTS', key) == 0 then return 'missing' end
+redis.call('HSET', key, 'cancel', '1')
+redis.call('PUBLISH', ARGV[2], ARGV[1])
+return 'done'`)
+
+// Arguments: id, number of the first event. The answer is 1 if more may come, the number of the
+// events that there were, 1 if these are all or 2 since the owner was lost, and names and data of
+// some of them.
+var eventsScript = redis.NewScript(`
+local e = redis.call('HMGET', KEYS[1] .. 'r:' .. ARGV[1], 'running', 'events', 'over', 'bytes')
+if not e[4] then return 'missing' end
+local answer = {redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), tonumber(e[2] or '0'), tonumber(e[3] or '0')}
+local bytes, next = 0, tonumber(ARGV[2])
+for _, event in ipairs(redis.call('XRANGE', KEYS[1] .. 'e:' .. ARGV[1], '0-' .. string.format('%d', next + 1), '+', 'COUNT', 64)) do
+	bytes = bytes + #event[2][4]
+	if bytes > 1048576 and #answer > 3 or event[1] ~= '0-' .. string.format('%d', next + 1) then break end
+	next = next + 1
+	table.insert(answer, event[2][2])
+	table.insert(answer, event[2][4])
+end
+return answer`)

@@ -1,0 +1,307 @@
+package responses
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+// cluster is three nodes that share a Redis, behind a balancer that sends each request anywhere.
+type cluster struct {
+	*e2e.Site // the balancer
+	nodes     []*e2e.Running
+	redis     *redisserver.Server
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	base, c := e2e.NewUnstarted(t), &cluster{redis: redisserver.Start(t)}
+	var addresses []string
+	for range 3 {
+		node := base.Node()
+		r := node.RunFile(node.Caddyfile("realm cluster\nstore redis " + c.redis.URL("")))
+		c.nodes, addresses = append(c.nodes, r), append(addresses, node.Addr)
+	}
+	for _, node := range c.nodes {
+		node.WaitUp()
+	}
+	c.Site = base.Node()
+	balancer := c.RunFile(fmt.Sprintf("{\nadmin off\npersist_config off\n}\nhttp://%s {\nreverse_proxy %s {\nlb_policy random\nlb_try_duration 10s\nlb_try_interval 50ms\nfail_duration 2s\nflush_interval -1\n}\n}\n",
+		c.Addr, strings.Join(addresses, " ")))
+	balancer.WaitUp()
+	return c
+}
+
+// at is a node.
+func (c *cluster) at(node int) *e2e.Site { return c.nodes[node].Site }
+
+// TestNodesConversation lets many clients continue one conversation at the same time: nothing of
+// them is lost or doubled, and a chain goes on wherever its requests arrive.
+func TestNodesConversation(t *testing.T) {
+	c := newCluster(t)
+	made, _ := conversation(c.Site, http.MethodPost, "", e2e.Fields{}, nil, http.StatusOK)
+	const writers = 32
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			r := c.Respond(e2e.Asks(fmt.Sprintf("say:answer-%d.", i), e2e.Fields{"conversation": made.ID, "stream": i%2 == 0}), nil)
+			if r.Text() != fmt.Sprintf("answer-%d.", i) {
+				t.Errorf("%d: %q", i, r.Text())
+			}
+		})
+	}
+	all.Wait()
+	counts, after, total := make(map[string]int), "", 0
+	for {
+		list, _ := conversation(c.Site, http.MethodGet, "/"+made.ID+"/items?order=asc&limit=100&after="+after, nil, nil, http.StatusOK)
+		for _, item := range list.Data {
+			total++
+			counts[item.Content[0].Text]++
+		}
+		if !list.HasMore {
+			break
+		}
+		after = list.LastID
+	}
+	for i := range writers {
+		asked, said := counts[fmt.Sprintf("say:answer-%d.", i)], counts[fmt.Sprintf("answer-%d.", i)]
+		if asked != 1 || said != 1 {
+			t.Errorf("%d was asked %d times and answered %d times", i, asked, said)
+		}
+	}
+	if total != 2*writers {
+		t.Errorf("the conversation has %d items", total)
+	}
+	previous := ""
+	for i := range 20 {
+		request := e2e.Asks(fmt.Sprintf("say:link-%d.", i), nil)
+		if previous != "" {
+			request["previous_response_id"] = previous
+		}
+		previous = c.Respond(request, nil).ID
+	}
+	if request, _ := c.Model.Last(); len(e2e.Describe(request)) != 2*20-1+1 {
+		t.Errorf("the model was given %q", e2e.Describe(request))
+	}
+}
+
+// endOf reads a response at a node until it has ended.
+func endOf(s *e2e.Site, id string) string {
+	s.T.Helper()
+	body := ""
+	e2e.WaitFor(s.T, "the end of "+id, func() bool {
+		var status int
+		if status, body = about(s, http.MethodGet, id, nil); status != http.StatusOK {
+			s.T.Fatal(status, body)
+		}
+		return s.ParseResponse([]byte(body)).Status != "in_progress"
+	})
+	return body
+}
+
+// TestNodesBackground reads, follows and cancels background responses at other nodes than the one
+// that makes them, and kills and stops nodes that do: each has one end for everybody.
+func TestNodesBackground(t *testing.T) {
+	c := newCluster(t)
+	stream, cancelled := begin(c.at(0), e2e.Fields{"stream": true, "background": true}, nil)
+	follower := c.at(1).Do(http.MethodGet, "/v1/responses/"+cancelled+"?stream=true", nil, nil)
+	e2e.ReadUntil(t, follower.Body, "It begins")
+	status, body := about(c.at(2), http.MethodPost, cancelled+"/cancel", nil)
+	if status != http.StatusOK || c.ParseResponse([]byte(body)).Status != "cancelled" {
+		t.Fatal(status, body)
+	}
+	for node := range c.nodes {
+		if read := endOf(c.at(node), cancelled); read != body {
+			t.Errorf("node %d has %s, not %s", node, read, body)
+		}
+	}
+	if rest := c.Read(follower); !strings.Contains(rest, `"status":"cancelled"`) {
+		t.Errorf("the follower has %s", rest)
+	}
+	if rest := c.Read(stream); !strings.Contains(rest, `"status":"cancelled"`) {
+		t.Errorf("the maker's client has %s", rest)
+	}
+
+	_, ofKilled := begin(c.at(0), e2e.Fields{"stream": true, "background": true}, nil)
+	_, ofStopped := begin(c.at(1), e2e.Fields{"stream": true, "background": true}, nil)
+	follower = c.at(2).Do(http.MethodGet, "/v1/responses/"+ofKilled+"?stream=true", nil, nil)
+	e2e.ReadUntil(t, follower.Body, "It begins")
+	if err := c.nodes[0].Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.nodes[0].Wait()
+	if err := c.nodes[1].Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	failures := make(map[string]string)
+	for _, id := range []string{ofKilled, ofStopped} {
+		deadline := time.Now().Add(60 * time.Second) // a lease has 30
+		for failures[id] == "" && time.Now().Before(deadline) {
+			_, body := about(c.at(2), http.MethodGet, id, nil)
+			if strings.Contains(body, `"status":"failed"`) {
+				failures[id] = body
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !strings.Contains(failures[id], "has ended before the response did") {
+			t.Errorf("%s: %s", id, failures[id])
+		}
+	}
+	if rest := c.Read(follower); !strings.Contains(rest, "event: response.failed") {
+		t.Errorf("the follower has %s", rest)
+	}
+	if err := c.nodes[1].Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[0].Start()
+	c.WaitOpen(0) // the node that goes on ends its turn
+	for id, failure := range failures {
+		for node := range c.nodes {
+			if _, read := about(c.at(node), http.MethodGet, id, nil); read != failure {
+				t.Errorf("node %d has %s, not %s", node, read, failure)
+			}
+		}
+	}
+}
+
+// TestNodesRolling restarts the nodes one after the other while clients store responses: all that
+// was answered can be read, and what was under way ends.
+func TestNodesRolling(t *testing.T) {
+	c := newCluster(t)
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	answered, refused := make(map[string]string), 0
+	for client := range 6 {
+		all.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				text := fmt.Sprintf("kept-%d-%d.", client, i)
+				answer := c.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("say:"+text, nil))), nil)
+				body := c.Read(answer)
+				mu.Lock()
+				if answer.StatusCode == http.StatusOK {
+					answered[c.ParseResponse([]byte(body)).ID] = text
+				} else {
+					refused++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, node := range c.nodes {
+		node.End()
+		node.Start()
+	}
+	close(over)
+	all.Wait()
+	t.Logf("%d were answered, %d were refused", len(answered), refused)
+	for id, text := range answered {
+		if status, body := about(c.Site, http.MethodGet, id, nil); status != http.StatusOK || !strings.Contains(body, text) {
+			t.Fatalf("%s: %d %s", id, status, body)
+		}
+	}
+	if len(answered) < 10 {
+		t.Error("too few for a test")
+	}
+}
+
+// TestRedisOutages kills, pauses and empties Redis: stored ids are a 503 meanwhile and never a 404,
+// chats go on, and everything comes back by itself.
+func TestRedisOutages(t *testing.T) {
+	server := redisserver.Start(t)
+	s := e2e.NewSite(t, "store redis "+server.URL("")+"?read_timeout=500ms&dial_timeout=500ms")
+	kept := s.Respond(e2e.Asks("say:Kept.", nil), nil)
+	store := func() string {
+		var body struct{ Status, Store string }
+		s.GetJSON("/readyz", &body)
+		return body.Status + " " + body.Store
+	}
+	outage := func(what string) {
+		t.Helper()
+		for path, want := range map[string]int{"/v1/responses/" + kept.ID: 503, "/v1/responses/" + kept.ID + "/input_items": 503} {
+			if status, body := s.Get(path); status != want || !strings.Contains(body, "response_store_unavailable") {
+				t.Errorf("%s, %s: %d %s", what, path, status, body)
+			}
+		}
+		if _, refused := s.RefuseResponse(e2e.Asks("q", e2e.Fields{"previous_response_id": kept.ID}), nil); *refused.Error.Code != "response_store_unavailable" {
+			t.Errorf("%s: %s", what, e2e.EncodeJSON(refused))
+		}
+		if got, err := s.Stream(e2e.UserSays("say:chats go on")); err != nil || got.Content != "chats go on" {
+			t.Errorf("%s: %v %v", what, got, err)
+		}
+		e2e.WaitFor(t, "/readyz to say it", func() bool { return store() == "ready unavailable" })
+	}
+	back := func(what string) {
+		t.Helper()
+		e2e.WaitFor(t, "the end of the outage", func() bool {
+			status, _ := s.Get("/v1/responses/" + kept.ID)
+			if status == http.StatusNotFound {
+				t.Fatal(what, "404")
+			}
+			return status == http.StatusOK && store() == "ready "
+		})
+		if next := s.Respond(e2e.Asks("say:More.", e2e.Fields{"previous_response_id": kept.ID}), nil); next.Text() != "More." {
+			t.Errorf("%s: %+v", what, next)
+		}
+	}
+	server.Kill()
+	outage("killed")
+	server.Restart()
+	back("killed")
+	server.Pause()
+	outage("paused")
+	server.Resume()
+	back("paused")
+	server.Do("FLUSHALL")
+	if status, body := s.Get("/v1/responses/" + kept.ID); status != http.StatusNotFound {
+		t.Errorf("emptied: %d %s", status, body)
+	}
+	if next := s.Respond(e2e.Asks("say:New.", nil), nil); next.Text() != "New." {
+		t.Errorf("%+v", next)
+	}
+}
+
+// TestDiskKilled kills a Caddy in the middle of its work: what was answered before is there
+// afterwards, and what was under way has failed.
+func TestDiskKilled(t *testing.T) {
+	s := e2e.NewUnstarted(t)
+	r := s.RunFile(s.Caddyfile("store disk " + t.TempDir()))
+	r.WaitUp()
+	kept := r.Respond(e2e.Asks("say:Kept.", nil), nil)
+	made, _ := conversation(r.Site, http.MethodPost, "", e2e.Fields{"items": []e2e.Fields{e2e.Says("user", "Hello.")}}, nil, http.StatusOK)
+	r.Respond(e2e.Asks("say:Told.", e2e.Fields{"conversation": made.ID}), nil)
+	_, running := begin(r.Site, e2e.Fields{"stream": true, "background": true}, nil)
+	if err := r.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Wait()
+	r.Start()
+	if status, body := about(r.Site, http.MethodGet, kept.ID, nil); status != http.StatusOK || !strings.Contains(body, "Kept.") {
+		t.Error(status, body)
+	}
+	if list, _ := conversation(r.Site, http.MethodGet, "/"+made.ID+"/items", nil, nil, http.StatusOK); len(list.Data) != 3 {
+		t.Errorf("%+v", list)
+	}
+	if status, body := about(r.Site, http.MethodGet, running, nil); status != http.StatusOK || !strings.Contains(body, "has ended before the response did") {
+		t.Error(status, body)
+	}
+	events := r.Read(r.Do(http.MethodGet, "/v1/responses/"+running+"?stream=true", nil, nil))
+	if !strings.Contains(events, "event: response.failed") {
+		t.Error(events)
+	}
+	if next := r.Respond(e2e.Asks("say:More.", e2e.Fields{"previous_response_id": kept.ID}), nil); next.Text() != "More." {
+		t.Errorf("%+v", next)
+	}
+}
