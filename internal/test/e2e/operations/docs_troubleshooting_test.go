@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
@@ -180,6 +181,21 @@ var troubles = map[string]func(p *trouble) string{
 		return p.start(e2e.Remote(address, "another"))
 	},
 	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
+	"response_store is called store now":         func(p *trouble) string { return p.refused("response_store storage") },
+	"another process uses it": func(p *trouble) string {
+		dir := p.t.TempDir()
+		other := responsestore.NewDisk(dir)
+		if err := other.Start(); err != nil {
+			p.t.Fatal(err)
+		}
+		defer other.Close()
+		return p.refused("store disk " + dir)
+	},
+	"response_store_unavailable": func(p *trouble) string {
+		p.Load(p.Caddyfile("store redis redis://" + e2e.FreeAddr(p.t)))
+		_, text := p.Get("/v1/responses/resp_" + strings.Repeat("0", 26))
+		return errorMessage(text)
+	},
 	"unrecognized directive": func(p *trouble) string {
 		// Of another name, since this Caddy has the module.
 		err := e2e.LoadCaddyfile(strings.Replace(p.Caddyfile(""), "\ncodex {", "\nno_codex {", 1))
