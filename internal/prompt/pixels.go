@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"image/color"
 	"image/jpeg"
 	"image/png"
 	"io"
@@ -16,7 +17,8 @@ import (
 
 const (
 	// MaxPixels is how many pixels an image may have, about as many as 8192 by 8192. Codex
-	// decodes it, which takes some seven bytes for each, however short the file is.
+	// decodes it, which takes some seven bytes for each, however short the file is; sixteen
+	// with two bytes for each colour, as a PNG may have, so that these pixels count twice.
 	MaxPixels = 64 << 20
 	// maxAllPixels is how many pixels the images of a request may have together. Codex decodes
 	// one after the other.
@@ -26,13 +28,18 @@ const (
 // checkPixels reads the size of an image from the header of its data in base64, and refuses one
 // that has too many pixels.
 func (p *Part) checkPixels(media string, data []byte) *field.Error {
-	width, height, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
+	width, height, deep, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil // it ends before its size, so that nobody can decode it
 	}
-	switch p.pixels = width * height; {
+	if p.pixels = width * height; deep {
+		p.pixels *= 2
+	}
+	switch {
 	case err != nil || width <= 0 || height <= 0:
 		return field.Invalid("does not hold an image whose size can be read")
+	case p.pixels > MaxPixels && deep:
+		return field.Invalid("has %d by %d pixels with 16 bits for each colour, and such an image may have %d pixels: make it smaller", width, height, MaxPixels/2)
 	case p.pixels > MaxPixels:
 		return field.Invalid("has %d by %d pixels, and an image may have %d pixels: make it smaller", width, height, MaxPixels)
 	}
@@ -70,22 +77,29 @@ func (c *Conversation) pixels() (largest, all int64) {
 
 var errNoSize = errors.New("the image has no size")
 
-// imageSize reads the size of an image of a type of [ImageTypes] from its beginning. It decodes no
-// pixel, and skips what precedes the size, such as the comments of a camera.
-func imageSize(media string, from io.Reader) (width, height int64, err error) {
+// imageSize reads the size of an image of a type of [ImageTypes] from its beginning, and whether it
+// is deep: it has two bytes for each colour. It decodes no pixel, and skips what precedes the size,
+// such as the comments of a camera.
+func imageSize(media string, from io.Reader) (width, height int64, deep bool, err error) {
 	switch media {
 	case "image/png":
 		c, err := png.DecodeConfig(from)
-		return int64(c.Width), int64(c.Height), err
+		switch c.ColorModel {
+		case color.Gray16Model, color.RGBA64Model, color.NRGBA64Model:
+			deep = true
+		}
+		return int64(c.Width), int64(c.Height), deep, err
 	case "image/jpeg":
 		c, err := jpeg.DecodeConfig(from)
-		return int64(c.Width), int64(c.Height), err
+		return int64(c.Width), int64(c.Height), false, err
 	case "image/gif":
-		return gifSize(from)
+		width, height, err = gifSize(from)
 	case "image/webp":
-		return webpSize(from)
+		width, height, err = webpSize(from)
+	default:
+		err = errNoSize
 	}
-	return 0, 0, errNoSize
+	return width, height, false, err
 }
 
 // gifSize returns the larger one of the sizes of a GIF's screen and of its first frame, which is

@@ -52,6 +52,13 @@ func pngHeader(width, height uint32) []byte {
 	return binary.BigEndian.AppendUint32(file, crc32.ChecksumIEEE(header))
 }
 
+// deep makes the beginning of a PNG that of one with 16 bits for each colour.
+func deep(file []byte) []byte {
+	header := file[12:29]
+	header[12] = 16
+	return binary.BigEndian.AppendUint32(file[:29:29], crc32.ChecksumIEEE(header))
+}
+
 // webp returns the beginning of a WebP image with a chunk.
 func webp(kind, chunk string) []byte {
 	return []byte("RIFF\x30\x00\x00\x00WEBP" + kind + "\x0a\x00\x00\x00" + chunk)
@@ -86,6 +93,8 @@ func TestTooManyPixels(t *testing.T) {
 		"png of the largest size": {pngHeader(8192, 8192), true},
 		"png of one row more":     {pngHeader(8192, 8193), false},
 		"png without height":      {pngHeader(8192, 0), false},
+		"deep png of the largest": {deep(pngHeader(8192, 4096)), true},
+		"deep png, one row more":  {deep(pngHeader(8192, 4097)), false},
 		"gif":                     {[]byte("GIF89a\xff\xff\xff\xff\x00\x00\x00;"), false},
 		"webp lossless":           {webp("VP8L", "\x2f\xff\xff\xff\x0f\x00\x00\x00"), false},
 		"webp with a canvas":      {webp("VP8X", "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"), false},
@@ -127,7 +136,7 @@ func FuzzImageSize(f *testing.F) {
 	f.Add(webp("VP8X", "\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		media := http.DetectContentType(file)
-		width, height, err := imageSize(media, bytes.NewReader(file))
+		width, height, _, err := imageSize(media, bytes.NewReader(file))
 		if width < 0 || height < 0 || width > 1<<31 || height > 1<<31 {
 			t.Fatalf("%d by %d", width, height)
 		}
