@@ -191,3 +191,22 @@ func slugs(page string) (slugs []string) {
 	}
 	return slugs
 }
+
+// TestRoutesAreDocumented looks for each route of the API in the documentation, where a part of
+// the path that is not fixed is a name in braces.
+func TestRoutesAreDocumented(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, page := range pages {
+		all.WriteString(readText(t, page))
+	}
+	for pattern := range routes {
+		path := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `\{\w+\}`)
+		if !regexp.MustCompile(path + `[^\w/{]`).MatchString(all.String()) {
+			t.Errorf("no page names the route %s", pattern)
+		}
+	}
+}

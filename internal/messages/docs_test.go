@@ -26,3 +26,8 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestReadersAreDocumented looks for each field that is read in the table of fields.
+func TestReadersAreDocumented(t *testing.T) {
+	docfields.Read(t, "../../docs/messages.md", "## POST /v1/messages", readers)
+}

@@ -31,3 +31,19 @@ func Named(t testing.TB, page, heading string) map[string]bool {
 	}
 	return named
 }
+
+// Read wants each of the fields that are read, which are the keys of readers, in the tables of a
+// section of a page.
+func Read[R any](t testing.TB, page, heading string, readers map[string]R) {
+	t.Helper()
+	named := Named(t, page, heading)
+	for name := range named { // text.format says something of text
+		member, _, _ := strings.Cut(name, ".")
+		named[member] = true
+	}
+	for field := range readers {
+		if !named[field] {
+			t.Errorf("%s, %q says nothing of the field %s, which is read", page, heading, field)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func dedent(text string) string {
 }
 
 // shown are pages whose indented blocks show what crosses the wire, or code.
-var shown = []string{"docs/architecture.md", "docs/tool-calls.md"}
+var shown = []string{"docs/architecture.md", "docs/codex.md", "docs/tool-calls.md"}
 
 // kindOf returns what a block is.
 func kindOf(b block) string {
