@@ -83,7 +83,7 @@ func agent(s *e2e.Site) {
 		default:
 			out = []scriptedmodel.Output{
 				scriptedmodel.Reason("Hm."),
-				scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"sleep 0.2; seq %d","description":"count"}`, n)},
+				scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"sleep 0.1; seq %d","description":"count"}`, n)},
 				scriptedmodel.Call{Name: "Bash", Arguments: fmt.Sprintf(`{"command":"seq %d; false","description":"fail"}`, n)},
 			}
 		}
