@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
 // example says how to run a Caddyfile of the examples on this machine.
@@ -152,6 +153,20 @@ func TestExamples(t *testing.T) {
 					return err == nil && strings.Count(string(log), `"msg":"turn"`) == 1
 				})
 			},
+		},
+	}
+	redis := redisserver.Start(t)
+	redis.Do("CONFIG SET requirepass secret")
+	examples["cluster"] = example{
+		replace: []string{":8080", "SITE", "redis:6379", redis.Addr},
+		env:     map[string]string{"CLIENT_KEY": "theirs", "REDIS_PASSWORD": "secret"},
+		header:  e2e.Bearer("theirs"),
+		check: func(t *testing.T, s *e2e.Site) {
+			r := s.Respond(e2e.Asks("say:Shared.", nil), e2e.Bearer("theirs"))
+			response := s.Do(http.MethodGet, "/v1/responses/"+r.ID, nil, e2e.Bearer("theirs"))
+			if body := s.Read(response); response.StatusCode != http.StatusOK || !strings.Contains(body, "Shared.") {
+				t.Errorf("%s %s", response.Status, body)
+			}
 		},
 	}
 	for _, name := range exampleNames(t) {

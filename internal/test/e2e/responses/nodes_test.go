@@ -33,8 +33,16 @@ func newCluster(t *testing.T) *cluster {
 		node.WaitUp()
 	}
 	c.Site = base.Node()
-	balancer := c.RunFile(fmt.Sprintf("{\nadmin off\npersist_config off\n}\nhttp://%s {\nreverse_proxy %s {\nlb_policy random\nlb_try_duration 10s\nlb_try_interval 50ms\nfail_duration 2s\nflush_interval -1\n}\n}\n",
-		c.Addr, strings.Join(addresses, " ")))
+	text := e2e.ReadFile(t, "../../../../examples/cluster/balancer.Caddyfile")
+	for _, replaced := range [][2]string{
+		{":8080 {", "http://" + c.Addr + " {"}, {"node-1:8080 node-2:8080 node-3:8080", strings.Join(addresses, " ")}, {"lb_policy header Authorization", "lb_policy random"},
+	} {
+		if !strings.Contains(text, replaced[0]) {
+			t.Fatalf("the example of a balancer lacks %q", replaced[0])
+		}
+		text = strings.Replace(text, replaced[0], replaced[1], 1)
+	}
+	balancer := c.RunFile("{\nadmin off\npersist_config off\n}\n" + text)
 	balancer.WaitUp()
 	return c
 }
