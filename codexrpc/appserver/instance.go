@@ -23,6 +23,7 @@ type instance struct {
 	home      *privateHome   // of a child that was started by Config.Command, else nil
 	login     LoginFile      // with which it was started
 	renewing  sync.Mutex     // held while it renews its login
+	refused   chan struct{}  // gets an element when the back end refuses the login; nil: that is not known
 	startDone chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.
@@ -88,7 +89,7 @@ func (in *instance) withExitDetails(reason error) error {
 // over when it returns; the rest happens in the background until startDone is closed. Its
 // error says what an operator can do.
 func (p *Process) launch(claim startClaim) (*instance, error) {
-	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
+	in := &instance{startDone: make(chan struct{}), refused: make(chan struct{}, 1), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
 	printing, err := p.startChild(in)
 	if err != nil {
 		claim.release()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -128,12 +129,80 @@ func (p *Process) keepLogin(in *instance) {
 		if end, renewable := tokenEnd(in.home.operator); renewable {
 			wait = max(wait, min(time.Until(end)-renewEarly, maxTokenWait))
 		}
-		select {
-		case <-time.After(wait):
-		case <-in.conn.Done():
+		if !p.heedRefusals(in, wait) {
 			return
 		}
 	}
+}
+
+// heedRefusals has an instance renew a login that the back end refuses, for a time. It reports false
+// if the connection has ended.
+func (p *Process) heedRefusals(in *instance, wait time.Duration) bool {
+	timer, tried := time.NewTimer(wait), time.Time{}
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-in.refused:
+			// Once is enough: other requests with the old token may be refused meanwhile.
+			if time.Since(tried) > renewPause {
+				p.renewRefused(in)
+				tried = time.Now()
+			}
+		case <-in.conn.Done():
+			return false
+		}
+	}
+}
+
+// renewRefused has an instance renew a login that the back end refuses, before Codex does: it would
+// do so within a question for the user's settings, which it gives up after five seconds, and spend
+// the same token again with the next one, by which the login would be lost.
+func (p *Process) renewRefused(in *instance) {
+	home := in.home.operator
+	release := claimRenewal(home)
+	if release == nil {
+		return
+	}
+	defer release()
+	if loginFileOf(home) != in.login && writtenWithin(home, renewPause) {
+		return // what Codex said was about the old one
+	}
+	p.renewHeld(in)
+}
+
+// writtenWithin reports whether the login in a CODEX_HOME was written so short a time ago.
+func writtenWithin(home string, d time.Duration) bool {
+	file, err := os.Stat(filepath.Join(home, loginFiles[0]))
+	return err == nil && time.Since(file.ModTime()) < d
+}
+
+// LoginRenewed waits while another app-server renews the login of this one, and reports whether the
+// login was renewed in these moments, so that a turn for which the old one was refused may succeed.
+func (p *Process) LoginRenewed(ctx context.Context) bool {
+	home, err := p.cfg.OperatorHome()
+	if err != nil || home == "" || p.cfg.Connect != "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	for isRenewed(home) {
+		select {
+		case <-time.After(renewPoll):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return writtenWithin(home, renewTime)
+}
+
+// isRenewed reports whether an app-server of this program may be renewing the login in a
+// CODEX_HOME.
+func isRenewed(home string) bool {
+	renewals.Lock()
+	defer renewals.Unlock()
+	return renewals.homes[home]
 }
 
 // renew has an instance renew its login. It reports false if that has failed. The instance is
@@ -147,6 +216,11 @@ func (p *Process) renew(in *instance) (renewed bool) {
 	if !endsWithin(in.home.operator, renewEarly) {
 		return true
 	}
+	return p.renewHeld(in)
+}
+
+// renewHeld is renew for a login that is claimed.
+func (p *Process) renewHeld(in *instance) (renewed bool) {
 	in.renewing.Lock()
 	defer in.renewing.Unlock()
 	before := loginFileOf(in.home.operator)

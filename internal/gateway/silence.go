@@ -33,14 +33,7 @@ func (g *Gateway) watchSilence(ctx context.Context, c *choice) (stop func() bool
 		}
 		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRest.String()))
 		login.Falter(errSilent, silentRest)
-		lease, err := g.upstream.Lease()
-		if err != nil {
-			return
-		}
-		defer lease.Release()
-		other, done := lease.Peek()
-		defer done()
-		if _, rests := other.Login.Rests(); other.Login != login && !rests {
+		if g.anotherFree(login) {
 			conn.FailBeginning(thread, errSilent)
 		}
 	}).Stop

@@ -219,6 +219,12 @@ func (l *Login) Fail(failure error) bool {
 	return true
 }
 
+// Refuses reports whether a failure means that the provider refuses the login.
+func Refuses(failure error) bool {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	return ok && e.Code != codexrpc.CodeUsageLimit && ofLogin(e)
+}
+
 // ofLogin reports whether a login has to be changed, or its plan, before a turn can succeed.
 func ofLogin(e *codexrpc.TurnError) bool {
 	return e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized

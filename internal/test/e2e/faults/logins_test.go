@@ -119,3 +119,39 @@ func TestSilentLogin(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedTokens checks that no login is lost, and no request fails, when the back end refuses
+// the tokens and the issuer takes longer to renew them than some of Codex's questions may.
+func TestRefusedTokens(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		s.Load(s.Caddyfile(s.AppServer()[:len(s.AppServer())-1] + "processes 2\n}\n"))
+		s.WaitMembers(2)
+		ask := func(name string) string {
+			response, text := s.Post(e2e.ChatBody("say:"+name, nil), nil)
+			if response.StatusCode == http.StatusOK && strings.Contains(text, name) {
+				return ""
+			}
+			return response.Status + " " + text
+		}
+		s.Plan.Fail(planbackend.Issuer, planbackend.Late(6*time.Second))
+		s.Login.Refuse()
+		s.Plan.Cut()
+		answers := make(chan string)
+		for range 3 {
+			go func() { answers <- ask("meanwhile") }()
+		}
+		for range 3 {
+			if failed := <-answers; failed != "" {
+				t.Error(failed)
+			}
+		}
+		s.Plan.Heal()
+		for range 3 {
+			if failed := ask("afterwards"); failed != "" {
+				t.Error(failed)
+			}
+		}
+	})
+}
