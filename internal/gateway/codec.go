@@ -36,6 +36,8 @@ type decodedRequest interface {
 	ImageParam(url string) string // the field that names the image
 	Pixels() int64                // of the largest image
 	CheckPixels() *field.Error    // of all images together
+	ToolBytes() int64             // of all tools
+	CheckTools() *field.Error
 	// resolve adds what the request refers to in the store of responses.
 	resolve(x *exchange) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)

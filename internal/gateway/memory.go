@@ -19,6 +19,9 @@ const (
 	codexMemory = 512 << 20
 	// perByte is the bytes for each byte of a request, in each choice, until its turn ends.
 	perByte = 5
+	// perToolByte is the bytes for each byte of a tool, in each choice, until its turn ends: Codex
+	// reads the schemas into trees.
+	perToolByte = 50
 	// perPixel is the bytes for each pixel of an image, in each choice, while it is decoded. Images
 	// are decoded one after the other.
 	perPixel = 7
@@ -52,8 +55,8 @@ func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, s
 
 // claimMemory waits until the app-servers have the memory for a request. What takes less than a
 // MiB needs no claim: the turns at once bound it.
-func (g *Gateway) claimMemory(x *exchange, choices, pixels int64) *apierror.Error {
-	held, decoding := mib(x.body.Size()*perByte), mib(pixels*perPixel)
+func (g *Gateway) claimMemory(x *exchange, choices, toolBytes, pixels int64) *apierror.Error {
+	held, decoding := mib(x.body.Size()*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	all, most := choices*(held+decoding), int64(g.memory.queue.Heaviest())
 	switch {
 	case all == 0:

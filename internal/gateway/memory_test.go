@@ -24,25 +24,26 @@ func asking(t *testing.T, g *Gateway, user string, size int64) *exchange {
 // TestClaimMemory checks what requests claim of the memory of the app-servers.
 func TestClaimMemory(t *testing.T) {
 	for name, c := range map[string]struct {
-		size, choices, pixels int64
-		while, after          int // in MiB, while the images are decoded and afterwards
-		refused               string
+		size, choices, tools, pixels int64
+		while, after                 int // in MiB, while the images are decoded and afterwards
+		refused                      string
 	}{
-		"small":                          {0, 1, 0, 0, 0, ""},
-		"one of 10 MiB":                  {10, 1, 0, 50, 50, ""},
-		"two choices":                    {10, 2, 0, 100, 100, ""},
-		"larger than all":                {60, 1, 0, 200, 200, ""},
-		"choices that are too large":     {10, 5, 0, 0, 0, "at most 4"},
-		"one choice of it is too large":  {60, 2, 0, 0, 0, "at most 1"},
-		"an image":                       {2, 1, 10 << 20, 80, 10, ""},
-		"a small body with an image":     {0, 1, 10 << 20, 70, 0, ""},
-		"an image for each choice":       {2, 2, 10 << 20, 160, 20, ""},
-		"too many images for one choice": {2, 3, 10 << 20, 0, 0, "at most 2"},
+		"small":                          {0, 1, 0, 0, 0, 0, ""},
+		"one of 10 MiB":                  {10, 1, 0, 0, 50, 50, ""},
+		"two choices":                    {10, 2, 0, 0, 100, 100, ""},
+		"larger than all":                {60, 1, 0, 0, 200, 200, ""},
+		"choices that are too large":     {10, 5, 0, 0, 0, 0, "at most 4"},
+		"one choice of it is too large":  {60, 2, 0, 0, 0, 0, "at most 1"},
+		"an image":                       {2, 1, 0, 10 << 20, 80, 10, ""},
+		"a small body with an image":     {0, 1, 0, 10 << 20, 70, 0, ""},
+		"an image for each choice":       {2, 2, 0, 10 << 20, 160, 20, ""},
+		"too many images for one choice": {2, 3, 0, 10 << 20, 0, 0, "at most 2"},
+		"tools":                          {2, 1, 2 << 20, 0, 110, 110, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(nil, Options{MaxConcurrent: 1, Memory: NewMemory(200 << 20)})
 			x := asking(t, g, "a", c.size)
-			apiErr := g.claimMemory(x, c.choices, c.pixels)
+			apiErr := g.claimMemory(x, c.choices, c.tools, c.pixels)
 			if (apiErr != nil) != (c.refused != "") || apiErr != nil && (apiErr.Param != "n" || !strings.Contains(apiErr.Message, c.refused)) {
 				t.Fatal(apiErr)
 			}
@@ -75,19 +76,19 @@ func TestMemoryIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(nil, Options{MaxConcurrent: 1, MaxQueue: 2, QueueWait: time.Minute, Memory: NewMemory(400 << 20), Several: func() bool { return true }})
 		first := asking(t, g, "a", 60)
-		if apiErr := g.claimMemory(first, 1, 0); apiErr != nil {
+		if apiErr := g.claimMemory(first, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		began := time.Now()
-		if apiErr := g.claimMemory(asking(t, g, "a", 20), 1, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
+		if apiErr := g.claimMemory(asking(t, g, "a", 20), 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
 			t.Errorf("above the share: %v after %s", apiErr, time.Since(began))
 		}
 		began = time.Now()
-		if apiErr := g.claimMemory(asking(t, g, "b", 20), 1, 0); apiErr != nil || time.Since(began) > 0 {
+		if apiErr := g.claimMemory(asking(t, g, "b", 20), 1, 0, 0); apiErr != nil || time.Since(began) > 0 {
 			t.Errorf("another user: %v after %s", apiErr, time.Since(began))
 		}
 		time.AfterFunc(time.Second, first.close)
-		if apiErr := g.claimMemory(asking(t, g, "a", 20), 1, 0); apiErr != nil || time.Since(began) != time.Second {
+		if apiErr := g.claimMemory(asking(t, g, "a", 20), 1, 0, 0); apiErr != nil || time.Since(began) != time.Second {
 			t.Errorf("once there is some: %v after %s", apiErr, time.Since(began))
 		}
 	})
@@ -100,17 +101,17 @@ func TestMemoryOfSeveralGateways(t *testing.T) {
 		memory := NewMemory(400 << 20)
 		options := Options{MaxConcurrent: 1, QueueWait: time.Minute, Memory: memory}
 		before, after := newGateway(nil, options), newGateway(nil, options)
-		if apiErr := before.claimMemory(asking(t, before, "a", 30), 1, 0); apiErr != nil {
+		if apiErr := before.claimMemory(asking(t, before, "a", 30), 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
-		if apiErr := after.claimMemory(asking(t, after, "b", 30), 1, 0); apiErr != nil {
+		if apiErr := after.claimMemory(asking(t, after, "b", 30), 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		if got := before.Held().Codex; got != 300 {
 			t.Errorf("%d MiB are claimed", got)
 		}
 		began := time.Now()
-		if apiErr := after.claimMemory(asking(t, after, "c", 30), 1, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
+		if apiErr := after.claimMemory(asking(t, after, "c", 30), 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
 			t.Errorf("above what there is: %v after %s", apiErr, time.Since(began))
 		}
 	})

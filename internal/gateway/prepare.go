@@ -26,7 +26,10 @@ func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *api
 	if f := decoded.CheckPixels(); f != nil {
 		return f.In(conversationField(route)).APIError()
 	}
-	if apiErr := g.claimMemory(x, int64(decoded.Choices()), decoded.Pixels()); apiErr != nil {
+	if f := decoded.CheckTools(); f != nil {
+		return f.APIError()
+	}
+	if apiErr := g.claimMemory(x, int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels()); apiErr != nil {
 		return apiErr
 	}
 	if apiErr := g.waitToCopy(x); apiErr != nil {

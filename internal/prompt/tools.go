@@ -19,6 +19,27 @@ const maxToolName = 128
 // MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works with 512.
 const MaxTools = 1024
 
+// maxAllTools is how many bytes the descriptions and schemas of a request's tools may have
+// together. Codex takes some fifty bytes for each, and half a microsecond.
+const maxAllTools = 4 << 20
+
+// ToolBytes returns how many bytes the tools of the conversation have.
+func (c *Conversation) ToolBytes() (n int64) {
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		n += int64(len(t.Name) + len(t.Description) + len(t.Schema))
+	}
+	return n
+}
+
+// CheckTools returns an error if the tools of the conversation are too large together.
+func (c *Conversation) CheckTools() *field.Error {
+	if n := c.ToolBytes(); n > maxAllTools {
+		return field.Invalid("have %d bytes together, and a request may have %d: leave some out, or shorten their schemas", n, maxAllTools).In("tools")
+	}
+	return nil
+}
+
 // EmptySchema is the schema of a tool that declares no parameters.
 var EmptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
 
