@@ -46,12 +46,13 @@ type Log struct {
 	user, id string
 
 	// Guarded by the lock of the logs.
-	events  []Event
-	first   int64 // the number of the first event that is kept
-	size    int64
-	over    bool
-	expiry  *time.Timer
-	changed chan struct{} // closed when there is more to read; nil: nobody waits
+	events    []Event
+	first     int64 // the number of the first event that is kept
+	size      int64
+	over      bool
+	expiry    *time.Timer
+	forgotten bool          // nobody finds it any more
+	changed   chan struct{} // closed when there is more to read; nil: nobody waits
 }
 
 // Event is one event. It must not be changed.
@@ -76,17 +77,26 @@ func (s *Logs) Open(user, id string) *Log {
 func (s *Logs) Find(user, id string) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.byID[id]; l != nil && l.user == user {
+	if l := s.byID[id]; l != nil && l.user == user && !l.forgotten {
 		return l
 	}
 	return nil
 }
 
-// Forget removes the log of a response, if there is one.
+// forgottenFor is how long those who read a log when it is forgotten may go on.
+const forgottenFor = 30 * time.Second
+
+// Forget lets nobody find the log of a response any more. Those who have found one that has
+// ended may read it to its end, for a short while; others are told that its events are dropped.
 func (s *Logs) Forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.byID[id]; l != nil {
+	switch l := s.byID[id]; {
+	case l == nil:
+	case l.over:
+		l.forgotten = true
+		l.expiry.Reset(min(forgottenFor, s.limits.Keep))
+	default:
 		s.remove(l)
 	}
 }

@@ -153,6 +153,31 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// TestForgottenWhileRead: whoever reads a log that is forgotten after its end reads it to the end,
+// and nobody finds it.
+func TestForgottenWhileRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Limits{Each: 1000, Together: 1000, Keep: time.Hour})
+		l := s.Open("ann", "r")
+		_ = l.Append("e", []byte("last"))
+		l.End()
+		s.Forget("r")
+		if s.Find("ann", "r") != nil {
+			t.Error("it is found")
+		}
+		if events, _, err := l.Next(0); len(events) != 1 || err != nil {
+			t.Errorf("%v, %v", events, err)
+		}
+		if events, changed, err := l.Next(1); events != nil || changed != nil || err != nil {
+			t.Errorf("its end: %v, %v", events, err)
+		}
+		time.Sleep(time.Minute)
+		if held(s) != 0 {
+			t.Error(held(s), "bytes are left")
+		}
+	})
+}
+
 // TestShareOfLogs checks that a user who fills the memory, with logs that have ended or go on,
 // loses own events only.
 func TestShareOfLogs(t *testing.T) {
@@ -184,9 +209,11 @@ func TestShareOfLogs(t *testing.T) {
 		if events, _, err := other.Next(1); len(events) != 1 || err != nil {
 			t.Errorf("%s: another user cannot add an event: %v", name, err)
 		}
-		for id := range s.byID {
-			s.Forget(id)
+		s.mu.Lock()
+		for _, l := range s.byID {
+			s.remove(l)
 		}
+		s.mu.Unlock()
 		if len(s.users) > 0 || s.size != 0 {
 			t.Errorf("%s: %d bytes are left, %v", name, s.size, s.users)
 		}
