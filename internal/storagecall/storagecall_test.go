@@ -3,6 +3,7 @@ package storagecall
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,19 +14,20 @@ import (
 func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, hang := NewLine(), make(chan struct{})
-		started, late := 0, errors.New("too late")
+		var started atomic.Int64
+		late := errors.New("too late")
 		call := func(f func(context.Context) (int, error)) (int, error) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
 			defer cancel()
 			return Do(ctx, line, f)
 		}
 		for range 5 {
-			if _, err := call(func(context.Context) (int, error) { started++; <-hang; return 0, nil }); err != late {
+			if _, err := call(func(context.Context) (int, error) { started.Add(1); <-hang; return 0, nil }); err != late {
 				t.Error(err)
 			}
 		}
-		if started != 1 {
-			t.Errorf("%d calls at once", started)
+		if n := started.Load(); n != 1 {
+			t.Errorf("%d calls at once", n)
 		}
 		close(hang)
 		if v, err := call(func(context.Context) (int, error) { return 7, nil }); v != 7 || err != nil {
