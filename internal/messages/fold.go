@@ -201,5 +201,9 @@ func (f *fold) finish(out *turn.Output) {
 	}
 	f.close()
 	f.done = true
-	f.to.finish(ending{out.Finish, out.StopSequence}, f.meta.usage(out.Usage, out.Estimated, len(f.searches)))
+	finish := out.Finish
+	if f.meta.CallsInText && finish == turn.FinishToolCalls {
+		finish = turn.FinishStop // there is no tool_use for which a client could return a result
+	}
+	f.to.finish(ending{finish, out.StopSequence}, f.meta.usage(out.Usage, out.Estimated, len(f.searches)))
 }

@@ -110,7 +110,7 @@ func TestFold(t *testing.T) {
 		"reasoning, omitted": {omitted, reasoned, "thinking  codex-1.a.enc; text So.; end_turn"},
 		"reasoning, off":     {off, reasoned, "text So.; end_turn"},
 		"calls":              {testMeta, append(calls, finished(turn.FinishToolCalls)), `tool_use ls {"a":1}; tool_use pwd {}; tool_use pwd {}; tool_use`},
-		"calls in the text":  {text, append(append([]turn.Output{said("<use_tool>")}, calls...), finished(turn.FinishToolCalls)), `text <use_tool>; tool_use`},
+		"calls in the text":  {text, append(append([]turn.Output{said("<use_tool>")}, calls...), finished(turn.FinishToolCalls)), `text <use_tool>; end_turn`},
 		"odd input": {testMeta, append(append(called(0, "f", "[1]"), called(1, "f", `{"a":`)...), finished(turn.FinishToolCalls)),
 			`tool_use f {"__unparsedToolInput":{"raw":"[1]","len":3}}; tool_use f {"__unparsedToolInput":{"raw":"{\"a\":","len":5}}; tool_use`},
 		"input in the form of an odd one": {testMeta, append(called(0, "f", `{"__unparsedToolInput":{"raw":"x"}}`), finished(turn.FinishToolCalls)),
