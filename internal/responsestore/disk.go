@@ -200,10 +200,7 @@ func (d *Disk) put(ctx context.Context, id string, e *Entry, begins bool) error 
 	if !ok {
 		return fmt.Errorf("the id %.64q: %w", id, ErrNotFound)
 	}
-	if e.Size() > maxEntry {
-		return ErrTooLarge
-	}
-	release, err := reserve(ctx, e.User, e.Size())
+	release, err := reserveEntry(ctx, e)
 	if err != nil {
 		return err
 	}

@@ -190,10 +190,7 @@ func (r *Redis) put(ctx context.Context, id string, e *Entry, lease time.Duratio
 	if !known(id) {
 		return fmt.Errorf("the id %.64q: %w", id, ErrNotFound)
 	}
-	if e.Size() > maxEntry {
-		return ErrTooLarge
-	}
-	release, err := reserve(ctx, e.User, e.Size())
+	release, err := reserveEntry(ctx, e)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,15 @@ func reserve(ctx context.Context, user string, size int64) (release func(), err 
 	return memory.Release, nil
 }
 
+// reserveEntry waits for the memory of an entry that is to be stored, like reserve. The error is
+// ErrTooLarge if it is too large for an engine.
+func reserveEntry(ctx context.Context, e *Entry) (release func(), err error) {
+	if e.Size() > maxEntry {
+		return nil, ErrTooLarge
+	}
+	return reserve(ctx, e.User, e.Size())
+}
+
 // unavailable returns the error of an engine that does not work.
 func unavailable(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) {
