@@ -17,7 +17,7 @@ func (r *run) checkCode(a *answer, code string, status int) {
 // explained returns the codes with which a request may fail.
 func (r *run) explained(a *answer) (codes []string) {
 	p, q := r.plan, a.request
-	if !p.Calm {
+	if !p.Calm && a.user != modestUser {
 		codes = append(codes, "codex_queue_full", "codex_queue_timeout", "codex_body_memory")
 	}
 	if r.exit.Err() != nil {

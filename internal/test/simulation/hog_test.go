@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
 )
 
 // hog is a user who takes all of one thing that can be held, while another user, who needs little
@@ -31,8 +32,10 @@ type hog struct {
 
 // hogs are what a hog does again and again: it stores what fills the store, or sends a request and
 // neither reads the answer nor ends the body. C is a large conversation, and R a large response.
+// A hog of turns is a client of its own, see [plan.addTurnHog].
 var hogs = []string{
 	hogStores,
+	hogTurns,
 	hogSockets,
 	"GET /v1/conversations/C",
 	"GET /v1/conversations/C/items",
@@ -52,6 +55,7 @@ var hogs = []string{
 
 const (
 	hogStores  = "stores"
+	hogTurns   = "turns"
 	hogSockets = "WebSockets"
 )
 
@@ -64,6 +68,9 @@ const (
 	answerMemory = 256 << 20
 	// manySockets are more WebSockets than the gateway serves.
 	manySockets = 1100
+	// manyTurns are the turns at once of a gateway that a hog fills, and a third more than that are
+	// the requests of the hog.
+	manyTurns = 64
 )
 
 // addHogs adds hogs to one plan in eight. They are drawn apart, so that the rest of a plan does
@@ -74,13 +81,42 @@ func (p *plan) addHogs() {
 		return
 	}
 	for range 1 + random.IntN(2) {
-		p.Hogs = append(p.Hogs, hog{
+		h := hog{
 			At: time.Duration(random.IntN(3000)) * time.Millisecond, For: time.Duration(1+random.IntN(40)) * time.Second,
 			What: hogs[random.IntN(len(hogs))], Count: 5 + random.IntN(25), HTTP2: random.IntN(2) == 0,
-		})
+		}
+		p.Hogs = append(p.Hogs, h)
+		if h.What == hogTurns {
+			p.addTurnHog(random, h)
+		}
 	}
 	// Each of the other users may have one body, also beside others.
 	p.Config.BodyMemory = max(p.Config.BodyMemory, 16*p.Config.MaxBody)
+}
+
+// addTurnHog adds a client that fills the turns and the queue with turns that do not end, and one
+// with a turn after the other, which the queue must not refuse, see [run.explained]. The other
+// clients are one user, whose share leaves room for both.
+func (p *plan) addTurnHog(random *rand.Rand, h hog) {
+	p.Config.Concurrent, p.Config.PerUser, p.Config.QueueWait = manyTurns, 0, max(p.Config.QueueWait, time.Second)
+	for i := range p.Clients {
+		p.Clients[i].User = "user-0"
+	}
+	add := func(c client, requests int, first time.Duration, each request) {
+		c.HTTP2, c.Links = h.HTTP2, []link{{Room: 1 << 16}}
+		for i := range requests {
+			each.Token = fmt.Sprintf("%s%d-%d-%d", tokenPrefix, p.Seed, len(p.Clients), i)
+			each.API, each.Stream, each.Choices = apiclient.Chat, random.IntN(2) == 0, 1
+			if each.After = 0; i == 0 {
+				each.After = first
+			}
+			c.Requests = append(c.Requests, each)
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	silent, short := &script{Texts: []int{10}, Delta: 10, End: endSilent}, &script{Texts: []int{100}, Delta: 10, End: endWell}
+	add(client{User: hogUser, Parallel: true}, manyTurns*4/3, h.At, request{LeaveIn: h.For, Script: silent})
+	add(client{User: modestUser}, 5, h.At+time.Second, request{Script: short})
 }
 
 // hog plays a hog, and the other user meanwhile.
@@ -134,6 +170,8 @@ func (h hog) take(ctx context.Context, r *run, client *http.Client, conversation
 	switch h.What {
 	case hogStores:
 		r.putLarge()
+		return
+	case hogTurns: // its client takes them
 		return
 	case hogSockets:
 		if socket, _, err := dialSocket(ctx, client, hogUser); err == nil {

@@ -38,12 +38,12 @@ type config struct {
 	Keep              conversation.Limits
 }
 
-// heaviest returns the maximum choices of a request.
+// heaviest returns the maximum choices of a request, of which chat completions have at most eight.
 func (c *config) heaviest() int {
 	if c.PerUser > 0 {
-		return min(c.PerUser, c.Concurrent)
+		return min(c.PerUser, c.Concurrent, 8)
 	}
-	return c.Concurrent
+	return min(c.Concurrent, 8)
 }
 
 // client is one client program.
