@@ -37,6 +37,27 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
+// published matches what exists only once somebody has published it: an image, a file of a
+// release, the module without its source, a module that is registered for downloads.
+var published = regexp.MustCompile(`ghcr\.io/(caddy-codex|OWNER)|releases/(download|latest)|caddy-codex/caddy-codex@|--with github\.com/caddy-codex/caddy-codex(\s|$)|add-package|[Bb]inaries of releases`)
+
+// TestNothingUnpublished checks that no page for users needs anything that is not in this
+// repository. How to publish is in CONTRIBUTING.md.
+func TestNothingUnpublished(t *testing.T) {
+	paths := append(pages(t), "../../../../Caddyfile.example", "../../../../examples/docker/compose.yaml", "../../../../examples/cluster/compose.yaml")
+	for _, path := range paths {
+		if base := filepath.Base(path); base == "CONTRIBUTING.md" || base == "CHANGELOG.md" {
+			continue
+		}
+		for _, promise := range published.FindAllString(e2e.ReadFile(t, path), -1) {
+			t.Errorf("%s promises %q", path, promise)
+		}
+	}
+	if !published.MatchString("xcaddy build v2.11.9 --with github.com/caddy-codex/caddy-codex\n") {
+		t.Error("the pattern does not find the module without its source")
+	}
+}
+
 // TestReleaseRefuses checks that nothing is built for a version without a section, nor for
 // a tree with changes.
 func TestReleaseRefuses(t *testing.T) {
