@@ -174,21 +174,21 @@ async function refresh() {
 // Listeners
 
 const ideas = [
-  ['Say hello', () => fill('Hello! What can you do?')],
+  ['Say hello', () => ask('Hello! What can you do?')],
   ['Call a tool', () => {
     if (!byId('tools').value.trim()) insertExample();
-    fill('What is the weather in Oslo? Use the tool.');
+    ask('What is the weather in Oslo? Use the tool.');
   }],
   ['Compare answers', () => {
     byId('choices').value = '2';
-    fill('Name a good book, in one line.');
+    ask('Name a good book, in one line.');
   }],
 ];
 
-function fill(text) {
+function ask(text) {
   byId('prompt').value = text;
   byId('prompt').focus();
-  showCodeIfShown();
+  send();
 }
 
 function insertExample() {

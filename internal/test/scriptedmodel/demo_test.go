@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 		want     []string
 	}{
 		{"Why is the sky blue?", nil, []string{"You said: “Why is the sky blue?”", "not a real one", "codex login", "help"}},
-		{"What is the weather in Paris?", demoTools, []string{"You said", "(2)", `"tool:get_weather {}"`}},
+		{"What is the weather in Paris?", demoTools, []string{"You said", "(2)", `"use the tool" or ` + "`get_weather`"}},
 		{"Help", demoTools, directiveWords()},
 		{" ", nil, []string{"no text"}},
 		{"delay=1ns; Hello", nil, []string{"You said: “Hello”"}},
@@ -33,6 +33,42 @@ func TestDemo(t *testing.T) {
 				t.Errorf("%q: answered %q and %v, want %q", c.question, a.text(), a.calls(), want)
 			}
 		}
+	}
+}
+
+// TestDemoCalls checks that the demo calls the tool that a person asks for, with arguments that
+// its schema takes, and quotes the result.
+func TestDemoCalls(t *testing.T) {
+	weather := object{"type": "function", "name": "get_weather", "parameters": object{
+		"type": "object", "required": []any{"city", "days", "unit", "sure", "list", "more"},
+		"properties": object{
+			"city": object{"type": "string"}, "days": object{"type": "integer"}, "unit": object{"type": "string", "enum": []any{"C", "F"}},
+			"sure": object{"type": "boolean"}, "list": object{"type": "array"}, "more": object{"type": "object"}, "left": object{"type": "string"},
+		},
+	}}
+	search := object{"type": "function", "name": "search", "parameters": object{"type": "object", "required": []any{"query"}}}
+	cases := []struct{ question, name, arguments string }{
+		{"What is the weather in Oslo? Use the tool.", "get_weather", `{"city":"Oslo","days":1,"list":[],"more":{},"sure":true,"unit":"C"}`},
+		{"please search notes", "search", `{"query":"please search notes"}`},
+		{"Try a tool", "get_weather", `{"city":"Try a tool","days":1,"list":[],"more":{},"sure":true,"unit":"C"}`},
+		{"What is a tool? Use it.", "", ""},
+		{"Use the tool. " + strings.Repeat("Rules. ", 100), "", ""},
+	}
+	s := start(t)
+	for _, c := range cases {
+		calls := s.prompt(c.question, object{"tools": []any{weather, search}}).calls()
+		if c.name == "" && len(calls) == 0 {
+			continue
+		}
+		if len(calls) != 1 || calls[0].Name != c.name || calls[0].Arguments != c.arguments {
+			t.Errorf("%q: it calls %+v", c.question, calls)
+		}
+	}
+	if calls := s.prompt("Use the tool.", nil).calls(); len(calls) != 0 {
+		t.Errorf("without tools it calls %+v", calls)
+	}
+	if lines := strings.Count(helpText, "\n") + 1; lines != 6 {
+		t.Errorf("the help has %d lines", lines)
 	}
 }
 

@@ -17,8 +17,8 @@
 //     on its own when the history is long;
 //  3. directives in the user's last message;
 //  4. a quotation of tool results: "The tool said: …";
-//  5. the demo model, which repeats the question, says what it is, and explains
-//     its directives on "help".
+//  5. the demo model, which calls an offered tool if it is asked to, or else repeats
+//     the question and says what it is; on "help" it names its directives.
 //
 // # Directives
 //

@@ -125,6 +125,32 @@ func TestPageChat(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusTooManyRequests)
 }
 
+// TestPageIdeas checks what the empty page suggests, each with one click: the demo model
+// answers, calls the tool with its arguments and quotes the result, and gives two choices.
+func TestPageIdeas(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	tab := openPage(t, s, desktop)
+	suggest := func(number int) {
+		tab.Click(fmt.Sprintf(".ideas li:nth-child(%d) button", number))
+		tab.WaitFor(idle + ` && document.querySelector('.assistant .meta').textContent`)
+	}
+	suggest(1)
+	tab.WaitText(".assistant .said", "You said")
+	tab.Click("#clear")
+	suggest(2)
+	tab.WaitText(".call .args", `"city": "Oslo"`)
+	tab.Fill(".call textarea", "rain")
+	tab.Click(".send-results")
+	tab.WaitText("#log .assistant:last-child .said", "The tool said: rain")
+	tab.WaitFor(idle)
+	tab.Click("#clear")
+	suggest(3)
+	if got := browser.Eval[int](tab, `document.querySelectorAll('.several .choice').length`); got != 2 {
+		t.Errorf("there are %d choices", got)
+	}
+	checkQuiet(t, s, tab)
+}
+
 // TestPageObsidian checks the other output mode: calls are blocks in the text.
 func TestPageObsidian(t *testing.T) {
 	s := e2e.NewSite(t, "page on")
