@@ -195,6 +195,7 @@ http://:%d {
 	codex {
 		page on
 		usage all
+		cors app://obsidian.md
 		drain_timeout 2s
 		app_server %q app-server {
 			%s

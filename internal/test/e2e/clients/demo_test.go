@@ -164,6 +164,19 @@ func testDemoAnswers(t *testing.T, program string) {
 	if err != nil || !strings.Contains(string(answer), "You said: “hello”") {
 		t.Errorf("%v: %s", err, answer)
 	}
+	preflight, err := http.NewRequestWithContext(e2e.Context(t), http.MethodOptions, "http://localhost:"+port+"/v1/chat/completions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	preflight.Header = http.Header{"Origin": {"app://obsidian.md"}, "Access-Control-Request-Method": {"POST"}}
+	response, err := http.DefaultClient.Do(preflight)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if got := response.Header.Get("Access-Control-Allow-Origin"); got != "app://obsidian.md" {
+		t.Errorf("Obsidian is allowed as %q", got)
+	}
 	second, err := exec.CommandContext(e2e.Context(t), program, "-codex", e2e.CodexBinary, "-port", port, "-dir", dir).CombinedOutput()
 	if err == nil || !strings.Contains(string(second), fmt.Sprintf("port %s is in use", port)) || strings.Contains(string(second), "ready") {
 		t.Errorf("%v: %s", err, second)

@@ -169,7 +169,7 @@ func TestDocumentedBlocks(t *testing.T) {
 				}
 			case "sh":
 				b.checkCommands(t)
-			case "js", "go", "mermaid", "text":
+			case "js", "go", "python", "mermaid", "text":
 			default:
 				if !slices.Contains(shown, b.page) && !strings.Contains(b.text, "…") && !isShape(b.text) {
 					t.Errorf("%s: it is not known what this is:\n%s", b, b.text)
@@ -272,7 +272,7 @@ var commands = map[string]func(b block, words []string) error{
 	"curl": checkFiles, "docker": checkFiles, "systemctl": checkFiles, "journalctl": checkFiles, "git": checkFiles, "useradd": checkFiles,
 	"sudo": checkFiles, "mkdir": checkFiles, "umask": checkFiles, "build/caddy": checkFiles, "cp": checkFiles, "install": checkFiles,
 	"tar": checkFiles, "export": checkFiles, "cd": checkFiles, "jq": checkFiles, "openssl": checkFiles, "ls": checkFiles, "gh": checkFiles,
-	"sha256sum": checkFiles, "grep": checkFiles,
+	"sha256sum": checkFiles, "grep": checkFiles, "claude": checkFiles,
 }
 
 // checkCommands checks the commands of a block.

@@ -2,6 +2,9 @@ package clients
 
 import (
 	"context"
+	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +50,32 @@ func TestClientPages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// recipes are the pages that lead from nothing to the first answer, in five steps.
+var recipes = []string{
+	"claude-code.md", "codex-cli.md", "cursor.md", "home-assistant.md", "langchain.md", "obsidian-copilot.md", "open-webui.md", "python.md", "vs-code.md",
+}
+
+// TestRecipes checks that each recipe has five steps, the first of which says how to get a
+// server, and that the README links it.
+func TestRecipes(t *testing.T) {
+	readme := e2e.ReadFile(t, "../../../../README.md")
+	for _, name := range recipes {
+		_, steps, _ := strings.Cut(e2e.ReadFile(t, "../../../../docs/clients/"+name), "## Settings\n\n")
+		steps, _, _ = strings.Cut(steps, "\n\n")
+		var numbers []string
+		for _, match := range regexp.MustCompile(`(?m)^(\d)\. `).FindAllStringSubmatch(steps, -1) {
+			numbers = append(numbers, match[1])
+		}
+		first, _, _ := strings.Cut(steps, "\n2. ")
+		if strings.Join(numbers, "") != "12345" || !strings.Contains(first, "](../../README.md#") {
+			t.Errorf("%s has the steps %q, of which the first is\n%s", name, numbers, first)
+		}
+		if !strings.Contains(readme, "(docs/clients/"+name+")") {
+			t.Errorf("the README does not link %s", name)
+		}
 	}
 }
 
@@ -106,16 +135,20 @@ func runSnippet(t *testing.T, s *e2e.Site, b block) {
 	case "sh":
 		cmd = exec.CommandContext(e2e.Context(t), "bash", "-e")
 		cmd.Stdin = strings.NewReader(text)
-		if strings.Contains(text, "curl") {
+		if strings.Contains(text, "curl") || strings.Contains(text, "claude -p") {
 			want = "hello"
 		}
 	case "toml":
 		runCodexPage(t, s, text)
 		return
+	case "json":
+		runEndpoint(t, text)
+		return
 	default:
 		return // data, which TestDocumentedBlocks checks
 	}
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "CLAUDE_CODE_PATH="+claudeCode(t), "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NODE_NO_WARNINGS=1", "OPENAI_API_KEY=", "CLAUDE_CODE_PATH="+claudeCode(t),
+		"PATH="+filepath.Dir(claudeCode(t))+":"+os.Getenv("PATH"), "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
 	output, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(strings.ToLower(string(output)), want) {
 		t.Errorf("%s: %v\n%s", b, err, output)
@@ -140,6 +173,36 @@ func goEnv(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(value))
+}
+
+// runEndpoint asks the address in a list of models for VS Code, with its key and its model.
+func runEndpoint(t *testing.T, text string) {
+	t.Helper()
+	var endpoints []struct {
+		APIKey string `json:"apiKey"`
+		Models []struct{ ID, URL string }
+	}
+	if err := json.Unmarshal([]byte(text), &endpoints); err != nil {
+		return // another client's
+	}
+	for _, endpoint := range endpoints {
+		for _, model := range endpoint.Models {
+			body := `{"model":"` + model.ID + `","messages":[{"role":"user","content":"Say hello."}]}`
+			request, err := http.NewRequestWithContext(e2e.Context(t), http.MethodPost, model.URL, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + endpoint.APIKey}}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(response.Body)
+			if _ = response.Body.Close(); err != nil || response.StatusCode != http.StatusOK || !strings.Contains(strings.ToLower(string(answer)), "hello") {
+				t.Errorf("%s: %v %s %s", model.URL, err, response.Status, answer)
+			}
+		}
+	}
 }
 
 // runCodexPage runs the Codex CLI with a configuration.
