@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/caddy-codex/caddy-codex/internal/scratch"
 )
 
 // maxAbandoned bounds the abandoned calls that are kept because a late answer
@@ -32,8 +30,6 @@ type call struct {
 	params any
 	result any    // the answer is decoded into it, unless it is nil
 	by     caller // nil: nothing has to be done beside
-	// over, if not nil, gets the outcome once, by a goroutine that it must not block.
-	over interface{ onOutcome(error) }
 	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
 }
@@ -52,7 +48,7 @@ type caller interface {
 // it.
 type pendingCall struct {
 	call               // without params, once they are encoded
-	ready   chan error // capacity 1: nil if the answer has come, else why none will; unused if nobody waits
+	ready   chan error // capacity 1: nil if the answer has come, else why none will
 	answer  string     // its result as JSON, if that is wanted
 	refused *CallError // the error of the answer
 	expires time.Time  // when it is not waited for any longer; zero: that has passed
@@ -95,12 +91,11 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 		}
 	}
 	id, p, line, err := c.begin(do, deadline)
-	if line != nil {
-		if err = c.sendUntil(ctx, deadline, line, do.method); err != nil {
-			c.unregister(id, p)
-		}
-	}
 	if err != nil {
+		return err
+	}
+	if err := c.sendUntil(ctx, deadline, line, do.method); err != nil {
+		c.unregister(id, p)
 		return err
 	}
 	if do.by != nil {
@@ -121,18 +116,12 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	return err
 }
 
-// begin registers a call that has its slot, and writes it if that needs no waiting. Otherwise
-// it returns the line. That is not made before, so that calls which wait for a slot hold none,
-// and not kept for another attempt.
+// begin registers a call that has its slot and returns its line. That is not made before, so that
+// calls which wait for a slot hold none, and not kept for another attempt.
 func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.lastID.Add(1), c.pending()
 	p.call, p.params, p.expires, p.slot = *do, nil, deadline, !do.urgent
-	var buffer scratch.Buffer
-	var room []byte
-	if c.quick != nil { // else the writer gets the line
-		room = buffer.Take()
-	}
-	line, err = encodeCall(room, id, do.method, do.params)
+	line, err = encodeCall(id, do.method, do.params)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("encoding %s: %w", do.method, err)
@@ -148,14 +137,7 @@ func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, li
 	if err := c.register(id, p); err != nil {
 		return id, p, nil, err // the connection has ended and needs no slots
 	}
-	// From here on p may be another call if nobody waits: its answer may come before it is
-	// written.
-	if (do.over == nil || !c.writeLater(line)) && !c.writeNow(line) {
-		return id, p, line, nil
-	}
-	buffer.Keep(line)
-	buffer.Release()
-	return id, p, nil, nil
+	return id, p, line, nil
 }
 
 // pending returns a call that is not used.
@@ -188,19 +170,7 @@ func (c *Conn) takeSlot(ctx context.Context, deadline time.Time, method string) 
 func (c *Conn) sendUntil(ctx context.Context, deadline time.Time, line []byte, method string) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, timeoutError(method))
 	defer cancel()
-	return c.enqueue(ctx, line)
-}
-
-// start makes a call with a timeout and waits for nothing. It reports false if it cannot be
-// written at once, or soon, together with the next one.
-func (c *Conn) start(do call, timeout time.Duration) bool {
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		return false
-	}
-	id, p, line, err := c.begin(&do, time.Now().Add(timeout))
-	return err == nil && (line == nil || !c.unregister(id, p))
+	return c.send(ctx, line)
 }
 
 // register routes the answer to id to p.
@@ -261,19 +231,15 @@ func (c *Conn) watchCalls(at time.Time) {
 	c.watchAt = at
 }
 
-// expireCalls ends the wait for the calls whose time has passed, and writes what waits for
-// another write.
+// expireCalls ends the wait for the calls whose time has passed.
 func (c *Conn) expireCalls() {
-	var started []*pendingCall
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	now, next := time.Now(), time.Time{}
 	for id, p := range c.calls {
 		switch {
 		case p.expires.IsZero():
 		case !now.Before(p.expires):
-			if p.over != nil && !p.gone {
-				started = append(started, p)
-			}
 			c.expire(id, p)
 		case next.IsZero() || p.expires.Before(next):
 			next = p.expires
@@ -283,11 +249,6 @@ func (c *Conn) expireCalls() {
 	if !next.IsZero() {
 		c.watchCalls(next)
 	}
-	c.mu.Unlock()
-	c.flushLate()
-	for _, p := range started {
-		p.over.onOutcome(timeoutError(p.method))
-	}
 }
 
 // expire ends the wait for a call that has timed out. The lock is held.
@@ -295,9 +256,7 @@ func (c *Conn) expire(id int64, p *pendingCall) {
 	if !p.gone {
 		p.gone = true
 		c.noteTimeout(p.method)
-		if p.over == nil {
-			p.ready <- timeoutError(p.method) // never blocks: it gets one element
-		}
+		p.ready <- timeoutError(p.method) // never blocks: it gets one element
 	}
 	c.giveUp(id, p)
 }
@@ -321,23 +280,17 @@ func (c *Conn) freeSlot(p *pendingCall) {
 	}
 }
 
-// failCalls ends the wait for all calls, since the connection has ended. It returns those
-// of start. The lock is held.
-func (c *Conn) failCalls() (started []*pendingCall) {
+// failCalls ends the wait for all calls, since the connection has ended. The lock is held.
+func (c *Conn) failCalls() {
 	if c.watch != nil {
 		c.watch.Stop()
 	}
 	for _, p := range c.calls {
-		switch {
-		case p.gone:
-		case p.over != nil:
-			started = append(started, p)
-		default:
+		if !p.gone {
 			p.ready <- c.err // never blocks: it gets one element
 		}
 	}
 	c.calls = nil // a nil map reads as empty; nothing is added after the end
-	return started
 }
 
 // handleAnswer passes an answer to its call.
@@ -362,13 +315,8 @@ func (c *Conn) handleAnswer(m message) {
 	}
 	p.keep(m)
 	c.freeSlot(p)
-	switch {
-	case late:
-	case p.over == nil:
+	if !late {
 		p.ready <- nil // never blocks: it gets one element
-	default:
-		p.over.onOutcome(p.read())
-		c.reuse(p)
 	}
 }
 

@@ -48,10 +48,6 @@ type Conn struct {
 	outgoing        chan []byte   // calls and notifications, to the writer
 	replies         chan []byte   // to requests of the app-server's, to the writer
 	slots           chan struct{} // holds one element for each call in flight
-	quick           immediate     // the transport, if it is one
-	queued          atomic.Int64  // messages that the writer has or will get
-	writing         sync.Mutex    // held during quick writes
-	late            []byte        // messages that wait for the next write, a line each; guarded by writing
 	lastID          atomic.Int64
 	limits          limits
 	instructions    instructions
@@ -101,7 +97,6 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	if b, ok := t.(bounded); ok {
 		c.maxWrite = b.MaxWrite()
 	}
-	c.quick, _ = t.(immediate)
 	c.loops.Add(2)
 	go c.readLoop()
 	go c.writeLoop()
@@ -158,14 +153,11 @@ func (c *Conn) Fail(cause error) {
 	threads := c.threads
 	c.unfinished = running(threads)
 	c.threads = nil // a nil map reads as empty; nothing is added after the end
-	started := c.failCalls()
+	c.failCalls()
 	c.mu.Unlock()
 	close(c.done)
 	for _, t := range threads {
 		t.queue.fail(err)
-	}
-	for _, p := range started {
-		p.over.onOutcome(err)
 	}
 }
 

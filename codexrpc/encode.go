@@ -171,35 +171,31 @@ func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, er
 	return append(to, '}'), nil
 }
 
-// encodeCall encodes a call on one line, with room for the line's end. It uses the memory
-// of a buffer if that is large enough.
-func encodeCall(buffer []byte, id int64, method string, params any) ([]byte, error) {
+// encodeCall encodes a call on one line, with room for the line's end.
+func encodeCall(id int64, method string, params any) ([]byte, error) {
 	var line []byte
 	var err error
 	switch p := params.(type) {
 	case injectParams:
-		line, err = p.appendJSON(callHead(buffer, id, method, p.size()))
+		line, err = p.appendJSON(callHead(id, method, p.size()))
 	case *ThreadStartParams:
-		line, err = p.AppendJSON(callHead(buffer, id, method, 2<<10))
+		line, err = p.AppendJSON(callHead(id, method, 2<<10))
 	case *TurnStartParams:
-		line, err = p.appendJSON(callHead(buffer, id, method, p.size()))
+		line, err = p.appendJSON(callHead(id, method, p.size()))
 	case threadParams:
-		line = p.appendJSON(callHead(buffer, id, method, 0))
+		line = p.appendJSON(callHead(id, method, 0))
 	case Constant:
-		line = append(callHead(buffer, id, method, len(p)), p...)
+		line = append(callHead(id, method, len(p)), p...)
 	default:
-		line, err = appendValue(callHead(buffer, id, method, 0), params)
+		line, err = appendValue(callHead(id, method, 0), params)
 	}
 	return append(line, '}'), err
 }
 
 // callHead returns the beginning of a call, with room for parameters of a size.
-func callHead(buffer []byte, id int64, method string, size int) []byte {
+func callHead(id int64, method string, size int) []byte {
 	const rest = 256 // for all but the parameters and what surrounds the texts of an input
-	if cap(buffer) < size+rest {
-		buffer = make([]byte, 0, size+rest)
-	}
-	line := strconv.AppendInt(append(buffer[:0], `{"id":`...), id, 10)
+	line := strconv.AppendInt(append(make([]byte, 0, size+rest), `{"id":`...), id, 10)
 	line = append(line, `,"method":`...)
 	return append(jsontext.AppendString(line, method), `,"params":`...)
 }

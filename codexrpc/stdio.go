@@ -30,7 +30,6 @@ const keptLine = 1 << 20
 type Stdio struct {
 	r     io.ReadCloser
 	w     io.WriteCloser
-	quick *pipeWriter // nil: w cannot be written to without waiting
 	br    *bufio.Reader
 	long  []byte // a line that did not fit into br
 	limit int
@@ -43,7 +42,7 @@ type Stdio struct {
 // A write timeout needs a w with SetWriteDeadline, as an *os.File of a pipe
 // has it; without, writes may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
-	s := &Stdio{r: newPipeReader(r), w: w, quick: newPipeWriter(w), limit: MaxMessage}
+	s := &Stdio{r: r, w: w, limit: MaxMessage}
 	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.moved}, readBuffer)
 	return s
 }
@@ -126,7 +125,6 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 		if err := d.SetWriteDeadline(time.Now().Add(timeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 			return err
 		}
-		defer func() { _ = d.SetWriteDeadline(time.Time{}) }() // it would end a later TryWrite
 	}
 	// encode leaves room for the line end, so that a large message is not copied.
 	message = append(message, '\n')
@@ -139,16 +137,6 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	}
 	_, err := s.w.Write(message)
 	return err
-}
-
-// TryWrite sends one message and a line end if the pipe takes them at once: those of a few
-// kilobytes, unless the peer is far behind. It reports false if it has sent nothing. It may
-// use the message's spare capacity.
-func (s *Stdio) TryWrite(message []byte) (written bool, err error) {
-	if s.quick == nil || len(message) >= atomicWrite {
-		return false, nil
-	}
-	return s.quick.tryWrite(append(message, '\n'))
 }
 
 // Close closes the writing side, which asks a child to end, then the reading
@@ -179,12 +167,6 @@ type progressing interface{ Progress() uint64 }
 
 // readingAhead is a Transport that knows whether it has another message.
 type readingAhead interface{ HasNext() bool }
-
-// immediate is a Transport that can write small messages without waiting. TryWrite is never
-// called while another TryWrite or Write is under way. After an error the transport is unusable.
-type immediate interface {
-	TryWrite(message []byte) (written bool, err error)
-}
 
 // countedReader counts the reads that returned data.
 type countedReader struct {

@@ -31,9 +31,6 @@ type Thread struct {
 
 	fellBack atomic.Bool // see FellBack
 
-	prepared func(*Thread) // see PrepareThread
-	released func()        // see Close
-
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent
 	over      bool          // the turn has ended
@@ -53,9 +50,15 @@ type Thread struct {
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
 // unloaded in the background.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
+	return c.startThread(ctx, call{method: methodThreadStart, params: &params})
+}
+
+// startThread starts a thread with a call of thread/start.
+func (c *Conn) startThread(ctx context.Context, do call) (*Thread, error) {
 	t := &Thread{conn: c}
 	t.queue.init(&c.wakes)
-	if err := c.call(ctx, call{method: methodThreadStart, params: &params, by: (*opening)(t)}); err != nil {
+	do.by = (*opening)(t)
+	if err := c.call(ctx, do); err != nil {
 		return nil, err
 	}
 	if !t.usable {

@@ -20,48 +20,7 @@ const (
 // for its end, answers parked tool calls and unloads the thread. It returns at once
 // and may be called once. released, if not nil, is called when that is done or has
 // failed; it may close the connection.
-func (t *Thread) Close(released func()) {
-	if !t.closeNow(released) {
-		t.conn.background(t.unload, released)
-	}
-}
-
-// closeNow is Close for a thread that has nothing to wait for but the answer to its
-// unloading. It needs no goroutine. It reports false if that is not so.
-func (t *Thread) closeNow(released func()) bool {
-	if t.running() || !t.parksNothing() {
-		return false
-	}
-	c := t.conn
-	if !c.addCloser() {
-		return false
-	}
-	t.queue.drop(errClosedThread)
-	t.released = released
-	started := c.start(call{method: methodThreadUnsubscribe, params: threadParams{t.id}, over: (*unloading)(t)}, closeTimeout)
-	if !started {
-		c.closers.Done()
-	}
-	return started
-}
-
-// unloading is a thread that is being unloaded.
-type unloading Thread
-
-// onOutcome ends the thread.
-func (u *unloading) onOutcome(err error) {
-	t, c := (*Thread)(u), u.conn
-	defer c.closers.Done()
-	if errors.Is(err, ErrOverloaded) {
-		c.background(t.unload, t.released) // which tries again
-		return
-	}
-	t.noteUnloaded(err)
-	t.remove()
-	if t.released != nil {
-		go t.released() // it may close the connection
-	}
-}
+func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
 // addCloser adds one to the goroutines and calls for which Close waits. It reports false if
 // the connection has ended.
@@ -160,12 +119,7 @@ func (t *Thread) finish(ctx context.Context) {
 
 // unsubscribe makes the app-server unload the thread.
 func (t *Thread) unsubscribe(ctx context.Context) {
-	t.noteUnloaded(t.conn.call(ctx, call{method: methodThreadUnsubscribe, params: threadParams{t.id}}))
-}
-
-// noteUnloaded logs why the thread may still be loaded. err may be nil.
-func (t *Thread) noteUnloaded(err error) {
-	if err != nil {
+	if err := t.conn.call(ctx, call{method: methodThreadUnsubscribe, params: threadParams{t.id}}); err != nil {
 		t.conn.logger().Debug("unloading a thread", "thread", t.id, "error", err)
 	}
 }

@@ -58,6 +58,48 @@ func TestCloseAfterTheTurn(t *testing.T) {
 	})
 }
 
+// TestCloseReleasesOnce checks that a thread whose turn has ended is unloaded and released once,
+// whatever the app-server does.
+func TestCloseReleasesOnce(t *testing.T) {
+	for name, end := range map[string]func(c *Conn, p *peer, unload heard){
+		"answered": func(_ *Conn, p *peer, unload heard) { p.answer(unload, `{}`) },
+		"refused":  func(_ *Conn, p *peer, unload heard) { p.refuse(unload, -32600, "no such thread") },
+		"overloaded": func(_ *Conn, p *peer, unload heard) {
+			p.refuse(unload, codeOverloaded, "later")
+			p.answer(p.expect(methodThreadUnsubscribe), `{}`)
+		},
+		"silent": func(*Conn, *peer, heard) { time.Sleep(closeTimeout) },
+		"late": func(_ *Conn, p *peer, unload heard) {
+			time.Sleep(closeTimeout)
+			p.answer(unload, `{}`)
+		},
+		"ended":  func(c *Conn, _ *peer, _ heard) { c.Fail(errors.New("gone")) },
+		"closed": func(c *Conn, _ *peer, _ heard) { _ = c.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := dial(t)
+				thread := openTurn(t, c, p, "thr-1", "trn-1")
+				p.completed("thr-1", "trn-1", StatusCompleted)
+				synctest.Wait()
+				released := closing(thread)
+				unload := p.expect(methodThreadUnsubscribe)
+				if string(unload.Params) != `{"threadId":"thr-1"}` || len(released) != 0 || c.Threads() != 1 {
+					t.Errorf("unloads %s, released %d times", unload.Params, len(released))
+				}
+				end(c, p, unload)
+				releasedOnce(t, released)
+				if c.Threads() != 0 || len(c.calls) != 0 || c.Err() == nil && len(c.slots) != 0 {
+					t.Errorf("%d threads, %d calls and %d slots are left", c.Threads(), len(c.calls), len(c.slots))
+				}
+				if _, err := thread.Recv(); err == nil {
+					t.Error("a closed thread has events")
+				}
+			})
+		})
+	}
+}
+
 // TestCloseInATurn checks the order for an abandoned turn with tool calls: the
 // interruption, the end of the turn, the answers to the calls, and the unloading.
 func TestCloseInATurn(t *testing.T) {
