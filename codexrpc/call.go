@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 // maxAbandoned bounds the abandoned calls that are kept because a late answer
@@ -324,7 +322,7 @@ func (c *Conn) handleAnswer(m message) {
 func (p *pendingCall) keep(answer message) {
 	switch {
 	case answer.refused():
-		p.refused = callError(p.method, gjson.Parse(answer.err))
+		p.refused = callError(p.method, answer.err)
 	case p.result != nil:
 		p.answer = strings.Clone(answer.result)
 	}

@@ -20,12 +20,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/gjson"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // The bounds of a connection.
@@ -212,14 +211,16 @@ func (c *Conn) dispatch(line []byte) {
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
-		c.limits.update(gjson.Parse(strings.Clone(get(m.params, "rateLimits").Raw)), nil)
+		if s := newScanner(jsontext.View(m.params)); s.Find("rateLimits") {
+			c.limits.update(s.Value(), nil)
+		}
 		return
 	case methodAccountUpdated:
 		c.instructions.forget()
 		c.parallel.forget()
 		return
 	case methodConfigWarning:
-		c.noteConfigWarning(gjson.Parse(m.params))
+		c.noteConfigWarning(m.params)
 		return
 	}
 	e := &c.scratch
@@ -294,7 +295,7 @@ const methodToolCall = "item/tool/call"
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {
-		if t := c.thread(get(m.params, "threadId").Str); t == nil || !t.park(get(m.params, "callId").Str, id) {
+		if t := c.thread(textAt(m.params, "threadId")); t == nil || !t.park(textAt(m.params, "callId"), id) {
 			c.answer(outgoing{ID: id, Result: toolCallFailed})
 		}
 		return

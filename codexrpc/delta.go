@@ -11,33 +11,33 @@ type delta struct {
 // at the names of members: nearly all lines are these. It reports false for any other line,
 // which may be a delta all the same, or no JSON: [parseMessage] finds that out.
 func parseDelta(line []byte) (d delta, ok bool) {
-	s := scanner{line: line, ok: true}
-	s.literal(`{"method":"`)
+	s := newScanner(line)
+	s.Expect(`{"method":"`)
 	switch {
-	case s.skip(methodTextDelta):
+	case s.Skip(methodTextDelta):
 		d.kind = EventTextDelta
-	case s.skip(methodReasoningDelta):
+	case s.Skip(methodReasoningDelta):
 		d.kind = EventReasoningDelta
 	default:
 		return delta{}, false
 	}
-	s.literal(`","params":{"threadId":`)
-	d.threadID = s.text()
-	s.literal(`,"turnId":`)
-	d.turnID = s.text()
-	s.literal(`,"itemId":`)
-	d.itemID = s.text()
-	s.literal(`,"delta":`)
-	d.text = s.text()
-	if d.kind == EventReasoningDelta && s.skip(`,"summaryIndex":`) {
-		d.index = int(s.integer())
+	s.Expect(`","params":{"threadId":`)
+	d.threadID = s.Text()
+	s.Expect(`,"turnId":`)
+	d.turnID = s.Text()
+	s.Expect(`,"itemId":`)
+	d.itemID = s.Text()
+	s.Expect(`,"delta":`)
+	d.text = s.Text()
+	if d.kind == EventReasoningDelta && s.Skip(`,"summaryIndex":`) {
+		d.index = int(s.Integer())
 	}
-	s.literal(`}`)
-	if s.skip(`,"emittedAtMs":`) {
-		s.integer()
+	s.Expect(`}`)
+	if s.Skip(`,"emittedAtMs":`) {
+		s.Integer()
 	}
-	s.literal(`}`)
-	return d, s.ok && s.pos == len(line)
+	s.Expect(`}`)
+	return d, s.OK() && s.Pos() == len(line)
 }
 
 // handleDelta passes a delta to its thread.

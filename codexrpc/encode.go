@@ -223,7 +223,7 @@ func (p injectParams) appendJSON(to []byte) ([]byte, error) {
 			to = append(to, ',')
 		}
 		// Invalid JSON would break the stream for all other callers.
-		if !isJSON(item) {
+		if !jsontext.ValidWithin(maxNesting, item) {
 			return nil, fmt.Errorf("item %d: %w", i, errGarbage)
 		}
 		if bytes.IndexByte(item, '\n') >= 0 || bytes.IndexByte(item, '\r') >= 0 {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 var (
@@ -114,30 +112,46 @@ func (e *TurnError) Error() string {
 	return fmt.Sprintf("codex: %s (%s)", e.Message, e.Code)
 }
 
-// parseTurnError reads a TurnError object. codexErrorInfo is either a bare
+// turnError reads a TurnError, nil if it is no object. codexErrorInfo is either a bare
 // string or an object with one key, the variant, whose value may hold
 // httpStatusCode.
-func parseTurnError(v gjson.Result) *TurnError {
-	if !v.IsObject() {
+func (s *scanner) turnError() *TurnError {
+	if s.Peek() != '{' {
+		s.Value()
 		return nil
 	}
-	e := &TurnError{
-		Message: cut(v.Get("message").String(), maxSaying),
-		Details: cut(v.Get("additionalDetails").String(), maxSaying),
-		Code:    "other",
-	}
-	info := v.Get("codexErrorInfo")
-	switch {
-	case info.Type == gjson.String:
-		e.Code = strings.Clone(info.String())
-	case info.IsObject():
-		info.ForEach(func(variant, body gjson.Result) bool {
-			e.Code = strings.Clone(variant.String())
-			e.HTTPStatus = int(body.Get("httpStatusCode").Int())
-			return false
-		})
+	e := &TurnError{Code: "other"}
+	for more := s.Object(); more; more = s.More('}') {
+		switch s.Name() {
+		case "message":
+			e.Message = cut(s.Text(), maxSaying)
+		case "additionalDetails":
+			e.Details = cut(s.Text(), maxSaying)
+		case "codexErrorInfo":
+			s.errorInfo(e)
+		default:
+			s.Value()
+		}
 	}
 	return e
+}
+
+// errorInfo reads the codexErrorInfo of a TurnError.
+func (s *scanner) errorInfo(e *TurnError) {
+	if s.Peek() == '"' {
+		e.Code = strings.Clone(s.Text())
+		return
+	}
+	for more := s.Object(); more; more = s.More('}') {
+		e.Code = strings.Clone(s.Name())
+		for more := s.Object(); more; more = s.More('}') {
+			if s.Name() == "httpStatusCode" {
+				e.HTTPStatus = int(s.Integer())
+			} else {
+				s.Value()
+			}
+		}
+	}
 }
 
 // maxSaying bounds a text of an error, in bytes: a provider may answer with a whole page,

@@ -2,8 +2,6 @@ package codexrpc
 
 import (
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // EventKind is the kind of an [Event].
@@ -120,7 +118,7 @@ func (e *Event) own(t *Thread) {
 	e.ItemType, e.Status = known(e.ItemType), known(e.Status)
 	if e.Raw != "" {
 		e.Raw = strings.Clone(e.Raw)
-		e.Text = gjson.Get(e.Raw, encryptedContent).Str
+		e.Text = textAt(e.Raw, encryptedContent)
 	} else {
 		e.Text = strings.Clone(e.Text)
 	}

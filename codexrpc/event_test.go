@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/tidwall/gjson"
 )
 
 // TestDecodeNotifications checks each notification that is used, in the app-server's
@@ -186,8 +184,9 @@ func TestTurnErrorShapes(t *testing.T) {
 func TestLongErrors(t *testing.T) {
 	long := strings.Repeat("ü", maxSaying)
 	want := long[:maxSaying] + "…"
-	v := gjson.Parse(`{"message":"` + long + `","additionalDetails":"a` + long + `","codexErrorInfo":"other","data":"` + long + `"}`)
-	if e := parseTurnError(v); e.Message != want || e.Details != "a"+long[:maxSaying-2]+"…" {
+	v := `{"message":"` + long + `","additionalDetails":"a` + long + `","codexErrorInfo":"other","data":"` + long + `"}`
+	s := newScanner([]byte(v))
+	if e := s.turnError(); e.Message != want || e.Details != "a"+long[:maxSaying-2]+"…" {
 		t.Errorf("of a turn: %d and %d bytes", len(e.Message), len(e.Details))
 	}
 	if e := callError("turn/start", v); e.Message != want || e.Data != nil {
@@ -197,7 +196,7 @@ func TestLongErrors(t *testing.T) {
 
 // TestOddUsage: sums of counts can neither overflow nor fall.
 func TestOddUsage(t *testing.T) {
-	s := scanner{line: []byte(`{"totalTokens":9223372036854775807,"inputTokens":1e300,"cachedInputTokens":-1,"outputTokens":"7","reasoningOutputTokens":null}`), ok: true}
+	s := newScanner([]byte(`{"totalTokens":9223372036854775807,"inputTokens":1e300,"cachedInputTokens":-1,"outputTokens":7,"reasoningOutputTokens":null}`))
 	got := *s.usage()
 	if want := (Usage{TotalTokens: maxTokens, InputTokens: maxTokens, OutputTokens: 7}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // The oldest supported release. It has injected history, an empty input after tool
@@ -66,11 +64,12 @@ const (
 )
 
 // noteConfigWarning keeps why the app-server does not use its configuration.
-func (c *Conn) noteConfigWarning(params gjson.Result) {
-	if !strings.HasPrefix(params.Get("summary").Str, defaultsUsed) {
+func (c *Conn) noteConfigWarning(params string) {
+	summary := textAt(params, "summary")
+	if !strings.HasPrefix(summary, defaultsUsed) {
 		return
 	}
-	text := cut(cmp.Or(params.Get("details").Str, params.Get("summary").Str), maxConfigWarning)
+	text := cut(cmp.Or(textAt(params, "details"), summary), maxConfigWarning)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.badConfig = text

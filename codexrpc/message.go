@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
@@ -35,34 +33,34 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
 	m := message{size: len(line)}
 	early := false // the params come before the method
-	s := scanner{line: line, ok: true}
-	if s.peek() != '{' {
+	s := newScanner(line)
+	if s.Peek() != '{' {
 		return message{}, errGarbage
 	}
-	for more := s.object(); more; more = s.more('}') {
-		switch s.name() {
+	for more := s.Object(); more; more = s.More('}') {
+		switch s.Name() {
 		case "id":
 			if id := s.id(); len(id) <= maxID && id != "" {
 				m.id = id
 			}
 		case "method":
-			m.method = s.text()
+			m.method = s.Text()
 		case "params":
 			early = m.method == ""
 			m.params = s.params(m.method, e)
 		case "result":
-			m.result = view(s.value())
+			m.result = s.Value()
 		case "error":
-			m.err = view(s.value())
+			m.err = s.Value()
 		default:
-			s.value()
+			s.Value()
 		}
 	}
-	if s.peek(); !s.ok || s.pos < len(line) || m.method == "" && m.id == "" {
+	if !s.End() || m.method == "" && m.id == "" {
 		return message{}, errGarbage
 	}
 	if early {
-		params := scanner{line: []byte(m.params), ok: true}
+		params := newScanner(jsontext.View(m.params))
 		params.params(m.method, e)
 	}
 	return m, nil
@@ -70,21 +68,28 @@ func parseMessage(line []byte, e *Event) (message, error) {
 
 // id reads the id of a message as JSON. It is empty if that is neither a number nor a string.
 func (s *scanner) id() string {
-	switch next, id := s.peek(), view(s.value()); {
+	switch next, id := s.Peek(), s.Value(); {
 	case next == '"', next == '-', '0' <= next && next <= '9':
 		return id
 	}
 	return ""
 }
 
-// get returns the value at a path of a member that a message has.
-func get(member, path string) gjson.Result { return gjson.Parse(member).Get(path) }
+// scanner reads the JSON of a line.
+type scanner struct{ jsontext.Scanner }
 
-// textAt returns the string in an object that is a member of another one, or "".
-func textAt(object, member, name string) string {
-	s := scanner{line: jsontext.View(object), ok: true}
-	if s.member(member) && s.member(name) {
-		return s.text()
+// maxNesting bounds how deep the values of a line may be nested. Codex reads 128 levels, and
+// repeats what it has read some levels deeper.
+const maxNesting = 512
+
+func newScanner(line []byte) scanner { return scanner{jsontext.NewScanner(line, maxNesting)} }
+
+// textAt returns the string in an object at the end of a path of members, or "". What follows it
+// is not read.
+func textAt[T string | []byte](object T, path ...string) string {
+	s := newScanner(jsontext.View(object))
+	if s.Find(path...) {
+		return s.Text()
 	}
 	return ""
 }
@@ -93,14 +98,16 @@ func textAt(object, member, name string) string {
 func (m *message) refused() bool { return m.err != "" && m.err != "null" }
 
 // callError parses the error member of an answer.
-func callError(method string, v gjson.Result) *CallError {
-	e := &CallError{
-		Method:  method,
-		Code:    int(v.Get("code").Int()),
-		Message: cut(v.Get("message").String(), maxSaying),
+func callError(method, body string) *CallError {
+	var v struct {
+		Code    int
+		Message string
+		Data    json.RawMessage
 	}
-	if data := v.Get("data"); data.Exists() && len(data.Raw) <= maxSaying {
-		e.Data = json.RawMessage(data.Raw)
+	_ = json.Unmarshal([]byte(body), &v) // it is JSON; what has another type is left out
+	e := &CallError{Method: method, Code: v.Code, Message: cut(v.Message, maxSaying)}
+	if len(v.Data) <= maxSaying {
+		e.Data = v.Data
 	}
 	return e
 }
@@ -142,7 +149,7 @@ func (c *Conn) isEcho(line []byte) bool {
 	if len(line) < largeLine {
 		return false
 	}
-	method := gjson.GetBytes(line, "method").Str
+	method := textAt(line, "method")
 	if input := isInput(method, line); input || method != methodRawItemCompleted {
 		if input && method == methodItemStarted {
 			c.thread(lastID(line, "threadId")).readInput()
@@ -150,8 +157,8 @@ func (c *Conn) isEcho(line []byte) bool {
 		return input
 	}
 	// A call in the history differs from one of the model's only by its turn.
-	t := c.thread(gjson.GetBytes(line, "params.threadId").Str)
-	turnID := gjson.GetBytes(line, "params.turnId").Str
+	t := c.thread(textAt(line, "params", "threadId"))
+	turnID := textAt(line, "params", "turnId")
 	return t == nil || turnID == "" || turnID != t.turn()
 }
 
@@ -168,9 +175,9 @@ func lastID(line []byte, name string) string {
 func isInput(method string, line []byte) bool {
 	switch method {
 	case methodItemStarted, methodItemCompleted:
-		return gjson.GetBytes(line, "params.item.type").Str == itemUserMessage
+		return textAt(line, "params", "item", "type") == itemUserMessage
 	case methodRawItemCompleted:
-		return gjson.GetBytes(line, "params.item.type").Str != itemFunctionCall
+		return textAt(line, "params", "item", "type") != itemFunctionCall
 	}
 	return false
 }
@@ -225,7 +232,7 @@ func (c *Conn) handleTooLarge(err error) {
 	c.count(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)
 	skipped, ok := errors.AsType[*tooLarge](err)
-	if !ok || isInput(gjson.GetBytes(skipped.head, "method").Str, skipped.head) {
+	if !ok || isInput(textAt(skipped.head, "method"), skipped.head) {
 		return
 	}
 	t, turnID := c.thread(skipped.id("threadId")), skipped.id("turnId")

@@ -82,34 +82,6 @@ func TestMessagesOwnTheirText(t *testing.T) {
 	}
 }
 
-// TestEventAllocations bounds the allocations for what a turn sends beside its deltas: the
-// id and the text of its message, and its usage, once for the response and once for the thread.
-func TestEventAllocations(t *testing.T) {
-	const ids = `"threadId":"thr-1","turnId":"trn-1"`
-	usage := `{"totalTokens":20,"inputTokens":10,"cachedInputTokens":0,"outputTokens":10,"reasoningOutputTokens":0}`
-	lines := [][]byte{
-		[]byte(`{"method":"turn/started","params":{"threadId":"thr-1","turn":{"id":"trn-1","status":"inProgress"}}}`),
-		[]byte(`{"method":"item/started","params":{"item":{"type":"agentMessage","id":"msg-1","text":""},` + ids + `}}`),
-		[]byte(`{"method":"item/completed","params":{"item":{"type":"agentMessage","id":"msg-1","text":"hello"},` + ids + `}}`),
-		[]byte(`{"method":"rawResponseItem/completed","params":{` + ids + `,"item":{"type":"message","role":"assistant","content":[{"text":"hello","annotations":[]}]}}}`),
-		[]byte(`{"method":"thread/tokenUsage/updated","params":{` + ids + `,"tokenUsage":{"total":` + usage + `}}}`),
-		[]byte(`{"method":"rawResponse/completed","params":{` + ids + `,"usage":` + usage + `}}`),
-		[]byte(`{"method":"turn/completed","params":{"threadId":"thr-1","turn":{"id":"trn-1","status":"completed","error":null}}}`),
-	}
-	c := newTestConn()
-	thread := openTestTurn(c, "thr-1", "trn-1")
-	var events []Event
-	if n := testing.AllocsPerRun(100, func() {
-		for _, line := range lines {
-			c.dispatch(line)
-		}
-		thread.item = ""
-		events, _ = thread.Recv()
-	}); n > 4 || len(events) != 5 {
-		t.Errorf("%v allocations for %d events", n, len(events))
-	}
-}
-
 // TestEncodeEscapesNoTags checks that only what JSON requires is escaped.
 func TestEncodeEscapesNoTags(t *testing.T) {
 	line, err := encode(outgoing{Method: "m", Params: map[string]string{"text": "<use_tool> & “quotes”\n"}})
@@ -135,5 +107,27 @@ func TestEncodeInjectedItems(t *testing.T) {
 	}
 	if line, err := encodeCall(6, methodThreadInject, injectParams{"t", nil}); err != nil || !json.Valid(line) {
 		t.Errorf("without items: %s (%v)", line, err)
+	}
+}
+
+// TestNesting: values that are nested without end are no message, and do not exhaust the
+// stack of the reader.
+func TestNesting(t *testing.T) {
+	c := newTestConn()
+	for _, open := range []string{"[", `{"a":`, `[{"a":`} {
+		for name, line := range map[string]string{
+			"method": `{"method":"item/completed","params":{"item":` + strings.Repeat(open, 4<<20),
+			"answer": `{"id":1,"result":` + strings.Repeat(open, 4<<20),
+		} {
+			before := c.Stats().Garbage
+			c.dispatch([]byte(line))
+			if after := c.Stats().Garbage; after != before+1 {
+				t.Errorf("%s of %s: %d lines were garbage, then %d", name, open, before, after)
+			}
+		}
+	}
+	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	if m, err := parseMessage([]byte(`{"id":1,"method":"item/tool/call","params":{"arguments":`+deep+`}}`), new(Event)); err != nil || m.id != "1" {
+		t.Errorf("what Codex may write is no message: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
+	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 )
 
 // The notifications that this client uses.
@@ -95,38 +95,38 @@ func kindOf(method string) EventKind {
 // params reads the params of a notification into an event, and returns them. Its Kind stays 0
 // if it is of no use, such as the echo of an input item.
 func (s *scanner) params(method string, e *Event) string {
-	s.peek()
-	start := s.pos
+	s.Peek()
+	start := s.Pos()
 	if e.Kind = kindOf(method); e.Kind == 0 {
-		s.value()
+		s.Value()
 	} else {
-		for more := s.object(); more; more = s.more('}') {
-			s.param(s.name(), e)
+		for more := s.Object(); more; more = s.More('}') {
+			s.param(s.Name(), e)
 		}
 	}
 	if e.Kind == eventRawItem || e.Kind == eventWarning {
 		e.Kind = 0
 	}
-	return view(s.line[start:s.pos])
+	return s.From(start)
 }
 
 // param reads a member of the params.
 func (s *scanner) param(name string, e *Event) {
 	switch name {
 	case "threadId":
-		e.threadID = s.text()
+		e.threadID = s.Text()
 	case "turnId":
-		if id := s.text(); e.turnID == "" {
+		if id := s.Text(); e.turnID == "" {
 			e.turnID = id
 		}
 	case "itemId":
-		e.ItemID = s.text()
+		e.ItemID = s.Text()
 	case "callId":
-		e.CallID = s.text()
+		e.CallID = s.Text()
 	case "delta":
-		e.Text = s.text()
+		e.Text = s.Text()
 	case "summaryIndex":
-		e.Index = int(s.integer())
+		e.Index = int(s.Integer())
 	case "item":
 		if e.Kind == eventRawItem {
 			s.rawItem(e)
@@ -138,23 +138,23 @@ func (s *scanner) param(name string, e *Event) {
 	case "usage":
 		e.Usage = s.usage()
 	case "tokenUsage":
-		for more := s.object(); more; more = s.more('}') {
-			if s.name() == "total" {
+		for more := s.Object(); more; more = s.More('}') {
+			if s.Name() == "total" {
 				e.Usage = s.usage()
 			} else {
-				s.value()
+				s.Value()
 			}
 		}
 	case "usageMetadata":
 		e.Text = s.price()
 	case "willRetry":
-		e.WillRetry = gjson.Parse(view(s.value())).Bool()
+		e.WillRetry = s.Value() == "true"
 	case "error":
 		e.Err = s.turnError()
 	case "message":
 		s.warning(e)
 	default:
-		s.value()
+		s.Value()
 	}
 }
 
@@ -165,7 +165,7 @@ const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
 // warning reads the warning of a retry over HTTP as the error that it stands for. The
 // warning does not name the turn. All other warnings are of no use.
 func (s *scanner) warning(e *Event) {
-	if reason, ok := strings.CutPrefix(s.text(), fallbackWarning); ok && e.Kind == eventWarning {
+	if reason, ok := strings.CutPrefix(s.Text(), fallbackWarning); ok && e.Kind == eventWarning {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, true
 		e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
 	}
@@ -173,46 +173,37 @@ func (s *scanner) warning(e *Event) {
 
 // turn reads a turn.
 func (s *scanner) turn(e *Event) {
-	for more := s.object(); more; more = s.more('}') {
-		switch s.name() {
+	for more := s.Object(); more; more = s.More('}') {
+		switch s.Name() {
 		case "id":
-			e.turnID = s.text()
+			e.turnID = s.Text()
 		case "status":
-			e.Status = s.text()
+			e.Status = s.Text()
 		case "error":
 			e.Err = s.turnError()
 		default:
-			s.value()
+			s.Value()
 		}
 	}
-}
-
-// turnError reads a TurnError, nil if it is no object.
-func (s *scanner) turnError() *TurnError {
-	if s.peek() != '{' {
-		s.value()
-		return nil
-	}
-	return parseTurnError(gjson.Parse(view(s.value())))
 }
 
 // item reads an item. Only a message that is completed has a text, and only a call that has begun
 // a name.
 func (s *scanner) item(e *Event) {
-	for more := s.object(); more; more = s.more('}') {
-		switch s.name() {
+	for more := s.Object(); more; more = s.More('}') {
+		switch s.Name() {
 		case "type":
-			e.ItemType = s.text()
+			e.ItemType = s.Text()
 		case "id":
-			e.ItemID = s.text()
+			e.ItemID = s.Text()
 		case "text":
-			e.Text = s.text()
+			e.Text = s.Text()
 		case "phase":
-			e.Phase = s.text()
+			e.Phase = s.Text()
 		case "tool":
-			e.Name = s.text()
+			e.Name = s.Text()
 		default:
-			s.value()
+			s.Value()
 		}
 	}
 	if e.Kind != EventItemStarted || e.ItemType != ItemToolCall {
@@ -249,36 +240,36 @@ func (s *scanner) rawItem(e *Event) {
 		kind, status, callID, name, arguments, encrypted, action, role, text, annotations, tools string
 		unknown                                                                                  bool
 	}
-	s.peek()
-	start := s.pos
-	for more := s.object(); more; more = s.more('}') {
-		switch s.name() {
+	s.Peek()
+	start := s.Pos()
+	for more := s.Object(); more; more = s.More('}') {
+		switch s.Name() {
 		case "type":
-			item.kind = s.text()
+			item.kind = s.Text()
 		case "id":
-			e.ItemID = s.text()
+			e.ItemID = s.Text()
 		case "status":
-			item.status = s.text()
+			item.status = s.Text()
 		case "call_id":
-			item.callID = s.text()
+			item.callID = s.Text()
 		case "name":
-			item.name = s.text()
+			item.name = s.Text()
 		case "arguments":
-			item.arguments = s.text()
+			item.arguments = s.Text()
 		case encryptedContent:
-			item.encrypted = s.text()
+			item.encrypted = s.Text()
 		case "action":
-			item.action = view(s.value())
+			item.action = s.Value()
 		case "output":
-			item.unknown = strings.HasPrefix(view(s.value()), unsupportedCall)
+			item.unknown = strings.HasPrefix(s.Value(), unsupportedCall)
 		case "tools":
-			item.tools = view(s.value())
+			item.tools = s.Value()
 		case "role":
-			item.role = s.text()
+			item.role = s.Text()
 		case "content":
 			item.text, item.annotations = s.annotations()
 		default:
-			s.value()
+			s.Value()
 		}
 	}
 	switch item.kind {
@@ -293,11 +284,11 @@ func (s *scanner) rawItem(e *Event) {
 			e.Status = StatusFailed
 		}
 	case itemTools:
-		e.Kind, e.ItemID, e.Text, e.size = EventOffered, "", toolNames(gjson.Parse(item.tools)), 0
+		e.Kind, e.ItemID, e.Text, e.size = EventOffered, "", toolNames(item.tools), 0
 	case itemCustomCall, itemShellCall, itemToolSearch:
 		e.Kind, e.Name = EventOwnCall, cmp.Or(item.name, item.kind)
 	case ItemReasoning:
-		e.Kind, e.Text, e.Raw = EventReasoningItem, item.encrypted, view(s.line[start:s.pos])
+		e.Kind, e.Text, e.Raw = EventReasoningItem, item.encrypted, s.From(start)
 	case itemWebSearch:
 		e.Kind, e.Text = EventWebSearch, item.action
 	case itemMessage:
@@ -315,12 +306,12 @@ const unsupportedCall = `"unsupported call: `
 
 // toolNames returns the names of tools, also of those in namespaces, a line each. A tool
 // without a name has that of its type.
-func toolNames(tools gjson.Result) string {
+func toolNames(tools string) string {
 	var names strings.Builder
-	for _, tool := range tools.Array() {
-		name := cmp.Or(tool.Get("name").Str, tool.Get("type").Str)
-		if inner := tool.Get("tools"); inner.Exists() {
-			name = strings.TrimSuffix(toolNames(inner), "\n")
+	for tool := jsontext.Walk(tools); tool.Next(); {
+		name := cmp.Or(textAt(tool.Value, "name"), textAt(tool.Value, "type"))
+		if s := newScanner(jsontext.View(tool.Value)); s.Find("tools") {
+			name = strings.TrimSuffix(toolNames(s.Value()), "\n")
 		}
 		if name != "" {
 			names.WriteString(name + "\n")
@@ -332,21 +323,21 @@ func toolNames(tools gjson.Result) string {
 // annotations reads the content of a message: its text, which is its only part, and the
 // annotations of that as a JSON array. They are empty if it has none, or other parts.
 func (s *scanner) annotations() (text, annotations string) {
-	if s.peek() != '[' {
-		s.value()
+	if s.Peek() != '[' {
+		s.Value()
 		return "", ""
 	}
 	parts := 0
-	for more := s.enter(']'); more; more = s.more(']') {
+	for more := s.Enter(']'); more; more = s.More(']') {
 		parts++
-		for more := s.object(); more; more = s.more('}') {
-			switch s.name() {
+		for more := s.Object(); more; more = s.More('}') {
+			switch s.Name() {
 			case "text":
-				text = s.text()
+				text = s.Text()
 			case "annotations":
 				annotations = s.list()
 			default:
-				s.value()
+				s.Value()
 			}
 		}
 	}
@@ -358,12 +349,11 @@ func (s *scanner) annotations() (text, annotations string) {
 
 // list skips a value and returns its JSON if it is an array with an element.
 func (s *scanner) list() string {
-	array := s.peek() == '['
-	list := scanner{line: s.value(), ok: true}
-	if array && len(list.line) > 0 && list.enter(']') {
-		return view(list.line)
+	v := jsontext.Value(jsontext.View(s.Value()))
+	if v.Kind() != jsontext.KindArray || v.IsEmptyArray() {
+		return ""
 	}
-	return ""
+	return jsontext.Text(v)
 }
 
 // maxTokens bounds a count of tokens, so that sums of them do not overflow. The largest
@@ -372,12 +362,12 @@ const maxTokens = 1 << 40
 
 // usage reads the usage of tokens, nil if it is no object.
 func (s *scanner) usage() (u *Usage) {
-	if s.peek() == '{' {
+	if s.Peek() == '{' {
 		u = new(Usage)
 	}
-	for more := s.object(); more; more = s.more('}') {
-		name := s.name()
-		count := min(max(s.integer(), 0), maxTokens)
+	for more := s.Object(); more; more = s.More('}') {
+		name := s.Name()
+		count := min(max(s.Integer(), 0), maxTokens)
 		switch name {
 		case "totalTokens":
 			u.TotalTokens = count
@@ -399,20 +389,20 @@ func (s *scanner) usage() (u *Usage) {
 // price reads from the metadata of a usage what the provider asks for the response: the amount, or
 // else the cost in its own usage object. The counts of tokens there are those of the usage.
 func (s *scanner) price() (price string) {
-	for more := s.object(); more; more = s.more('}') {
-		switch s.name() {
+	for more := s.Object(); more; more = s.More('}') {
+		switch s.Name() {
 		case "amount":
-			if amount := s.text(); amount != "" {
+			if amount := s.Text(); amount != "" {
 				price = amount
 			}
 		case "metadata":
-			for more := s.object(); more; more = s.more('}') {
-				if name, cost := s.name(), view(s.value()); name == "cost" && price == "" {
+			for more := s.Object(); more; more = s.More('}') {
+				if name, cost := s.Name(), s.Value(); name == "cost" && price == "" {
 					price = cost
 				}
 			}
 		default:
-			s.value()
+			s.Value()
 		}
 	}
 	return price

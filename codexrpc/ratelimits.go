@@ -7,11 +7,8 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 // RateLimits are the limits of the account's plan (RateLimitSnapshot).
@@ -113,7 +110,7 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	}
 	err := c.call(ctx, call{method: methodRateLimitsRead, params: struct{}{}, result: &answer})
 	if err == nil {
-		c.limits.update(gjson.ParseBytes(answer.RateLimits), answer.Allowed)
+		c.limits.update(string(answer.RateLimits), answer.Allowed)
 	}
 	known, ok := c.limits.snapshot()
 	if refused := (*CallError)(nil); err != nil && (!ok || !errors.As(err, &refused)) {
@@ -249,16 +246,22 @@ func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 
 // update merges a RateLimitSnapshot. It is sparse: null means not reported, and
 // leaves the earlier value. allowed is of this moment; nil: not known.
-func (l *limits) update(v gjson.Result, allowed *bool) {
+func (l *limits) update(snapshot string, allowed *bool) {
+	var v struct {
+		Primary, Secondary                      *rateWindow
+		PlanType, RateLimitReachedType, LimitID string
+		Credits                                 *struct {
+			HasCredits, Unlimited bool
+			Balance               string
+		}
+	}
+	_ = json.Unmarshal([]byte(snapshot), &v) // it is JSON; what has another type is left out
 	now := RateLimits{
-		Primary:   parseWindow(v.Get("primary")),
-		Secondary: parseWindow(v.Get("secondary")),
-		Plan:      strings.Clone(v.Get("planType").Str),
-		Reached:   strings.Clone(v.Get("rateLimitReachedType").Str),
-		LimitID:   strings.Clone(v.Get("limitId").Str),
-		Allowed:   allowed,
-		Credits:   parseCredits(v.Get("credits")),
-		At:        time.Now(),
+		Primary: v.Primary.read(), Secondary: v.Secondary.read(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
+		LimitID: v.LimitID, Allowed: allowed, At: time.Now(),
+	}
+	if v.Credits != nil {
+		now.Credits = &Credits{Has: v.Credits.HasCredits, Unlimited: v.Credits.Unlimited, Balance: v.Credits.Balance}
 	}
 	if now.Primary == nil && now.Secondary == nil && now.Plan == "" && now.Reached == "" && now.Allowed == nil && now.Credits == nil {
 		return
@@ -279,28 +282,23 @@ func (l *limits) update(v gjson.Result, allowed *bool) {
 	l.last = now
 }
 
-// parseCredits reads a CreditsSnapshot.
-func parseCredits(v gjson.Result) *Credits {
-	if !v.IsObject() {
-		return nil
-	}
-	return &Credits{Has: v.Get("hasCredits").Bool(), Unlimited: v.Get("unlimited").Bool(), Balance: strings.Clone(v.Get("balance").Str)}
-}
-
 // endOfTime is the year 10000 in Unix seconds. JSON has no times from then on.
 const endOfTime = 253402300800
 
-// parseWindow reads a RateLimitWindow.
-func parseWindow(v gjson.Result) *RateWindow {
-	if !v.IsObject() {
+// rateWindow is a RateLimitWindow.
+type rateWindow struct {
+	UsedPercent        float64
+	WindowDurationMins int64
+	ResetsAt           int64
+}
+
+func (v *rateWindow) read() *RateWindow {
+	if v == nil {
 		return nil
 	}
-	w := &RateWindow{
-		UsedPercent: v.Get("usedPercent").Float(),
-		Window:      time.Duration(v.Get("windowDurationMins").Int()) * time.Minute,
-	}
-	if at := v.Get("resetsAt").Int(); at > 0 && at < endOfTime {
-		w.ResetsAt = time.Unix(at, 0)
+	w := &RateWindow{UsedPercent: v.UsedPercent, Window: time.Duration(v.WindowDurationMins) * time.Minute}
+	if v.ResetsAt > 0 && v.ResetsAt < endOfTime {
+		w.ResetsAt = time.Unix(v.ResetsAt, 0)
 	}
 	return w
 }

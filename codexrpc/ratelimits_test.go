@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 func TestRetryAt(t *testing.T) {
@@ -208,11 +206,11 @@ func TestWindowName(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	var l limits
 	allowed := true
-	l.update(gjson.Parse(`{"limitId":"codex","credits":{"hasCredits":true,"unlimited":false,"balance":"5.39"}}`), &allowed)
+	l.update(`{"limitId":"codex","credits":{"hasCredits":true,"unlimited":false,"balance":"5.39"}}`, &allowed)
 	if now, ok := l.snapshot(); !ok || now.Allowed == nil || !*now.Allowed || *now.Credits != (Credits{Has: true, Balance: "5.39"}) {
 		t.Errorf("%+v", now)
 	}
-	l.update(gjson.Parse(`{"limitId":"codex","primary":{"usedPercent":100,"resetsAt":9223372036854775807,"windowDurationMins":9223372036854775807},"credits":null}`), nil)
+	l.update(`{"limitId":"codex","primary":{"usedPercent":100,"resetsAt":9223372036854775807,"windowDurationMins":9223372036854775807},"credits":null}`, nil)
 	if now, _ := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.Primary == nil || !now.Primary.ResetsAt.IsZero() || now.Primary.Name() != "unknown" {
 		t.Errorf("%+v", now)
 	}

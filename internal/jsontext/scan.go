@@ -137,5 +137,8 @@ func View[T text](s T) []byte {
 	return nil
 }
 
+// Text returns bytes as a string that shares their memory.
+func Text(s []byte) string { return unsafe.String(unsafe.SliceData(s), len(s)) }
+
 func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' }
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }

@@ -1,9 +1,10 @@
 // Package jsontext reads JSON by walking its text instead of decoding it into Go
 // values. A member then costs no allocation, and a value keeps its own spelling.
 //
-// There are two views over the same scanner. [Value] is a view of bytes that [Parse] has checked by
-// strict rules, for the bodies of requests. [Walker] and [String] read strings that [Valid] has
-// checked, for events and tool calls. [AppendString] and [Append] write JSON.
+// [Scanner] reads and checks a text in one pass, for the lines of the app-server. [Value] is a view
+// of bytes that [Parse] has checked with it, for the bodies of requests. [Walker] and [String] read
+// strings that [Valid] has checked, for events and tool calls. [AppendString] and [Append] write
+// JSON.
 package jsontext
 
 import (
@@ -12,7 +13,6 @@ import (
 	"iter"
 	"strconv"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // Value is the text of a JSON value, without white space around it. It is a view of a
@@ -190,8 +190,7 @@ func (v Value) PickTyped(kind *Value, wanted ...Member) {
 
 // unescaped returns the decoded text of raw, the inside of a JSON string.
 func unescaped(raw []byte) string {
-	text := appendUnescaped(make([]byte, 0, len(raw)), raw)
-	return unsafe.String(unsafe.SliceData(text), len(text)) // nobody else has text
+	return Text(appendUnescaped(make([]byte, 0, len(raw)), raw)) // nobody else has it
 }
 
 // appendUnescaped appends the decoded text of raw, the inside of a JSON string.

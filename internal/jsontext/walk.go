@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
-	"unsafe"
 )
 
 // Valid returns a copy of a text, without the white space around it, if it is JSON.
@@ -54,7 +53,7 @@ func (t String) Part(buf *[]byte) string {
 		dst = appendHalf(dst, high)
 	}
 	*buf = dst
-	return unsafe.String(unsafe.SliceData(dst), len(dst))
+	return Text(dst)
 }
 
 // isEscaped reports whether the backslash at an offset of a text is escaped by the one before.

@@ -2,6 +2,7 @@ package jsontext
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -69,6 +70,51 @@ func TestCheckJSONDepth(t *testing.T) {
 		}
 		if err != nil && err.offset != maxDepth {
 			t.Errorf("depth %d: complained at byte %d", depth, err.offset)
+		}
+	}
+}
+
+var jsonTexts = []string{
+	`{"id":1,"result":{"thread":{"id":"thr-2","x":[]}}} `,
+	` [ 1 , -0.5e+7 , 1E-2 , true,false,null , {} , [ ] , "" ]`,
+	`{"a\"b\\\/\b\f\n\r\t\u00e9\uD83d":"\u0000","é":"Grüße, 你👋","long":"` + strings.Repeat("plain text ", 9) + `"}`,
+	`{"":{"":[[[]],{"a":{}}]}}`,
+	`-7`,
+	`{"a":123456789012345678,"b":[1234567890123456789,10,9],"c":0,"d":10 }`,
+}
+
+// TestScanner cuts and changes texts at every byte: the scanner reads those that are JSON, in UTF-8.
+func TestScanner(t *testing.T) {
+	check := func(text string) {
+		t.Helper()
+		if got, want := ValidWithin(maxDepth, []byte(text)), json.Valid([]byte(text)) && utf8.ValidString(text); got != want {
+			t.Errorf("%q is JSON: %t, it was read: %t", text, want, got)
+		}
+	}
+	for _, text := range jsonTexts {
+		check(text)
+		for at := range text {
+			check(text[:at])
+			check(text[at:])
+			for _, c := range "\"\\{}[],:x0-.eu \x00\x1f\xff\n" {
+				check(text[:at] + string(c) + text[at+1:])
+				check(text[:at] + string(c) + text[at:])
+			}
+		}
+	}
+}
+
+// TestIntegers checks how numbers are read as integers.
+func TestIntegers(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "7": 7, "-7": -7, "1.9": 1, "1e3": 1000, "10": 10, `"12"`: 0, "null": 0, "{}": 0,
+		"999999999999999999": 999999999999999999, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64,
+	} {
+		for _, behind := range []string{",", "}", " ,", "\n}", "]"} {
+			s := NewScanner([]byte(" "+text+behind), maxDepth)
+			if got := s.Integer(); got != want || !s.OK() || string(s.data[s.pos:]) != behind {
+				t.Errorf("%s is read as %d, want %d; behind it is %q", text, got, want, s.data[s.pos:])
+			}
 		}
 	}
 }

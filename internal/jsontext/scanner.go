@@ -1,0 +1,391 @@
+package jsontext
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep the arrays and objects of a body may be nested. Codex reads
+// messages of at most 127 levels and drops deeper ones without an answer. A tool's
+// schema, the deepest part of a request, is as deep in thread/start as in the body.
+const maxDepth = 127
+
+// SyntaxError is what is wrong with a JSON text, and at which byte (from 0).
+type SyntaxError struct {
+	offset  int
+	problem string // empty: nothing is wrong
+}
+
+// Error returns the problem and the byte.
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.problem, e.offset) }
+
+// Scanner reads a JSON text and checks it, in one pass: by RFC 8259, in UTF-8 and not nested too
+// deeply. After an error nothing is left to read. What it returns shares the memory of the text.
+type Scanner struct {
+	data  []byte
+	pos   int
+	depth int
+	limit int // of depth
+	err   SyntaxError
+	// lone has the offsets of escapes that are one half of a surrogate pair. JSON
+	// allows them, but no UTF-8 text can have them, and Codex rejects them.
+	lone []int
+}
+
+// NewScanner returns a scanner at the beginning of a text with at most so many levels of arrays and
+// objects: it recurses, and without a bound it could exhaust the stack.
+func NewScanner(text []byte, levels int) Scanner { return Scanner{data: text, limit: levels} }
+
+// ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most so many levels
+// of arrays and objects.
+func ValidWithin(depth int, text []byte) bool {
+	_, err := check(text, depth)
+	return err == nil
+}
+
+// Readable reports whether Codex can read a text as one JSON value.
+func Readable(text []byte) bool {
+	lone, err := check(text, maxDepth)
+	return err == nil && len(lone) == 0
+}
+
+// check checks data and returns the offsets of lone surrogate escapes in it.
+func check(data []byte, depth int) (lone []int, err *SyntaxError) {
+	s := NewScanner(data, depth)
+	s.Value()
+	if !s.End() {
+		failed := s.err
+		return nil, &failed
+	}
+	return s.lone, nil
+}
+
+// OK reports whether no error has been found so far.
+func (s *Scanner) OK() bool { return s.err.problem == "" }
+
+// End reports whether the text ends here, but for white space, and no error has been found.
+func (s *Scanner) End() bool {
+	if s.space(); s.OK() && s.pos < len(s.data) {
+		s.fail("unexpected data after the JSON value")
+	}
+	return s.OK()
+}
+
+// Pos returns the offset of what is read next.
+func (s *Scanner) Pos() int { return s.pos }
+
+// From returns what has been read since an offset.
+func (s *Scanner) From(start int) string { return Text(s.data[start:s.pos]) }
+
+// fail keeps the first error.
+func (s *Scanner) fail(problem string) {
+	if s.OK() {
+		s.err = SyntaxError{s.pos, problem}
+	}
+	s.pos = len(s.data)
+}
+
+// unexpected fails with the byte at the position, or with the end.
+func (s *Scanner) unexpected(wanted string) {
+	switch {
+	case !s.OK():
+	case s.pos >= len(s.data):
+		s.fail("unexpected end, expected " + wanted + ",")
+	case s.data[s.pos] < ' ', s.data[s.pos] >= utf8.RuneSelf:
+		s.fail(fmt.Sprintf("unexpected character %#02x, expected %s,", s.data[s.pos], wanted))
+	default:
+		s.fail(fmt.Sprintf("unexpected %q, expected %s,", s.data[s.pos], wanted))
+	}
+}
+
+// Peek skips white space and returns the next byte, or 0 at the end. A NUL byte in the text is an
+// error wherever it is read, just as the end is.
+func (s *Scanner) Peek() byte {
+	if s.pos < len(s.data) && s.data[s.pos] > ' ' { // nearly always
+		return s.data[s.pos]
+	}
+	return s.space()
+}
+
+func (s *Scanner) space() byte {
+	if s.pos = spaceEnd(s.data, s.pos); s.pos < len(s.data) {
+		return s.data[s.pos]
+	}
+	return 0
+}
+
+// Skip skips a text, if exactly that comes next.
+func (s *Scanner) Skip(text string) bool {
+	if len(s.data)-s.pos < len(text) || string(s.data[s.pos:s.pos+len(text)]) != text {
+		return false
+	}
+	s.pos += len(text)
+	return true
+}
+
+// Expect skips a text that has to come next.
+func (s *Scanner) Expect(text string) {
+	if !s.Skip(text) {
+		s.fail("unexpected text")
+	}
+}
+
+// Object enters an object and reports whether it has a member. Any other value is skipped. All
+// members are read by
+//
+//	for more := s.Object(); more; more = s.More('}') {
+//
+// in which [Scanner.Name] reads the name and one more call the value.
+func (s *Scanner) Object() bool {
+	if s.Peek() != '{' {
+		s.Value()
+		return false
+	}
+	return s.Enter('}')
+}
+
+// Enter enters the array or object that comes next and reports whether it has an element. end
+// is its closing bracket.
+func (s *Scanner) Enter(end byte) bool {
+	if s.depth++; s.depth > s.limit {
+		s.fail(fmt.Sprintf("nested more than %d deep", s.limit))
+		return false
+	}
+	s.pos++
+	if s.Peek() != end {
+		return true
+	}
+	s.pos++
+	s.depth--
+	return false
+}
+
+// More goes to the next element of an array or an object, or behind its end. It reports
+// whether there is one.
+func (s *Scanner) More(end byte) bool {
+	switch next := s.Peek(); {
+	case next == ',':
+		s.pos++
+		s.Peek()
+		return true
+	case next == end && next != 0:
+		s.pos++
+		s.depth--
+	case end == '}':
+		s.unexpected("a comma or a closing brace")
+	default:
+		s.unexpected("a comma or a closing bracket")
+	}
+	return false
+}
+
+// Name reads the name of a member, and the colon behind it.
+func (s *Scanner) Name() string {
+	name, ok := s.plain()
+	if !ok {
+		if s.Peek() != '"' {
+			s.unexpected("a member's name in quotes")
+			return ""
+		}
+		name = s.Text()
+	}
+	if s.Peek() != ':' {
+		s.unexpected("a colon")
+		return ""
+	}
+	s.pos++
+	return name
+}
+
+// plain reads a string if one of ASCII characters without escapes comes next. Nearly all
+// strings are such.
+func (s *Scanner) plain() (text string, ok bool) {
+	data, start := s.data, s.pos+1
+	if start >= len(data) || data[start-1] != '"' {
+		return "", false
+	}
+	end := PlainEnd(data, start)
+	if end >= len(data) || data[end] != '"' {
+		return "", false
+	}
+	s.pos = end + 1
+	return Text(data[start:end]), true
+}
+
+// Find goes to a value within objects by the names of the members on the way, the first ones
+// with these names. It reports false if there is none. What follows the value is not read.
+func (s *Scanner) Find(path ...string) bool {
+next:
+	for _, name := range path {
+		for more := s.Object(); more; more = s.More('}') {
+			if s.Name() == name {
+				continue next
+			}
+			s.Value()
+		}
+		return false
+	}
+	return s.OK()
+}
+
+// Value skips a value and returns its JSON.
+func (s *Scanner) Value() string {
+	next := s.Peek()
+	start := s.pos
+	switch next {
+	case '{':
+		for more := s.Enter('}'); more; more = s.More('}') {
+			s.Name()
+			s.Value()
+		}
+	case '[':
+		for more := s.Enter(']'); more; more = s.More(']') {
+			s.Value()
+		}
+	case '"':
+		s.quoted()
+	case 't':
+		s.literal("true")
+	case 'f':
+		s.literal("false")
+	case 'n':
+		s.literal("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		s.number()
+	default:
+		s.unexpected("a value")
+	}
+	return s.From(start)
+}
+
+func (s *Scanner) literal(word string) {
+	if !s.Skip(word) {
+		s.fail("invalid literal, expected " + word + ",")
+	}
+}
+
+// Text reads a string. Any other value is skipped, and read as an empty string.
+func (s *Scanner) Text() string {
+	if text, ok := s.plain(); ok {
+		return text
+	}
+	if s.Peek() != '"' {
+		s.Value()
+		return ""
+	}
+	start := s.pos
+	if s.quoted(); !s.OK() {
+		return ""
+	}
+	raw := s.data[start+1 : s.pos-1]
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		return unescaped(raw)
+	}
+	return Text(raw)
+}
+
+// quoted skips a string.
+func (s *Scanner) quoted() {
+	s.pos++
+	for s.pos < len(s.data) {
+		if s.data[s.pos] < utf8.RuneSelf {
+			if s.pos = PlainEnd(s.data, s.pos); s.pos == len(s.data) {
+				break
+			}
+		}
+		switch b := s.data[s.pos]; {
+		case b == '"':
+			s.pos++
+			return
+		case b == '\\':
+			s.escape()
+		case b < ' ':
+			s.fail(fmt.Sprintf("control character %#02x in a string", b))
+		default:
+			r, size := utf8.DecodeRune(s.data[s.pos:])
+			if r == utf8.RuneError && size == 1 {
+				s.fail("invalid UTF-8")
+			}
+			s.pos += size
+		}
+	}
+	s.pos = min(s.pos, len(s.data))
+	s.fail("unexpected end in a string")
+}
+
+// escape skips an escape sequence from its backslash.
+func (s *Scanner) escape() {
+	if s.pos+1 >= len(s.data) {
+		s.pos = len(s.data)
+		return
+	}
+	unit, ok := codeUnit(s.data[s.pos:])
+	switch b := s.data[s.pos+1]; {
+	case b == 'u' && !ok:
+		s.fail("invalid \\u escape in a string")
+		return
+	case b != 'u' && escapes[b] == 0:
+		s.fail("invalid escape in a string")
+		return
+	}
+	char, size := unescape(s.data[s.pos:])
+	if char == utf8.RuneError && unit != utf8.RuneError {
+		s.lone = append(s.lone, s.pos)
+	}
+	s.pos += size
+}
+
+// Integer reads an integer. Other numbers are rounded, and other values are 0.
+func (s *Scanner) Integer() int64 {
+	s.Peek()
+	if n, ok := s.natural(); ok {
+		return n
+	}
+	raw := s.Value()
+	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
+		return n
+	}
+	n, _ := strconv.ParseFloat(raw, 64)
+	return int64(min(max(n, -1<<62), 1<<62))
+}
+
+// natural reads a number if one of digits alone comes next, 18 at most, and then the next
+// member or the end of what holds it. Nearly all numbers are such.
+func (s *Scanner) natural() (n int64, ok bool) {
+	data, start, end := s.data, s.pos, s.pos
+	for ; end < len(data) && data[end]-'0' <= 9; end++ {
+		n = n*10 + int64(data[end]-'0')
+	}
+	if digits := end - start; digits == 0 || digits > 18 || digits > 1 && data[start] == '0' ||
+		end == len(data) || data[end] != ',' && data[end] != '}' {
+		return 0, false
+	}
+	s.pos = end
+	return n, true
+}
+
+func (s *Scanner) number() {
+	s.Skip("-")
+	ok := s.Skip("0") || s.digits()
+	if ok && s.Skip(".") {
+		ok = s.digits()
+	}
+	if ok && (s.Skip("e") || s.Skip("E")) {
+		_ = s.Skip("+") || s.Skip("-")
+		ok = s.digits()
+	}
+	if !ok {
+		s.unexpected("a digit")
+	}
+}
+
+// digits moves past digits and reports whether there was any.
+func (s *Scanner) digits() bool {
+	start := s.pos
+	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
+		s.pos++
+	}
+	return s.pos > start
+}
