@@ -1,6 +1,7 @@
 package codexrpc
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,11 +9,14 @@ import (
 
 // prepared is what PrepareThread has said.
 type prepared struct {
+	mu      sync.Mutex
 	threads []*Thread
 	calls   int
 }
 
 func (p *prepared) ready(thread *Thread) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.calls++
 	if thread != nil {
 		p.threads = append(p.threads, thread)
@@ -75,6 +79,7 @@ func TestPrepareThreadAtTheEnd(t *testing.T) {
 		c.PrepareThread("{}", got.ready) // nobody reads it
 		_ = c.Close()
 		c.PrepareThread("{}", got.ready)
+		synctest.Wait()
 		if got.calls != 2 || len(got.threads) > 0 {
 			t.Errorf("it was told %d times, of %d threads", got.calls, len(got.threads))
 		}
