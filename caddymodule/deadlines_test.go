@@ -48,11 +48,9 @@ func TestOwnDeadlines(t *testing.T) {
 			if got := ownDeadlines(outer, r); got != http.ResponseWriter(outer) {
 				t.Errorf("a writer around Caddy's is left out: %T", got)
 			}
-			if got := ownDeadlines(w, r); (got == http.ResponseWriter(response)) != (test.want == 0) {
-				t.Errorf("the answer is written to %T", got)
-			}
-			for range test.want/2 + 1 {
-				if _, err := w.Write([]byte("x")); err != nil {
+			got := ownDeadlines(w, r)
+			for range 2 {
+				if _, err := got.Write([]byte("x")); err != nil {
 					t.Fatal(err)
 				}
 			}

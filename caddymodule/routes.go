@@ -338,14 +338,8 @@ func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	if d := idle.Deadline; d.Timeout < gateway.WriteTimeout || d.MinRate > 0 || !d.HardDeadline.IsZero() {
 		return w
 	}
-	idle.Ctrl = withoutDeadlines
 	if w == http.ResponseWriter(idle) {
 		return idle.ResponseWriter
 	}
 	return w
 }
-
-// noDeadlines is a response writer that has no deadlines. It is not written to.
-type noDeadlines struct{ http.ResponseWriter }
-
-var withoutDeadlines = http.NewResponseController(noDeadlines{})

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -79,20 +78,9 @@ func (x *exchange) fingerprint() string {
 	if len(x.choices) > 0 && x.choices[0].place.Process != nil {
 		model, version = x.choices[0].place.Model, x.choices[0].place.Process.Status().Version
 	}
-	last := lastFingerprint.Load()
-	if last == nil || last.model != model || last.version != version {
-		hash := sha256.Sum256([]byte(model + "\x00" + version))
-		last = &fingerprint{model, version, "fp_" + hex.EncodeToString(hash[:5])}
-		lastFingerprint.Store(last)
-	}
-	return last.text
+	hash := sha256.Sum256([]byte(model + "\x00" + version))
+	return "fp_" + hex.EncodeToString(hash[:5])
 }
-
-// fingerprint is the text that identifies a model of a release of Codex.
-type fingerprint struct{ model, version, text string }
-
-// lastFingerprint is what was made last: nearly all requests have the same.
-var lastFingerprint atomic.Pointer[fingerprint]
 
 func (f *chatForm) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, f.conversation)

@@ -16,16 +16,13 @@ const (
 	itemShell      = "shell_call"
 	itemLocalShell = "local_shell_call"
 	itemPatch      = "apply_patch_call"
-	itemComputer   = "computer_call"
 )
 
 // The names of these tools, which are also those of the functions that stand for them.
 const (
-	shellTool           = "shell"
-	localShellTool      = "local_shell"
-	patchTool           = "apply_patch"
-	computerTool        = "computer"
-	computerPreviewTool = "computer_use_preview"
+	shellTool      = "shell"
+	localShellTool = "local_shell"
+	patchTool      = "apply_patch"
 )
 
 // clientTool is the function that stands for a tool that the client runs.
@@ -50,38 +47,16 @@ var clientTools = map[string]clientTool{
 		json.RawMessage(`{"type":"object","properties":{` +
 			`"type":{"type":"string","enum":["create_file","update_file","delete_file"]},"path":{"type":"string"},` +
 			`"diff":{"type":"string","description":"For create_file and update_file."}},"required":["type","path"]}`)},
-	computerTool: {itemComputer, "Controls the user's computer by mouse and keyboard, one action after the other, and returns a screenshot.",
-		json.RawMessage(`{"type":"object","properties":{"actions":{"type":"array","items":` + computerAction + `}},"required":["actions"]}`)},
-	computerPreviewTool: {itemComputer, "Controls the user's computer by mouse and keyboard, one action at a time, and returns a screenshot.",
-		json.RawMessage(computerAction)},
 }
-
-// computerAction is the schema of a ComputerAction.
-const computerAction = `{"type":"object","properties":{` +
-	`"type":{"type":"string","enum":["click","double_click","drag","keypress","move","screenshot","scroll","type","wait"]},` +
-	`"x":{"type":"integer"},"y":{"type":"integer"},"scroll_x":{"type":"integer"},"scroll_y":{"type":"integer"},` +
-	`"button":{"type":"string","enum":["left","right","wheel","back","forward"]},` +
-	`"keys":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},` +
-	`"path":{"type":"array","items":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x","y"]}}},` +
-	`"required":["type"]}`
 
 func readClientTool(name string, v jsontext.Value) (moreTool, *field.Error) {
 	tool := clientTools[name]
 	t := prompt.Tool{Name: name, Description: tool.description, Schema: tool.schema}
-	var environment, width, height jsontext.Value
-	v.Pick(jsontext.Into("environment", &environment), jsontext.Into("display_width", &width), jsontext.Into("display_height", &height))
-	var f *field.Error
-	switch name {
-	case shellTool:
-		f = checkLocal(environment).In("environment")
-	case computerPreviewTool:
-		f = cmp.Or(field.NonEmpty(environment).In("environment"),
-			field.Count(new(int), width).In("display_width"), field.Count(new(int), height).In("display_height"))
-		if f == nil {
-			t.Description += " The environment is " + environment.Text() + ", the display has " + string(width) + " by " + string(height) + " pixels."
-		}
+	var environment jsontext.Value
+	if name == shellTool {
+		v.Pick(jsontext.Into("environment", &environment))
 	}
-	return moreTool{t, toolForm{kind: tool.call, name: name}}, f
+	return moreTool{t, toolForm{kind: tool.call, name: name}}, checkLocal(environment).In("environment")
 }
 
 // checkLocal refuses an environment that is not the client's own machine.
@@ -102,14 +77,8 @@ func checkLocal(v jsontext.Value) *field.Error {
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
-	switch {
-	case i.kind == itemPatch:
+	if i.kind == itemPatch {
 		member, v = "operation", fields.operation
-	case i.kind == itemComputer && fields.actions.Given():
-		call.Arguments = quoted(jsontext.Append(nil, map[string]jsontext.Value{"actions": fields.actions}))
-		return field.Expect(jsontext.KindArray, fields.actions).In("actions")
-	case i.kind == itemComputer:
-		call.Name = computerPreviewTool
 	}
 	if f := field.Expect(jsontext.KindObject, v); f != nil {
 		return f.In(member)
@@ -130,10 +99,6 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 		return f
 	}
 	switch i.kind {
-	case itemComputer + "_output":
-		p, f := readImage(fields.output)
-		i.message.Content = []prompt.Part{p}
-		return f.In("output")
 	case itemShell + "_output":
 		i.message.Text = quoted(fields.output)
 		return field.Expect(jsontext.KindArray, fields.output).In("output")
@@ -153,11 +118,9 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 
 // clientCall is what the item of a call of a tool that the client runs has of its own.
 type clientCall struct {
-	Action       any              `json:"action,omitempty"`
-	Actions      []computerInput  `json:"actions,omitempty"`
-	Operation    *patchOperation  `json:"operation,omitempty"`
-	SafetyChecks []struct{}       `json:"pending_safety_checks,omitzero"` // empty, or absent
-	Environment  *json.RawMessage `json:"environment,omitempty"`          // null, or absent
+	Action      any              `json:"action,omitempty"`
+	Operation   *patchOperation  `json:"operation,omitempty"`
+	Environment *json.RawMessage `json:"environment,omitempty"` // null, or absent
 }
 
 // shellAction is a FunctionShellAction.
@@ -184,24 +147,6 @@ type patchOperation struct {
 	Diff *string `json:"diff,omitempty"`
 }
 
-// computerInput is a ComputerAction. Which members it has depends on its type.
-type computerInput struct {
-	Type    string       `json:"type"`
-	Button  string       `json:"button,omitempty"`
-	X       *int64       `json:"x,omitempty"`
-	Y       *int64       `json:"y,omitempty"`
-	ScrollX *int64       `json:"scroll_x,omitempty"`
-	ScrollY *int64       `json:"scroll_y,omitempty"`
-	Text    *string      `json:"text,omitempty"`
-	Keys    any          `json:"keys,omitempty"`
-	Path    []coordinate `json:"path,omitempty"`
-}
-
-type coordinate struct {
-	X int64 `json:"x"`
-	Y int64 `json:"y"`
-}
-
 // newClientCall returns what the item has of its own. arguments are those of the function
 // that the model has called; what is not in them or of a wrong type is empty.
 func newClientCall(form toolForm, arguments string) (c clientCall) {
@@ -218,20 +163,6 @@ func newClientCall(form toolForm, arguments string) (c clientCall) {
 		c.Action = action
 	case itemPatch:
 		c.Operation = newPatchOperation(arguments)
-	case itemComputer:
-		c.SafetyChecks = []struct{}{}
-		if form.name == computerTool {
-			var call struct{ Actions []computerInput }
-			read(arguments, &call)
-			for i := range call.Actions {
-				call.Actions[i].complete()
-			}
-			c.Actions = call.Actions
-		} else if action := new(computerInput); arguments != "" {
-			read(arguments, action)
-			action.complete()
-			c.Action = action
-		}
 	}
 	return c
 }
@@ -250,14 +181,4 @@ func newPatchOperation(arguments string) *patchOperation {
 	}
 	o.Diff = cmp.Or(o.Diff, new(string))
 	return o
-}
-
-// complete adds what OpenAI's description requires of an action.
-func (a *computerInput) complete() {
-	switch {
-	case a.Type == "click" && a.Button == "":
-		a.Button = "left"
-	case a.Type == "double_click" && a.Keys == nil:
-		a.Keys = json.RawMessage("null")
-	}
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-const everyClientTool = `"tools":[{"type":"shell"},{"type":"local_shell"},{"type":"apply_patch"},{"type":"computer"},
-	{"type":"computer_use_preview","environment":"browser","display_width":1024,"display_height":768}]`
+const everyClientTool = `"tools":[{"type":"shell"},{"type":"local_shell"},{"type":"apply_patch"}]`
 
 // clientCalls are calls of tools that the client runs: the function, its arguments, and
 // the item without its ids.
@@ -20,8 +19,6 @@ var clientCalls = []struct{ name, arguments, item string }{
 	{"local_shell", `{"command":["ls","-l"],"working_directory":"/tmp"}`, `"type":"local_shell_call","status":"completed","call_id":"c","action":{"type":"exec","command":["ls","-l"],"working_directory":"/tmp","env":{}}`},
 	{"apply_patch", `{"type":"create_file","path":"a","diff":"+x"}`, `"type":"apply_patch_call","status":"completed","call_id":"c","operation":{"type":"create_file","path":"a","diff":"+x"}`},
 	{"apply_patch", `{"type":"delete_file","path":"a"}`, `"type":"apply_patch_call","status":"completed","call_id":"c","operation":{"type":"delete_file","path":"a"}`},
-	{"computer", `{"actions":[{"type":"click","button":"left","x":1,"y":2},{"type":"screenshot"}]}`, `"type":"computer_call","status":"completed","call_id":"c","actions":[{"type":"click","button":"left","x":1,"y":2},{"type":"screenshot"}],"pending_safety_checks":[]`},
-	{"computer_use_preview", `{"type":"type","text":"hi"}`, `"type":"computer_call","status":"completed","call_id":"c","action":{"type":"type","text":"hi"},"pending_safety_checks":[]`},
 }
 
 // TestClientCalls makes items of calls, and of these items the calls that the model had
@@ -41,7 +38,6 @@ func TestClientCalls(t *testing.T) {
 		}
 		output := `{"type":"` + meta.forms[c.name].kind + `_output","call_id":"c","status":"failed","output":` + map[string]string{
 			"shell": `[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":1}}]`, "local_shell": `"a"`, "apply_patch": `"no such file"`,
-			"computer": `{"type":"computer_screenshot","image_url":"data:image/png;base64,iVBORw0KGgoA"}`, "computer_use_preview": `{"type":"computer_screenshot","image_url":"data:image/png;base64,iVBORw0KGgoA"}`,
 		}[c.name] + `}`
 		r := responseOf(t, withInput(item+`,`+output))
 		if call := r.Messages[0].Calls[0]; call.Name != c.name || call.Arguments.Text() != c.arguments {
@@ -53,7 +49,6 @@ func TestClientCalls(t *testing.T) {
 		}
 		want := map[string]string{
 			"shell": `"[{\"stdout\":\"a\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":1}}]"`, "local_shell": `"a"`, "apply_patch": `"failed: no such file"`,
-			"computer": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA","detail":"high"}]`, "computer_use_preview": `[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgoA","detail":"high"}]`,
 		}[c.name]
 		if got := string(p.History[1]); got != `{"type":"function_call_output","call_id":"c","output":`+want+`}` {
 			t.Errorf("%s: %s", c.name, got)
@@ -70,8 +65,8 @@ func TestClientCalls(t *testing.T) {
 // still in OpenAI's form.
 func TestClientCallsOddArguments(t *testing.T) {
 	meta := responseOf(t, withMember(everyClientTool)).Meta(testSuffix)
-	for _, name := range []string{"shell", "local_shell", "apply_patch", "computer"} {
-		for _, arguments := range []string{"", "{", "[]", `"x"`, "{}", `{"commands":"ls","command":7,"type":"x","path":1,"actions":{}}`, `{"actions":[{"type":"double_click","x":1,"y":1},{"type":"click","x":1,"y":1}]}`} {
+	for _, name := range []string{"shell", "local_shell", "apply_patch"} {
+		for _, arguments := range []string{"", "{", "[]", `"x"`, "{}", `{"commands":"ls","command":7,"type":"x","path":1}`} {
 			checkResponseFold(t, meta, []turn.Output{
 				{Kind: turn.OutputCallStart, ID: "c", Name: name}, {Kind: turn.OutputCallArguments, ID: "c", Text: arguments},
 				{Kind: turn.OutputCallEnd, ID: "c"}, {Kind: turn.OutputFinish, Finish: turn.FinishToolCalls},
@@ -82,7 +77,7 @@ func TestClientCallsOddArguments(t *testing.T) {
 
 func TestClientToolsChosen(t *testing.T) {
 	for choice, want := range map[string]string{
-		`{"type":"shell"}`: "shell", `{"type":"apply_patch"}`: "apply_patch", `{"type":"computer_use"}`: "computer",
+		`{"type":"shell"}`: "shell", `{"type":"apply_patch"}`: "apply_patch",
 		`{"type":"allowed_tools","mode":"auto","tools":[{"type":"local_shell"}]}`: "local_shell",
 	} {
 		r := responseOf(t, withMember(everyClientTool+`,"tool_choice":`+choice))
@@ -99,18 +94,14 @@ func TestClientToolsRefused(t *testing.T) {
 	}{
 		withMember(`"tools":[{"type":"shell","environment":{"type":"container_auto"}}]`):                                                  {"tools[0].environment.type", apierror.CodeUnsupportedParameter},
 		withMember(`"tools":[{"type":"shell","environment":"local"}]`):                                                                    {"tools[0].environment", apierror.CodeInvalidType},
-		withMember(`"tools":[{"type":"computer_use_preview","environment":"mac","display_width":0}]`):                                     {"tools[0].display_width", apierror.CodeInvalidValue},
-		withMember(`"tools":[{"type":"computer_use_preview"}]`):                                                                           {"tools[0].environment", apierror.CodeMissingParameter},
 		withMember(`"tools":[{"type":"shell"},{"type":"function","name":"shell"}]`):                                                       {"tools[1].name", apierror.CodeInvalidValue},
 		withMember(`"tools":[{"type":"namespace","name":"n","tools":[{"type":"shell"}]}]`):                                                {"tools[0].tools[0].type", apierror.CodeUnsupportedParameter},
 		withMember(`"tool_choice":{"type":"shell"}`):                                                                                      {"tool_choice", apierror.CodeInvalidValue},
 		withInput(`{"type":"shell_call","call_id":"c"}`):                                                                                  {"input[0].action", apierror.CodeMissingParameter},
 		withInput(`{"type":"apply_patch_call","call_id":"c","operation":1}`):                                                              {"input[0].operation", apierror.CodeInvalidType},
-		withInput(`{"type":"computer_call","call_id":"c","actions":{}}`):                                                                  {"input[0].actions", apierror.CodeInvalidType},
 		withInput(`{"type":"shell_call","call_id":"c","action":{"commands":[]}},{"type":"shell_call_output","call_id":"c","output":"x"}`): {"input[1].output", apierror.CodeInvalidType},
-		withInput(`{"type":"computer_call","call_id":"c","action":{"type":"wait"}},{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot","file_id":"f"}}`): {"input[1].output.file_id", apierror.CodeUnsupportedParameter},
-		withInput(`{"type":"apply_patch_call","call_id":"c","operation":{}},{"type":"apply_patch_call_output","call_id":"c"}`):                                                           {"input[1].status", apierror.CodeMissingParameter},
-		withInput(`{"type":"local_shell_call","call_id":"c","action":{}},{"type":"local_shell_call_output","id":"d","output":""}`):                                                       {"input[1].call_id", apierror.CodeInvalidValue},
+		withInput(`{"type":"apply_patch_call","call_id":"c","operation":{}},{"type":"apply_patch_call_output","call_id":"c"}`):            {"input[1].status", apierror.CodeMissingParameter},
+		withInput(`{"type":"local_shell_call","call_id":"c","action":{}},{"type":"local_shell_call_output","id":"d","output":""}`):        {"input[1].call_id", apierror.CodeInvalidValue},
 	} {
 		if err := decodeAll(body); err == nil || err.Param != want.param || err.Code != want.code {
 			t.Errorf("%s: %v", body, err)
@@ -118,8 +109,4 @@ func TestClientToolsRefused(t *testing.T) {
 	}
 	// A local shell's output may have the id of the call where others have their own.
 	responseOf(t, withInput(`{"type":"local_shell_call","call_id":"c","action":{}},{"type":"local_shell_call_output","id":"c","output":""}`))
-	r := responseOf(t, withInput(`{"type":"computer_call","call_id":"c","action":{"type":"wait"}},{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot","image_url":"https://example.com/a.png"}}`))
-	if param := r.ImageParam("https://example.com/a.png"); param != "input[1].output.image_url" {
-		t.Errorf("the image is at %s", param)
-	}
 }

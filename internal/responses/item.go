@@ -58,12 +58,10 @@ var itemKinds = map[string]itemKind{
 	itemShell:      {"sh", (*inputItem).readCall},
 	itemLocalShell: {"lsh", (*inputItem).readCall},
 	itemPatch:      {"apc", (*inputItem).readCall},
-	itemComputer:   {"cu", (*inputItem).readCall},
 
 	itemShell + "_output":      {"sho", (*inputItem).readClientOutput},
 	itemLocalShell + "_output": {"lsho", (*inputItem).readClientOutput},
 	itemPatch + "_output":      {"apco", (*inputItem).readClientOutput},
-	itemComputer + "_output":   {"cuo", (*inputItem).readClientOutput},
 
 	itemWebSearch:           {"ws", (*inputItem).readVerbatim},
 	"image_generation_call": {"item", (*inputItem).readVerbatim},
@@ -100,7 +98,7 @@ type itemFields struct {
 	kind, id, role, content                    jsontext.Value
 	callID, name, namespace, arguments, output jsontext.Value
 	input, tools, encrypted, summary, phase    jsontext.Value
-	action, actions, operation, status         jsontext.Value
+	action, operation, status                  jsontext.Value
 }
 
 // read reads the item at the cursor into i, which is empty.
@@ -112,7 +110,7 @@ func (i *inputItem) read(r *Request, c *jsontext.Cursor) *field.Error {
 		jsontext.Into("arguments", &in.arguments), jsontext.Into("output", &in.output),
 		jsontext.Into("input", &in.input), jsontext.Into("tools", &in.tools),
 		jsontext.Into("encrypted_content", &in.encrypted), jsontext.Into("summary", &in.summary),
-		jsontext.Into("phase", &in.phase), jsontext.Into("action", &in.action), jsontext.Into("actions", &in.actions),
+		jsontext.Into("phase", &in.phase), jsontext.Into("action", &in.action),
 		jsontext.Into("operation", &in.operation), jsontext.Into("status", &in.status))
 	f := field.Expect(jsontext.KindObject, v)
 	if f = cmp.Or(f, field.Text(&i.kind, in.kind).In("type"), field.Text(&i.id, in.id).In("id")); f != nil {
@@ -221,7 +219,7 @@ func readItemPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Erro
 	}
 }
 
-// readImage reads an input_image, or a computer_screenshot.
+// readImage reads an input_image.
 func readImage(v jsontext.Value) (prompt.Part, *field.Error) {
 	var image, detail, file jsontext.Value
 	f := field.Object(v, jsontext.Into("image_url", &image), jsontext.Into("detail", &detail), jsontext.Into("file_id", &file))

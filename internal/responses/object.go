@@ -76,7 +76,7 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 		w.Namespace, w.Name, w.Input = i.form.namespace, i.form.name, &input
 	case itemWebSearch:
 		w.Action = searchAction(arguments)
-	case itemShell, itemLocalShell, itemPatch, itemComputer:
+	case itemShell, itemLocalShell, itemPatch:
 		w.clientCall = newClientCall(i.form, arguments)
 	default:
 		w.Namespace, w.Name, w.Arguments = i.form.namespace, i.form.name, &arguments

@@ -98,8 +98,6 @@ func (r *Request) ImagePath(message, part int) string {
 	switch {
 	case i < 0:
 		return r.earlierParam()
-	case r.input[i].kind == itemComputer+"_output":
-		return fmt.Sprintf("input[%d].output.image_url", i)
 	case r.input[i].answers != "":
 		return fmt.Sprintf("input[%d].output[%d].image_url", i, part)
 	}

@@ -270,7 +270,7 @@ func (i *inputItem) checkChat() *field.Error {
 	switch i.kind {
 	case itemReference:
 		return field.Unsupported("is not supported here: %s", onlyStored).In("id")
-	case itemSearch, itemSearchOutput, itemAdditionalTools, itemShell, itemLocalShell, itemPatch, itemComputer:
+	case itemSearch, itemSearchOutput, itemAdditionalTools, itemShell, itemLocalShell, itemPatch:
 		return field.Unsupported("'%s' is not supported here: a chat completion has no such calls; use POST /v1/responses", i.kind).In("type")
 	}
 	return nil

@@ -211,8 +211,6 @@ func readChosenTool(v jsontext.Value) (string, *field.Error) {
 	switch kind := t.Text(); {
 	case clientTools[kind].call != "":
 		return kind, nil
-	case kind == "computer_use":
-		return computerTool, nil
 	case kind != "function" && kind != "custom":
 		return "", field.Unsupported("must name a tool of the client's own: other tools do not run here").In("type")
 	}
