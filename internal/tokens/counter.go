@@ -6,25 +6,28 @@ import "math"
 // a short one, and others can run between the pieces.
 type Counter struct {
 	limit Limit
+	piece int // bytes that are counted at once
 	since int // bytes since the last pause
 }
 
-// counterPiece is how many bytes are counted at once, which takes some 40 ms.
+// counterPiece is the piece of a [Counter], which takes some 40 ms.
 const counterPiece = 64 << 10
 
 // NewCounter returns a counter of no texts.
-func NewCounter() *Counter {
-	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: counterPiece}} // half: sums with it must not overflow
+func NewCounter() *Counter { return newCounter(counterPiece) }
+
+func newCounter(piece int) *Counter {
+	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: piece}, piece: piece} // half: sums with it must not overflow
 }
 
 // Add adds a text. It calls pause, which may be nil, after some 64 KiB, also of several texts, and
 // returns the error of that: the count is of no use then.
 func (c *Counter) Add(text string, pause func() error) error {
 	for len(text) > 0 {
-		n := min(len(text), counterPiece)
+		n := min(len(text), c.piece)
 		c.limit.Add(text[:n])
 		text = text[n:]
-		if c.since += n; c.since >= counterPiece && pause != nil {
+		if c.since += n; c.since >= c.piece && pause != nil {
 			c.since = 0
 			if err := pause(); err != nil {
 				return err

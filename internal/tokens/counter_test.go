@@ -8,14 +8,18 @@ import (
 )
 
 // TestCounter checks that texts have as many tokens as when each is counted as a whole, however
-// long they are.
+// long they are and wherever the pieces end.
 func TestCounter(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 30 {
-		c, want := NewCounter(), 0
+	for i := range 300 {
+		piece := 1 + r.IntN(2000)
+		if i == 0 {
+			piece = counterPiece
+		}
+		c, want := newCounter(piece), 0
 		for range 1 + r.IntN(3) {
 			var text strings.Builder
-			for size := r.IntN(3 * counterPiece); text.Len() < size; {
+			for size := r.IntN(3 * piece); text.Len() < size; {
 				text.WriteString(randomText(r) + " and ")
 			}
 			if err := c.Add(text.String(), nil); err != nil {
