@@ -289,7 +289,7 @@ func TestFailure(t *testing.T) {
 // are made in does not grow with it.
 func TestLargeInput(t *testing.T) {
 	for _, piece := range []string{"x", "é", "漢字", "🙂"} {
-		input := `{"a":"` + strings.Repeat(piece, 1<<20/len(piece)) + `"}`
+		input := `{"a":"` + strings.Repeat(piece, 16*maxPiece/len(piece)) + `"}`
 		outs := append(called(0, "f", input), finished(turn.FinishToolCalls))
 		s := NewStream(testMeta, func(string, []byte) error { return nil })
 		for _, out := range outs {
