@@ -97,10 +97,10 @@ func TestAC08_Purity(t *testing.T) {
 	allowed := []string{
 		"bytes", "crypto/sha256", "encoding/binary", "encoding/json", "errors", "fmt", "io", "iter", "maps", "math/bits", "slices", "sort",
 		"strconv", "strings", "sync", "unicode", "unicode/utf16", "unicode/utf8", "unsafe",
-		"github.com/caddy-codex/caddy-codex/aggregator/usetool", "github.com/caddy-codex/caddy-codex/internal/jsontext",
+		"github.com/caddy-codex/caddy-codex/aggregator/usetool", "github.com/caddy-codex/caddy-codex/internal/wirejson",
 	}
 	var files []string
-	for _, pattern := range []string{"*.go", "usetool/*.go", "../internal/jsontext/*.go"} {
+	for _, pattern := range []string{"*.go", "usetool/*.go", "../internal/wirejson/*.go"} {
 		some, err := filepath.Glob(pattern)
 		if err != nil || len(some) == 0 {
 			t.Fatal(pattern, err)

@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Source is where the text of a call's arguments comes from, the most trusted source last. A
@@ -162,7 +162,7 @@ func (c *call) part() {
 // hash returns the hash of the arguments.
 func (c *call) hash() [sha256.Size]byte {
 	if c.sum == ([sha256.Size]byte{}) {
-		c.sum = sha256.Sum256(jsontext.View(c.args.String()))
+		c.sum = sha256.Sum256(wirejson.View(c.args.String()))
 	}
 	return c.sum
 }
@@ -170,7 +170,7 @@ func (c *call) hash() [sha256.Size]byte {
 // hash returns the hash of the text.
 func (in *Input) hash() [sha256.Size]byte {
 	if in.sum == ([sha256.Size]byte{}) {
-		in.sum = sha256.Sum256(jsontext.View(in.Text))
+		in.sum = sha256.Sum256(wirejson.View(in.Text))
 	}
 	return in.sum
 }

@@ -3,7 +3,7 @@ package aggregator
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // ingestOptions control how one ingest reads its input.
@@ -25,8 +25,8 @@ type ingestion struct {
 func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
 	a.stats.Events++
 	in := ingestion{agg: a, opts: opts}
-	text, ok := jsontext.Valid(event)
-	if !ok || !jsontext.IsObject(text) {
+	text, ok := wirejson.Valid(event)
+	if !ok || !wirejson.IsObject(text) {
 		a.stats.Malformed++
 		return Result{}
 	}

@@ -3,7 +3,7 @@ package aggregator
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // chatChoice reads an element of the choices of a chat.completion.chunk, or of a
@@ -13,9 +13,9 @@ func (in *ingestion) chatChoice(choice int, id string, m members) {
 		choice = int(n)
 	}
 	switch {
-	case jsontext.IsObject(m.delta):
+	case wirejson.IsObject(m.delta):
 		in.takeChat(choice, readMembers(m.delta), false)
-	case jsontext.IsObject(m.message):
+	case wirejson.IsObject(m.message):
 		in.chatMessage(choice, id, readMembers(m.message))
 	}
 }
@@ -40,8 +40,8 @@ func (in *ingestion) readFunction(object string, whole bool) Input {
 // there is room for the choice.
 func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 	n, room := 0, true
-	for w := jsontext.Walk(m.toolCalls); w.Next(); {
-		if !jsontext.IsObject(w.Value) {
+	for w := wirejson.Walk(m.toolCalls); w.Next(); {
+		if !wirejson.IsObject(w.Value) {
 			in.calls = true
 			in.agg.stats.Malformed++
 			continue
@@ -56,7 +56,7 @@ func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 		n++
 		room = room && in.take(choice, &u)
 	}
-	if n > 0 || !jsontext.IsObject(m.functionCall) {
+	if n > 0 || !wirejson.IsObject(m.functionCall) {
 		return room
 	}
 	u := in.readFunction(m.functionCall, whole)
@@ -94,15 +94,15 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 // wholeText returns the text of a message: its content, if that is a string, or
 // the text of its parts, one behind the other.
 func (m members) wholeText() string {
-	if text, ok := jsontext.AsString(m.text); ok {
+	if text, ok := wirejson.AsString(m.text); ok {
 		return text.String()
 	}
-	if text, ok := jsontext.AsString(m.content); ok {
+	if text, ok := wirejson.AsString(m.content); ok {
 		return text.String()
 	}
 	var out strings.Builder
-	for w := jsontext.Walk(m.content); w.Next(); {
-		if text, ok := jsontext.AsString(readMembers(w.Value).text); ok {
+	for w := wirejson.Walk(m.content); w.Next(); {
+		if text, ok := wirejson.AsString(readMembers(w.Value).text); ok {
 			out.WriteString(text.String())
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // members are the members that matter of the objects in all shapes, as raw JSON; "" for
@@ -19,7 +19,7 @@ type members struct {
 
 // readMembers reads an object in one pass.
 func readMembers(object string) (m members) {
-	for w := jsontext.Walk(object); w.Next(); {
+	for w := wirejson.Walk(object); w.Next(); {
 		switch w.Key {
 		case "type":
 			m.kind = w.Value
@@ -84,17 +84,17 @@ func (in *ingestion) dispatch(choice int, m members) {
 		in.responsesEvent(choice, kind, m)
 	case kind != "" && kind != "message":
 		in.takeItem(choice, m, Input{}, true)
-	case jsontext.IsObject(m.item):
+	case wirejson.IsObject(m.item):
 		in.takeItem(choice, readMembers(m.item), Input{}, true)
 	case m.choices != "":
-		for w := jsontext.Walk(m.choices); w.Next(); {
+		for w := wirejson.Walk(m.choices); w.Next(); {
 			in.chatChoice(choice, in.looseID(m.id), readMembers(w.Value))
 		}
-	case jsontext.IsObject(m.delta), jsontext.IsObject(m.message):
+	case wirejson.IsObject(m.delta), wirejson.IsObject(m.message):
 		in.chatChoice(choice, in.looseID(m.id), m)
 	case in.tag(m.callID) != "" && in.tag(m.tool) != "":
 		in.toolCall(choice, m)
-	case jsontext.IsObject(m.response):
+	case wirejson.IsObject(m.response):
 		in.outputItems(choice, readMembers(m.response).output)
 	case m.output != "":
 		in.outputItems(choice, m.output)
@@ -107,13 +107,13 @@ func (in *ingestion) dispatch(choice int, m members) {
 
 // tag reads a string by which shapes are distinguished. It returns "" for other values.
 func (in *ingestion) tag(value string) string {
-	text, _ := jsontext.AsString(value)
+	text, _ := wirejson.AsString(value)
 	return text.String()
 }
 
 // looseID reads an id that is only compared: a string, or else nothing.
 func (in *ingestion) looseID(value string) string {
-	text, ok := jsontext.AsString(value)
+	text, ok := wirejson.AsString(value)
 	if !ok || text.Size() > maxNameBytes {
 		return ""
 	}
@@ -133,13 +133,13 @@ func (in *ingestion) identifier(value string) string {
 // argumentText reads arguments: text as the model wrote it, or, where a backend
 // has parsed it, the JSON of an object. The text is valid until the next one is read.
 func (in *ingestion) argumentText(value string, from Source) (string, Source) {
-	text, ok := jsontext.AsString(value)
+	text, ok := wirejson.AsString(value)
 	switch {
 	case ok && from == SourceFragment:
 		return text.Part(&in.agg.text), from
 	case ok:
 		return text.String(), from
-	case jsontext.IsObject(value):
+	case wirejson.IsObject(value):
 		return value, SourceParsed
 	case value != "" && value != "null":
 		in.agg.stats.Malformed++

@@ -1,6 +1,6 @@
 package aggregator
 
-import "github.com/caddy-codex/caddy-codex/internal/jsontext"
+import "github.com/caddy-codex/caddy-codex/internal/wirejson"
 
 // responsesEvent reads one event of a Responses stream.
 func (in *ingestion) responsesEvent(choice int, kind string, m members) {
@@ -38,7 +38,7 @@ func (in *ingestion) argumentsEvent(choice int, m members, u Input, arguments st
 
 // outputItems reads an array of Responses items.
 func (in *ingestion) outputItems(choice int, items string) {
-	for w := jsontext.Walk(items); w.Next(); {
+	for w := wirejson.Walk(items); w.Next(); {
 		in.takeItem(choice, readMembers(w.Value), Input{summary: true, round: in.agg.stats.Events}, true)
 	}
 }

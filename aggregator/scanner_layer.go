@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The errors of malformed blocks, besides those of their forms.
@@ -91,7 +91,7 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.skip(text) {
 		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
 	}
-	l.window = jsontext.View(text)
+	l.window = wirejson.View(text)
 	if len(l.held) > 0 {
 		l.held = append(l.held, text...)
 		l.window = l.held
@@ -116,7 +116,7 @@ func (l *layer) skip(text string) bool {
 	}
 	l.looks += int64(len(text))
 	l.offset += int64(len(text))
-	l.follow(jsontext.View(text))
+	l.follow(wirejson.View(text))
 	return true
 }
 
@@ -124,7 +124,7 @@ func (l *layer) skip(text string) bool {
 // as nearly all pieces do.
 func (l *layer) isPlain(text string) bool {
 	return len(l.forms) == 1 && len(text) > 0 &&
-		(text[len(text)-1] < utf8.RuneSelf || begunRune(jsontext.View(text)) == 0) &&
+		(text[len(text)-1] < utf8.RuneSelf || begunRune(wirejson.View(text)) == 0) &&
 		strings.IndexByte(text, l.forms[0].start[0]) < 0
 }
 
@@ -221,7 +221,7 @@ func index(text []byte, start string) int {
 	case n == len(text)-1, len(start) == 1, text[n+1] == start[1]:
 		return n
 	}
-	if n := bytes.Index(text, jsontext.View(start[:2])); n >= 0 {
+	if n := bytes.Index(text, wirejson.View(start[:2])); n >= 0 {
 		return n
 	}
 	if last := len(text) - 1; text[last] == start[0] {

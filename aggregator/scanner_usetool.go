@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // useToolForms is the form of <use_tool> blocks.
@@ -23,7 +23,7 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 // as no backslash stands where one of the two values is outside a string. So its tag stood
 // outside the strings of the first value and broke it earlier: a contradiction.
 type useToolReader struct {
-	json jsontext.Lexer
+	json wirejson.Lexer
 	tag  int    // the offset of the last < if no > has come since; 0: there is none
 	mark ending // where the block ends if the JSON value in progress is none: at the first tag in its strings
 }
@@ -32,10 +32,10 @@ type useToolReader struct {
 func (r *useToolReader) read(block []byte, from int) ending {
 	for i := from; i < len(block); i++ {
 		switch r.json.Step(block[i]) {
-		case jsontext.EndOfJSON:
+		case wirejson.EndOfJSON:
 			// Tags in its strings are data, and so is one that began there.
 			r.tag, r.mark = 0, ending{}
-		case jsontext.BrokenJSON:
+		case wirejson.BrokenJSON:
 			if r.mark.state != BlockOpen {
 				r.mark.read = i + 1
 				return r.mark

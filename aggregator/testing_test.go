@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The events and messages that carry calls.
@@ -131,7 +131,7 @@ func object(pairs ...any) string {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.WriteString(jsontext.Quote(pairs[i].(string)) + ":")
+		out.WriteString(wirejson.Quote(pairs[i].(string)) + ":")
 		value, err := json.Marshal(pairs[i+1])
 		if err != nil {
 			panic(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // ToolCallPattern is the usual name of [ToolCall].
@@ -45,7 +45,7 @@ func (ToolCall) Begin() BlockReader {
 
 // toolCallReader reads a <tool_call> block.
 type toolCallReader struct {
-	json  jsontext.Lexer
+	json  wirejson.Lexer
 	ended bool // the object is complete
 	tag   int  // bytes of the closing tag that were seen
 }
@@ -65,10 +65,10 @@ func (r *toolCallReader) Next(b byte) BlockState {
 		return BlockBroken
 	default:
 		verdict := r.json.Step(b)
-		if verdict == jsontext.BrokenJSON {
+		if verdict == wirejson.BrokenJSON {
 			return BlockBroken
 		}
-		r.ended = verdict == jsontext.EndOfJSON
+		r.ended = verdict == wirejson.EndOfJSON
 	}
 	return BlockOpen
 }
@@ -76,22 +76,22 @@ func (r *toolCallReader) Next(b byte) BlockState {
 // Parse returns the name and the arguments of a block.
 func (ToolCall) Parse(block string) (name, arguments string, err error) {
 	block = strings.TrimSuffix(strings.TrimPrefix(block, toolCallOpener), toolCallCloser)
-	object, ok := jsontext.Valid([]byte(block))
-	if !ok || !jsontext.IsObject(object) {
+	object, ok := wirejson.Valid([]byte(block))
+	if !ok || !wirejson.IsObject(object) {
 		return "", "", errors.New("aggregator: the <tool_call> block is not JSON")
 	}
 	arguments = "{}"
-	for w := jsontext.Walk(object); w.Next(); {
+	for w := wirejson.Walk(object); w.Next(); {
 		switch w.Key {
 		case "name":
-			text, ok := jsontext.AsString(w.Value)
+			text, ok := wirejson.AsString(w.Value)
 			if !ok {
 				return "", "", errToolCallName
 			}
 			name = strings.TrimSpace(text.String())
 		case "arguments":
 			if arguments = w.Value; arguments[0] == '"' {
-				text, _ := jsontext.AsString(arguments)
+				text, _ := wirejson.AsString(arguments)
 				arguments = strings.TrimSpace(text.String())
 			}
 		case "id", "type":
@@ -104,7 +104,7 @@ func (ToolCall) Parse(block string) (name, arguments string, err error) {
 		return "", "", errToolCallName
 	case arguments == "null" || arguments == "":
 		arguments = "{}"
-	case !jsontext.IsObject(arguments):
+	case !wirejson.IsObject(arguments):
 		return "", "", errors.New("aggregator: the arguments of the <tool_call> block are no object")
 	}
 	return name, arguments, nil

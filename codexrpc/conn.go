@@ -24,7 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The bounds of a connection.
@@ -211,7 +211,7 @@ func (c *Conn) dispatch(line []byte) {
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
-		if s := newScanner(jsontext.View(m.params)); s.Find("rateLimits") {
+		if s := newScanner(wirejson.View(m.params)); s.Find("rateLimits") {
 			c.limits.update(s.Value(), nil)
 		}
 		return

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The calls of every turn are encoded here: encoding/json would copy a long input several
@@ -25,11 +25,11 @@ func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
 	} {
 		if member.value != "" {
 			to = append(append(append(to, '"'), member.name...), `":`...)
-			to = append(jsontext.AppendString(to, member.value), ',')
+			to = append(wirejson.AppendString(to, member.value), ',')
 		}
 	}
 	if p.BaseInstructions != nil {
-		to = append(jsontext.AppendString(append(to, `"baseInstructions":`...), *p.BaseInstructions), ',')
+		to = append(wirejson.AppendString(append(to, `"baseInstructions":`...), *p.BaseInstructions), ',')
 	}
 	to = strconv.AppendBool(append(to, `"ephemeral":`...), p.Ephemeral)
 	to = strconv.AppendBool(append(to, `,"experimentalRawEvents":`...), p.ExperimentalRawEvents)
@@ -55,7 +55,7 @@ func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
 
 // appendJSON appends the parameters.
 func (p *TurnStartParams) appendJSON(to []byte) ([]byte, error) {
-	to = jsontext.AppendString(append(to, `{"threadId":`...), p.ThreadID)
+	to = wirejson.AppendString(append(to, `{"threadId":`...), p.ThreadID)
 	to = append(to, `,"input":[`...)
 	for i, part := range p.Input {
 		if i > 0 {
@@ -65,7 +65,7 @@ func (p *TurnStartParams) appendJSON(to []byte) ([]byte, error) {
 	}
 	to = append(to, ']')
 	if p.Effort != "" {
-		to = jsontext.AppendString(append(to, `,"effort":`...), p.Effort)
+		to = wirejson.AppendString(append(to, `,"effort":`...), p.Effort)
 	}
 	if len(p.OutputSchema) > 0 {
 		var err error
@@ -97,12 +97,12 @@ func (c Constant) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 // appendJSON appends the variant that Type names.
 func (u UserInput) appendJSON(to []byte) []byte {
 	if u.Type != "image" {
-		to = jsontext.AppendString(append(to, `{"type":"text","text":`...), u.Text)
+		to = wirejson.AppendString(append(to, `{"type":"text","text":`...), u.Text)
 		return append(to, `,"text_elements":[]}`...)
 	}
-	to = jsontext.AppendString(append(to, `{"type":"image","url":`...), u.URL)
+	to = wirejson.AppendString(append(to, `{"type":"image","url":`...), u.URL)
 	if u.Detail != "" {
-		to = jsontext.AppendString(append(to, `,"detail":`...), u.Detail)
+		to = wirejson.AppendString(append(to, `,"detail":`...), u.Detail)
 	}
 	return append(to, '}')
 }
@@ -117,7 +117,7 @@ func appendValue(to []byte, value any) ([]byte, error) {
 	case int64:
 		return strconv.AppendInt(to, v, 10), nil
 	case string:
-		return jsontext.AppendString(to, v), nil
+		return wirejson.AppendString(to, v), nil
 	case Constant:
 		return append(to, v...), nil
 	case map[string]any:
@@ -162,7 +162,7 @@ func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, er
 			to = append(to, ',')
 		}
 		more = true
-		to = append(jsontext.AppendString(to, m.name), ':')
+		to = append(wirejson.AppendString(to, m.name), ':')
 		var err error
 		if to, err = appendValue(to, m.value); err != nil {
 			return nil, err
@@ -197,7 +197,7 @@ func callHead(id int64, method string, size int) []byte {
 	const rest = 256 // for all but the parameters and what surrounds the texts of an input
 	line := strconv.AppendInt(append(make([]byte, 0, size+rest), `{"id":`...), id, 10)
 	line = append(line, `,"method":`...)
-	return append(jsontext.AppendString(line, method), `,"params":`...)
+	return append(wirejson.AppendString(line, method), `,"params":`...)
 }
 
 // threadParams are the parameters of calls about a thread.
@@ -205,7 +205,7 @@ type threadParams struct{ threadID string }
 
 // appendJSON appends the parameters.
 func (p threadParams) appendJSON(to []byte) []byte {
-	return append(jsontext.AppendString(append(to, `{"threadId":`...), p.threadID), '}')
+	return append(wirejson.AppendString(append(to, `{"threadId":`...), p.threadID), '}')
 }
 
 // injectParams are the parameters of thread/inject_items. The items may have tens of
@@ -217,13 +217,13 @@ type injectParams struct {
 
 // appendJSON appends the parameters.
 func (p injectParams) appendJSON(to []byte) ([]byte, error) {
-	to = append(jsontext.AppendString(append(to, `{"threadId":`...), p.threadID), `,"items":[`...)
+	to = append(wirejson.AppendString(append(to, `{"threadId":`...), p.threadID), `,"items":[`...)
 	for i, item := range p.items {
 		if i > 0 {
 			to = append(to, ',')
 		}
 		// Invalid JSON would break the stream for all other callers.
-		if !jsontext.ValidWithin(maxNesting, item) {
+		if !wirejson.ValidWithin(maxNesting, item) {
 			return nil, fmt.Errorf("item %d: %w", i, errGarbage)
 		}
 		if bytes.IndexByte(item, '\n') >= 0 || bytes.IndexByte(item, '\r') >= 0 {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // message is one parsed line of the app-server's. Its strings share the line's memory: they
@@ -60,7 +60,7 @@ func parseMessage(line []byte, e *Event) (message, error) {
 		return message{}, errGarbage
 	}
 	if early {
-		params := newScanner(jsontext.View(m.params))
+		params := newScanner(wirejson.View(m.params))
 		params.params(m.method, e)
 	}
 	return m, nil
@@ -76,18 +76,18 @@ func (s *scanner) id() string {
 }
 
 // scanner reads the JSON of a line.
-type scanner struct{ jsontext.Scanner }
+type scanner struct{ wirejson.Scanner }
 
 // maxNesting bounds how deep the values of a line may be nested. Codex reads 128 levels, and
 // repeats what it has read some levels deeper.
 const maxNesting = 512
 
-func newScanner(line []byte) scanner { return scanner{jsontext.NewScanner(line, maxNesting)} }
+func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }
 
 // textAt returns the string in an object at the end of a path of members, or "". What follows it
 // is not read.
 func textAt[T string | []byte](object T, path ...string) string {
-	s := newScanner(jsontext.View(object))
+	s := newScanner(wirejson.View(object))
 	if s.Find(path...) {
 		return s.Text()
 	}

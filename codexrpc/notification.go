@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The notifications that this client uses.
@@ -308,9 +308,9 @@ const unsupportedCall = `"unsupported call: `
 // without a name has that of its type.
 func toolNames(tools string) string {
 	var names strings.Builder
-	for tool := jsontext.Walk(tools); tool.Next(); {
+	for tool := wirejson.Walk(tools); tool.Next(); {
 		name := cmp.Or(textAt(tool.Value, "name"), textAt(tool.Value, "type"))
-		if s := newScanner(jsontext.View(tool.Value)); s.Find("tools") {
+		if s := newScanner(wirejson.View(tool.Value)); s.Find("tools") {
 			name = strings.TrimSuffix(toolNames(s.Value()), "\n")
 		}
 		if name != "" {
@@ -349,11 +349,11 @@ func (s *scanner) annotations() (text, annotations string) {
 
 // list skips a value and returns its JSON if it is an array with an element.
 func (s *scanner) list() string {
-	v := jsontext.Value(jsontext.View(s.Value()))
-	if v.Kind() != jsontext.KindArray || v.IsEmptyArray() {
+	v := wirejson.Value(wirejson.View(s.Value()))
+	if v.Kind() != wirejson.KindArray || v.IsEmptyArray() {
 		return ""
 	}
-	return jsontext.Text(v)
+	return wirejson.Text(v)
 }
 
 // maxTokens bounds a count of tokens, so that sums of them do not overflow. The largest

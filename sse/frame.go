@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // WriteData writes an event without a type: "data: …" and an empty line. Each line
@@ -29,10 +29,10 @@ func (w *Writer) WriteEvent(event string, data []byte) error {
 
 // WriteComment writes ": TEXT" and an empty line, which clients ignore. Each line
 // of text becomes a comment line.
-func (w *Writer) WriteComment(text string) error { return w.frame(": ", jsontext.View(text)) }
+func (w *Writer) WriteComment(text string) error { return w.frame(": ", wirejson.View(text)) }
 
 // WriteDone writes "data: [DONE]", the last frame of a stream in the OpenAI API.
-func (w *Writer) WriteDone() error { return w.frame("data: ", jsontext.View("[DONE]")) }
+func (w *Writer) WriteDone() error { return w.frame("data: ", wirejson.View("[DONE]")) }
 
 // frame writes each line of a content with a prefix, and then an empty line.
 func (w *Writer) frame(prefix string, content []byte) error {

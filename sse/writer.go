@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/scratch"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 var (
@@ -61,13 +61,13 @@ type Writer struct {
 	flush interface{ FlushError() error } // of the response
 	opts  WriterOptions
 
-	buf      []byte         // frames not yet written, at most bufferSize bytes; nil: none
-	memory   scratch.Buffer // of buf
-	started  bool           // the header has been written
-	headers  [3]string      // the values of the headers
-	lastSent time.Time      // time of the last write or flush
-	ping     string         // the event that keepalives are; empty: comments
-	pingData []byte         // its data
+	buf      []byte          // frames not yet written, at most bufferSize bytes; nil: none
+	memory   wirejson.Buffer // of buf
+	started  bool            // the header has been written
+	headers  [3]string       // the values of the headers
+	lastSent time.Time       // time of the last write or flush
+	ping     string          // the event that keepalives are; empty: comments
+	pingData []byte          // its data
 	watch    watch
 	err      error // the first failure, or ErrClosed
 }

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // object writes JSON from alternating names and texts.
 func object(pairs ...string) string {
 	var members []string
 	for i := 0; i < len(pairs); i += 2 {
-		members = append(members, jsontext.Quote(pairs[i])+":"+jsontext.Quote(pairs[i+1]))
+		members = append(members, wirejson.Quote(pairs[i])+":"+wirejson.Quote(pairs[i+1]))
 	}
 	return "{" + strings.Join(members, ",") + "}"
 }
@@ -89,7 +89,7 @@ func TestAC22_ParameterCanon(t *testing.T) {
 		arguments := `{"unknown":1`
 		var order []string
 		for _, p := range slices.Backward(tool.Params) {
-			arguments += "," + jsontext.Quote(p.Name) + ":0"
+			arguments += "," + wirejson.Quote(p.Name) + ":0"
 		}
 		for _, p := range tool.Params {
 			order = append(order, p.Name)
@@ -124,7 +124,7 @@ func TestAC23_ArgumentShaping(t *testing.T) {
 		params, err := Shape(c.name, c.arguments)
 		members := make([]string, len(params))
 		for i, p := range params {
-			members[i] = jsontext.Quote(p.Name) + ":" + p.Value
+			members[i] = wirejson.Quote(p.Name) + ":" + p.Value
 		}
 		if got := "{" + strings.Join(members, ",") + "}"; err != nil || got != c.want {
 			t.Errorf("%s %s: %s %v, want %s", c.name, c.arguments, got, err, c.want)

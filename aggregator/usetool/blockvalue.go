@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // maxTagDepth limits the nesting of tags within a parameter. Deeper tags are text.
@@ -111,7 +111,7 @@ func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth
 			out.WriteByte(',')
 		}
 		if brackets == "{}" {
-			out.WriteString(jsontext.Quote(m.tags[p].name))
+			out.WriteString(wirejson.Quote(m.tags[p].name))
 			out.WriteByte(':')
 		}
 		m.writeValue(out, p, depth+1)
@@ -147,7 +147,7 @@ func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	case inner != nil:
 		m.write(out, "{}", m.unique(inner), depth)
 	default:
-		out.WriteString(jsontext.Quote(text))
+		out.WriteString(wirejson.Quote(text))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 const (
@@ -45,7 +45,7 @@ var (
 // without parameters has the arguments {}.
 func Parse(block string) (name, argsJSON string, err error) {
 	block = strings.TrimSpace(block)
-	size, _ := Opener(jsontext.View(block))
+	size, _ := Opener(wirejson.View(block))
 	if size == 0 || block[size-2] == '/' || !strings.HasSuffix(block[size:], Closer) {
 		return "", "", errNoBlock
 	}
@@ -97,7 +97,7 @@ func Opener(text []byte) (size int, more bool) {
 // IsProse reports whether a text that begins with an opening tag is about the tag: what follows is
 // neither white space only nor another tag.
 func IsProse(text string) bool {
-	size, _ := Opener(jsontext.View(text))
+	size, _ := Opener(wirejson.View(text))
 	rest := strings.TrimLeft(text[size:min(len(text), size+maxIndent)], " \t\r\n")
 	return rest != "" && rest[0] != '<'
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // ErrArguments is the error for arguments that are not a JSON object: they are cut off,
@@ -60,12 +60,12 @@ func readArguments(arguments string) ([]Param, error) {
 	if arguments == "" || arguments == "null" {
 		return nil, nil
 	}
-	if !jsontext.IsObject(arguments) || !json.Valid([]byte(arguments)) {
+	if !wirejson.IsObject(arguments) || !json.Valid([]byte(arguments)) {
 		return nil, ErrArguments
 	}
 	var params []Param
 	place := make(map[string]int)
-	for w := jsontext.Walk(arguments); w.Next(); {
+	for w := wirejson.Walk(arguments); w.Next(); {
 		at, twice := place[w.Key]
 		if !twice {
 			at = len(params)
@@ -109,7 +109,7 @@ func Action(name, arguments string) ActionKey {
 
 // plainValue returns a raw JSON value as it stands in a block.
 func plainValue(raw string) string {
-	if text, ok := jsontext.AsString(raw); ok {
+	if text, ok := wirejson.AsString(raw); ok {
 		raw = strings.TrimSpace(text.String())
 	}
 	if isJSONContainer(raw) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // ErrToolName is the error for a call whose name cannot be written: it is empty, holds
@@ -90,7 +90,7 @@ func isTagName(name string) bool {
 
 // value writes the value of a parameter.
 func (e Escaping) value(p Param) string {
-	if text, ok := jsontext.AsString(p.Value); ok {
+	if text, ok := wirejson.AsString(p.Value); ok {
 		return e.text(text.String(), p.Name)
 	}
 	if p.Value[0] == '{' || p.Value[0] == '[' {

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The types of errors that OpenAI documents and SDKs know.
@@ -59,9 +59,9 @@ type body struct {
 
 // Body returns the error as a JSON object (ErrorResponse).
 func (e *Error) Body() []byte {
-	return jsontext.Append(nil, struct {
+	return wirejson.Append(nil, struct {
 		Error body `json:"error"`
-	}{body{e.Message, jsontext.OrNull(e.Type), jsontext.OrNull(e.Param), jsontext.OrNull(e.Code)}})
+	}{body{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}})
 }
 
 // SetHeaders sets the content type and the headers about retrying. Retry-After is in

@@ -3,9 +3,9 @@ package chat
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Body folds the outputs of turns, one for each choice, into the body of a
@@ -76,10 +76,10 @@ func (b *Body) JSON() []byte {
 	for i := range b.choices {
 		c := &b.choices[i]
 		body.Choices = append(body.Choices, choice{
-			Index: i, Message: c.message(m), LogProbs: null, FinishReason: jsontext.OrNull(c.finish),
+			Index: i, Message: c.message(m), LogProbs: null, FinishReason: wirejson.OrNull(c.finish),
 		})
 	}
-	return jsontext.Append(nil, body)
+	return wirejson.Append(nil, body)
 }
 
 // message returns the message of the choice. Its content is null if there are only

@@ -6,21 +6,21 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-func readCalls(m *prompt.Message, v jsontext.Value) *field.Error {
-	return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(_ int, v jsontext.Value) *field.Error {
+func readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
+	return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(_ int, v wirejson.Value) *field.Error {
 		call, f := readCall(v)
 		m.Calls = append(m.Calls, call)
 		return f
 	})
 }
 
-func readCall(v jsontext.Value) (call prompt.Call, f *field.Error) {
-	var kind, function, custom jsontext.Value
-	f = field.Object(v, jsontext.Into("id", &call.ID), jsontext.Into("type", &kind), jsontext.Into("function", &function), jsontext.Into("custom", &custom))
+func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
+	var kind, function, custom wirejson.Value
+	f = field.Object(v, wirejson.Into("id", &call.ID), wirejson.Into("type", &kind), wirejson.Into("function", &function), wirejson.Into("custom", &custom))
 	if f == nil {
 		f = field.NonEmpty(call.ID).In("id")
 	}
@@ -39,12 +39,12 @@ func readCall(v jsontext.Value) (call prompt.Call, f *field.Error) {
 
 // readCalled reads the function or the custom tool of a call: its name, and the member with
 // the arguments or the input.
-func readCalled(c *prompt.Call, v jsontext.Value, member string) *field.Error {
-	var name jsontext.Value
-	if f := field.Object(v, jsontext.Into("name", &name), jsontext.Into(member, &c.Arguments)); f != nil {
+func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
+	var name wirejson.Value
+	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
 		return f
 	}
-	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(jsontext.KindString, c.Arguments).In(member))
+	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
 // wrapTexts makes the arguments of those calls of custom tools that came back as calls

@@ -3,21 +3,21 @@ package chat
 import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // CompletionRequest is the checked body of POST /v1/completions (CreateCompletionRequest). It has
 // views of the body, which must not be changed while the request is in use.
 type CompletionRequest struct {
 	*Request
-	prompt jsontext.Value
+	prompt wirejson.Value
 	echo   bool
 	bestOf int // best_of; 0: it is not given
 }
 
 // completionInstruction makes a model of chats complete texts.
-var completionInstruction = jsontext.Value(jsontext.Quote("You complete texts. The message of the user is the beginning of a text, or a task. " +
+var completionInstruction = wirejson.Value(wirejson.Quote("You complete texts. The message of the user is the beginning of a text, or a task. " +
 	"Continue the text where it ends, or do the task. Answer with nothing else: do not repeat the beginning, and add no comment."))
 
 // DecodeCompletion reads and checks the body of a request. The error is always an
@@ -26,7 +26,7 @@ func DecodeCompletion(body []byte) (*CompletionRequest, *apierror.Error) {
 	return field.Body(body, new(CompletionRequest), (*CompletionRequest).read)
 }
 
-func (r *CompletionRequest) read(root jsontext.Value) *field.Error {
+func (r *CompletionRequest) read(root wirejson.Value) *field.Error {
 	f := field.Members(root, r, completionReaders)
 	if f == nil && r.prompt == nil {
 		f = field.Missing().In("prompt")
@@ -44,37 +44,37 @@ func (r *CompletionRequest) read(root jsontext.Value) *field.Error {
 	return f
 }
 
-var completionReaders = map[string]func(*CompletionRequest, jsontext.Value) *field.Error{
+var completionReaders = map[string]func(*CompletionRequest, wirejson.Value) *field.Error{
 	"prompt":  (*CompletionRequest).readPrompt,
 	"suffix":  (*CompletionRequest).readSuffix,
-	"echo":    func(r *CompletionRequest, v jsontext.Value) *field.Error { return field.Bool(&r.echo, v) },
-	"best_of": func(r *CompletionRequest, v jsontext.Value) *field.Error { return field.Limit(&r.bestOf, v) },
-	"logprobs": func(_ *CompletionRequest, v jsontext.Value) *field.Error {
+	"echo":    func(r *CompletionRequest, v wirejson.Value) *field.Error { return field.Bool(&r.echo, v) },
+	"best_of": func(r *CompletionRequest, v wirejson.Value) *field.Error { return field.Limit(&r.bestOf, v) },
+	"logprobs": func(_ *CompletionRequest, v wirejson.Value) *field.Error {
 		return new(prompt.Conversation).ReadTopLogprobs(v)
 	},
 }
 
 // readPrompt reads a text, or a list with one text.
-func (r *CompletionRequest) readPrompt(v jsontext.Value) *field.Error {
+func (r *CompletionRequest) readPrompt(v wirejson.Value) *field.Error {
 	r.prompt = nil
 	switch v.Kind() {
-	case jsontext.KindNull:
+	case wirejson.KindNull:
 		return nil
-	case jsontext.KindString:
+	case wirejson.KindString:
 		r.prompt = v
 		return nil
-	case jsontext.KindArray:
+	case wirejson.KindArray:
 	default:
 		return field.WrongType("a string or an array of one string", v)
 	}
 	for i, v := range v.Elements() {
 		switch {
-		case v.Kind() == jsontext.KindNumber, v.Kind() == jsontext.KindArray:
+		case v.Kind() == wirejson.KindNumber, v.Kind() == wirejson.KindArray:
 			return field.Unsupported("is not supported: Codex reads texts, not tokens").At(i)
 		case i > 0:
 			return field.Unsupported("several prompts are not supported: send a request for each")
 		}
-		if f := field.Expect(jsontext.KindString, v); f != nil {
+		if f := field.Expect(wirejson.KindString, v); f != nil {
 			return f.At(i)
 		}
 		r.prompt = v
@@ -85,8 +85,8 @@ func (r *CompletionRequest) readPrompt(v jsontext.Value) *field.Error {
 	return nil
 }
 
-func (r *CompletionRequest) readSuffix(v jsontext.Value) *field.Error {
-	if f := field.Optional(jsontext.KindString, v); f != nil || v.Is("") {
+func (r *CompletionRequest) readSuffix(v wirejson.Value) *field.Error {
+	if f := field.Optional(wirejson.KindString, v); f != nil || v.Is("") {
 		return f
 	}
 	return field.Refuse(v, "Codex cannot insert text")

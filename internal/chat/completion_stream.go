@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // CompletionMeta is what all chunks of a stream, and a body, have in common.
@@ -37,7 +36,7 @@ type textChoice struct {
 }
 
 func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []byte {
-	return jsontext.Append(dst, textCompletion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
+	return wirejson.Append(dst, textCompletion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
 }
 
 // CompletionStream encodes the outputs of turns, one for each choice, as chunks: one for each piece
@@ -46,7 +45,7 @@ func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []b
 type CompletionStream struct {
 	Emitter
 	meta  CompletionMeta
-	buf   scratch.Buffer
+	buf   wirejson.Buffer
 	begun []bool // by choice: the echo has been sent
 }
 
@@ -71,7 +70,7 @@ func (s *CompletionStream) Write(index int, out turn.Output) error {
 		s.text(index, out.Text)
 		return s.Err()
 	}
-	s.chunk(textChoice{"", index, null, jsontext.OrNull(out.Finish)})
+	s.chunk(textChoice{"", index, null, wirejson.OrNull(out.Finish)})
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
 		usage = func(u *Usage) []byte { return s.meta.append(nil, []textChoice{}, u) }
@@ -124,7 +123,7 @@ func (b *CompletionBody) Add(index int, out turn.Output) {
 	case out.Kind == turn.OutputText:
 		b.texts[index].WriteString(out.Text)
 	case out.Kind == turn.OutputFinish:
-		c.FinishReason = jsontext.OrNull(out.Finish)
+		c.FinishReason = wirejson.OrNull(out.Finish)
 		b.total.Add(&out)
 	}
 }

@@ -5,19 +5,19 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-func (r *Request) readMessages(v jsontext.Value) *field.Error {
+func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if r.body != nil { // its input is the conversation
 		return nil
 	}
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
+	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
 	}
 	r.Messages, r.Elements = []prompt.Message{}, 0
-	c := jsontext.NewCursor(v)
+	c := wirejson.NewCursor(v)
 	c.Enter()
 	for i := 0; c.Next(); i++ {
 		r.Messages = append(r.Messages, prompt.Message{})
@@ -37,20 +37,20 @@ func (r *Request) readMessages(v jsontext.Value) *field.Error {
 }
 
 type messageFields struct {
-	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio jsontext.Value
+	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio wirejson.Value
 }
 
 // readMessage reads the message at the cursor, which has an index in the conversation, into m,
 // which is empty.
-func readMessage(m *prompt.Message, c *jsontext.Cursor, index int) *field.Error {
+func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error {
 	var fields messageFields
-	v := c.Pick(jsontext.Into("role", &fields.role), jsontext.Into("content", &fields.content),
-		jsontext.Into("refusal", &fields.refusal), jsontext.Into("name", &fields.name),
-		jsontext.Into("tool_calls", &fields.toolCalls), jsontext.Into("tool_call_id", &fields.toolCallID),
-		jsontext.Into("function_call", &fields.functionCall), jsontext.Into("audio", &fields.audio))
-	f := field.Expect(jsontext.KindObject, v)
+	v := c.Pick(wirejson.Into("role", &fields.role), wirejson.Into("content", &fields.content),
+		wirejson.Into("refusal", &fields.refusal), wirejson.Into("name", &fields.name),
+		wirejson.Into("tool_calls", &fields.toolCalls), wirejson.Into("tool_call_id", &fields.toolCallID),
+		wirejson.Into("function_call", &fields.functionCall), wirejson.Into("audio", &fields.audio))
+	f := field.Expect(wirejson.KindObject, v)
 	if f == nil {
-		f = cmp.Or(field.Expect(jsontext.KindString, fields.role).In("role"), field.Optional(jsontext.KindString, fields.name).In("name"))
+		f = cmp.Or(field.Expect(wirejson.KindString, fields.role).In("role"), field.Optional(wirejson.KindString, fields.name).In("name"))
 	}
 	if f != nil {
 		return f
@@ -74,7 +74,7 @@ func readMessage(m *prompt.Message, c *jsontext.Cursor, index int) *field.Error 
 // accepted, since clients keep such ones of answers that broke off. It leaves no item
 // in the history.
 func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.Error {
-	f := cmp.Or(field.Refuse(fields.audio, "audio cannot be sent to Codex").In("audio"), field.Optional(jsontext.KindString, fields.refusal).In("refusal"))
+	f := cmp.Or(field.Refuse(fields.audio, "audio cannot be sent to Codex").In("audio"), field.Optional(wirejson.KindString, fields.refusal).In("refusal"))
 	if f == nil && fields.content.Given() {
 		f = readContent(m, fields.content)
 	}
@@ -92,7 +92,7 @@ func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.E
 }
 
 // addRefusal appends the text of a refusal to the content.
-func addRefusal(m *prompt.Message, refusal jsontext.Value) {
+func addRefusal(m *prompt.Message, refusal wirejson.Value) {
 	switch {
 	case !refusal.Given() || len(refusal.RawText()) == 0:
 	case m.Text == nil && m.Content == nil:
@@ -105,8 +105,8 @@ func addRefusal(m *prompt.Message, refusal jsontext.Value) {
 
 // readContent reads a content: a string or parts. Clients write the content of messages
 // without a text as null or as no parts.
-func readContent(m *prompt.Message, v jsontext.Value) (f *field.Error) {
-	if v.Kind() != jsontext.KindNull {
+func readContent(m *prompt.Message, v wirejson.Value) (f *field.Error) {
+	if v.Kind() != wirejson.KindNull {
 		f = m.ReadContent(v, readPart).In("content")
 	}
 	if m.Empty() {
@@ -115,9 +115,9 @@ func readContent(m *prompt.Message, v jsontext.Value) (f *field.Error) {
 	return f
 }
 
-func readPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-	var kind, text, refusal, image, url, detail jsontext.Value
-	f := field.Typed(&kind, v, jsontext.Into("text", &text), jsontext.Into("refusal", &refusal), jsontext.Into("image_url", &image))
+func readPart(m *prompt.Message, v wirejson.Value) (prompt.Part, *field.Error) {
+	var kind, text, refusal, image, url, detail wirejson.Value
+	f := field.Typed(&kind, v, wirejson.Into("text", &text), wirejson.Into("refusal", &refusal), wirejson.Into("image_url", &image))
 	switch {
 	case f != nil:
 		return prompt.Part{}, f
@@ -128,7 +128,7 @@ func readPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
 	case !kind.Is("image_url") || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool:
 		return prompt.Part{}, unknownPart(m, kind.Text()).In("type")
 	}
-	if f := field.Object(image, jsontext.Into("url", &url), jsontext.Into("detail", &detail)); f != nil {
+	if f := field.Object(image, wirejson.Into("url", &url), wirejson.Into("detail", &detail)); f != nil {
 		return prompt.Part{}, f.In("image_url")
 	}
 	p, f := prompt.ImagePart(url, detail, "url")

@@ -8,9 +8,9 @@ package chat
 import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Request is the checked body of POST /v1/chat/completions
@@ -51,9 +51,9 @@ func (r *Request) Decode(body []byte) *apierror.Error {
 	return apiErr
 }
 
-func (r *Request) read(root jsontext.Value) *field.Error {
-	var messages, input jsontext.Value
-	root.Pick(jsontext.Into("messages", &messages), jsontext.Into("input", &input))
+func (r *Request) read(root wirejson.Value) *field.Error {
+	var messages, input wirejson.Value
+	root.Pick(wirejson.Into("messages", &messages), wirejson.Into("input", &input))
 	if input.Given() && (!messages.Given() || messages.IsEmptyArray()) { // a body of the Responses API
 		body, f := responses.DecodeInput(root)
 		if f != nil {
@@ -69,7 +69,7 @@ func (r *Request) read(root jsontext.Value) *field.Error {
 
 // DecodeSettings reads the settings of a body of legacy completions that chat completions
 // have as well. messages is its conversation.
-func DecodeSettings(root jsontext.Value, messages []prompt.Message) (*Request, *field.Error) {
+func DecodeSettings(root wirejson.Value, messages []prompt.Message) (*Request, *field.Error) {
 	r := new(Request)
 	r.Messages = messages
 	if f := field.Members(root, r, settings); f != nil {
@@ -79,8 +79,8 @@ func DecodeSettings(root jsontext.Value, messages []prompt.Message) (*Request, *
 }
 
 // settings are the readers of the members that legacy completions have as well.
-var settings = func() map[string]func(*Request, jsontext.Value) *field.Error {
-	some := make(map[string]func(*Request, jsontext.Value) *field.Error)
+var settings = func() map[string]func(*Request, wirejson.Value) *field.Error {
+	some := make(map[string]func(*Request, wirejson.Value) *field.Error)
 	for _, name := range []string{
 		"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
 		"presence_penalty", "frequency_penalty", "logit_bias", "user",
@@ -90,13 +90,13 @@ var settings = func() map[string]func(*Request, jsontext.Value) *field.Error {
 	return some
 }()
 
-var readers = map[string]func(*Request, jsontext.Value) *field.Error{
+var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"model":               (*Request).ReadModel,
 	"messages":            (*Request).readMessages,
 	"tools":               (*Request).readTools,
-	"tool_choice":         func(r *Request, v jsontext.Value) *field.Error { return r.Choice.Read(v, readChoice) },
+	"tool_choice":         func(r *Request, v wirejson.Value) *field.Error { return r.Choice.Read(v, readChoice) },
 	"parallel_tool_calls": (*Request).ReadParallelToolCalls,
-	"response_format":     func(r *Request, v jsontext.Value) *field.Error { return r.Format.Read(v, false) },
+	"response_format":     func(r *Request, v wirejson.Value) *field.Error { return r.Format.Read(v, false) },
 	"reasoning_effort":    (*Request).ReadReasoningEffort,
 	"verbosity":           (*Request).ReadVerbosity,
 	"service_tier":        (*Request).ReadServiceTier,
@@ -106,36 +106,36 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"logprobs":            (*Request).readLogprobs,
 	"top_logprobs":        (*Request).ReadTopLogprobs,
 	"modalities":          (*Request).readModalities,
-	"audio":               func(_ *Request, v jsontext.Value) *field.Error { return field.Refuse(v, "answers are text") },
+	"audio":               func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, "answers are text") },
 	"functions":           (*Request).readFunctions,
 	"function_call":       (*Request).readFunctionCall,
 
 	"stop":                  (*Request).readStop,
-	"max_tokens":            func(r *Request, v jsontext.Value) *field.Error { return field.Limit(&r.oldMaxTokens, v) },
-	"max_completion_tokens": func(r *Request, v jsontext.Value) *field.Error { return field.Limit(&r.MaxTokens, v) },
+	"max_tokens":            func(r *Request, v wirejson.Value) *field.Error { return field.Limit(&r.oldMaxTokens, v) },
+	"max_completion_tokens": func(r *Request, v wirejson.Value) *field.Error { return field.Limit(&r.MaxTokens, v) },
 
-	"temperature":            unused("temperature", "1", jsontext.KindNumber),
-	"top_p":                  unused("top_p", "1", jsontext.KindNumber),
-	"seed":                   unused("seed", "", jsontext.KindNumber),
-	"presence_penalty":       unused("presence_penalty", "0", jsontext.KindNumber),
-	"frequency_penalty":      unused("frequency_penalty", "0", jsontext.KindNumber),
-	"logit_bias":             unused("logit_bias", "{}", jsontext.KindObject),
-	"prediction":             unused("prediction", "", jsontext.KindObject),
+	"temperature":            unused("temperature", "1", wirejson.KindNumber),
+	"top_p":                  unused("top_p", "1", wirejson.KindNumber),
+	"seed":                   unused("seed", "", wirejson.KindNumber),
+	"presence_penalty":       unused("presence_penalty", "0", wirejson.KindNumber),
+	"frequency_penalty":      unused("frequency_penalty", "0", wirejson.KindNumber),
+	"logit_bias":             unused("logit_bias", "{}", wirejson.KindObject),
+	"prediction":             unused("prediction", "", wirejson.KindObject),
 	"web_search_options":     (*Request).readSearchOptions,
-	"moderation":             unused("moderation", "", jsontext.KindObject),
-	"store":                  unused("", "", jsontext.KindBool),
-	"metadata":               unused("", "", jsontext.KindObject),
-	"user":                   unused("", "", jsontext.KindString),
-	"safety_identifier":      unused("", "", jsontext.KindString),
-	"prompt_cache_key":       unused("", "", jsontext.KindString),
-	"prompt_cache_retention": unused("", "", jsontext.KindString),
-	"prompt_cache_options":   unused("", "", jsontext.KindObject),
+	"moderation":             unused("moderation", "", wirejson.KindObject),
+	"store":                  unused("", "", wirejson.KindBool),
+	"metadata":               unused("", "", wirejson.KindObject),
+	"user":                   unused("", "", wirejson.KindString),
+	"safety_identifier":      unused("", "", wirejson.KindString),
+	"prompt_cache_key":       unused("", "", wirejson.KindString),
+	"prompt_cache_retention": unused("", "", wirejson.KindString),
+	"prompt_cache_options":   unused("", "", wirejson.KindObject),
 }
 
 // unused returns the reader of a field for which Codex has no setting, see
 // [prompt.Conversation.Skip].
-func unused(name, neutral string, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
-	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
+func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
 // check checks what depends on several fields.

@@ -6,40 +6,40 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-func (r *Request) readStreamOptions(v jsontext.Value) *field.Error {
+func (r *Request) readStreamOptions(v wirejson.Value) *field.Error {
 	r.hasOptions, r.IncludeUsage = v.Given(), false
 	if !r.hasOptions {
 		return nil
 	}
-	var usage, obfuscation jsontext.Value // of the latter there is none to leave out
-	f := field.Object(v, jsontext.Into("include_usage", &usage), jsontext.Into("include_obfuscation", &obfuscation))
+	var usage, obfuscation wirejson.Value // of the latter there is none to leave out
+	f := field.Object(v, wirejson.Into("include_usage", &usage), wirejson.Into("include_obfuscation", &obfuscation))
 	return cmp.Or(f, field.Bool(&r.IncludeUsage, usage).In("include_usage"),
-		field.Optional(jsontext.KindBool, obfuscation).In("include_obfuscation"))
+		field.Optional(wirejson.KindBool, obfuscation).In("include_obfuscation"))
 }
 
-func (r *Request) readLogprobs(v jsontext.Value) *field.Error {
+func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	if v.IsTrue() {
 		return field.Refuse(v, prompt.NoLogprobs)
 	}
-	return field.Optional(jsontext.KindBool, v)
+	return field.Optional(wirejson.KindBool, v)
 }
 
-func (r *Request) readModalities(v jsontext.Value) *field.Error {
-	return field.Elements(v, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
-		if f := field.Expect(jsontext.KindString, v); f != nil || v.Is("text") {
+func (r *Request) readModalities(v wirejson.Value) *field.Error {
+	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {
+		if f := field.Expect(wirejson.KindString, v); f != nil || v.Is("text") {
 			return f
 		}
 		return field.Unsupported("is not supported: answers are text")
 	})
 }
 
-func (r *Request) readSearchOptions(v jsontext.Value) *field.Error {
+func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	r.Search = nil
-	f := field.Optional(jsontext.KindObject, v)
+	f := field.Optional(wirejson.KindObject, v)
 	if f == nil && v.Given() {
 		r.Search, f = prompt.ReadWebSearch(v)
 	}
@@ -58,7 +58,7 @@ func (r *Request) WithoutSearch() *apierror.Error {
 // maxChoices is how many choices a request may have. Each is a turn of its own.
 const maxChoices = 8
 
-func (r *Request) readN(v jsontext.Value) *field.Error {
+func (r *Request) readN(v wirejson.Value) *field.Error {
 	f := field.Limit(&r.Settings.Choices, v)
 	if r.Settings.Choices > maxChoices {
 		return field.Invalid("must be at most %d", maxChoices)
@@ -67,12 +67,12 @@ func (r *Request) readN(v jsontext.Value) *field.Error {
 }
 
 // readStop reads a StopConfiguration: one sequence or several.
-func (r *Request) readStop(v jsontext.Value) *field.Error {
+func (r *Request) readStop(v wirejson.Value) *field.Error {
 	r.StopSequences = nil
 	switch v.Kind() {
-	case jsontext.KindNull, jsontext.KindArray:
+	case wirejson.KindNull, wirejson.KindArray:
 		return field.Elements(v, prompt.MaxStops, "strings", r.AddStop)
-	case jsontext.KindString:
+	case wirejson.KindString:
 		return r.AddStop(0, v)
 	}
 	return field.WrongType("a string or an array of strings", v)

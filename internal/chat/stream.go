@@ -4,10 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
-	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Stream encodes the outputs of turns, one for each choice, as chat.completion.chunk
@@ -33,7 +32,7 @@ type Stream struct {
 	meta Meta
 	tail string // of every chunk without a finish_reason
 
-	buf     scratch.Buffer // the chunk under way
+	buf     wirejson.Buffer // the chunk under way
 	choices []streamChoice
 
 	// These are the memory of one choice.
@@ -76,14 +75,14 @@ func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 
 // appendHead appends the first members of every chunk.
 func (s *Stream) appendHead(to []byte) []byte {
-	to = jsontext.AppendString(append(to, `{"id":`...), s.meta.ID)
+	to = wirejson.AppendString(append(to, `{"id":`...), s.meta.ID)
 	to = strconv.AppendInt(append(to, `,"object":"chat.completion.chunk","created":`...), s.meta.Created, 10)
-	to = jsontext.AppendString(append(to, `,"model":`...), s.meta.Model)
+	to = wirejson.AppendString(append(to, `,"model":`...), s.meta.Model)
 	if s.meta.ServiceTier != "" {
-		to = jsontext.AppendString(append(to, `,"service_tier":`...), s.meta.ServiceTier)
+		to = wirejson.AppendString(append(to, `,"service_tier":`...), s.meta.ServiceTier)
 	}
 	if s.meta.Fingerprint != "" {
-		to = jsontext.AppendString(append(to, `,"system_fingerprint":`...), s.meta.Fingerprint)
+		to = wirejson.AppendString(append(to, `,"system_fingerprint":`...), s.meta.Fingerprint)
 	}
 	return to
 }
@@ -174,7 +173,7 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 		chunk = strconv.AppendInt(append(chunk, `{"tool_calls":[{"index":`...), int64(out.Call), 10)
 		chunk, after = append(chunk, `,"function":{"arguments":`...), "}}]}"
 	}
-	chunk = append(append(jsontext.AppendString(chunk, out.Text), after...), s.tail...)
+	chunk = append(append(wirejson.AppendString(chunk, out.Text), after...), s.tail...)
 	s.buf.Keep(chunk)
 	s.Send(chunk)
 }
@@ -189,7 +188,7 @@ func (s *Stream) finish(index int, out *turn.Output) {
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
 		usage = func(u *Usage) []byte {
-			return append(jsontext.Append(append(s.appendHead(nil), `,"choices":[],"usage":`...), u), '}')
+			return append(wirejson.Append(append(s.appendHead(nil), `,"choices":[],"usage":`...), u), '}')
 		}
 	}
 	s.Finish(index, out, usage)
@@ -218,7 +217,7 @@ func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
 	if finish == "" {
 		chunk = append(chunk, s.tail...)
 	} else {
-		chunk = jsontext.AppendString(append(chunk, `,"finish_reason":`...), string(finish))
+		chunk = wirejson.AppendString(append(chunk, `,"finish_reason":`...), string(finish))
 		chunk = append(chunk, strings.TrimPrefix(s.tail, noReason)...)
 	}
 	s.buf.Keep(chunk)
@@ -226,4 +225,4 @@ func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
 }
 
 // encoded returns a delta that is none of the usual ones as JSON.
-func encoded(delta message) string { return string(jsontext.Append(nil, delta)) }
+func encoded(delta message) string { return string(wirejson.Append(nil, delta)) }

@@ -5,11 +5,11 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-func (r *Request) readTools(v jsontext.Value) *field.Error {
+func (r *Request) readTools(v wirejson.Value) *field.Error {
 	var list toolList
 	f := field.Elements(v, prompt.MaxTools, "tools", list.readTool)
 	r.Tools, r.Forms = list.tools, list.forms
@@ -38,14 +38,14 @@ const (
 // typedTool is a tool, or the choice of one. Its members are in an object of their own or,
 // as in the Responses API, beside its type.
 type typedTool struct {
-	kind    jsontext.Value
-	members jsontext.Value
+	kind    wirejson.Value
+	members wirejson.Value
 	in      string // the member that has them; empty: they are beside the type
 }
 
-func (t *typedTool) read(v jsontext.Value) *field.Error {
-	var function, custom, name jsontext.Value
-	f := field.Typed(&t.kind, v, jsontext.Into("function", &function), jsontext.Into("custom", &custom), jsontext.Into("name", &name))
+func (t *typedTool) read(v wirejson.Value) *field.Error {
+	var function, custom, name wirejson.Value
+	f := field.Typed(&t.kind, v, wirejson.Into("function", &function), wirejson.Into("custom", &custom), wirejson.Into("name", &name))
 	if t.members, t.in = function, "function"; t.kind.Is("custom") {
 		t.members, t.in = custom, "custom"
 	}
@@ -55,7 +55,7 @@ func (t *typedTool) read(v jsontext.Value) *field.Error {
 	return f
 }
 
-func (l *toolList) readTool(at int, v jsontext.Value) *field.Error {
+func (l *toolList) readTool(at int, v wirejson.Value) *field.Error {
 	var t typedTool
 	f := t.read(v)
 	switch {
@@ -71,12 +71,12 @@ func (l *toolList) readTool(at int, v jsontext.Value) *field.Error {
 	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
 }
 
-func (l *toolList) readFunction(_ int, v jsontext.Value) *field.Error {
+func (l *toolList) readFunction(_ int, v wirejson.Value) *field.Error {
 	t, f := prompt.ReadFunction(v)
 	return cmp.Or(f, l.add(t))
 }
 
-func (l *toolList) readCustom(v jsontext.Value, form ToolForm) *field.Error {
+func (l *toolList) readCustom(v wirejson.Value, form ToolForm) *field.Error {
 	t, f := prompt.ReadCustomTool(v, form == textForm)
 	if l.forms == nil {
 		l.forms = map[string]ToolForm{}
@@ -100,9 +100,9 @@ func (l *toolList) add(t prompt.Tool) *field.Error {
 // readChoice reads a choice that is an object. The members of an allowed_tools
 // (ChatCompletionAllowedTools) are in an object of their own or, as in the Responses API,
 // beside its type.
-func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
-	var kind, allowed, mode jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("allowed_tools", &allowed), jsontext.Into("mode", &mode))
+func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
+	var kind, allowed, mode wirejson.Value
+	v.Pick(wirejson.Into("type", &kind), wirejson.Into("allowed_tools", &allowed), wirejson.Into("mode", &mode))
 	switch {
 	case !kind.Is("allowed_tools"):
 		return c.Require(readChosenTool(v, "function, custom or allowed_tools"))
@@ -112,13 +112,13 @@ func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 	return c.ReadAllowed(allowed, readAllowedTool).In("allowed_tools")
 }
 
-func readAllowedTool(v jsontext.Value) (string, *field.Error) {
+func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 	return readChosenTool(v, "function or custom")
 }
 
 // readChosenTool reads {"type":"function","function":{"name":…}}, the same of a custom
 // tool, or, as in the Responses API, the name beside the type.
-func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
+func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {
 		return "", f
@@ -131,9 +131,9 @@ func readChosenTool(v jsontext.Value, types string) (string, *field.Error) {
 }
 
 // readChosenName reads {"name":…}.
-func readChosenName(v jsontext.Value) (string, *field.Error) {
-	var name jsontext.Value
-	if f := cmp.Or(field.Object(v, jsontext.Into("name", &name)), field.NonEmpty(name).In("name")); f != nil {
+func readChosenName(v wirejson.Value) (string, *field.Error) {
+	var name wirejson.Value
+	if f := cmp.Or(field.Object(v, wirejson.Into("name", &name)), field.NonEmpty(name).In("name")); f != nil {
 		return "", f
 	}
 	return name.Text(), nil
@@ -141,7 +141,7 @@ func readChosenName(v jsontext.Value) (string, *field.Error) {
 
 // readFunctions reads functions (ChatCompletionFunctions), which tools have replaced.
 // Older clients know nothing else.
-func (r *Request) readFunctions(v jsontext.Value) *field.Error {
+func (r *Request) readFunctions(v wirejson.Value) *field.Error {
 	var list toolList
 	f := field.Elements(v, prompt.MaxTools, "functions", list.readFunction)
 	r.functions = list.tools
@@ -150,11 +150,11 @@ func (r *Request) readFunctions(v jsontext.Value) *field.Error {
 
 // readFunctionCall reads function_call, which tool_choice has replaced: none, auto, or
 // the name of a function (ChatCompletionFunctionCallOption).
-func (r *Request) readFunctionCall(v jsontext.Value) *field.Error {
-	if v.Kind() == jsontext.KindString && !v.Is("auto") && !v.Is("none") {
+func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
+	if v.Kind() == wirejson.KindString && !v.Is("auto") && !v.Is("none") {
 		return field.Invalid("must be none, auto or an object")
 	}
-	return r.functionCall.Read(v, func(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
+	return r.functionCall.Read(v, func(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 		return c.Require(readChosenName(v))
 	})
 }
@@ -183,14 +183,14 @@ func (r *Request) useFunctions() *field.Error {
 
 // readFunctionMessageCall reads the function_call of an assistant's message. It has no
 // id, so it gets one that its result shares.
-func readFunctionMessageCall(m *prompt.Message, v jsontext.Value, index int) *field.Error {
+func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
 	}
 	if len(m.Calls) > 0 {
 		return field.Invalid("cannot stand beside 'tool_calls'")
 	}
-	call := prompt.Call{ID: jsontext.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
+	call := prompt.Call{ID: wirejson.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
 	f := readCalled(&call, v, "arguments")
 	m.Calls = []prompt.Call{call}
 	return f

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Answer is what a client was given of a turn, or sends back of one: texts and
@@ -40,7 +40,7 @@ func (a *Answer) Gap() {
 }
 
 // Text adds text. The same texts make the same answer however they are cut.
-func (a *Answer) Text(text string) { a.add(jsontext.View(text)) }
+func (a *Answer) Text(text string) { a.add(wirejson.View(text)) }
 
 // add adds text, which it does not keep.
 func (a *Answer) add(text []byte) {

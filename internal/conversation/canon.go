@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Hash names a conversation up to some message.
@@ -33,7 +33,7 @@ func newDigest() *digest {
 }
 
 // field adds one field.
-func (d *digest) field(text string) { d.bytes(jsontext.View(text)) }
+func (d *digest) field(text string) { d.bytes(wirejson.View(text)) }
 
 // bytes adds one field.
 func (d *digest) bytes(text []byte) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Link is the history up to the end of an answer of the model.
@@ -47,7 +47,7 @@ func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput
 	r := reader{chain: &Chain{state: start}}
 	for i, item := range history {
 		r.chain.Size += len(item)
-		r.item(i, jsontext.Value(item))
+		r.item(i, wirejson.Value(item))
 	}
 	r.endAnswer(len(history))
 	r.input(input)
@@ -81,12 +81,12 @@ const (
 )
 
 // item reads the item at an index of the history.
-func (r *reader) item(index int, item jsontext.Value) {
-	var kind, role, content, id, name, arguments, output jsontext.Value
+func (r *reader) item(index int, item wirejson.Value) {
+	var kind, role, content, id, name, arguments, output wirejson.Value
 	item.Pick(
-		jsontext.Into("type", &kind), jsontext.Into("role", &role), jsontext.Into("content", &content),
-		jsontext.Into("call_id", &id), jsontext.Into("name", &name), jsontext.Into("arguments", &arguments),
-		jsontext.Into("output", &output),
+		wirejson.Into("type", &kind), wirejson.Into("role", &role), wirejson.Into("content", &content),
+		wirejson.Into("call_id", &id), wirejson.Into("name", &name), wirejson.Into("arguments", &arguments),
+		wirejson.Into("output", &output),
 	)
 	switch {
 	case kind.Is(typeReasoning):
@@ -115,7 +115,7 @@ func (r *reader) item(index int, item jsontext.Value) {
 	case kind.Is(typeResult):
 		d.field(typeResult)
 		d.number(r.ordinals[textOf(id)])
-		if output.Kind() == jsontext.KindArray {
+		if output.Kind() == wirejson.KindArray {
 			r.addParts(d, output)
 		} else {
 			addText(d, r.bytes(output))
@@ -128,16 +128,16 @@ func (r *reader) item(index int, item jsontext.Value) {
 }
 
 // textOf returns the text of a string. Another value has none.
-func textOf(v jsontext.Value) string {
-	if v.Kind() != jsontext.KindString {
+func textOf(v wirejson.Value) string {
+	if v.Kind() != wirejson.KindString {
 		return ""
 	}
 	return v.Text()
 }
 
 // bytes is textOf for long texts. The bytes are valid until the next call.
-func (r *reader) bytes(v jsontext.Value) []byte {
-	if v.Kind() != jsontext.KindString {
+func (r *reader) bytes(v wirejson.Value) []byte {
+	if v.Kind() != wirejson.KindString {
 		return nil
 	}
 	if cap(r.scratch) < len(v) {
@@ -148,18 +148,18 @@ func (r *reader) bytes(v jsontext.Value) []byte {
 }
 
 // part is a part of a content.
-type part struct{ raw, text, url, detail jsontext.Value }
+type part struct{ raw, text, url, detail wirejson.Value }
 
 // parts reads the parts of a content.
-func parts(content jsontext.Value) iter.Seq[part] {
+func parts(content wirejson.Value) iter.Seq[part] {
 	return func(yield func(part) bool) {
-		if content.Kind() != jsontext.KindArray {
+		if content.Kind() != wirejson.KindArray {
 			return
 		}
-		c := jsontext.NewCursor(content)
+		c := wirejson.NewCursor(content)
 		for c.Enter(); c.Next(); {
 			var p part
-			p.raw = c.Pick(jsontext.Into("text", &p.text), jsontext.Into("image_url", &p.url), jsontext.Into("detail", &p.detail))
+			p.raw = c.Pick(wirejson.Into("text", &p.text), wirejson.Into("image_url", &p.url), wirejson.Into("detail", &p.detail))
 			if !yield(p) {
 				return
 			}
@@ -205,9 +205,9 @@ func (r *reader) input(input []codexrpc.UserInput) {
 	for _, part := range input {
 		r.chain.Size += len(part.Text) + len(part.URL)
 		if part.Type == "image" {
-			addImage(d, jsontext.View(part.URL), part.Detail)
+			addImage(d, wirejson.View(part.URL), part.Detail)
 		} else {
-			addText(d, jsontext.View(part.Text))
+			addText(d, wirejson.View(part.Text))
 		}
 	}
 	r.chain.state = d.sum()
@@ -221,7 +221,7 @@ func (r *reader) next() *digest {
 }
 
 // addParts adds the parts of a message or of a result.
-func (r *reader) addParts(d *digest, content jsontext.Value) {
+func (r *reader) addParts(d *digest, content wirejson.Value) {
 	for p := range parts(content) {
 		switch {
 		case p.url != nil:

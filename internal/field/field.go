@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Error says what is wrong with a value of a request. The path grows while the error is
@@ -23,8 +23,8 @@ type Error struct {
 }
 
 // WrongType returns the error of a value of another kind than want, or of none.
-func WrongType(want jsontext.Kind, v jsontext.Value) *Error {
-	if v.Kind() == jsontext.KindAbsent {
+func WrongType(want wirejson.Kind, v wirejson.Value) *Error {
+	if v.Kind() == wirejson.KindAbsent {
 		return Missing()
 	}
 	return &Error{Problem: fmt.Sprintf("must be %s, not %s", want, v.Kind()), Code: apierror.CodeInvalidType}
@@ -46,7 +46,7 @@ func NotFound(format string, args ...any) *Error {
 }
 
 // Refuse returns an error if a value is given for which Codex has nothing, and why.
-func Refuse(v jsontext.Value, why string) *Error {
+func Refuse(v wirejson.Value, why string) *Error {
 	if !v.Given() {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (f *Error) APIError() *apierror.Error {
 }
 
 // Expect returns an error if the value is absent or of another kind than want.
-func Expect(want jsontext.Kind, v jsontext.Value) *Error {
+func Expect(want wirejson.Kind, v wirejson.Value) *Error {
 	if v.Kind() != want {
 		return WrongType(want, v)
 	}
@@ -99,7 +99,7 @@ func Expect(want jsontext.Kind, v jsontext.Value) *Error {
 }
 
 // Optional returns an error if the value is of another kind than want. It may be absent or null.
-func Optional(want jsontext.Kind, v jsontext.Value) *Error {
+func Optional(want wirejson.Kind, v wirejson.Value) *Error {
 	if v.Given() {
 		return Expect(want, v)
 	}
@@ -107,7 +107,7 @@ func Optional(want jsontext.Kind, v jsontext.Value) *Error {
 }
 
 // Limit reads a limit of tokens. An absent one or null is 0.
-func Limit(limit *int, v jsontext.Value) *Error {
+func Limit(limit *int, v wirejson.Value) *Error {
 	if *limit = 0; !v.Given() {
 		return nil
 	}
@@ -115,8 +115,8 @@ func Limit(limit *int, v jsontext.Value) *Error {
 }
 
 // Count reads an integer of at least 1. Larger ones than math.MaxInt32 become that.
-func Count(count *int, v jsontext.Value) *Error {
-	if f := Expect(jsontext.KindNumber, v); f != nil {
+func Count(count *int, v wirejson.Value) *Error {
+	if f := Expect(wirejson.KindNumber, v); f != nil {
 		return f
 	}
 	// A number out of range is parsed as an infinity.
@@ -129,7 +129,7 @@ func Count(count *int, v jsontext.Value) *Error {
 }
 
 // OneOf reads a string that must be one of known. An absent one or null is empty.
-func OneOf(name *string, known []string, v jsontext.Value) *Error {
+func OneOf(name *string, known []string, v wirejson.Value) *Error {
 	if f := Text(name, v); f != nil || !v.Given() || slices.Contains(known, *name) {
 		return f
 	}
@@ -137,8 +137,8 @@ func OneOf(name *string, known []string, v jsontext.Value) *Error {
 }
 
 // String reads a string that must be there.
-func String(text *string, v jsontext.Value) *Error {
-	f := Expect(jsontext.KindString, v)
+func String(text *string, v wirejson.Value) *Error {
+	f := Expect(wirejson.KindString, v)
 	if f == nil {
 		*text = v.Text()
 	}
@@ -146,7 +146,7 @@ func String(text *string, v jsontext.Value) *Error {
 }
 
 // Text reads a string. An absent one or null is empty.
-func Text(text *string, v jsontext.Value) *Error {
+func Text(text *string, v wirejson.Value) *Error {
 	if *text = ""; !v.Given() {
 		return nil
 	}
@@ -154,14 +154,14 @@ func Text(text *string, v jsontext.Value) *Error {
 }
 
 // Bool reads a boolean. An absent one or null is false.
-func Bool(b *bool, v jsontext.Value) *Error {
+func Bool(b *bool, v wirejson.Value) *Error {
 	*b = v.IsTrue()
-	return Optional(jsontext.KindBool, v)
+	return Optional(wirejson.KindBool, v)
 }
 
 // NonEmpty returns an error if the value is no string or an empty one.
-func NonEmpty(v jsontext.Value) *Error {
-	if f := Expect(jsontext.KindString, v); f != nil {
+func NonEmpty(v wirejson.Value) *Error {
+	if f := Expect(wirejson.KindString, v); f != nil {
 		return f
 	}
 	if len(v.RawText()) == 0 {
@@ -171,9 +171,9 @@ func NonEmpty(v jsontext.Value) *Error {
 }
 
 // Body reads a request's body, which must be an object, into r.
-func Body[R any](body []byte, r *R, read func(*R, jsontext.Value) *Error) (*R, *apierror.Error) {
-	root, syntax := jsontext.Parse(body)
-	if syntax == nil && root.Kind() == jsontext.KindObject {
+func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *apierror.Error) {
+	root, syntax := wirejson.Parse(body)
+	if syntax == nil && root.Kind() == wirejson.KindObject {
 		return r, read(r, root).APIError()
 	}
 	problem := "it is " + string(root.Kind()) + ", not an object"
@@ -186,9 +186,9 @@ func Body[R any](body []byte, r *R, read func(*R, jsontext.Value) *Error) (*R, *
 	}
 }
 
-// Object reads members of an object, see [jsontext.Value.Pick].
-func Object(v jsontext.Value, wanted ...jsontext.Member) *Error {
-	if f := Expect(jsontext.KindObject, v); f != nil {
+// Object reads members of an object, see [wirejson.Value.Pick].
+func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
+	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f
 	}
 	v.Pick(wanted...)
@@ -196,24 +196,24 @@ func Object(v jsontext.Value, wanted ...jsontext.Member) *Error {
 }
 
 // Typed is [Object] for an object with a type, a string.
-func Typed(kind *jsontext.Value, v jsontext.Value, wanted ...jsontext.Member) *Error {
-	if f := Expect(jsontext.KindObject, v); f != nil {
+func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *Error {
+	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f
 	}
 	v.PickTyped(kind, wanted...)
-	return Expect(jsontext.KindString, *kind).In("type")
+	return Expect(wirejson.KindString, *kind).In("type")
 }
 
 // Members reads the members of an object, which may be absent or null, into r, each with the
 // reader of its name, in the order of the object. Members without a reader are skipped.
-func Members[R any](object jsontext.Value, r R, readers map[string]func(R, jsontext.Value) *Error) *Error {
+func Members[R any](object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	return MembersKnowing(nil, object, r, readers)
 }
 
 // MembersKnowing is [Members] where the value of one member is known already, see
-// [jsontext.Value.MembersKnowing].
-func MembersKnowing[R any](known, object jsontext.Value, r R, readers map[string]func(R, jsontext.Value) *Error) *Error {
-	if f := Optional(jsontext.KindObject, object); f != nil || !object.Given() {
+// [wirejson.Value.MembersKnowing].
+func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
+	if f := Optional(wirejson.KindObject, object); f != nil || !object.Given() {
 		return f
 	}
 	for name, v := range object.MembersKnowing(known) {
@@ -228,8 +228,8 @@ func MembersKnowing[R any](known, object jsontext.Value, r R, readers map[string
 
 // Elements reads the elements of an array, which may be absent or null, each with read. There
 // may be most of what they are.
-func Elements(v jsontext.Value, most int, what string, read func(i int, v jsontext.Value) *Error) *Error {
-	if f := Optional(jsontext.KindArray, v); f != nil || !v.Given() {
+func Elements(v wirejson.Value, most int, what string, read func(i int, v wirejson.Value) *Error) *Error {
+	if f := Optional(wirejson.KindArray, v); f != nil || !v.Given() {
 		return f
 	}
 	for i, v := range v.Elements() {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // TestPaths: an error gets its path while it is returned from level to level.
@@ -26,18 +26,18 @@ func TestPaths(t *testing.T) {
 }
 
 func TestReaders(t *testing.T) {
-	value := func(text string) jsontext.Value { return jsontext.Value(text) }
+	value := func(text string) wirejson.Value { return wirejson.Value(text) }
 	var limit int
 	var name string
 	for what, c := range map[string]struct {
 		err  *Error
 		code apierror.Code // empty: no error
 	}{
-		"kind":             {Expect(jsontext.KindString, value(`"x"`)), ""},
-		"another kind":     {Expect(jsontext.KindString, value(`1`)), apierror.CodeInvalidType},
-		"none":             {Expect(jsontext.KindString, nil), apierror.CodeMissingParameter},
-		"optional, null":   {Optional(jsontext.KindString, value(`null`)), ""},
-		"optional, number": {Optional(jsontext.KindString, value(`1`)), apierror.CodeInvalidType},
+		"kind":             {Expect(wirejson.KindString, value(`"x"`)), ""},
+		"another kind":     {Expect(wirejson.KindString, value(`1`)), apierror.CodeInvalidType},
+		"none":             {Expect(wirejson.KindString, nil), apierror.CodeMissingParameter},
+		"optional, null":   {Optional(wirejson.KindString, value(`null`)), ""},
+		"optional, number": {Optional(wirejson.KindString, value(`1`)), apierror.CodeInvalidType},
 		"empty":            {NonEmpty(value(`""`)), apierror.CodeInvalidValue},
 		"limit":            {Limit(&limit, value(`7.0`)), ""},
 		"limit of 0":       {Limit(new(int), value(`0`)), apierror.CodeInvalidValue},

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -34,7 +34,7 @@ func calling(t testing.TB, lines ...string) *fakeUpstream {
 // The lines of Codex about calls.
 
 func rawCall(item, id, name, arguments string) string {
-	return `rawResponseItem/completed {"item":{"type":"function_call","id":"` + item + `","call_id":"` + id + `","name":"` + name + `","arguments":` + jsontext.Quote(arguments) + `}}`
+	return `rawResponseItem/completed {"item":{"type":"function_call","id":"` + item + `","call_id":"` + id + `","name":"` + name + `","arguments":` + wirejson.Quote(arguments) + `}}`
 }
 
 func callBegun(id, name string) string {
@@ -42,11 +42,11 @@ func callBegun(id, name string) string {
 }
 
 func argumentsPart(id, text string) string {
-	return `item/dynamicToolCall/argumentsDelta {"itemId":"` + id + `","callId":"` + id + `","delta":` + jsontext.Quote(text) + `}`
+	return `item/dynamicToolCall/argumentsDelta {"itemId":"` + id + `","callId":"` + id + `","delta":` + wirejson.Quote(text) + `}`
 }
 
 func textPart(text string) string {
-	return `item/agentMessage/delta {"itemId":"m","delta":` + jsontext.Quote(text) + `}`
+	return `item/agentMessage/delta {"itemId":"m","delta":` + wirejson.Quote(text) + `}`
 }
 
 // askCalls asks for an answer with the tools f and g, and returns it.

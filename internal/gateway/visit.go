@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 const (
@@ -67,7 +67,7 @@ func (g *Gateway) visit(w http.ResponseWriter, r *http.Request, serve func(*visi
 
 // Document serves a request that needs no turn with a document as JSON.
 func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func() any) {
-	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) { return jsontext.Append(nil, document()), nil })
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) { return wirejson.Append(nil, document()), nil })
 }
 
 // answer answers a request that needs no turn: with the body, or with apiErr if that

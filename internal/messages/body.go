@@ -3,8 +3,8 @@ package messages
 import (
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Body folds the outputs of a turn into the body of a message that is not streamed. It has
@@ -32,7 +32,7 @@ func (b *Body) Add(_ int, out turn.Output) {
 func (b *Body) JSON() []byte {
 	content := []byte("[]")
 	if b.blocks.all != nil {
-		content = jsontext.Append(nil, b.blocks.all)
+		content = wirejson.Append(nil, b.blocks.all)
 	}
 	return b.meta.append(nil, content, b.blocks.ending, b.blocks.usage)
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // contentReader reads the blocks of a message of the user's, or of the result of a tool.
@@ -18,7 +18,7 @@ type contentReader struct {
 func (c *contentReader) block(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	switch b.kind {
 	case "", "text":
-		if f := field.Expect(jsontext.KindString, b.text).In("text"); f != nil {
+		if f := field.Expect(wirejson.KindString, b.text).In("text"); f != nil {
 			return nil, f
 		}
 		return textParts(b.text)
@@ -43,7 +43,7 @@ func (c *contentReader) block(h *history, b *rawBlock) ([]prompt.Part, *field.Er
 	return nil, field.Invalid("must be text, image, document, search_result or tool_result in a message of the role user").In("type")
 }
 
-func textParts(text jsontext.Value) ([]prompt.Part, *field.Error) {
+func textParts(text wirejson.Value) ([]prompt.Part, *field.Error) {
 	if len(text.RawText()) == 0 {
 		return nil, nil
 	}
@@ -52,15 +52,15 @@ func textParts(text jsontext.Value) ([]prompt.Part, *field.Error) {
 
 // sentence returns a part with a text of ours.
 func sentence(text string) []prompt.Part {
-	return []prompt.Part{{Text: jsontext.AppendString(nil, text)}}
+	return []prompt.Part{{Text: wirejson.AppendString(nil, text)}}
 }
 
 // source is where an image or a document is.
-type source struct{ kind, media, data, url, content jsontext.Value }
+type source struct{ kind, media, data, url, content wirejson.Value }
 
-func readSource(v jsontext.Value) (s source, f *field.Error) {
-	return s, field.Typed(&s.kind, v, jsontext.Into("media_type", &s.media), jsontext.Into("data", &s.data),
-		jsontext.Into("url", &s.url), jsontext.Into("content", &s.content))
+func readSource(v wirejson.Value) (s source, f *field.Error) {
+	return s, field.Typed(&s.kind, v, wirejson.Into("media_type", &s.media), wirejson.Into("data", &s.data),
+		wirejson.Into("url", &s.url), wirejson.Into("content", &s.content))
 }
 
 // readImage reads an image in base64, or at an https URL.
@@ -96,7 +96,7 @@ func (c *contentReader) document(h *history, b *rawBlock) ([]prompt.Part, *field
 	head := heading("Document", name, about)
 	switch s.kind.Text() {
 	case "text":
-		if f := field.Expect(jsontext.KindString, s.data).In("data").In("source"); f != nil {
+		if f := field.Expect(wirejson.KindString, s.data).In("data").In("source"); f != nil {
 			return nil, f
 		}
 		return append(sentence(head), prompt.Part{Text: s.data}), nil
@@ -137,8 +137,8 @@ func heading(what, title, about string) string {
 
 // searchResult reads a result of a search of the client's.
 func (c *contentReader) searchResult(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
-	f := cmp.Or(field.Expect(jsontext.KindString, b.title).In("title"), field.Expect(jsontext.KindString, b.source).In("source"),
-		field.Expect(jsontext.KindArray, b.content).In("content"))
+	f := cmp.Or(field.Expect(wirejson.KindString, b.title).In("title"), field.Expect(wirejson.KindString, b.source).In("source"),
+		field.Expect(wirejson.KindArray, b.content).In("content"))
 	if f != nil {
 		return nil, f
 	}

@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // deferredTools are the tools that a client declares with defer_loading. The model reads of
@@ -56,29 +56,29 @@ func (r *Request) offerDeferred(names map[string]bool) *field.Error {
 }
 
 // wrap makes a call of a deferred tool the call of the function that the model has made.
-func (d *deferredTools) wrap(name string, input jsontext.Value) []byte {
-	arguments := append(jsontext.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
+func (d *deferredTools) wrap(name string, input wirejson.Value) []byte {
+	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	return append(append(arguments, input...), '}')
 }
 
 // unwrapCall returns the name and the input of the deferred tool that a call of the function
 // names. It reports false if the arguments are not those of the function.
 func unwrapCall(arguments string) (name, input string, ok bool) {
-	root, err := jsontext.Parse(jsontext.View(arguments))
-	if err != nil || root.Kind() != jsontext.KindObject {
+	root, err := wirejson.Parse(wirejson.View(arguments))
+	if err != nil || root.Kind() != wirejson.KindObject {
 		return "", "", false
 	}
-	var called, given jsontext.Value
-	root.Pick(jsontext.Into("name", &called), jsontext.Into("arguments", &given))
-	if called.Kind() != jsontext.KindString || called.Is("") {
+	var called, given wirejson.Value
+	root.Pick(wirejson.Into("name", &called), wirejson.Into("arguments", &given))
+	if called.Kind() != wirejson.KindString || called.Is("") {
 		return "", "", false
 	}
 	switch given.Kind() {
-	case jsontext.KindObject:
+	case wirejson.KindObject:
 		return called.Text(), string(given), true
-	case jsontext.KindAbsent, jsontext.KindNull:
+	case wirejson.KindAbsent, wirejson.KindNull:
 		return called.Text(), "{}", true
-	case jsontext.KindString: // models write objects as texts now and then
+	case wirejson.KindString: // models write objects as texts now and then
 		return called.Text(), given.Text(), true
 	}
 	return "", "", false

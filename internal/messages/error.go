@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // statusOverloaded is the status by which Anthropic says that it is overloaded.
@@ -85,7 +85,7 @@ func body(e *apierror.Error, requestID string) []byte {
 	if e.Code == codeThread {
 		object.Details = &errorDetails{codeThread, []string{e.Param}}
 	}
-	return jsontext.Append(nil, errorBody{"error", object, requestID})
+	return wirejson.Append(nil, errorBody{"error", object, requestID})
 }
 
 // ErrorForm is the form of errors for Anthropic's clients: their status and their body. It

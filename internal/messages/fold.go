@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // fold makes the content blocks of an answer of the outputs of a turn:
@@ -157,7 +157,7 @@ func (f *fold) search(out *turn.Output) {
 	f.searches = append(f.searches, id)
 	f.begin(block{Type: typeSearch, ID: id, Name: webSearch, Input: emptyInput})
 	if query := queryOf(out.Text); query != "" {
-		f.to.input(string(jsontext.AppendString([]byte(`{"query":`), query)) + "}")
+		f.to.input(string(wirejson.AppendString([]byte(`{"query":`), query)) + "}")
 	}
 	f.close()
 }
@@ -167,14 +167,14 @@ func queryOf(action string) string {
 	if action == "" {
 		return ""
 	}
-	root, err := jsontext.Parse([]byte(action))
-	if err != nil || root.Kind() != jsontext.KindObject {
+	root, err := wirejson.Parse([]byte(action))
+	if err != nil || root.Kind() != wirejson.KindObject {
 		return ""
 	}
-	var query, url jsontext.Value
-	root.Pick(jsontext.Into("query", &query), jsontext.Into("url", &url))
-	for _, v := range []jsontext.Value{query, url} {
-		if v.Kind() == jsontext.KindString {
+	var query, url wirejson.Value
+	root.Pick(wirejson.Into("query", &query), wirejson.Into("url", &url))
+	for _, v := range []wirejson.Value{query, url} {
+		if v.Kind() == wirejson.KindString {
 			return v.Text()
 		}
 	}

@@ -5,19 +5,19 @@ import (
 	"cmp"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // readMessages reads the conversation. A message of the body may become several: each result
 // of a tool, each text of the model's and each of its reasoning items is one of its own.
-func (r *Request) readMessages(v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
+func (r *Request) readMessages(v wirejson.Value) *field.Error {
+	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
 	}
 	h := history{request: r}
 	before := len(r.Messages)
-	c := jsontext.NewCursor(v)
+	c := wirejson.NewCursor(v)
 	c.Enter()
 	for ; c.Next(); h.at++ {
 		if f := h.message(c); f != nil {
@@ -41,11 +41,11 @@ type history struct {
 // openCall is where a call without a result is.
 type openCall struct{ message, block int }
 
-func (h *history) message(c *jsontext.Cursor) *field.Error {
-	var role, content, config jsontext.Value
-	v := c.Pick(jsontext.Into("role", &role), jsontext.Into("content", &content), jsontext.Into("output_config", &config))
-	f := field.Expect(jsontext.KindObject, v)
-	if f = cmp.Or(f, field.Expect(jsontext.KindString, role).In("role")); f != nil {
+func (h *history) message(c *wirejson.Cursor) *field.Error {
+	var role, content, config wirejson.Value
+	v := c.Pick(wirejson.Into("role", &role), wirejson.Into("content", &content), wirejson.Into("output_config", &config))
+	f := field.Expect(wirejson.KindObject, v)
+	if f = cmp.Or(f, field.Expect(wirejson.KindString, role).In("role")); f != nil {
 		return f.At(h.at)
 	}
 	switch {
@@ -69,22 +69,22 @@ func (h *history) message(c *jsontext.Cursor) *field.Error {
 
 // rawBlock is a block with its members, as far as any type has them. All are found in one pass.
 type rawBlock struct {
-	value jsontext.Value
+	value wirejson.Value
 	kind  string // its type; empty: it is a content that is a text
 
-	text, content, source, title, context  jsontext.Value
-	id, name, input, thinking, signature   jsontext.Value
-	toolUseID, failed, toolName, reference jsontext.Value
+	text, content, source, title, context  wirejson.Value
+	id, name, input, thinking, signature   wirejson.Value
+	toolUseID, failed, toolName, reference wirejson.Value
 }
 
-func (b *rawBlock) read(c *jsontext.Cursor) *field.Error {
-	var kind jsontext.Value
-	b.value = c.PickTyped(&kind, jsontext.Into("text", &b.text), jsontext.Into("content", &b.content), jsontext.Into("source", &b.source),
-		jsontext.Into("title", &b.title), jsontext.Into("context", &b.context), jsontext.Into("id", &b.id), jsontext.Into("name", &b.name),
-		jsontext.Into("input", &b.input), jsontext.Into("thinking", &b.thinking), jsontext.Into("signature", &b.signature),
-		jsontext.Into("tool_use_id", &b.toolUseID), jsontext.Into("is_error", &b.failed), jsontext.Into("tool_name", &b.toolName),
-		jsontext.Into("tool", &b.reference))
-	if f := cmp.Or(field.Expect(jsontext.KindObject, b.value), field.NonEmpty(kind).In("type")); f != nil {
+func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
+	var kind wirejson.Value
+	b.value = c.PickTyped(&kind, wirejson.Into("text", &b.text), wirejson.Into("content", &b.content), wirejson.Into("source", &b.source),
+		wirejson.Into("title", &b.title), wirejson.Into("context", &b.context), wirejson.Into("id", &b.id), wirejson.Into("name", &b.name),
+		wirejson.Into("input", &b.input), wirejson.Into("thinking", &b.thinking), wirejson.Into("signature", &b.signature),
+		wirejson.Into("tool_use_id", &b.toolUseID), wirejson.Into("is_error", &b.failed), wirejson.Into("tool_name", &b.toolName),
+		wirejson.Into("tool", &b.reference))
+	if f := cmp.Or(field.Expect(wirejson.KindObject, b.value), field.NonEmpty(kind).In("type")); f != nil {
 		return f
 	}
 	b.kind = kind.Text()
@@ -92,12 +92,12 @@ func (b *rawBlock) read(c *jsontext.Cursor) *field.Error {
 }
 
 // blocks reads a content: a text, which is one block, or blocks.
-func (h *history) blocks(v jsontext.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
+func (h *history) blocks(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
-	case jsontext.KindString:
+	case wirejson.KindString:
 		return read(0, &rawBlock{value: v, text: v})
-	case jsontext.KindArray:
-		c := jsontext.NewCursor(v)
+	case wirejson.KindArray:
+		c := wirejson.NewCursor(v)
 		c.Enter()
 		b := new(rawBlock)
 		for i := 0; c.Next(); i++ {
@@ -128,9 +128,9 @@ func (h *history) add(m prompt.Message) *field.Error {
 }
 
 // user reads a message of the user's. Its results come first, as Anthropic wants it.
-func (h *history) user(v jsontext.Value) *field.Error {
+func (h *history) user(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
-	if v.Kind() == jsontext.KindString && len(v.RawText()) > 0 { // the same as one block
+	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // the same as one block
 		m.Text, m.Size = v, len(v)
 		return h.add(m)
 	}
@@ -172,7 +172,7 @@ func (h *history) place(images []imagePlace) {
 // result reads the result of a call, which is a block of the message under way.
 func (h *history) result(block int, b *rawBlock) *field.Error {
 	id := b.toolUseID
-	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(jsontext.KindBool, b.failed).In("is_error"))
+	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(wirejson.KindBool, b.failed).In("is_error"))
 	if f != nil {
 		return f
 	}
@@ -217,7 +217,7 @@ func (h *history) unanswered() *field.Error {
 func (h *history) assistantBlock(i int, b *rawBlock) *field.Error {
 	switch b.kind {
 	case "", "text":
-		if f := field.Expect(jsontext.KindString, b.text).In("text"); f != nil {
+		if f := field.Expect(wirejson.KindString, b.text).In("text"); f != nil {
 			return f
 		}
 		return h.assistantText(b.text, len(b.value))
@@ -230,7 +230,7 @@ func (h *history) assistantBlock(i int, b *rawBlock) *field.Error {
 }
 
 // assistantText adds a text of the model's. Clients drop empty ones.
-func (h *history) assistantText(text jsontext.Value, size int) *field.Error {
+func (h *history) assistantText(text wirejson.Value, size int) *field.Error {
 	if len(bytes.TrimSpace(text.Bytes())) == 0 {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (h *history) assistantText(text jsontext.Value, size int) *field.Error {
 func (h *history) call(i int, b *rawBlock) *field.Error {
 	id, name, input := b.id, b.name, b.input
 	call := prompt.Call{ID: id}
-	f := cmp.Or(field.NonEmpty(id).In("id"), prompt.ReadCalledName(&call.Name, name).In("name"), field.Expect(jsontext.KindObject, input).In("input"))
+	f := cmp.Or(field.NonEmpty(id).In("id"), prompt.ReadCalledName(&call.Name, name).In("name"), field.Expect(wirejson.KindObject, input).In("input"))
 	if f != nil {
 		return f
 	}
@@ -252,15 +252,15 @@ func (h *history) call(i int, b *rawBlock) *field.Error {
 		h.open = make(map[string]openCall)
 	}
 	h.open[id.Text()] = openCall{h.at, i}
-	call.Arguments = jsontext.AppendString(nil, unreadable(input))
+	call.Arguments = wirejson.AppendString(nil, unreadable(input))
 	if d := &h.request.deferred; d.has(call.Name) {
-		call.Arguments, call.Name = jsontext.AppendString(nil, d.wrap(call.Name, input)), d.function
+		call.Arguments, call.Name = wirejson.AppendString(nil, d.wrap(call.Name, input)), d.function
 	}
 	return h.add(prompt.Message{Role: prompt.RoleAssistant, Calls: []prompt.Call{call}, Size: len(b.value) + len(call.Arguments)})
 }
 
 // system reads a message of the role system, which may stand anywhere.
-func (h *history) system(v jsontext.Value) *field.Error {
+func (h *history) system(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleDeveloper}
 	f := h.blocks(v, func(_ int, b *rawBlock) *field.Error {
 		m.Size += len(b.value)
@@ -268,8 +268,8 @@ func (h *history) system(v jsontext.Value) *field.Error {
 		switch b.kind {
 		case "", "text":
 		case "tool_addition", "tool_removal":
-			var name jsontext.Value
-			f := field.Object(b.reference, jsontext.Into("name", &name))
+			var name wirejson.Value
+			f := field.Object(b.reference, wirejson.Into("name", &name))
 			if f = cmp.Or(f, field.NonEmpty(name).In("name")); f != nil {
 				return f.In("tool")
 			}
@@ -277,12 +277,12 @@ func (h *history) system(v jsontext.Value) *field.Error {
 			if b.kind == "tool_addition" {
 				said = h.request.deferred.describe(name.Text())
 			}
-			text = jsontext.AppendString(nil, said)
+			text = wirejson.AppendString(nil, said)
 			m.Size += len(text)
 		default:
 			return field.Invalid("must be text, tool_addition or tool_removal in a message of the role system").In("type")
 		}
-		if f := field.Expect(jsontext.KindString, text).In("text"); f != nil {
+		if f := field.Expect(wirejson.KindString, text).In("text"); f != nil {
 			return f
 		}
 		if len(text.RawText()) > 0 {

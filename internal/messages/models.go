@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // IsClient reports whether a request comes from a client of Anthropic's API, which says which
@@ -32,7 +32,7 @@ func newModelInfo(id string, created time.Time) modelInfo {
 
 // Model returns the body of GET /v1/models/{id}.
 func Model(id string, created time.Time) []byte {
-	return jsontext.Append(nil, newModelInfo(id, created))
+	return wirejson.Append(nil, newModelInfo(id, created))
 }
 
 // The numbers of models on a page.
@@ -75,7 +75,7 @@ func Models(names []string, created time.Time, query url.Values) ([]byte, *apier
 	if len(page) > 0 {
 		all.FirstID = &page[0]
 	}
-	return jsontext.Append(nil, all), nil
+	return wirejson.Append(nil, all), nil
 }
 
 // TokenCount returns the body of an answer to POST /v1/messages/count_tokens.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Request is the checked body of POST /v1/messages. It has views of the body, which must not
@@ -31,7 +31,7 @@ type Request struct {
 	images     []imagePlace
 
 	// The values of members that are read once the others are known.
-	system, messages, tools, choice jsontext.Value
+	system, messages, tools, choice wirejson.Value
 }
 
 // Thinking says what becomes of the model's reasoning.
@@ -57,13 +57,13 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
 
-var readers = map[string]func(*Request, jsontext.Value) *field.Error{
+var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"model":         (*Request).ReadModel,
-	"messages":      func(r *Request, v jsontext.Value) *field.Error { r.messages = v; return nil },
-	"system":        func(r *Request, v jsontext.Value) *field.Error { r.system = v; return nil },
-	"tools":         func(r *Request, v jsontext.Value) *field.Error { r.tools = v; return nil },
-	"tool_choice":   func(r *Request, v jsontext.Value) *field.Error { r.choice = v; return nil },
-	"max_tokens":    func(r *Request, v jsontext.Value) *field.Error { return field.Limit(&r.MaxTokens, v) },
+	"messages":      func(r *Request, v wirejson.Value) *field.Error { r.messages = v; return nil },
+	"system":        func(r *Request, v wirejson.Value) *field.Error { r.system = v; return nil },
+	"tools":         func(r *Request, v wirejson.Value) *field.Error { r.tools = v; return nil },
+	"tool_choice":   func(r *Request, v wirejson.Value) *field.Error { r.choice = v; return nil },
+	"max_tokens":    func(r *Request, v wirejson.Value) *field.Error { return field.Limit(&r.MaxTokens, v) },
 	"stream":        (*Request).ReadStream,
 	"thinking":      (*Request).readThinking,
 	"output_config": (*Request).readOutputConfig,
@@ -72,16 +72,16 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 
 	"stop_sequences": (*Request).readStops,
 
-	"temperature": unused("temperature", "1", jsontext.KindNumber),
-	"top_p":       unused("top_p", "1", jsontext.KindNumber),
-	"top_k":       unused("top_k", "", jsontext.KindNumber),
-	"compaction":  unused("compaction", "", jsontext.KindObject),
+	"temperature": unused("temperature", "1", wirejson.KindNumber),
+	"top_p":       unused("top_p", "1", wirejson.KindNumber),
+	"top_k":       unused("top_k", "", wirejson.KindNumber),
+	"compaction":  unused("compaction", "", wirejson.KindObject),
 
-	"metadata":           unused("", "", jsontext.KindObject),
-	"service_tier":       unused("", "", jsontext.KindString),
-	"inference_geo":      unused("", "", jsontext.KindString),
-	"cache_control":      unused("", "", jsontext.KindObject),
-	"context_management": unused("", "", jsontext.KindObject),
+	"metadata":           unused("", "", wirejson.KindObject),
+	"service_tier":       unused("", "", wirejson.KindString),
+	"inference_geo":      unused("", "", wirejson.KindString),
+	"cache_control":      unused("", "", wirejson.KindObject),
+	"context_management": unused("", "", wirejson.KindObject),
 
 	"fallbacks":             accept,
 	"fallback_credit_token": accept,
@@ -95,21 +95,21 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 
 // unused returns the reader of a field for which Codex has no setting, see
 // [prompt.Conversation.Skip].
-func unused(name, neutral string, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
-	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
+func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
 // accept reads a field of Anthropic's own that has nothing to do with the answer.
-func accept(*Request, jsontext.Value) *field.Error { return nil }
+func accept(*Request, wirejson.Value) *field.Error { return nil }
 
 // refused returns the reader of a field that is not supported.
-func refused(why string) func(*Request, jsontext.Value) *field.Error {
-	return func(_ *Request, v jsontext.Value) *field.Error { return field.Refuse(v, why) }
+func refused(why string) func(*Request, wirejson.Value) *field.Error {
+	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
 // refuseServers refuses MCP servers, which Anthropic would call. None are no error.
-func refuseServers(_ *Request, v jsontext.Value) *field.Error {
-	if v.Kind() == jsontext.KindArray && v.IsEmptyArray() {
+func refuseServers(_ *Request, v wirejson.Value) *field.Error {
+	if v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
 		return nil
 	}
 	return field.Refuse(v, "MCP servers are called by Anthropic only; connect the client to them")
@@ -119,7 +119,7 @@ func refuseServers(_ *Request, v jsontext.Value) *field.Error {
 // the whole history instead.
 const codeThread apierror.Code = "thread_unsupported_request"
 
-func refuseThread(_ *Request, v jsontext.Value) *field.Error {
+func refuseThread(_ *Request, v wirejson.Value) *field.Error {
 	f := field.Refuse(v, "send the whole history in 'messages'")
 	if f != nil {
 		f.Code = codeThread
@@ -127,7 +127,7 @@ func refuseThread(_ *Request, v jsontext.Value) *field.Error {
 	return f
 }
 
-func (r *Request) read(root jsontext.Value) *field.Error {
+func (r *Request) read(root wirejson.Value) *field.Error {
 	if f := field.Members(root, r, readers); f != nil {
 		return f
 	}
@@ -158,14 +158,14 @@ func (*Request) Choices() int { return 1 }
 const billing = "x-anthropic-billing-header:"
 
 // readSystem reads the system prompt: a text, or blocks of text.
-func (r *Request) readSystem(v jsontext.Value) *field.Error {
+func (r *Request) readSystem(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
 	m := prompt.Message{Role: prompt.RoleSystem, Size: len(v)}
-	f := m.ReadContent(v, func(_ *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-		var kind, text jsontext.Value
-		if f := field.Typed(&kind, v, jsontext.Into("text", &text)); f != nil {
+	f := m.ReadContent(v, func(_ *prompt.Message, v wirejson.Value) (prompt.Part, *field.Error) {
+		var kind, text wirejson.Value
+		if f := field.Typed(&kind, v, wirejson.Into("text", &text)); f != nil {
 			return prompt.Part{}, f
 		}
 		if !kind.Is("text") {

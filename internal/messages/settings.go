@@ -5,19 +5,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // readThinking reads thinking: enabled with a budget, adaptive or disabled, and how much of
 // it the client wants to read.
-func (r *Request) readThinking(v jsontext.Value) *field.Error {
+func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	r.Thinking, r.budget, r.disabled = ThinkingOff, 0, false
 	if !v.Given() {
 		return nil
 	}
-	var kind, budget, display jsontext.Value
+	var kind, budget, display wirejson.Value
 	var shown string
-	f := field.Typed(&kind, v, jsontext.Into("budget_tokens", &budget), jsontext.Into("display", &display))
+	f := field.Typed(&kind, v, wirejson.Into("budget_tokens", &budget), wirejson.Into("display", &display))
 	f = cmp.Or(f, field.Limit(&r.budget, budget).In("budget_tokens"),
 		field.OneOf(&shown, []string{"summarized", "omitted", "updates"}, display).In("display"))
 	switch {
@@ -60,23 +60,23 @@ func (r *Request) chooseEffort() {
 }
 
 // readOutputConfig reads output_config: the effort and the format of the answer.
-func (r *Request) readOutputConfig(v jsontext.Value) *field.Error {
+func (r *Request) readOutputConfig(v wirejson.Value) *field.Error {
 	r.Effort, r.EffortField = "", "output_config.effort"
 	return field.Members(v, r, outputReaders)
 }
 
-var outputReaders = map[string]func(*Request, jsontext.Value) *field.Error{
+var outputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 	"effort": (*Request).ReadReasoningEffort,
 	"format": (*Request).readFormat,
 }
 
 // readFormat reads the format of the answer: JSON by a schema.
-func (r *Request) readFormat(v jsontext.Value) *field.Error {
+func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var kind, schema jsontext.Value
-	if f := field.Typed(&kind, v, jsontext.Into("schema", &schema)); f != nil {
+	var kind, schema wirejson.Value
+	if f := field.Typed(&kind, v, wirejson.Into("schema", &schema)); f != nil {
 		return f
 	}
 	if !kind.Is("json_schema") {
@@ -86,28 +86,28 @@ func (r *Request) readFormat(v jsontext.Value) *field.Error {
 }
 
 // readSpeed reads speed: fast asks for the provider's priority.
-func (r *Request) readSpeed(v jsontext.Value) *field.Error {
+func (r *Request) readSpeed(v wirejson.Value) *field.Error {
 	var speed string
 	f := field.OneOf(&speed, []string{"standard", "fast"}, v)
 	if f == nil && speed == "fast" {
-		f = r.ReadServiceTier(jsontext.Value(`"priority"`))
+		f = r.ReadServiceTier(wirejson.Value(`"priority"`))
 	}
 	return f
 }
 
-func (r *Request) readStops(v jsontext.Value) *field.Error {
+func (r *Request) readStops(v wirejson.Value) *field.Error {
 	r.StopSequences = nil
 	return field.Elements(v, prompt.MaxStops, "strings", r.AddStop)
 }
 
 // readChoice reads tool_choice.
-func (r *Request) readChoice(v jsontext.Value) *field.Error {
+func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	r.SerialTools = false
 	if !v.Given() {
 		return nil
 	}
-	var kind, name, serial jsontext.Value
-	f := field.Typed(&kind, v, jsontext.Into("name", &name), jsontext.Into("disable_parallel_tool_use", &serial))
+	var kind, name, serial wirejson.Value
+	f := field.Typed(&kind, v, wirejson.Into("name", &name), wirejson.Into("disable_parallel_tool_use", &serial))
 	if f = cmp.Or(f, field.Bool(&r.SerialTools, serial).In("disable_parallel_tool_use")); f != nil {
 		return f
 	}

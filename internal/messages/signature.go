@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // A signature carries an item of the model's reasoning, so that it outlives this server: a
@@ -29,7 +29,7 @@ func signed(signature string) (id, encrypted string, ok bool) {
 // thought reads reasoning of the model's. That of other providers is left out.
 func (h *history) thought(b *rawBlock) *field.Error {
 	text, signature := b.thinking, b.signature
-	f := cmp.Or(field.Optional(jsontext.KindString, text).In("thinking"), field.Optional(jsontext.KindString, signature).In("signature"))
+	f := cmp.Or(field.Optional(wirejson.KindString, text).In("thinking"), field.Optional(wirejson.KindString, signature).In("signature"))
 	if f != nil || !signature.Given() {
 		return f
 	}
@@ -39,12 +39,12 @@ func (h *history) thought(b *rawBlock) *field.Error {
 	}
 	item := append([]byte(nil), `{"type":"reasoning",`...)
 	if id != "" {
-		item = append(jsontext.AppendString(append(item, `"id":`...), id), ',')
+		item = append(wirejson.AppendString(append(item, `"id":`...), id), ',')
 	}
 	item = append(item, `"summary":[`...)
 	if text.Given() && len(text.RawText()) > 0 {
 		item = append(append(append(item, `{"type":"summary_text","text":`...), text...), '}')
 	}
-	item = append(jsontext.AppendString(append(item, `],"encrypted_content":`...), encrypted), '}')
+	item = append(wirejson.AppendString(append(item, `],"encrypted_content":`...), encrypted), '}')
 	return h.add(prompt.Message{Role: prompt.RoleItem, Item: item, Size: len(b.value) + len(item)})
 }

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
-	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Stream encodes the outputs of a turn as the events of a streamed message
@@ -73,11 +72,11 @@ func (s *Stream) Idle() { s.events.buf.Release() }
 // events writes the events of blocks.
 type events struct {
 	emit  func(event string, data []byte) error
-	buf   scratch.Buffer // the event under way
-	index int            // of the block under way, or of the last one
-	head  []byte         // of the deltas of that block
-	first [64]byte       // the memory of head
-	err   error          // of emit
+	buf   wirejson.Buffer // the event under way
+	index int             // of the block under way, or of the last one
+	head  []byte          // of the deltas of that block
+	first [64]byte        // the memory of head
+	err   error           // of emit
 }
 
 // raw emits an event unless an earlier one failed.
@@ -100,7 +99,7 @@ func (e *events) begin(b block) {
 	if b.Type == typeText {
 		data = append(data, `{"type":"text","text":""}`...)
 	} else {
-		data = jsontext.Append(data, b)
+		data = wirejson.Append(data, b)
 	}
 	e.kept("content_block_start", append(data, '}'))
 	e.head = strconv.AppendInt(append(e.head[:0], `{"type":"content_block_delta","index":`...), int64(e.index), 10)
@@ -110,7 +109,7 @@ func (e *events) begin(b block) {
 // delta emits a delta with one member that is a text. kind has its type and its member.
 func (e *events) delta(kind, text string) {
 	data := append(append(e.buf.Take(), e.head...), kind...)
-	e.kept("content_block_delta", append(jsontext.AppendString(data, text), "}}"...))
+	e.kept("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))
 }
 
 func (e *events) text(piece string)          { e.delta(`text_delta","text":`, piece) }
@@ -134,7 +133,7 @@ func (e *events) input(object string) {
 
 func (e *events) cite(c citation) {
 	data := append(append(e.buf.Take(), e.head...), `citations_delta","citation":`...)
-	e.kept("content_block_delta", append(jsontext.Append(data, c), "}}"...))
+	e.kept("content_block_delta", append(wirejson.Append(data, c), "}}"...))
 }
 
 func (e *events) end() {

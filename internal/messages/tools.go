@@ -5,26 +5,26 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // readTools reads the tools: functions of the client's, tools of Anthropic's design that the
 // client runs, and the web search.
-func (r *Request) readTools(v jsontext.Value) *field.Error {
+func (r *Request) readTools(v wirejson.Value) *field.Error {
 	names := make(map[string]bool)
-	return cmp.Or(field.Elements(v, prompt.MaxTools, "tools", func(_ int, v jsontext.Value) *field.Error {
+	return cmp.Or(field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
 		return r.readTool(v, names)
 	}), r.offerDeferred(names))
 }
 
-func (r *Request) readTool(v jsontext.Value, names map[string]bool) *field.Error {
-	var kind, name, deferred jsontext.Value
-	if f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("name", &name), jsontext.Into("defer_loading", &deferred)); f != nil {
+func (r *Request) readTool(v wirejson.Value, names map[string]bool) *field.Error {
+	var kind, name, deferred wirejson.Value
+	if f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("name", &name), wirejson.Into("defer_loading", &deferred)); f != nil {
 		return f
 	}
 	var of string
-	if f := cmp.Or(field.Text(&of, kind).In("type"), field.Optional(jsontext.KindBool, deferred).In("defer_loading")); f != nil {
+	if f := cmp.Or(field.Text(&of, kind).In("type"), field.Optional(wirejson.KindBool, deferred).In("defer_loading")); f != nil {
 		return f
 	}
 	if strings.HasPrefix(of, webSearch) {
@@ -50,7 +50,7 @@ func (r *Request) readTool(v jsontext.Value, names map[string]bool) *field.Error
 }
 
 // readClientTool reads a tool that the client runs, without its name.
-func readClientTool(kind string, v jsontext.Value) (prompt.Tool, *field.Error) {
+func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	if kind == "" || kind == "custom" {
 		return readFunction(v)
 	}
@@ -67,14 +67,14 @@ func readClientTool(kind string, v jsontext.Value) (prompt.Tool, *field.Error) {
 
 // readFunction reads a tool with a schema of its own, without its name. Its strict is checked
 // and has no effect: Codex offers all tools without it.
-func readFunction(v jsontext.Value) (t prompt.Tool, f *field.Error) {
-	var description, schema, strict jsontext.Value
-	v.Pick(jsontext.Into("description", &description), jsontext.Into("input_schema", &schema), jsontext.Into("strict", &strict))
+func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
+	var description, schema, strict wirejson.Value
+	v.Pick(wirejson.Into("description", &description), wirejson.Into("input_schema", &schema), wirejson.Into("strict", &strict))
 	f = cmp.Or(
 		field.Text(&t.Description, description).In("description"),
-		field.Expect(jsontext.KindObject, schema).In("input_schema"),
+		field.Expect(wirejson.KindObject, schema).In("input_schema"),
 		prompt.ReadSchema(&t.Schema, schema).In("input_schema"),
-		field.Optional(jsontext.KindBool, strict).In("strict"))
+		field.Optional(wirejson.KindBool, strict).In("strict"))
 	return t, f
 }
 
@@ -107,15 +107,15 @@ const webSearch = "web_search"
 
 // readSearch reads a web search. The provider runs it, with as many searches as it likes, so
 // that max_uses has no effect.
-func (r *Request) readSearch(v, name jsontext.Value) *field.Error {
+func (r *Request) readSearch(v, name wirejson.Value) *field.Error {
 	if r.Search != nil {
 		return field.Invalid("there can be one web search only").In("type")
 	}
-	var domains, blocked, uses jsontext.Value
-	v.Pick(jsontext.Into("allowed_domains", &domains), jsontext.Into("blocked_domains", &blocked), jsontext.Into("max_uses", &uses))
+	var domains, blocked, uses wirejson.Value
+	v.Pick(wirejson.Into("allowed_domains", &domains), wirejson.Into("blocked_domains", &blocked), wirejson.Into("max_uses", &uses))
 	s, f := prompt.ReadWebSearch(v)
 	f = cmp.Or(f, field.NonEmpty(name).In("name"), s.ReadDomains(domains).In("allowed_domains"),
-		field.Optional(jsontext.KindArray, blocked).In("blocked_domains"), field.Optional(jsontext.KindNumber, uses).In("max_uses"))
+		field.Optional(wirejson.KindArray, blocked).In("blocked_domains"), field.Optional(wirejson.KindNumber, uses).In("max_uses"))
 	if f != nil {
 		return f
 	}

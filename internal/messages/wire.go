@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Meta is what the forms of an answer have in common.
@@ -30,8 +30,8 @@ func (r *Request) Meta(id string) Meta {
 
 // append appends a Message with a content, which is a list of blocks as JSON.
 func (m *Meta) append(to, content []byte, end ending, u usage) []byte {
-	to = jsontext.AppendString(append(to, `{"id":`...), m.ID)
-	to = jsontext.AppendString(append(to, `,"type":"message","role":"assistant","model":`...), m.Model)
+	to = wirejson.AppendString(append(to, `{"id":`...), m.ID)
+	to = wirejson.AppendString(append(to, `,"type":"message","role":"assistant","model":`...), m.Model)
 	to = append(append(append(to, `,"content":`...), content...), ',')
 	to = append(end.append(to), `,"container":null,"usage":`...)
 	return append(u.append(to), '}')
@@ -103,7 +103,7 @@ func (e *ending) append(to []byte) []byte {
 	reason, refused := stopReasons[e.finish], e.finish == turn.FinishContentFilter
 	switch {
 	case e.sequence != "":
-		to = jsontext.AppendString(append(to, `"stop_reason":"stop_sequence","stop_sequence":`...), e.sequence)
+		to = wirejson.AppendString(append(to, `"stop_reason":"stop_sequence","stop_sequence":`...), e.sequence)
 	case reason == "":
 		to = append(to, `"stop_reason":null,"stop_sequence":null`...)
 	default:
@@ -184,20 +184,20 @@ func readable(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
-	v, err := jsontext.Parse(jsontext.View(arguments))
-	if err == nil && v.Kind() == jsontext.KindObject && len(unreadable(v)) == len(v) { // not in that form itself
+	v, err := wirejson.Parse(wirejson.View(arguments))
+	if err == nil && v.Kind() == wirejson.KindObject && len(unreadable(v)) == len(v) { // not in that form itself
 		return arguments
 	}
 	var in unparsedInput
 	in.Input.Raw, in.Input.Length = arguments, len(arguments)
-	return string(jsontext.Append(nil, in))
+	return string(wirejson.Append(nil, in))
 }
 
 // unreadable returns what the model has written as the input of a call: it reverses readable.
-func unreadable(input jsontext.Value) []byte {
-	var in, raw jsontext.Value
-	if input.Pick(jsontext.Into(unparsed, &in)); in.Kind() == jsontext.KindObject {
-		if in.Pick(jsontext.Into("raw", &raw)); raw.Kind() == jsontext.KindString {
+func unreadable(input wirejson.Value) []byte {
+	var in, raw wirejson.Value
+	if input.Pick(wirejson.Into(unparsed, &in)); in.Kind() == wirejson.KindObject {
+		if in.Pick(wirejson.Into("raw", &raw)); raw.Kind() == wirejson.KindString {
 			return raw.Bytes()
 		}
 	}

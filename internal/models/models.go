@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Default is the name by which clients ask for the model that the app-server would use if
@@ -75,7 +75,7 @@ func List(models []codexrpc.Model, aliases []Alias, created int64, allowed func(
 	for _, name := range Names(models, aliases, allowed) {
 		all.Data = append(all.Data, newModel(name, created))
 	}
-	return jsontext.Append(nil, all)
+	return wirejson.Append(nil, all)
 }
 
 // Object returns the body of GET /v1/models/{id}, also of an alias or of a hidden
@@ -86,7 +86,7 @@ func Object(models []codexrpc.Model, aliases []Alias, id string, created int64) 
 	if !known {
 		return nil, false
 	}
-	return jsontext.Append(nil, newModel(id, created)), true
+	return wirejson.Append(nil, newModel(id, created)), true
 }
 
 // prefix returns what precedes the * of a pattern. It reports false if the alias is none.

@@ -3,7 +3,7 @@ package prompt
 import (
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // TestBase64Part: an image whose data are a member of their own has the URL that it would have
@@ -14,8 +14,8 @@ func TestBase64Part(t *testing.T) {
 		`"image/png"`: "data:image/png;base64," + data, `"IMAGE\/png"`: "data:image/png;base64," + data,
 		`"image/jpg"`: "data:image/jpeg;base64," + data, `"image/tiff"`: "", `"image/png;x"`: "", `7`: "",
 	} {
-		body := jsontext.Value(`"` + data + `"`)
-		p, f := Base64Part(jsontext.Value(media), body)
+		body := wirejson.Value(`"` + data + `"`)
+		p, f := Base64Part(wirejson.Value(media), body)
 		if f != nil || want == "" {
 			if f == nil || want != "" || f.APIError().Param != "media_type" {
 				t.Errorf("%s: %+v", media, f)
@@ -27,12 +27,12 @@ func TestBase64Part(t *testing.T) {
 		}
 	}
 	for _, data := range []string{`"AAAA"`, `"*"`, `""`, `null`} {
-		if _, f := Base64Part(jsontext.Value(`"image/png"`), jsontext.Value(data)); f == nil || f.APIError().Param != "data" {
+		if _, f := Base64Part(wirejson.Value(`"image/png"`), wirejson.Value(data)); f == nil || f.APIError().Param != "data" {
 			t.Errorf("%s: %+v", data, f)
 		}
 	}
-	escaped, f := Base64Part(jsontext.Value(`"image/png"`), jsontext.Value(`"\u0069`+data[1:]+`"`))
-	if want := "data:image/png;base64," + data; f != nil || escaped.url() != want || jsontext.Value(escaped.appendURL(nil)).Text() != want {
+	escaped, f := Base64Part(wirejson.Value(`"image/png"`), wirejson.Value(`"\u0069`+data[1:]+`"`))
+	if want := "data:image/png;base64," + data; f != nil || escaped.url() != want || wirejson.Value(escaped.appendURL(nil)).Text() != want {
 		t.Errorf("%s %+v", escaped.appendURL(nil), f)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Conversation is what a request asks of the model. Both APIs are read into this shape,
@@ -69,7 +69,7 @@ func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 // Skip checks a field for which Codex has no setting: its value may be null or of the kind.
 // If a value other than neutral would change the answer, name is added to Ignored; an empty
 // name never is.
-func (c *Conversation) Skip(v jsontext.Value, name, neutral string, kind jsontext.Kind) *field.Error {
+func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error {
 	f := field.Optional(kind, v)
 	if f == nil && v.Given() && name != "" && !v.Equals(neutral) {
 		c.Ignore(name)
@@ -85,7 +85,7 @@ func (c *Conversation) Ignore(name string) {
 }
 
 // ReadModel reads the field model.
-func (c *Conversation) ReadModel(v jsontext.Value) *field.Error {
+func (c *Conversation) ReadModel(v wirejson.Value) *field.Error {
 	if f := field.String(&c.Model, v); f != nil {
 		return f
 	}
@@ -102,9 +102,9 @@ func (c *Conversation) ReadModel(v jsontext.Value) *field.Error {
 const maxModel = 1024
 
 // ReadParallelToolCalls reads the field parallel_tool_calls.
-func (c *Conversation) ReadParallelToolCalls(v jsontext.Value) *field.Error {
+func (c *Conversation) ReadParallelToolCalls(v wirejson.Value) *field.Error {
 	c.SerialTools = string(v) == "false"
-	return field.Optional(jsontext.KindBool, v)
+	return field.Optional(wirejson.KindBool, v)
 }
 
 // Efforts lists the values of reasoning_effort (ReasoningEffort).
@@ -113,12 +113,12 @@ var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max
 var verbosities = []string{"low", "medium", "high"}
 
 // ReadReasoningEffort reads the field reasoning_effort, or reasoning.effort.
-func (c *Conversation) ReadReasoningEffort(v jsontext.Value) *field.Error {
+func (c *Conversation) ReadReasoningEffort(v wirejson.Value) *field.Error {
 	return field.OneOf(&c.Effort, Efforts, v)
 }
 
 // ReadVerbosity reads the field verbosity, or text.verbosity.
-func (c *Conversation) ReadVerbosity(v jsontext.Value) *field.Error {
+func (c *Conversation) ReadVerbosity(v wirejson.Value) *field.Error {
 	return field.OneOf(&c.Verbosity, verbosities, v)
 }
 
@@ -129,7 +129,7 @@ const tierDefault = "default" // the usual speed and price
 
 // ReadServiceTier reads the field service_tier. auto is what the provider gives to this
 // login, the same as none.
-func (c *Conversation) ReadServiceTier(v jsontext.Value) *field.Error {
+func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	f := field.OneOf(&c.tier, serviceTiers, v)
 	if c.tier == "auto" {
 		c.tier = ""
@@ -155,7 +155,7 @@ const (
 )
 
 // AddStop reads a stop sequence, of which there are at most [MaxStops].
-func (c *Conversation) AddStop(_ int, v jsontext.Value) *field.Error {
+func (c *Conversation) AddStop(_ int, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
 	}
@@ -170,11 +170,11 @@ func (c *Conversation) AddStop(_ int, v jsontext.Value) *field.Error {
 }
 
 // ReadStream reads the field stream.
-func (c *Conversation) ReadStream(v jsontext.Value) *field.Error { return field.Bool(&c.Stream, v) }
+func (c *Conversation) ReadStream(v wirejson.Value) *field.Error { return field.Bool(&c.Stream, v) }
 
 // ReadTopLogprobs refuses a number of log probabilities.
-func (c *Conversation) ReadTopLogprobs(v jsontext.Value) *field.Error {
-	return cmp.Or(field.Optional(jsontext.KindNumber, v), field.Refuse(v, NoLogprobs))
+func (c *Conversation) ReadTopLogprobs(v wirejson.Value) *field.Error {
+	return cmp.Or(field.Optional(wirejson.KindNumber, v), field.Refuse(v, NoLogprobs))
 }
 
 // NoLogprobs is why a request for log probabilities is refused.

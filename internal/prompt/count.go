@@ -3,8 +3,8 @@ package prompt
 import (
 	"math"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 const (
@@ -43,7 +43,7 @@ func (c *Conversation) SampleTokens() int {
 // time.
 func (c *Conversation) GuessTokens() int {
 	bytes, frames := 0, 0
-	c.texts(func(v jsontext.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
+	c.texts(func(v wirejson.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
 	return bytes/bytesPerToken + frames*messageTokens
 }
 
@@ -60,7 +60,7 @@ func (c *Conversation) count(exact int, pause func() error) (all counted, err er
 		}
 		all.counted, all.more = all.counted+n, all.more+len(text)-n
 	}
-	c.texts(func(v jsontext.Value) {
+	c.texts(func(v wirejson.Value) {
 		if all.counted == exact {
 			all.more += len(v)
 			return
@@ -72,7 +72,7 @@ func (c *Conversation) count(exact int, pause func() error) (all counted, err er
 }
 
 // texts calls quoted and plain for all that the model reads, and counts the frames of it.
-func (c *Conversation) texts(quoted func(jsontext.Value), plain func(string), frames *int) {
+func (c *Conversation) texts(quoted func(wirejson.Value), plain func(string), frames *int) {
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		*frames += 1 + len(m.Calls)

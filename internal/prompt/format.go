@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Format is the response_format of a request. The zero value is text.
@@ -26,13 +26,13 @@ const schemaInstruction = "Answer with a single JSON value that is valid by the 
 
 // Read reads a format. flat says that the members of a json_schema are beside the type,
 // as in the Responses API, not in an object of their own.
-func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
+func (f *Format) Read(v wirejson.Value, flat bool) *field.Error {
 	*f = Format{}
 	if !v.Given() {
 		return nil
 	}
-	var kind, schema jsontext.Value
-	if f := field.Typed(&kind, v, jsontext.Into("json_schema", &schema)); f != nil {
+	var kind, schema wirejson.Value
+	if f := field.Typed(&kind, v, wirejson.Into("json_schema", &schema)); f != nil {
 		return f
 	}
 	switch kind.Text() {
@@ -52,9 +52,9 @@ func (f *Format) Read(v jsontext.Value, flat bool) *field.Error {
 
 // ReadSchema reads a schema that says nothing of strictness. The provider enforces it if it
 // takes it as a strict one.
-func (f *Format) ReadSchema(schema jsontext.Value) *field.Error {
+func (f *Format) ReadSchema(schema wirejson.Value) *field.Error {
 	*f = Format{}
-	if problem := field.Expect(jsontext.KindObject, schema); problem != nil {
+	if problem := field.Expect(wirejson.KindObject, schema); problem != nil {
 		return problem
 	}
 	if compact := schema.Compact(); isStrict(schema) {
@@ -67,19 +67,19 @@ func (f *Format) ReadSchema(schema jsontext.Value) *field.Error {
 
 // isStrict reports whether OpenAI takes a schema as a strict one: each object in it names all
 // of its properties, requires them and allows no others.
-func isStrict(v jsontext.Value) bool {
+func isStrict(v wirejson.Value) bool {
 	switch v.Kind() {
-	case jsontext.KindArray:
+	case wirejson.KindArray:
 		for _, e := range v.Elements() {
 			if !isStrict(e) {
 				return false
 			}
 		}
-	case jsontext.KindObject:
-		var kind, properties, required, more jsontext.Value
-		v.Pick(jsontext.Into("type", &kind), jsontext.Into("properties", &properties),
-			jsontext.Into("required", &required), jsontext.Into("additionalProperties", &more))
-		if (kind.Is("object") || properties.Kind() == jsontext.KindObject) && (string(more) != "false" || !requiresAll(properties, required)) {
+	case wirejson.KindObject:
+		var kind, properties, required, more wirejson.Value
+		v.Pick(wirejson.Into("type", &kind), wirejson.Into("properties", &properties),
+			wirejson.Into("required", &required), wirejson.Into("additionalProperties", &more))
+		if (kind.Is("object") || properties.Kind() == wirejson.KindObject) && (string(more) != "false" || !requiresAll(properties, required)) {
 			return false
 		}
 		for name, member := range v.Members() {
@@ -92,13 +92,13 @@ func isStrict(v jsontext.Value) bool {
 }
 
 // requiresAll reports whether all properties are required.
-func requiresAll(properties, required jsontext.Value) bool {
-	if properties.Kind() != jsontext.KindObject || required.Kind() != jsontext.KindArray {
-		return properties.Kind() == jsontext.KindObject && string(properties.Compact()) == "{}"
+func requiresAll(properties, required wirejson.Value) bool {
+	if properties.Kind() != wirejson.KindObject || required.Kind() != wirejson.KindArray {
+		return properties.Kind() == wirejson.KindObject && string(properties.Compact()) == "{}"
 	}
 	names := make(map[string]bool)
 	for _, name := range required.Elements() {
-		if name.Kind() == jsontext.KindString {
+		if name.Kind() == wirejson.KindString {
 			names[name.Text()] = true
 		}
 	}
@@ -112,16 +112,16 @@ func requiresAll(properties, required jsontext.Value) bool {
 
 // readSchema reads the json_schema of a format. Codex gives every schema the same name
 // and no description. The model gets the description of one that is not strict.
-func (f *Format) readSchema(v jsontext.Value) *field.Error {
-	var name, description, schema, strict jsontext.Value
-	problem := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description),
-		jsontext.Into("schema", &schema), jsontext.Into("strict", &strict))
+func (f *Format) readSchema(v wirejson.Value) *field.Error {
+	var name, description, schema, strict wirejson.Value
+	problem := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
+		wirejson.Into("schema", &schema), wirejson.Into("strict", &strict))
 	var words string
 	problem = cmp.Or(problem,
 		field.NonEmpty(name).In("name"),
 		field.Text(&words, description).In("description"),
-		field.Optional(jsontext.KindBool, strict).In("strict"),
-		field.Expect(jsontext.KindObject, schema).In("schema"))
+		field.Optional(wirejson.KindBool, strict).In("strict"),
+		field.Expect(wirejson.KindObject, schema).In("schema"))
 	switch {
 	case problem != nil:
 	case strict.IsTrue():

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // itemOverhead is about how many bytes an item has besides the message's own.
@@ -93,7 +93,7 @@ func (m *Message) appendResult(dst []byte) []byte {
 // arguments as JSON, so that empty ones become an empty object.
 func (c *Call) append(dst []byte, name string) []byte {
 	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":`...)
-	dst = append(jsontext.AppendString(dst, name), `,"arguments":`...)
+	dst = append(wirejson.AppendString(dst, name), `,"arguments":`...)
 	if len(c.Arguments.RawText()) == 0 {
 		return append(dst, `"{}"}`...)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // ImageTypes are the media types that models read.
@@ -25,7 +25,7 @@ const ResultDetail = "high"
 
 // readDetail reads the detail of an image. Codex replaces an image of low detail by a
 // sentence, so low becomes auto.
-func (p *Part) readDetail(v jsontext.Value) *field.Error {
+func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	f := field.Text(&p.Detail, v)
 	switch {
 	case f != nil || !v.Given():
@@ -40,7 +40,7 @@ func (p *Part) readDetail(v jsontext.Value) *field.Error {
 
 // checkURL checks that the URL of an image is a data URL with an image, or an https URL.
 func (p *Part) checkURL() *field.Error {
-	if f := field.Expect(jsontext.KindString, p.URL); f != nil {
+	if f := field.Expect(wirejson.KindString, p.URL); f != nil {
 		return f
 	}
 	text := p.URL.Bytes()
@@ -49,7 +49,7 @@ func (p *Part) checkURL() *field.Error {
 	case bytes.EqualFold(scheme, []byte("data")):
 		if len(rest) >= len(jpg) && bytes.EqualFold(rest[:len(jpg)], []byte(jpg)) {
 			rest = append([]byte("image/jpeg;"), rest[len(jpg):]...)
-			p.URL = jsontext.AppendString(nil, append([]byte("data:"), rest...))
+			p.URL = wirejson.AppendString(nil, append([]byte("data:"), rest...))
 		}
 		return p.checkImageData(rest)
 	case bytes.EqualFold(scheme, []byte("https")):
@@ -68,8 +68,8 @@ const jpg = "image/jpg;"
 
 // Base64Part returns the part with an image whose data are a member of their own, beside the
 // media type. The data stay where they are in the body.
-func Base64Part(media, data jsontext.Value) (Part, *field.Error) {
-	if f := cmp.Or(field.Expect(jsontext.KindString, media).In("media_type"), field.Expect(jsontext.KindString, data).In("data")); f != nil {
+func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
+	if f := cmp.Or(field.Expect(wirejson.KindString, media).In("media_type"), field.Expect(wirejson.KindString, data).In("data")); f != nil {
 		return Part{}, f
 	}
 	of := imageType(media.Bytes())
@@ -218,7 +218,7 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 		}
 		image, known := encoded[url]
 		if !known {
-			image.URL = jsontext.AppendString(make([]byte, 0, len(fetched)+2), fetched)
+			image.URL = wirejson.AppendString(make([]byte, 0, len(fetched)+2), fetched)
 			image.pixels, _ = CheckImage(fetched) // as whoever has fetched it does
 			encoded[url] = image
 		}

@@ -3,7 +3,7 @@ package prompt
 import (
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // TestCheckURLOfJPG: image/jpg means image/jpeg, which the model is given.
@@ -22,7 +22,7 @@ func TestCheckURLOfJPG(t *testing.T) {
 		`"data:image/png;base64,Qk0AAA=="`:             "", // BMP
 		`"data:image/png;base64,PHN2Zz48L3N2Zz4="`:     "",
 	} {
-		p := Part{URL: jsontext.Value(url)}
+		p := Part{URL: wirejson.Value(url)}
 		if f := p.checkURL(); (f == nil) != (want != "") || f == nil && string(p.URL) != want {
 			t.Errorf("%s: %s %v", url, p.URL, f)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // dataURL is the form of the data URLs that are accepted, written a second time.
@@ -34,7 +34,7 @@ func FuzzImageURL(f *testing.F) {
 			content, err := base64.StdEncoding.DecodeString(match[1])
 			want = err == nil && len(content) > 0 && slices.Contains(ImageTypes, http.DetectContentType(content[:min(len(content), 18)]))
 		}
-		p := Part{URL: jsontext.AppendString(nil, url)}
+		p := Part{URL: wirejson.AppendString(nil, url)}
 		fault := p.checkURL()
 		if fault != nil && strings.Contains(fault.Problem, "size can be read") || want && p.pixels > MaxPixels {
 			want = false // TestImageSize and FuzzImageSize look at that

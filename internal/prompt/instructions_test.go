@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // TestPlaced: with each placement all instructions are there once, and the plan
@@ -24,7 +24,7 @@ func TestPlaced(t *testing.T) {
 	}
 	history := string(encodeItems(t, plan.History))
 	item := func(text string) string {
-		return fmt.Sprintf(`{"type":"message","role":"developer","content":[{"type":"input_text","text":%s}]}`, jsontext.AppendString(nil, text))
+		return fmt.Sprintf(`{"type":"message","role":"developer","content":[{"type":"input_text","text":%s}]}`, wirejson.AppendString(nil, text))
 	}
 	all := "I \"am\".\n\n" + must
 	for name, c := range map[string]struct {

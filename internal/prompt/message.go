@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Role is who a message is from.
@@ -26,7 +26,7 @@ const (
 func (r Role) instructs() bool { return r == RoleSystem || r == RoleDeveloper }
 
 // ReadRole reads a role. Known roles allocate nothing.
-func ReadRole(v jsontext.Value) Role {
+func ReadRole(v wirejson.Value) Role {
 	for _, known := range []Role{RoleUser, RoleAssistant, RoleTool, RoleSystem, RoleDeveloper, RoleFunction} {
 		if v.Is(string(known)) {
 			return known
@@ -38,11 +38,11 @@ func ReadRole(v jsontext.Value) Role {
 // Message is one message of the conversation (ChatCompletionRequestMessage).
 type Message struct {
 	Role    Role
-	Text    jsontext.Value // the content if it is a string, or else the refusal
+	Text    wirejson.Value // the content if it is a string, or else the refusal
 	Content []Part         // the content if it is parts
 	Calls   []Call         // of an assistant
-	CallID  jsontext.Value // of a tool's result: the call that it answers
-	Item    jsontext.Value // of RoleItem: the item itself
+	CallID  wirejson.Value // of a tool's result: the call that it answers
+	Item    wirejson.Value // of RoleItem: the item itself
 	Phase   string         // of an assistant: commentary, final_answer, or empty
 	Size    int            // bytes of the message in the body
 }
@@ -75,15 +75,15 @@ const AllItems = "elements, counting parts and calls"
 func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
 // ReadContent reads a content: a string, or parts, each with read.
-func (m *Message) ReadContent(v jsontext.Value, read func(*Message, jsontext.Value) (Part, *field.Error)) *field.Error {
-	if v.Kind() == jsontext.KindString {
+func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Value) (Part, *field.Error)) *field.Error {
+	if v.Kind() == wirejson.KindString {
 		m.Text = v
 		return nil
 	}
-	if v.Kind() != jsontext.KindArray {
+	if v.Kind() != wirejson.KindArray {
 		return field.WrongType("a string or an array of parts", v)
 	}
-	return field.Elements(v, MaxItems, AllItems, func(_ int, v jsontext.Value) *field.Error {
+	return field.Elements(v, MaxItems, AllItems, func(_ int, v wirejson.Value) *field.Error {
 		p, f := read(m, v)
 		m.Content = append(m.Content, p)
 		return f
@@ -91,13 +91,13 @@ func (m *Message) ReadContent(v jsontext.Value, read func(*Message, jsontext.Val
 }
 
 // TextPart returns the part with the text of a member.
-func TextPart(member string, text jsontext.Value) (Part, *field.Error) {
-	return Part{Text: text}, field.Expect(jsontext.KindString, text).In(member)
+func TextPart(member string, text wirejson.Value) (Part, *field.Error) {
+	return Part{Text: text}, field.Expect(wirejson.KindString, text).In(member)
 }
 
 // ImagePart returns the part with an image of a URL and a detail. Errors are those of members
 // with the names url and detail.
-func ImagePart(url, detail jsontext.Value, member string) (Part, *field.Error) {
+func ImagePart(url, detail wirejson.Value, member string) (Part, *field.Error) {
 	p := Part{URL: url}
 	f := cmp.Or(p.checkURL().In(member), p.readDetail(detail).In("detail"))
 	return p, f
@@ -113,8 +113,8 @@ func (c *Conversation) Count(m *Message) *field.Error {
 
 // Part is one part of a message's content: a text or an image.
 type Part struct {
-	Text   jsontext.Value // the JSON string; nil: an image
-	URL    jsontext.Value // the JSON string of the image's URL; nil: a text
+	Text   wirejson.Value // the JSON string; nil: an image
+	URL    wirejson.Value // the JSON string of the image's URL; nil: a text
 	Detail string         // of the image: auto, high, original; or empty
 	prefix string         // of the URL, if that is only the data of an image
 	remote bool           // the image is still to be fetched from its URL
@@ -122,13 +122,13 @@ type Part struct {
 }
 
 // NoText is the content of a message without text.
-var NoText = jsontext.Value(`""`)
+var NoText = wirejson.Value(`""`)
 
 // Call is a call that an assistant has made (ChatCompletionMessageToolCall).
 type Call struct {
-	ID        jsontext.Value
+	ID        wirejson.Value
 	Name      string
-	Arguments jsontext.Value
+	Arguments wirejson.Value
 	Function  bool // it is a function_call, and its id is ours
 }
 

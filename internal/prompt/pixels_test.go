@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // dataURLOf returns a data URL with a file.
@@ -109,7 +109,7 @@ func TestTooManyPixels(t *testing.T) {
 
 // TestPixelsTogether checks the bound of all images of a request.
 func TestPixelsTogether(t *testing.T) {
-	part := Part{URL: jsontext.AppendString(nil, dataURLOf(pngHeader(8192, 8192)))}
+	part := Part{URL: wirejson.AppendString(nil, dataURLOf(pngHeader(8192, 8192)))}
 	if f := part.checkURL(); f != nil {
 		t.Fatal(f)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/toolschema"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Options are what a plan depends on besides the request.
@@ -190,7 +190,7 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 		thread.BaseInstructions, thread.DeveloperInstructions = nil, all
 	default:
 		thread.BaseInstructions, thread.DeveloperInstructions = new(string), where.Own
-		first := Message{Text: jsontext.AppendString(nil, all)}
+		first := Message{Text: wirejson.AppendString(nil, all)}
 		history = slices.Concat([]json.RawMessage{first.appendMessage(nil, "developer", "input_text")}, history)
 	}
 	return thread, history

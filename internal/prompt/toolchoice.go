@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // ToolChoice is the tool_choice of a request. The zero value is auto.
@@ -21,17 +21,17 @@ type ToolChoice struct {
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && !c.Search }
 
 // Read reads a choice: a mode, or an object, whose form depends on the API.
-func (c *ToolChoice) Read(v jsontext.Value, object func(*ToolChoice, jsontext.Value) *field.Error) *field.Error {
+func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
 	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
 	switch v.Kind() {
-	case jsontext.KindNull:
+	case wirejson.KindNull:
 		return nil
-	case jsontext.KindString:
+	case wirejson.KindString:
 		if c.None || c.Required || v.Is("auto") {
 			return nil
 		}
 		return field.Invalid("must be none, auto, required or an object")
-	case jsontext.KindObject:
+	case wirejson.KindObject:
 		return object(c, v)
 	}
 	return field.WrongType("a string or an object", v)
@@ -45,20 +45,20 @@ func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 
 // ReadAllowed reads the members of allowed_tools. read returns the name of one tool, whose
 // form depends on the API.
-func (c *ToolChoice) ReadAllowed(v jsontext.Value, read func(jsontext.Value) (string, *field.Error)) *field.Error {
-	var mode, tools jsontext.Value
-	f := field.Object(v, jsontext.Into("mode", &mode), jsontext.Into("tools", &tools))
-	f = cmp.Or(f, field.Expect(jsontext.KindString, mode).In("mode"))
+func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (string, *field.Error)) *field.Error {
+	var mode, tools wirejson.Value
+	f := field.Object(v, wirejson.Into("mode", &mode), wirejson.Into("tools", &tools))
+	f = cmp.Or(f, field.Expect(wirejson.KindString, mode).In("mode"))
 	switch c.Required = mode.Is("required"); {
 	case f != nil:
 		return f
 	case !c.Required && !mode.Is("auto"):
 		return field.Invalid("must be auto or required").In("mode")
-	case tools.Kind() == jsontext.KindArray && tools.IsEmptyArray():
+	case tools.Kind() == wirejson.KindArray && tools.IsEmptyArray():
 		return field.Invalid("must hold at least one tool").In("tools")
 	}
-	f = field.Expect(jsontext.KindArray, tools)
-	return cmp.Or(f, field.Elements(tools, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
+	f = field.Expect(wirejson.KindArray, tools)
+	return cmp.Or(f, field.Elements(tools, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {
 		name, f := read(v)
 		c.Only = append(c.Only, name)
 		return f

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // maxToolName is the length that Codex allows. OpenAI allows 64, but there is no reason
@@ -52,21 +52,21 @@ type Tool struct {
 
 // ReadFunction reads a FunctionObject. Its strict is checked and has no effect: Codex
 // offers all tools without it.
-func ReadFunction(v jsontext.Value) (t Tool, f *field.Error) {
-	var name, description, parameters, strict jsontext.Value
-	f = field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description),
-		jsontext.Into("parameters", &parameters), jsontext.Into("strict", &strict))
+func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
+	var name, description, parameters, strict wirejson.Value
+	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
+		wirejson.Into("parameters", &parameters), wirejson.Into("strict", &strict))
 	f = cmp.Or(f,
 		ReadToolName(&t.Name, name).In("name"),
 		field.Text(&t.Description, description).In("description"),
-		field.Optional(jsontext.KindBool, strict).In("strict"),
+		field.Optional(wirejson.KindBool, strict).In("strict"),
 		ReadSchema(&t.Schema, parameters).In("parameters"))
 	return t, f
 }
 
 // ReadSchema reads the parameters of a tool.
-func ReadSchema(schema *json.RawMessage, v jsontext.Value) *field.Error {
-	f := field.Optional(jsontext.KindObject, v)
+func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
+	f := field.Optional(wirejson.KindObject, v)
 	if *schema = EmptySchema; f == nil && v.Given() {
 		*schema = v.Compact()
 	}
@@ -80,9 +80,9 @@ var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"typ
 // ReadCustomTool reads the name, the description and the format of a custom tool. Its grammar is
 // told to the model, which Codex cannot hold to it. flat says that the grammar's definition is a
 // member of the format, as in the Responses API; else it is in an object of its own.
-func ReadCustomTool(v jsontext.Value, flat bool) (t Tool, _ *field.Error) {
-	var name, description, format jsontext.Value
-	f := field.Object(v, jsontext.Into("name", &name), jsontext.Into("description", &description), jsontext.Into("format", &format))
+func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
+	var name, description, format wirejson.Value
+	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description), wirejson.Into("format", &format))
 	var grammar string
 	f = cmp.Or(f,
 		ReadToolName(&t.Name, name).In("name"),
@@ -100,12 +100,12 @@ func ReadCustomTool(v jsontext.Value, flat bool) (t Tool, _ *field.Error) {
 }
 
 // readGrammar reads the format of a custom tool; empty: any text.
-func readGrammar(text *string, v jsontext.Value, flat bool) *field.Error {
+func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var kind, grammar, definition jsontext.Value
-	f := field.Object(v, jsontext.Into("type", &kind), jsontext.Into("grammar", &grammar), jsontext.Into("definition", &definition))
+	var kind, grammar, definition wirejson.Value
+	f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("grammar", &grammar), wirejson.Into("definition", &definition))
 	switch {
 	case f != nil || kind.Is("text"):
 		return f
@@ -115,14 +115,14 @@ func readGrammar(text *string, v jsontext.Value, flat bool) *field.Error {
 		return field.String(text, definition).In("definition")
 	}
 	definition = nil
-	f = field.Object(grammar, jsontext.Into("definition", &definition))
+	f = field.Object(grammar, wirejson.Into("definition", &definition))
 	return cmp.Or(f, field.String(text, definition).In("definition")).In("grammar")
 }
 
 // CustomArguments returns the arguments of a custom tool's function for an input, both
 // as JSON strings.
-func CustomArguments(input jsontext.Value) jsontext.Value {
-	return jsontext.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
+func CustomArguments(input wirejson.Value) wirejson.Value {
+	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
 // CustomInput takes the input out of the arguments of a custom tool's function.
@@ -154,7 +154,7 @@ func (c *Call) WrapCustomInput() {
 }
 
 // ReadToolName reads the name of a tool, by the rule of OpenAI and Codex.
-func ReadToolName(name *string, v jsontext.Value) *field.Error {
+func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
 	}
@@ -167,7 +167,7 @@ func ReadToolName(name *string, v jsontext.Value) *field.Error {
 // ReadCalledName reads the name of a tool that a model has called. In a textual call a
 // model may write any name, which the client sends back. Codex accepts no such names,
 // so other characters become '_'.
-func ReadCalledName(name *string, v jsontext.Value) *field.Error {
+func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
 	}

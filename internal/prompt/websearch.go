@@ -6,7 +6,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // WebSearch is how the model may search the web. The provider runs the searches.
@@ -26,18 +26,18 @@ const maxDomains = 100
 
 // ReadWebSearch reads a WebSearchTool, a WebSearchPreviewTool or the web_search_options of
 // chat completions.
-func ReadWebSearch(v jsontext.Value) (*WebSearch, *field.Error) {
+func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 	s := &WebSearch{search: map[string]any{}}
 	var contextSize string
-	var size, location, filters, external jsontext.Value
-	v.Pick(jsontext.Into("search_context_size", &size), jsontext.Into("user_location", &location),
-		jsontext.Into("filters", &filters), jsontext.Into("external_web_access", &external))
+	var size, location, filters, external wirejson.Value
+	v.Pick(wirejson.Into("search_context_size", &size), wirejson.Into("user_location", &location),
+		wirejson.Into("filters", &filters), wirejson.Into("external_web_access", &external))
 	s.cached = external.Given() && !external.IsTrue()
 	f := cmp.Or(
 		field.OneOf(&contextSize, []string{"low", "medium", "high"}, size).In("search_context_size"),
 		s.readLocation(location).In("user_location"),
 		s.readFilters(filters).In("filters"),
-		field.Optional(jsontext.KindBool, external).In("external_web_access"))
+		field.Optional(wirejson.KindBool, external).In("external_web_access"))
 	if contextSize != "" {
 		s.search["context_size"] = contextSize
 	}
@@ -46,12 +46,12 @@ func ReadWebSearch(v jsontext.Value) (*WebSearch, *field.Error) {
 
 // readLocation reads an approximate location: with its members beside the type, or, in chat
 // completions, in an object of their own.
-func (s *WebSearch) readLocation(v jsontext.Value) *field.Error {
+func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var inner jsontext.Value
-	if f := field.Object(v, jsontext.Into("approximate", &inner)); f != nil {
+	var inner wirejson.Value
+	if f := field.Object(v, wirejson.Into("approximate", &inner)); f != nil {
 		return f
 	}
 	if inner.Given() {
@@ -74,21 +74,21 @@ func (s *WebSearch) readLocation(v jsontext.Value) *field.Error {
 	return nil
 }
 
-func (s *WebSearch) readFilters(v jsontext.Value) *field.Error {
+func (s *WebSearch) readFilters(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
 	}
-	var allowed jsontext.Value
-	if f := field.Object(v, jsontext.Into("allowed_domains", &allowed)); f != nil {
+	var allowed wirejson.Value
+	if f := field.Object(v, wirejson.Into("allowed_domains", &allowed)); f != nil {
 		return f
 	}
 	return s.ReadDomains(allowed).In("allowed_domains")
 }
 
 // ReadDomains reads the domains that a search is limited to; none: it is not.
-func (s *WebSearch) ReadDomains(v jsontext.Value) *field.Error {
+func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	var domains []string
-	f := field.Elements(v, maxDomains, "domains", func(_ int, v jsontext.Value) *field.Error {
+	f := field.Elements(v, maxDomains, "domains", func(_ int, v wirejson.Value) *field.Error {
 		f := field.NonEmpty(v)
 		if f == nil {
 			domains = append(domains, v.Text())

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // readCall reads a call of any kind. For the model each is a call of a function, see [toolForm].
@@ -19,13 +19,13 @@ func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	call := prompt.Call{ID: fields.callID}
 	switch i.kind {
 	case itemCall:
-		f = cmp.Or(field.Expect(jsontext.KindString, fields.arguments).In("arguments"), readCalled(&call.Name, fields))
+		f = cmp.Or(field.Expect(wirejson.KindString, fields.arguments).In("arguments"), readCalled(&call.Name, fields))
 		call.Arguments = fields.arguments
 	case itemCustom:
-		f = cmp.Or(field.Expect(jsontext.KindString, fields.input).In("input"), readCalled(&call.Name, fields))
+		f = cmp.Or(field.Expect(wirejson.KindString, fields.input).In("input"), readCalled(&call.Name, fields))
 		call.Arguments = prompt.CustomArguments(fields.input)
 	case itemSearch:
-		f = field.Expect(jsontext.KindObject, fields.arguments).In("arguments")
+		f = field.Expect(wirejson.KindObject, fields.arguments).In("arguments")
 		call.Name, call.Arguments = searchTool, quoted(fields.arguments)
 	default:
 		f = i.readClientCall(&call, fields)
@@ -46,7 +46,7 @@ func readCalled(name *string, fields itemFields) *field.Error {
 }
 
 // quoted returns the text of a value as a JSON string.
-func quoted(v jsontext.Value) jsontext.Value { return jsontext.AppendString(nil, []byte(v.Compact())) }
+func quoted(v wirejson.Value) wirejson.Value { return wirejson.AppendString(nil, []byte(v.Compact())) }
 
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
 	f := cmp.Or(i.readAnswered(fields), i.message.ReadContent(fields.output, readItemPart).In("output"))

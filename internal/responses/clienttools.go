@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The types of the calls of tools that are OpenAI's own but run by the client.
@@ -49,19 +49,19 @@ var clientTools = map[string]clientTool{
 			`"diff":{"type":"string","description":"For create_file and update_file."}},"required":["type","path"]}`)},
 }
 
-func readClientTool(name string, v jsontext.Value) (moreTool, *field.Error) {
+func readClientTool(name string, v wirejson.Value) (moreTool, *field.Error) {
 	tool := clientTools[name]
 	t := prompt.Tool{Name: name, Description: tool.description, Schema: tool.schema}
-	var environment jsontext.Value
+	var environment wirejson.Value
 	if name == shellTool {
-		v.Pick(jsontext.Into("environment", &environment))
+		v.Pick(wirejson.Into("environment", &environment))
 	}
 	return moreTool{t, toolForm{kind: tool.call, name: name}}, checkLocal(environment).In("environment")
 }
 
 // checkLocal refuses an environment that is not the client's own machine.
-func checkLocal(v jsontext.Value) *field.Error {
-	var kind jsontext.Value
+func checkLocal(v wirejson.Value) *field.Error {
+	var kind wirejson.Value
 	if !v.Given() {
 		return nil
 	}
@@ -80,14 +80,14 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 	if i.kind == itemPatch {
 		member, v = "operation", fields.operation
 	}
-	if f := field.Expect(jsontext.KindObject, v); f != nil {
+	if f := field.Expect(wirejson.KindObject, v); f != nil {
 		return f.In(member)
 	}
 	// The model does not write the type and an empty environment of a local shell's action.
-	arguments := appendMembers(nil, v, func(name string, v jsontext.Value) bool {
+	arguments := appendMembers(nil, v, func(name string, v wirejson.Value) bool {
 		return v.Given() && (i.kind != itemLocalShell || name != "type" && (name != "env" || !v.Equals("{}")))
 	})
-	call.Arguments = jsontext.AppendString(nil, append(append([]byte{'{'}, bytes.TrimPrefix(arguments, []byte{','})...), '}'))
+	call.Arguments = wirejson.AppendString(nil, append(append([]byte{'{'}, bytes.TrimPrefix(arguments, []byte{','})...), '}'))
 	return nil
 }
 
@@ -101,10 +101,10 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	switch i.kind {
 	case itemShell + "_output":
 		i.message.Text = quoted(fields.output)
-		return field.Expect(jsontext.KindArray, fields.output).In("output")
+		return field.Expect(wirejson.KindArray, fields.output).In("output")
 	case itemLocalShell + "_output":
 		i.message.Text = fields.output
-		return field.Expect(jsontext.KindString, fields.output).In("output")
+		return field.Expect(wirejson.KindString, fields.output).In("output")
 	}
 	// That of a patch: whether it was applied, and a text.
 	var status, output string
@@ -112,7 +112,7 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	if output != "" {
 		status += ": " + output
 	}
-	i.message.Text = jsontext.AppendString(nil, status)
+	i.message.Text = wirejson.AppendString(nil, status)
 	return f
 }
 

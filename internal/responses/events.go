@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // eventFailed is the name of the last event of a response that has failed.
@@ -18,7 +18,7 @@ func (s *Stream) silent() bool { return s.emit == nil || s.err != nil }
 func (s *Stream) send(e event) {
 	if !s.silent() {
 		e.Sequence = &s.sequence
-		s.emitData(e.Type, jsontext.Append(s.buf.Take(), e))
+		s.emitData(e.Type, wirejson.Append(s.buf.Take(), e))
 	}
 }
 
@@ -83,7 +83,7 @@ func (s *Stream) delta(i *outputItem, text string) {
 		return
 	}
 	buf := append(s.buf.Take(), s.head.json...)
-	buf = jsontext.AppendString(buf, text)
+	buf = wirejson.AppendString(buf, text)
 	buf = append(buf, `,"sequence_number":`...)
 	buf = strconv.AppendInt(buf, s.sequence, 10)
 	s.emitData(s.head.name, append(buf, '}'))
@@ -95,7 +95,7 @@ func (s *Stream) setHead(i *outputItem) {
 		e.Logprobs = []struct{}{}
 	}
 	s.head.index, s.head.part, s.head.name = i.index, len(i.parts), e.Type
-	s.head.json = jsontext.Append(s.head.json[:0], e)
+	s.head.json = wirejson.Append(s.head.json[:0], e)
 	s.head.json = append(s.head.json[:len(s.head.json)-1], `,"delta":`...)
 }
 

@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // readText reads text: the format and the verbosity of the answer.
-func (r *Request) readText(v jsontext.Value) *field.Error {
+func (r *Request) readText(v wirejson.Value) *field.Error {
 	r.Format, r.echo.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
 	return field.Members(v, r, textReaders)
 }
 
-var textReaders = map[string]func(*Request, jsontext.Value) *field.Error{
-	"format": func(r *Request, v jsontext.Value) *field.Error {
+var textReaders = map[string]func(*Request, wirejson.Value) *field.Error{
+	"format": func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
 			r.echo.Text.Format = v
 		}
@@ -26,13 +26,13 @@ var textReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 	"verbosity": (*Request).ReadVerbosity,
 }
 
-func (r *Request) readReasoning(v jsontext.Value) *field.Error {
+func (r *Request) readReasoning(v wirejson.Value) *field.Error {
 	r.Effort, r.Summary = "", ""
 	return field.Members(v, r, reasoningReaders)
 }
 
-var reasoningReaders = map[string]func(*Request, jsontext.Value) *field.Error{
-	"effort": func(r *Request, v jsontext.Value) *field.Error {
+var reasoningReaders = map[string]func(*Request, wirejson.Value) *field.Error{
+	"effort": func(r *Request, v wirejson.Value) *field.Error {
 		r.EffortField = "reasoning.effort"
 		return r.ReadReasoningEffort(v)
 	},
@@ -40,7 +40,7 @@ var reasoningReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 	"generate_summary": (*Request).readSummary, // the older name
 }
 
-func (r *Request) readSummary(v jsontext.Value) *field.Error {
+func (r *Request) readSummary(v wirejson.Value) *field.Error {
 	return field.OneOf(&r.Summary, []string{"auto", "concise", "detailed"}, v)
 }
 
@@ -62,11 +62,11 @@ const (
 	includeLogprobs  = "message.output_text.logprobs"
 )
 
-func (r *Request) readInclude(v jsontext.Value) *field.Error {
+func (r *Request) readInclude(v wirejson.Value) *field.Error {
 	r.Encrypted = false
-	return field.Elements(v, math.MaxInt, "", func(_ int, v jsontext.Value) *field.Error {
+	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {
 		var name string
-		f := cmp.Or(field.Expect(jsontext.KindString, v), field.OneOf(&name, includable, v))
+		f := cmp.Or(field.Expect(wirejson.KindString, v), field.OneOf(&name, includable, v))
 		if name == includeLogprobs {
 			return field.Refuse(v, prompt.NoLogprobs)
 		}
@@ -82,9 +82,9 @@ const (
 	maxMetadataValue = 512
 )
 
-func (r *Request) readMetadata(v jsontext.Value) *field.Error {
+func (r *Request) readMetadata(v wirejson.Value) *field.Error {
 	r.echo.Metadata = v.OrAbsent()
-	if f := field.Optional(jsontext.KindObject, v); f != nil || !v.Given() {
+	if f := field.Optional(wirejson.KindObject, v); f != nil || !v.Given() {
 		return f
 	}
 	count := 0
@@ -94,8 +94,8 @@ func (r *Request) readMetadata(v jsontext.Value) *field.Error {
 			return field.Invalid("must hold at most %d pairs", maxMetadata)
 		case utf8.RuneCount(name) > maxMetadataName:
 			return field.Invalid("its names must be at most %d characters long", maxMetadataName)
-		case v.Kind() != jsontext.KindString:
-			return field.WrongType(jsontext.KindString, v).In(string(name))
+		case v.Kind() != wirejson.KindString:
+			return field.WrongType(wirejson.KindString, v).In(string(name))
 		case utf8.RuneCount(v.Bytes()) > maxMetadataValue:
 			return field.Invalid("must be at most %d characters long", maxMetadataValue).In(string(name))
 		}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // inputItem is an item of the input (InputItem).
 type inputItem struct {
-	raw     jsontext.Value
+	raw     wirejson.Value
 	kind    string // its type
 	id      string // its own id, if it has one
 	call    string // the id of the call that it is, if it is one
@@ -68,19 +68,19 @@ var itemKinds = map[string]itemKind{
 	"compaction":            {"item", (*inputItem).readVerbatim},
 }
 
-func (r *Request) readInput(v jsontext.Value) *field.Error {
+func (r *Request) readInput(v wirejson.Value) *field.Error {
 	r.input, r.more, r.hasInput, r.Elements = nil, nil, v.Given(), 0
 	switch v.Kind() {
-	case jsontext.KindAbsent, jsontext.KindNull:
+	case wirejson.KindAbsent, wirejson.KindNull:
 		return nil
-	case jsontext.KindString:
+	case wirejson.KindString:
 		r.input = []inputItem{{
 			raw: v, kind: itemMessageType,
 			message: prompt.Message{Role: prompt.RoleUser, Text: v, Size: len(v)},
 		}}
 		return nil
-	case jsontext.KindArray:
-		c := jsontext.NewCursor(v)
+	case wirejson.KindArray:
+		c := wirejson.NewCursor(v)
 		c.Enter()
 		for i := 0; c.Next(); i++ {
 			r.input = append(r.input, inputItem{})
@@ -95,24 +95,24 @@ func (r *Request) readInput(v jsontext.Value) *field.Error {
 }
 
 type itemFields struct {
-	kind, id, role, content                    jsontext.Value
-	callID, name, namespace, arguments, output jsontext.Value
-	input, tools, encrypted, summary, phase    jsontext.Value
-	action, operation, status                  jsontext.Value
+	kind, id, role, content                    wirejson.Value
+	callID, name, namespace, arguments, output wirejson.Value
+	input, tools, encrypted, summary, phase    wirejson.Value
+	action, operation, status                  wirejson.Value
 }
 
 // read reads the item at the cursor into i, which is empty.
-func (i *inputItem) read(r *Request, c *jsontext.Cursor) *field.Error {
+func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 	var in itemFields
-	v := c.Pick(jsontext.Into("type", &in.kind), jsontext.Into("id", &in.id),
-		jsontext.Into("role", &in.role), jsontext.Into("content", &in.content), jsontext.Into("call_id", &in.callID),
-		jsontext.Into("name", &in.name), jsontext.Into("namespace", &in.namespace),
-		jsontext.Into("arguments", &in.arguments), jsontext.Into("output", &in.output),
-		jsontext.Into("input", &in.input), jsontext.Into("tools", &in.tools),
-		jsontext.Into("encrypted_content", &in.encrypted), jsontext.Into("summary", &in.summary),
-		jsontext.Into("phase", &in.phase), jsontext.Into("action", &in.action),
-		jsontext.Into("operation", &in.operation), jsontext.Into("status", &in.status))
-	f := field.Expect(jsontext.KindObject, v)
+	v := c.Pick(wirejson.Into("type", &in.kind), wirejson.Into("id", &in.id),
+		wirejson.Into("role", &in.role), wirejson.Into("content", &in.content), wirejson.Into("call_id", &in.callID),
+		wirejson.Into("name", &in.name), wirejson.Into("namespace", &in.namespace),
+		wirejson.Into("arguments", &in.arguments), wirejson.Into("output", &in.output),
+		wirejson.Into("input", &in.input), wirejson.Into("tools", &in.tools),
+		wirejson.Into("encrypted_content", &in.encrypted), wirejson.Into("summary", &in.summary),
+		wirejson.Into("phase", &in.phase), wirejson.Into("action", &in.action),
+		wirejson.Into("operation", &in.operation), wirejson.Into("status", &in.status))
+	f := field.Expect(wirejson.KindObject, v)
 	if f = cmp.Or(f, field.Text(&i.kind, in.kind).In("type"), field.Text(&i.id, in.id).In("id")); f != nil {
 		return f
 	}
@@ -145,15 +145,15 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 
 // readVerbatim gives Codex the item as it is. One of the provider's gets the id that it has there.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
-	i.message.Role, i.message.Item = prompt.RoleItem, jsontext.Value(i.raw.Compact())
+	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
-		i.message.Item = jsontext.Value(i.resource(source))
+		i.message.Item = wirejson.Value(i.resource(source))
 	}
 	return nil
 }
 
 func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
-	if f := field.Expect(jsontext.KindString, fields.role); f != nil {
+	if f := field.Expect(wirejson.KindString, fields.role); f != nil {
 		return f.In("role")
 	}
 	i.message.Role = prompt.ReadRole(fields.role)
@@ -173,14 +173,14 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 // readReasoning passes on reasoning with an encrypted content, which the provider can
 // read. Without that the model would get nothing of it.
 func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
-	if f := field.Optional(jsontext.KindString, fields.encrypted); f != nil {
+	if f := field.Optional(wirejson.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
 	}
 	if i.silent = !fields.encrypted.Given() || fields.encrypted.Is(""); i.silent {
 		return nil
 	}
-	return cmp.Or(i.readVerbatim(r, fields), field.Expect(jsontext.KindArray, fields.summary), field.Elements(fields.summary, math.MaxInt, "",
-		func(_ int, v jsontext.Value) *field.Error { return field.Expect(jsontext.KindObject, v) })).In("summary")
+	return cmp.Or(i.readVerbatim(r, fields), field.Expect(wirejson.KindArray, fields.summary), field.Elements(fields.summary, math.MaxInt, "",
+		func(_ int, v wirejson.Value) *field.Error { return field.Expect(wirejson.KindObject, v) })).In("summary")
 }
 
 // resolve replaces a reference by its item.
@@ -193,7 +193,7 @@ func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage
 		return itemNotFound(i.id, at)
 	}
 	*i = inputItem{}
-	return i.read(r, jsontext.NewCursor(jsontext.Value(raw))).In("id").At(at).In("input").APIError()
+	return i.read(r, wirejson.NewCursor(wirejson.Value(raw))).In("id").At(at).In("input").APIError()
 }
 
 func itemNotFound(id string, at int) *apierror.Error {
@@ -202,9 +202,9 @@ func itemNotFound(id string, at int) *apierror.Error {
 }
 
 // readItemPart reads a part of the content of a message, or of the output of a call.
-func readItemPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Error) {
-	var t, text, refusal jsontext.Value
-	if f := field.Typed(&t, v, jsontext.Into("text", &text), jsontext.Into("refusal", &refusal)); f != nil {
+func readItemPart(m *prompt.Message, v wirejson.Value) (prompt.Part, *field.Error) {
+	var t, text, refusal wirejson.Value
+	if f := field.Typed(&t, v, wirejson.Into("text", &text), wirejson.Into("refusal", &refusal)); f != nil {
 		return prompt.Part{}, f
 	}
 	switch kind := t.Text(); {
@@ -220,9 +220,9 @@ func readItemPart(m *prompt.Message, v jsontext.Value) (prompt.Part, *field.Erro
 }
 
 // readImage reads an input_image.
-func readImage(v jsontext.Value) (prompt.Part, *field.Error) {
-	var image, detail, file jsontext.Value
-	f := field.Object(v, jsontext.Into("image_url", &image), jsontext.Into("detail", &detail), jsontext.Into("file_id", &file))
+func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
+	var image, detail, file wirejson.Value
+	f := field.Object(v, wirejson.Into("image_url", &image), wirejson.Into("detail", &detail), wirejson.Into("file_id", &file))
 	f = cmp.Or(f, field.Refuse(file, "there are no files here; send the image as a data URL in 'image_url'").In("file_id"))
 	if f != nil {
 		return prompt.Part{}, f

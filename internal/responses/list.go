@@ -11,15 +11,15 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Deleted returns the answer to a DELETE. object says what was deleted: "response" or
 // "conversation.deleted".
 func Deleted(id, object string) []byte {
-	return jsontext.Append(nil, struct {
+	return wirejson.Append(nil, struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
 		Deleted bool   `json:"deleted"`
@@ -28,7 +28,7 @@ func Deleted(id, object string) []byte {
 
 // InputTokens returns the body of POST /v1/responses/input_tokens.
 func InputTokens(count int) []byte {
-	return jsontext.Append(nil, struct {
+	return wirejson.Append(nil, struct {
 		Object string `json:"object"`
 		Tokens int    `json:"input_tokens"`
 	}{"response.input_tokens", count})
@@ -87,7 +87,7 @@ func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.
 	n := min(len(items), page.limit)
 	end := listEnd{HasMore: n < len(items)}
 	if n > 0 {
-		end.FirstID, end.LastID = jsontext.OrNull(ItemID(items[0])), jsontext.OrNull(ItemID(items[n-1]))
+		end.FirstID, end.LastID = wirejson.OrNull(ItemID(items[0])), wirejson.OrNull(ItemID(items[n-1]))
 	}
 	return end.list(items[:n], hold)
 }
@@ -102,7 +102,7 @@ type listEnd struct {
 // list returns a list of items. They are copied once, since they may be large.
 func (e listEnd) list(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
 	const begin = `{"object":"list","data":[`
-	end := jsontext.Append(nil, e)
+	end := wirejson.Append(nil, e)
 	end[0] = ','
 	size := len(begin) + len(items) + 1 + len(end)
 	for _, item := range items {
@@ -150,7 +150,7 @@ func (i *inputItem) resource(id string) json.RawMessage {
 		return i.messageResource(id)
 	}
 	status := false
-	dst := appendMembers(jsontext.AppendString([]byte(`{"id":`), id), i.raw, func(name string, v jsontext.Value) bool {
+	dst := appendMembers(wirejson.AppendString([]byte(`{"id":`), id), i.raw, func(name string, v wirejson.Value) bool {
 		status = status || name == "status" && v.Given()
 		return name != "id" && (name != "status" || v.Given())
 	})
@@ -161,10 +161,10 @@ func (i *inputItem) resource(id string) json.RawMessage {
 }
 
 // appendMembers appends those members of an object that keep reports, each with a comma before it.
-func appendMembers(dst []byte, object jsontext.Value, keep func(name string, v jsontext.Value) bool) []byte {
+func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v wirejson.Value) bool) []byte {
 	for name, v := range object.Members() {
 		if keep(string(name), v) {
-			dst = append(jsontext.AppendString(append(dst, ','), name), ':')
+			dst = append(wirejson.AppendString(append(dst, ','), name), ':')
 			dst = append(dst, v.Compact()...)
 		}
 	}
@@ -174,7 +174,7 @@ func appendMembers(dst []byte, object jsontext.Value, keep func(name string, v j
 // messageResource returns a message in its long form (InputMessage or OutputMessage).
 func (i *inputItem) messageResource(id string) json.RawMessage {
 	m := &i.message
-	dst := jsontext.Append(nil, struct {
+	dst := wirejson.Append(nil, struct {
 		ID     string      `json:"id"`
 		Type   string      `json:"type"`
 		Role   prompt.Role `json:"role"`
@@ -201,7 +201,7 @@ func DecodeConversation(body []byte, required string) (*ConversationRequest, *ap
 	if len(body) == 0 && required == "" {
 		return (*ConversationRequest)(r), nil
 	}
-	r, apiErr := field.Body(body, r, func(r *Request, root jsontext.Value) *field.Error {
+	r, apiErr := field.Body(body, r, func(r *Request, root wirejson.Value) *field.Error {
 		f := field.Members(root, r, conversationReaders)
 		if f == nil && (required == "items" && !r.hasInput || required == "metadata" && r.echo.Metadata == nil) {
 			f = field.Missing().In(required)
@@ -211,15 +211,15 @@ func DecodeConversation(body []byte, required string) (*ConversationRequest, *ap
 	return (*ConversationRequest)(r), apiErr
 }
 
-var conversationReaders = map[string]func(*Request, jsontext.Value) *field.Error{
+var conversationReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 	"items":    (*Request).readNewItems,
 	"metadata": (*Request).readMetadata,
 }
 
 const maxNewItems = 20
 
-func (r *Request) readNewItems(v jsontext.Value) *field.Error {
-	f := cmp.Or(field.Optional(jsontext.KindArray, v), r.readInput(v))
+func (r *Request) readNewItems(v wirejson.Value) *field.Error {
+	f := cmp.Or(field.Optional(wirejson.KindArray, v), r.readInput(v))
 	if f == nil && len(r.input) > maxNewItems {
 		f = field.Invalid("must hold at most %d items", maxNewItems)
 	}
@@ -238,11 +238,11 @@ func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 // Object returns the Conversation of the request (ConversationResource), created at a time in
 // Unix seconds.
 func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
-	return jsontext.Append(nil, struct {
+	return wirejson.Append(nil, struct {
 		ID        string         `json:"id"`
 		Object    string         `json:"object"`
 		CreatedAt int64          `json:"created_at"`
-		Metadata  jsontext.Value `json:"metadata"`
+		Metadata  wirejson.Value `json:"metadata"`
 	}{id, "conversation", created, orElse(c.echo.Metadata, "{}")})
 }
 
@@ -257,10 +257,10 @@ func FindItem(items []json.RawMessage, id string) int {
 }
 
 // readConversation reads conversation: an id, or an object with one.
-func (r *Request) readConversation(v jsontext.Value) *field.Error {
-	if v.Kind() == jsontext.KindObject {
-		var id jsontext.Value
-		if v.Pick(jsontext.Into("id", &id)); !id.Given() {
+func (r *Request) readConversation(v wirejson.Value) *field.Error {
+	if v.Kind() == wirejson.KindObject {
+		var id wirejson.Value
+		if v.Pick(wirejson.Into("id", &id)); !id.Given() {
 			return field.Missing().In("id")
 		}
 		v = id

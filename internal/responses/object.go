@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The values of the status of a Response. An item has one of the first three.
@@ -44,7 +44,7 @@ func (s *Stream) object() []byte {
 			state.Output = append(state.Output, i.wire(s.meta.encrypted))
 		}
 	}
-	object := jsontext.Append(nil, state)
+	object := wirejson.Append(nil, state)
 	object[len(object)-1] = ','
 	return append(object, s.meta.settings[1:]...)
 }
@@ -64,7 +64,7 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 		w.Role, w.Content = "assistant", parts
 	case itemReasoningType:
 		if w.Summary = parts; encrypted && done {
-			w.Encrypted = jsontext.OrNull(i.encrypted)
+			w.Encrypted = wirejson.OrNull(i.encrypted)
 		}
 	case itemSearch:
 		w.Execution, w.Arguments = "client", json.RawMessage("{}")
@@ -122,7 +122,7 @@ func (s *Stream) output(object []byte) []Item {
 	// Strings cannot contain this: their quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
 	shown := make([]Item, 0, s.shown)
-	for _, v := range jsontext.Value(object[at:]).Elements() {
+	for _, v := range wirejson.Value(object[at:]).Elements() {
 		at++ // past the bracket or the comma
 		shown = append(shown, Item{From: at, To: at + len(v)})
 		at += len(v)
@@ -130,7 +130,7 @@ func (s *Stream) output(object []byte) []Item {
 	items := make([]Item, len(s.items))
 	for k, i := range s.items {
 		if i.index == hidden || !s.meta.encrypted && i.encrypted != "" {
-			items[k].Own = jsontext.Append(nil, i.wire(true))
+			items[k].Own = wirejson.Append(nil, i.wire(true))
 		} else {
 			items[k] = shown[i.index]
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // References returns the ids of the items that the input refers to, each as often as it is named.
@@ -35,7 +35,7 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	before := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
-		if f := cmp.Or(before[i].read(r, jsontext.NewCursor(jsontext.Value(raw))), r.Count(&before[i].message)); f != nil {
+		if f := cmp.Or(before[i].read(r, wirejson.NewCursor(wirejson.Value(raw))), r.Count(&before[i].message)); f != nil {
 			return f.In(r.earlierParam()).APIError()
 		}
 	}

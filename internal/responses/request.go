@@ -11,8 +11,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Request is the checked body of POST /v1/responses (CreateResponse). It has views of
@@ -29,7 +29,7 @@ type Request struct {
 	Warmup         bool   // no output is wanted
 	Summary        string // the form of the summaries of the reasoning; empty: the request does not say
 
-	instructions jsontext.Value
+	instructions wirejson.Value
 	input        []inputItem
 	hasInput     bool
 	Encrypted    bool // include names the reasoning's encrypted content
@@ -60,14 +60,14 @@ func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	return field.Body(message, new(Request), (*Request).readCreate)
 }
 
-func (r *Request) readCreate(root jsontext.Value) *field.Error {
-	var kind, generate jsontext.Value
-	root.Pick(jsontext.Into("type", &kind), jsontext.Into("generate", &generate))
+func (r *Request) readCreate(root wirejson.Value) *field.Error {
+	var kind, generate wirejson.Value
+	root.Pick(wirejson.Into("type", &kind), wirejson.Into("generate", &generate))
 	if !kind.Is("response.create") {
 		return field.Invalid("must be response.create").In("type")
 	}
 	r.Warmup = generate.Given() && !generate.IsTrue()
-	f := cmp.Or(field.Optional(jsontext.KindBool, generate).In("generate"), r.read(root))
+	f := cmp.Or(field.Optional(wirejson.KindBool, generate).In("generate"), r.read(root))
 	if f == nil && r.Background {
 		f = field.Unsupported("is not supported over a WebSocket").In("background")
 	}
@@ -75,19 +75,19 @@ func (r *Request) readCreate(root jsontext.Value) *field.Error {
 	return f
 }
 
-func (r *Request) read(root jsontext.Value) *field.Error {
+func (r *Request) read(root wirejson.Value) *field.Error {
 	r.Store = true
 	return cmp.Or(field.Members(root, r, readers), r.check())
 }
 
-var readers = map[string]func(*Request, jsontext.Value) *field.Error{
+var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"model":                (*Request).ReadModel,
 	"input":                (*Request).readInput,
 	"instructions":         (*Request).readInstructions,
-	"previous_response_id": func(r *Request, v jsontext.Value) *field.Error { return readID(&r.PreviousID, v) },
+	"previous_response_id": func(r *Request, v wirejson.Value) *field.Error { return readID(&r.PreviousID, v) },
 	"store":                (*Request).readStore,
 	"stream":               (*Request).ReadStream,
-	"stream_options":       skipped("", "", jsontext.KindObject),
+	"stream_options":       skipped("", "", wirejson.KindObject),
 	"tools":                (*Request).readTools,
 	"tool_choice":          (*Request).readToolChoice,
 	"parallel_tool_calls":  (*Request).ReadParallelToolCalls,
@@ -100,33 +100,33 @@ var readers = map[string]func(*Request, jsontext.Value) *field.Error{
 	"service_tier":         (*Request).ReadServiceTier,
 	"client_metadata":      (*Request).readClientMetadata,
 
-	"background":   func(r *Request, v jsontext.Value) *field.Error { return field.Bool(&r.Background, v) },
+	"background":   func(r *Request, v wirejson.Value) *field.Error { return field.Bool(&r.Background, v) },
 	"top_logprobs": (*Request).readTopLogprobs,
 	"conversation": (*Request).readConversation,
 	"prompt":       refused(noPrompts),
 	"messages":     refused("it belongs to POST /v1/chat/completions; here it is 'input'"),
 
-	"temperature":            echoed("temperature", "1", func(e *settings) *jsontext.Value { return &e.Temperature }, jsontext.KindNumber),
-	"top_p":                  echoed("top_p", "1", func(e *settings) *jsontext.Value { return &e.TopP }, jsontext.KindNumber),
-	"max_tool_calls":         echoed("", "", func(e *settings) *jsontext.Value { return &e.MaxToolCalls }, jsontext.KindNumber),
-	"safety_identifier":      echoed("", "", func(e *settings) *jsontext.Value { return &e.SafetyIdentifier }, jsontext.KindString),
-	"prompt_cache_key":       echoed("", "", func(e *settings) *jsontext.Value { return &e.PromptCacheKey }, jsontext.KindString),
-	"user":                   echoed("", "", func(e *settings) *jsontext.Value { return &e.User }, jsontext.KindString),
-	"context_management":     skipped("context_management", "[]", jsontext.KindArray),
-	"moderation":             skipped("moderation", "", jsontext.KindObject),
-	"prompt_cache_retention": skipped("", "", jsontext.KindString),
-	"prompt_cache_options":   skipped("", "", jsontext.KindObject),
+	"temperature":            echoed("temperature", "1", func(e *settings) *wirejson.Value { return &e.Temperature }, wirejson.KindNumber),
+	"top_p":                  echoed("top_p", "1", func(e *settings) *wirejson.Value { return &e.TopP }, wirejson.KindNumber),
+	"max_tool_calls":         echoed("", "", func(e *settings) *wirejson.Value { return &e.MaxToolCalls }, wirejson.KindNumber),
+	"safety_identifier":      echoed("", "", func(e *settings) *wirejson.Value { return &e.SafetyIdentifier }, wirejson.KindString),
+	"prompt_cache_key":       echoed("", "", func(e *settings) *wirejson.Value { return &e.PromptCacheKey }, wirejson.KindString),
+	"user":                   echoed("", "", func(e *settings) *wirejson.Value { return &e.User }, wirejson.KindString),
+	"context_management":     skipped("context_management", "[]", wirejson.KindArray),
+	"moderation":             skipped("moderation", "", wirejson.KindObject),
+	"prompt_cache_retention": skipped("", "", wirejson.KindString),
+	"prompt_cache_options":   skipped("", "", wirejson.KindObject),
 }
 
 // skipped returns the reader of a field for which Codex has no setting, see
 // [prompt.Conversation.Skip].
-func skipped(name, neutral string, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
-	return func(r *Request, v jsontext.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
+func skipped(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
 // echoed is skipped for a field that the Response repeats.
-func echoed(name, neutral string, into func(*settings) *jsontext.Value, kind jsontext.Kind) func(*Request, jsontext.Value) *field.Error {
-	return func(r *Request, v jsontext.Value) *field.Error {
+func echoed(name, neutral string, into func(*settings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
 			*into(&r.echo) = v
 		}
@@ -135,8 +135,8 @@ func echoed(name, neutral string, into func(*settings) *jsontext.Value, kind jso
 }
 
 // refused returns the reader of a field that is not supported.
-func refused(why string) func(*Request, jsontext.Value) *field.Error {
-	return func(_ *Request, v jsontext.Value) *field.Error { return field.Refuse(v, why) }
+func refused(why string) func(*Request, wirejson.Value) *field.Error {
+	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
 // noPrompts is why prompt is refused.
@@ -162,13 +162,13 @@ func (r *Request) check() *field.Error {
 	return nil
 }
 
-func (r *Request) readInstructions(v jsontext.Value) *field.Error {
+func (r *Request) readInstructions(v wirejson.Value) *field.Error {
 	r.instructions = v.OrAbsent()
-	return field.Optional(jsontext.KindString, v)
+	return field.Optional(wirejson.KindString, v)
 }
 
 // readID reads an id. An absent one or null is empty.
-func readID(id *string, v jsontext.Value) *field.Error {
+func readID(id *string, v wirejson.Value) *field.Error {
 	f := field.Text(id, v)
 	if f == nil && v.Given() {
 		f = field.NonEmpty(v)
@@ -176,12 +176,12 @@ func readID(id *string, v jsontext.Value) *field.Error {
 	return f
 }
 
-func (r *Request) readStore(v jsontext.Value) *field.Error {
+func (r *Request) readStore(v wirejson.Value) *field.Error {
 	r.Store = !v.Given() || v.IsTrue()
-	return field.Optional(jsontext.KindBool, v)
+	return field.Optional(wirejson.KindBool, v)
 }
 
-func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
+func (r *Request) readTopLogprobs(v wirejson.Value) *field.Error {
 	if string(v) == "0" {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (r *Request) readTopLogprobs(v jsontext.Value) *field.Error {
 // minOutputTokens is the least max_output_tokens that OpenAI allows.
 const minOutputTokens = 16
 
-func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
+func (r *Request) readMaxTokens(v wirejson.Value) *field.Error {
 	r.echo.MaxOutputTokens = v.OrAbsent()
 	f := field.Limit(&r.MaxTokens, v)
 	if f == nil && v.Given() && r.MaxTokens < minOutputTokens {
@@ -200,7 +200,7 @@ func (r *Request) readMaxTokens(v jsontext.Value) *field.Error {
 	return f
 }
 
-func (r *Request) readTruncation(v jsontext.Value) *field.Error {
+func (r *Request) readTruncation(v wirejson.Value) *field.Error {
 	f := field.OneOf(&r.echo.Truncation, []string{"auto", "disabled"}, v)
 	if r.echo.Truncation == "auto" {
 		r.Ignore("truncation")
@@ -209,20 +209,20 @@ func (r *Request) readTruncation(v jsontext.Value) *field.Error {
 }
 
 // readClientMetadata finds out whether the client is a Codex.
-func (r *Request) readClientMetadata(v jsontext.Value) *field.Error {
+func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	r.codex = false
-	if v.Kind() == jsontext.KindObject {
+	if v.Kind() == wirejson.KindObject {
 		for name := range v.Members() {
 			r.codex = r.codex || strings.HasPrefix(string(name), "x-codex-")
 		}
 	}
-	return field.Optional(jsontext.KindObject, v)
+	return field.Optional(wirejson.KindObject, v)
 }
 
 // DecodeInput reads those members of a body of the Responses API that chat completions do not have,
 // for a body that was posted to POST /v1/chat/completions. The request has the whole conversation:
 // what belongs to stored responses is refused, and so are items that have no form in a chat.
-func DecodeInput(root jsontext.Value) (*Request, *field.Error) {
+func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
 	if f := field.Members(root, r, inputReaders); f != nil {
 		return nil, f
@@ -242,7 +242,7 @@ func DecodeInput(root jsontext.Value) (*Request, *field.Error) {
 	return r, nil
 }
 
-var inputReaders = map[string]func(*Request, jsontext.Value) *field.Error{
+var inputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 	"input":             (*Request).readInput,
 	"instructions":      (*Request).readInstructions,
 	"text":              (*Request).readText,
@@ -251,11 +251,11 @@ var inputReaders = map[string]func(*Request, jsontext.Value) *field.Error{
 	"max_output_tokens": (*Request).readMaxTokens,
 	"truncation":        (*Request).readTruncation,
 
-	"background": func(_ *Request, v jsontext.Value) *field.Error {
+	"background": func(_ *Request, v wirejson.Value) *field.Error {
 		if v.IsTrue() {
 			return field.Refuse(v, onlyStored)
 		}
-		return field.Optional(jsontext.KindBool, v)
+		return field.Optional(wirejson.KindBool, v)
 	},
 	"conversation":         refused(onlyStored),
 	"previous_response_id": refused(onlyStored),

@@ -12,11 +12,11 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/test/plancheck"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // withInput is a body with these input items.
@@ -363,7 +363,7 @@ func TestInputItems(t *testing.T) {
 		}
 		again := &Request{}
 		for _, item := range items {
-			if f := new(inputItem).read(again, jsontext.NewCursor(jsontext.Value(item))); f != nil {
+			if f := new(inputItem).read(again, wirejson.NewCursor(wirejson.Value(item))); f != nil {
 				t.Errorf("%s cannot be read again: %+v", item, f)
 			}
 		}
@@ -408,11 +408,11 @@ func FuzzResponse(f *testing.F) {
 		}
 		ids := map[string]bool{}
 		for _, item := range r.InputItems(testSuffix) {
-			if v, err := jsontext.Parse(item); err != nil || !bytes.Equal(v, item) || ItemID(item) == "" {
+			if v, err := wirejson.Parse(item); err != nil || !bytes.Equal(v, item) || ItemID(item) == "" {
 				t.Fatalf("item %q: %v", item, err)
 			}
 			ids[ItemID(item)] = true
-			if f := new(inputItem).read(new(Request), jsontext.NewCursor(jsontext.Value(item))); f != nil {
+			if f := new(inputItem).read(new(Request), wirejson.NewCursor(wirejson.Value(item))); f != nil {
 				t.Fatalf("item %s cannot be read again: %+v", item, f)
 			}
 		}

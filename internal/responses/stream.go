@@ -8,10 +8,9 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Stream encodes the outputs of a turn as the events of a streamed response
@@ -42,7 +41,7 @@ type Stream struct {
 	last  []byte // the whole Response, once it has ended
 
 	emit     func(event string, data []byte) error // nil: there are no events
-	buf      scratch.Buffer                        // the event under way
+	buf      wirejson.Buffer                       // the event under way
 	head     deltaHead
 	sequence int64
 	err      error // of emit
@@ -185,7 +184,7 @@ func (s *Stream) annotate(out *turn.Output) {
 	if !s.is(itemMessageType) {
 		return
 	}
-	for _, annotation := range jsontext.Value(out.Text).Elements() {
+	for _, annotation := range wirejson.Value(out.Text).Elements() {
 		last := len(s.open.annotations)
 		s.open.annotations = append(s.open.annotations, annotation.Compact())
 		e := s.open.event("response.output_text.annotation.added")

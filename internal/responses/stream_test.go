@@ -13,9 +13,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 func summaryOut(id string, part int, text string) turn.Output {
@@ -149,7 +149,7 @@ func keptItems(t *testing.T, r *Stream) (items []string) {
 			if text == nil {
 				text = record.Response[item.From:item.To]
 			}
-			if want := jsontext.Append(nil, r.items[k].wire(true)); string(text) != string(want) {
+			if want := wirejson.Append(nil, r.items[k].wire(true)); string(text) != string(want) {
 				t.Errorf("item %d is kept as %s, not as %s", k, text, want)
 			}
 			items = append(items, string(text))

@@ -10,8 +10,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // toolForm is the form of a tool for the client. Codex and the model only know functions.
@@ -40,17 +40,17 @@ type moreTool struct {
 	form toolForm
 }
 
-func (r *Request) readTools(v jsontext.Value) *field.Error {
+func (r *Request) readTools(v wirejson.Value) *field.Error {
 	r.Tools, r.forms, r.echo.Tools = nil, nil, nil
 	r.hosted, r.skipped, r.Search, r.search = nil, nil, nil, searchAt{}
 	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclared)
 }
 
-func (r *Request) readDeclared(i int, v jsontext.Value) *field.Error {
+func (r *Request) readDeclared(i int, v wirejson.Value) *field.Error {
 	tools, f := readTool(v, "")
 	if f != nil && f.Code == codeHosted {
-		var kind jsontext.Value
-		if v.Pick(jsontext.Into("type", &kind)); prompt.IsWebSearch(kind.Text()) {
+		var kind wirejson.Value
+		if v.Pick(wirejson.Into("type", &kind)); prompt.IsWebSearch(kind.Text()) {
 			return r.readSearch(v, i)
 		}
 		r.skipHosted(f.At(i).In("tools"))
@@ -92,8 +92,8 @@ func (r *Request) addTool(t moreTool) *field.Error {
 
 // readMoreTools reads the tools of an input item. A hosted one is always an error here:
 // another tool has found it.
-func (r *Request) readMoreTools(v jsontext.Value) *field.Error {
-	if f := field.Expect(jsontext.KindArray, v); f != nil {
+func (r *Request) readMoreTools(v wirejson.Value) *field.Error {
+	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
 	}
 	for i, v := range v.Elements() {
@@ -125,9 +125,9 @@ func (r *Request) addMoreTools() (f *field.Error) {
 const codeHosted apierror.Code = "hosted_tool"
 
 // readTool reads a tool (Tool). It returns the functions that stand for it.
-func readTool(v jsontext.Value, namespace string) ([]moreTool, *field.Error) {
-	var t, execution jsontext.Value
-	if f := field.Typed(&t, v, jsontext.Into("execution", &execution)); f != nil {
+func readTool(v wirejson.Value, namespace string) ([]moreTool, *field.Error) {
+	var t, execution wirejson.Value
+	if f := field.Typed(&t, v, wirejson.Into("execution", &execution)); f != nil {
 		return nil, f
 	}
 	switch kind := t.Text(); {
@@ -159,12 +159,12 @@ func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
 	return []moreTool{{t, form}}
 }
 
-func readNamespace(v jsontext.Value) (all []moreTool, _ *field.Error) {
-	var name, tools jsontext.Value
-	v.Pick(jsontext.Into("name", &name), jsontext.Into("tools", &tools))
+func readNamespace(v wirejson.Value) (all []moreTool, _ *field.Error) {
+	var name, tools wirejson.Value
+	v.Pick(wirejson.Into("name", &name), wirejson.Into("tools", &tools))
 	var namespace string
-	f := cmp.Or(prompt.ReadToolName(&namespace, name).In("name"), field.Expect(jsontext.KindArray, tools).In("tools"))
-	f = cmp.Or(f, field.Elements(tools, prompt.MaxTools, "tools", func(_ int, v jsontext.Value) *field.Error {
+	f := cmp.Or(prompt.ReadToolName(&namespace, name).In("name"), field.Expect(wirejson.KindArray, tools).In("tools"))
+	f = cmp.Or(f, field.Elements(tools, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
 		some, f := readTool(v, namespace)
 		all = append(all, some...)
 		return f
@@ -173,28 +173,28 @@ func readNamespace(v jsontext.Value) (all []moreTool, _ *field.Error) {
 }
 
 // readSearchTool reads a search for tools that the client runs.
-func readSearchTool(v jsontext.Value) (prompt.Tool, *field.Error) {
-	var description, parameters jsontext.Value
-	v.Pick(jsontext.Into("description", &description), jsontext.Into("parameters", &parameters))
+func readSearchTool(v wirejson.Value) (prompt.Tool, *field.Error) {
+	var description, parameters wirejson.Value
+	v.Pick(wirejson.Into("description", &description), wirejson.Into("parameters", &parameters))
 	t := prompt.Tool{Name: searchTool}
 	f := cmp.Or(field.Text(&t.Description, description).In("description"), prompt.ReadSchema(&t.Schema, parameters).In("parameters"))
 	return t, f
 }
 
-func (r *Request) readToolChoice(v jsontext.Value) *field.Error {
+func (r *Request) readToolChoice(v wirejson.Value) *field.Error {
 	r.echo.ToolChoice = v.OrAbsent()
 	return r.Choice.Read(v, readChoice)
 }
 
 // readChoice reads a choice that is an object (ToolChoiceFunction, ToolChoiceCustom,
 // ToolChoiceAllowed, ToolChoiceTypes for the web search).
-func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
-	var kind jsontext.Value
-	v.Pick(jsontext.Into("type", &kind))
+func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
+	var kind wirejson.Value
+	v.Pick(wirejson.Into("type", &kind))
 	if kind.Is("allowed_tools") {
 		return c.ReadAllowed(v, readChosenTool)
 	}
-	if c.Search = kind.Kind() == jsontext.KindString && prompt.IsWebSearch(kind.Text()); c.Search {
+	if c.Search = kind.Kind() == wirejson.KindString && prompt.IsWebSearch(kind.Text()); c.Search {
 		return nil
 	}
 	return c.Require(readChosenTool(v))
@@ -202,9 +202,9 @@ func readChoice(c *prompt.ToolChoice, v jsontext.Value) *field.Error {
 
 // readChosenTool reads {"type":"function","name":…}, the same of a custom tool, or the
 // type alone of a tool that the client runs.
-func readChosenTool(v jsontext.Value) (string, *field.Error) {
-	var t, name, namespace jsontext.Value
-	f := field.Typed(&t, v, jsontext.Into("name", &name), jsontext.Into("namespace", &namespace))
+func readChosenTool(v wirejson.Value) (string, *field.Error) {
+	var t, name, namespace wirejson.Value
+	f := field.Typed(&t, v, wirejson.Into("name", &name), wirejson.Into("namespace", &namespace))
 	if f != nil {
 		return "", f
 	}
@@ -226,7 +226,7 @@ const itemWebSearch = "web_search_call"
 type searchAt struct{ tool, echo int }
 
 // readSearch reads a tool that is a web search.
-func (r *Request) readSearch(v jsontext.Value, at int) (f *field.Error) {
+func (r *Request) readSearch(v wirejson.Value, at int) (f *field.Error) {
 	if r.Search != nil {
 		return field.Invalid("there is a web search already").In("type")
 	}

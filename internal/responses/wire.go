@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // responseState has the members of a Response that change while it is made. The members
@@ -63,35 +63,35 @@ func newUsage(u codexrpc.Usage, estimated bool) usage {
 // always the same.
 type settings struct {
 	Model              string           `json:"model"`
-	Instructions       jsontext.Value   `json:"instructions"`
+	Instructions       wirejson.Value   `json:"instructions"`
 	PreviousResponseID *string          `json:"previous_response_id"`
-	Tools              []jsontext.Value `json:"tools"`
-	ToolChoice         jsontext.Value   `json:"tool_choice"`
+	Tools              []wirejson.Value `json:"tools"`
+	ToolChoice         wirejson.Value   `json:"tool_choice"`
 	ParallelToolCalls  bool             `json:"parallel_tool_calls"`
 	Text               struct {
-		Format    jsontext.Value `json:"format"`
+		Format    wirejson.Value `json:"format"`
 		Verbosity string         `json:"verbosity"`
 	} `json:"text"`
 	Reasoning struct {
 		Effort  *string `json:"effort"`
 		Summary *string `json:"summary"`
 	} `json:"reasoning"`
-	Metadata         jsontext.Value `json:"metadata"`
-	Temperature      jsontext.Value `json:"temperature"`
-	TopP             jsontext.Value `json:"top_p"`
+	Metadata         wirejson.Value `json:"metadata"`
+	Temperature      wirejson.Value `json:"temperature"`
+	TopP             wirejson.Value `json:"top_p"`
 	PresencePenalty  int            `json:"presence_penalty"`
 	FrequencyPenalty int            `json:"frequency_penalty"`
 	TopLogprobs      int            `json:"top_logprobs"`
-	MaxOutputTokens  jsontext.Value `json:"max_output_tokens"`
-	MaxToolCalls     jsontext.Value `json:"max_tool_calls"`
+	MaxOutputTokens  wirejson.Value `json:"max_output_tokens"`
+	MaxToolCalls     wirejson.Value `json:"max_tool_calls"`
 	Truncation       string         `json:"truncation"`
 	Conversation     *conversation  `json:"conversation,omitempty"`
 	Store            bool           `json:"store"`
 	Background       bool           `json:"background"`
 	ServiceTier      string         `json:"service_tier"`
-	SafetyIdentifier jsontext.Value `json:"safety_identifier"`
-	PromptCacheKey   jsontext.Value `json:"prompt_cache_key"`
-	User             jsontext.Value `json:"user,omitempty"`
+	SafetyIdentifier wirejson.Value `json:"safety_identifier"`
+	PromptCacheKey   wirejson.Value `json:"prompt_cache_key"`
+	User             wirejson.Value `json:"user,omitempty"`
 }
 
 // conversation is the conversation of a Response (ResponseConversation).
@@ -185,31 +185,31 @@ func (r *Request) Meta(suffix string) Meta {
 // Those that the request does not have get OpenAI's defaults.
 func (r *Request) settingsJSON() []byte {
 	e := r.echo
-	e.Model, e.Instructions, e.PreviousResponseID = r.Model, r.instructions, jsontext.OrNull(r.PreviousID)
+	e.Model, e.Instructions, e.PreviousResponseID = r.Model, r.instructions, wirejson.OrNull(r.PreviousID)
 	e.Store, e.Background, e.ServiceTier, e.ParallelToolCalls = r.Store, r.Background, r.ServiceTier(), !r.SerialTools
 	e.Text.Verbosity, e.Truncation = cmp.Or(r.Verbosity, "medium"), cmp.Or(e.Truncation, "disabled")
-	e.Reasoning.Effort, e.Reasoning.Summary = jsontext.OrNull(r.Effort), jsontext.OrNull(r.Summary)
+	e.Reasoning.Effort, e.Reasoning.Summary = wirejson.OrNull(r.Effort), wirejson.OrNull(r.Summary)
 	e.ToolChoice, e.Text.Format = orElse(e.ToolChoice, `"auto"`), orElse(e.Text.Format, `{"type":"text"}`)
 	e.Metadata, e.Temperature, e.TopP = orElse(e.Metadata, "{}"), orElse(e.Temperature, "1"), orElse(e.TopP, "1")
-	e.Tools = append([]jsontext.Value{}, e.Tools...)
+	e.Tools = append([]wirejson.Value{}, e.Tools...)
 	if r.ConversationID != "" {
 		e.Conversation = &conversation{r.ConversationID}
 	}
-	return jsontext.Append(nil, e)
+	return wirejson.Append(nil, e)
 }
 
 // orElse returns v, or the value of text if v is absent.
-func orElse(v jsontext.Value, text string) jsontext.Value {
+func orElse(v wirejson.Value, text string) wirejson.Value {
 	if v == nil {
-		return jsontext.Value(text)
+		return wirejson.Value(text)
 	}
 	return v
 }
 
 // completeTool returns a tool as a Response has it: a function always has parameters and strict.
-func completeTool(v jsontext.Value) jsontext.Value {
-	var kind, parameters, strict jsontext.Value
-	v.Pick(jsontext.Into("type", &kind), jsontext.Into("parameters", &parameters), jsontext.Into("strict", &strict))
+func completeTool(v wirejson.Value) wirejson.Value {
+	var kind, parameters, strict wirejson.Value
+	v.Pick(wirejson.Into("type", &kind), wirejson.Into("parameters", &parameters), wirejson.Into("strict", &strict))
 	if !kind.Is("function") || parameters != nil && strict != nil {
 		return v
 	}

@@ -8,8 +8,8 @@ import (
 	"math"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Entry is a stored response. It must not be changed after it was stored or read.
@@ -64,16 +64,16 @@ const maxDepth = 1024
 // readEntry decodes a stored entry, or returns nil if it is invalid. Its parts are views of
 // data: an entry may have 64 MiB, for which encoding/json would take seconds.
 func readEntry(data []byte) *Entry {
-	whole := jsontext.Value(bytes.TrimSpace(data))
-	if !jsontext.ValidWithin(maxDepth, whole) || whole.Kind() != jsontext.KindObject {
+	whole := wirejson.Value(bytes.TrimSpace(data))
+	if !wirejson.ValidWithin(maxDepth, whole) || whole.Kind() != wirejson.KindObject {
 		return nil
 	}
-	var user, previous, conversation, running, response, input, output jsontext.Value
-	whole.Pick(jsontext.Into("user", &user), jsontext.Into("previous", &previous), jsontext.Into("conversation", &conversation),
-		jsontext.Into("running", &running), jsontext.Into("response", &response), jsontext.Into("input", &input), jsontext.Into("output", &output))
+	var user, previous, conversation, running, response, input, output wirejson.Value
+	whole.Pick(wirejson.Into("user", &user), wirejson.Into("previous", &previous), wirejson.Into("conversation", &conversation),
+		wirejson.Into("running", &running), wirejson.Into("response", &response), wirejson.Into("input", &input), wirejson.Into("output", &output))
 	e := &Entry{Running: running.IsTrue(), Response: json.RawMessage(response)}
 	f := cmp.Or(field.Text(&e.User, user), field.Text(&e.Previous, previous), field.Text(&e.Conversation, conversation),
-		field.Elements(input, math.MaxInt, "", func(_ int, item jsontext.Value) *field.Error {
+		field.Elements(input, math.MaxInt, "", func(_ int, item wirejson.Value) *field.Error {
 			e.Input = append(e.Input, json.RawMessage(item))
 			return nil
 		}))
@@ -87,7 +87,7 @@ func readEntry(data []byte) *Entry {
 // may have been modified.
 func (e *Entry) sound() bool {
 	for _, o := range e.Output {
-		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !jsontext.ValidWithin(maxDepth, e.output(o)) {
+		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !wirejson.ValidWithin(maxDepth, e.output(o)) {
 			return false
 		}
 	}

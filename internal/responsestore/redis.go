@@ -21,9 +21,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // RedisOptions are the settings of a [Redis].
@@ -336,11 +336,11 @@ func entryOf(user string, fields map[string]string, items []any) *Entry {
 		}
 		e.Output = append(e.Output, o)
 	}
-	if !jsontext.ValidWithin(maxDepth, jsontext.Value(e.Response)) || !e.sound() {
+	if !wirejson.ValidWithin(maxDepth, wirejson.Value(e.Response)) || !e.sound() {
 		return nil
 	}
 	for _, item := range e.Input {
-		if !jsontext.ValidWithin(maxDepth, jsontext.Value(item)) {
+		if !wirejson.ValidWithin(maxDepth, wirejson.Value(item)) {
 			return nil
 		}
 	}
@@ -349,11 +349,11 @@ func entryOf(user string, fields map[string]string, items []any) *Entry {
 
 // split returns the elements of a JSON array.
 func split(array []byte) (items []json.RawMessage) {
-	whole := jsontext.Value(array)
-	if !jsontext.ValidWithin(maxDepth, whole) {
+	whole := wirejson.Value(array)
+	if !wirejson.ValidWithin(maxDepth, whole) {
 		return nil
 	}
-	_ = field.Elements(whole, math.MaxInt, "", func(_ int, item jsontext.Value) *field.Error {
+	_ = field.Elements(whole, math.MaxInt, "", func(_ int, item wirejson.Value) *field.Error {
 		items = append(items, json.RawMessage(item))
 		return nil
 	})
@@ -385,7 +385,7 @@ func (r *Redis) Chain(ctx context.Context, user, id string, room *Room) ([]Link,
 			link.Items = append(link.Items, json.RawMessage(texts(item)))
 		}
 		for _, item := range link.Items {
-			if !jsontext.ValidWithin(maxDepth, jsontext.Value(item)) {
+			if !wirejson.ValidWithin(maxDepth, wirejson.Value(item)) {
 				return links, link.ID, nil
 			}
 			if err := room.take(len(item), 1); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
@@ -101,7 +101,7 @@ func (a *answer) finish() error {
 			e.Headers[strings.ToLower(name)] = a.header.Get(name)
 		}
 	}
-	message := jsontext.Append(nil, e)
+	message := wirejson.Append(nil, e)
 	message[len(message)-1] = ','
 	a.send(append(message, a.buf[1:]...))
 	return a.err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/scratch"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Conversations keeps threads of one app-server after their turns, so that the next
@@ -180,7 +180,7 @@ func (c *Conversations) Claim(ctx context.Context, links []conversation.Link) (c
 
 // Spare takes out a spare thread with these settings, or returns nil.
 func (c *Conversations) Spare(s *Settings) *codexrpc.Thread {
-	var buffer scratch.Buffer
+	var buffer wirejson.Buffer
 	defer buffer.Release()
 	params, err := s.params.AppendJSON(buffer.Take())
 	if err != nil {

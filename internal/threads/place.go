@@ -10,8 +10,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // catalogueKey is the setting of a thread that names the file with the models'
@@ -65,7 +65,7 @@ func (s *Settings) useCatalogue(path string) {
 	if len(to) > 0 {
 		to = append(to, ',')
 	}
-	s.params.Config.Place = codexrpc.Constant(jsontext.AppendString(append(to, `"`+catalogueKey+`":`...), path))
+	s.params.Config.Place = codexrpc.Constant(wirejson.AppendString(append(to, `"`+catalogueKey+`":`...), path))
 	s.catalogue, s.encoded = path, ""
 }
 

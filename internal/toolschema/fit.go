@@ -26,7 +26,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 const (
@@ -45,7 +45,7 @@ func Fit(text json.RawMessage) (fitted json.RawMessage, words string) {
 	if len(text) > maxRead {
 		return text, wholeHeader + string(text)
 	}
-	root := readSchema(jsontext.NewCursor(jsontext.Value(text)))
+	root := readSchema(wirejson.NewCursor(wirejson.Value(text)))
 	f := fit(&root, false)
 	if f.size() > budget {
 		f = fit(&root, true)
@@ -74,7 +74,7 @@ func (f *fitter) size() int { return len(f.out) + f.added }
 // schema writes a schema. name is the name of its property, if it has one, and path that of
 // the argument, see [loss].
 func (f *fitter) schema(s *schema, name string, path []byte) {
-	if s.text.Kind() != jsontext.KindObject {
+	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)
 		f.loss.notASchema(path, s.text)
 		return
@@ -115,7 +115,7 @@ func (f *fitter) schema(s *schema, name string, path []byte) {
 func (f *fitter) value(m member, path []byte) {
 	switch m.form {
 	case formSchema:
-		if m.keyword == "additionalProperties" && m.value.Kind() == jsontext.KindBool {
+		if m.keyword == "additionalProperties" && m.value.Kind() == wirejson.KindBool {
 			break // Codex keeps a boolean here
 		}
 		f.child(m, 0, path)
@@ -143,8 +143,8 @@ func (f *fitter) value(m member, path []byte) {
 }
 
 // exponents returns how much longer Codex writes a value: 1e3 becomes 1e+3.
-func exponents(v jsontext.Value) int {
-	if v.Kind() == jsontext.KindNumber && bytes.ContainsAny(v, "eE") {
+func exponents(v wirejson.Value) int {
+	if v.Kind() == wirejson.KindNumber && bytes.ContainsAny(v, "eE") {
 		return 1
 	}
 	return 0
@@ -161,5 +161,5 @@ func (f *fitter) name(name string) {
 	if f.out[len(f.out)-1] != '{' {
 		f.out = append(f.out, ',')
 	}
-	f.out = append(jsontext.AppendString(f.out, name), ':')
+	f.out = append(wirejson.AppendString(f.out, name), ':')
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The words begin with one of these lines.
@@ -86,17 +86,17 @@ func (l *loss) ofSchema(s *schema, name string, path []byte, kept func(member) b
 }
 
 // notASchema adds a value that is not an object but is where a schema should be.
-func (l *loss) notASchema(path []byte, v jsontext.Value) {
+func (l *loss) notASchema(path []byte, v wirejson.Value) {
 	switch {
-	case v.Kind() != jsontext.KindBool:
+	case v.Kind() != wirejson.KindBool:
 		l.needsWhole = true
 	case !v.IsTrue():
-		l.keyword(new(bool), path, "not", jsontext.Value("{}"))
+		l.keyword(new(bool), path, "not", wirejson.Value("{}"))
 	}
 }
 
 // keyword adds a keyword to the line of a schema. It begins the line if begun is false.
-func (l *loss) keyword(begun *bool, path []byte, keyword string, value jsontext.Value) {
+func (l *loss) keyword(begun *bool, path []byte, keyword string, value wirejson.Value) {
 	if l.needsWhole || len(l.lines) > l.limit {
 		l.needsWhole = true
 		return
@@ -120,16 +120,16 @@ func appendName(dst []byte, name string) []byte {
 		return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' && r != '-' && r != '$'
 	}
 	if name == "" || strings.ContainsFunc(name, odd) {
-		return jsontext.AppendString(dst, name)
+		return wirejson.AppendString(dst, name)
 	}
 	return append(dst, name...)
 }
 
 // repeats reports whether a title only repeats the name of its property, as the titles
 // of some generators do.
-func repeats(title jsontext.Value, name string) bool {
+func repeats(title wirejson.Value, name string) bool {
 	const most = 256
-	if title.Kind() != jsontext.KindString || len(title) > most || len(name) > most {
+	if title.Kind() != wirejson.KindString || len(title) > most || len(name) > most {
 		return false
 	}
 	bare := func(s string) string { return spaces.Replace(strings.ToLower(s)) }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // generator makes up schemas.
@@ -35,7 +35,7 @@ func (g generator) object(n int, key func(int) string, value func() string) stri
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(append(jsontext.AppendString(nil, key(i)), ':'))
+		b.Write(append(wirejson.AppendString(nil, key(i)), ':'))
 		b.WriteString(value())
 	}
 	b.WriteByte('}')
@@ -167,8 +167,8 @@ func FuzzFit(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":{"anyOf":[{"$ref":"#/$defs/A"},false]}},"$defs":{"A":{"items":[]}}}`))
 	f.Add([]byte(`{"type":"object","type":"null","required":true,"enum":null,"const":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, syntax := jsontext.Parse(data)
-		if syntax != nil || v.Kind() != jsontext.KindObject {
+		v, syntax := wirejson.Parse(data)
+		if syntax != nil || v.Kind() != wirejson.KindObject {
 			return
 		}
 		schema := v.Compact()
@@ -192,9 +192,9 @@ func FuzzFit(f *testing.F) {
 }
 
 // hasTwins reports whether two members of an object have one name.
-func hasTwins(v jsontext.Value) bool {
+func hasTwins(v wirejson.Value) bool {
 	switch v.Kind() {
-	case jsontext.KindObject:
+	case wirejson.KindObject:
 		seen := map[string]bool{}
 		for name, v := range v.Members() {
 			if seen[string(name)] || hasTwins(v) {
@@ -202,7 +202,7 @@ func hasTwins(v jsontext.Value) bool {
 			}
 			seen[string(name)] = true
 		}
-	case jsontext.KindArray:
+	case wirejson.KindArray:
 		for _, v := range v.Elements() {
 			if hasTwins(v) {
 				return true

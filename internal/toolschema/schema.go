@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // schema is a schema as the client wrote it.
 type schema struct {
-	text    jsontext.Value
+	text    wirejson.Value
 	known   []member // the members of an object whose keywords are in the table, each once
 	dropped []member // its other members
 }
@@ -20,7 +20,7 @@ type schema struct {
 type member struct {
 	keyword  string
 	form     form // of the keyword
-	value    jsontext.Value
+	value    wirejson.Value
 	valid    bool    // whether the value has that form, so that Codex keeps the member
 	children []child // the schemas in a value that is valid
 }
@@ -33,8 +33,8 @@ type child struct {
 
 // readSchema reads a schema, descending into the keywords that hold schemas and that Codex
 // keeps. Every byte is read once.
-func readSchema(c *jsontext.Cursor) (s schema) {
-	if c.Kind() != jsontext.KindObject {
+func readSchema(c *wirejson.Cursor) (s schema) {
+	if c.Kind() != wirejson.KindObject {
 		s.text = c.Skip()
 		return s
 	}
@@ -51,18 +51,18 @@ func readSchema(c *jsontext.Cursor) (s schema) {
 }
 
 // readChildren reads the value at the cursor and returns the schemas in it.
-func readChildren(c *jsontext.Cursor, f form) (children []child) {
+func readChildren(c *wirejson.Cursor, f form) (children []child) {
 	switch kind := c.Kind(); {
-	case f == formSchemaMap && kind == jsontext.KindObject:
+	case f == formSchemaMap && kind == wirejson.KindObject:
 		for c.Enter(); c.Next(); {
 			name := c.Name().Text()
 			children = append(children, child{name, readSchema(c)})
 		}
-	case f == formSchemaList && kind == jsontext.KindArray:
+	case f == formSchemaList && kind == wirejson.KindArray:
 		for c.Enter(); c.Next(); {
 			children = append(children, child{"", readSchema(c)})
 		}
-	case f == formSchema && (kind == jsontext.KindObject || kind == jsontext.KindBool):
+	case f == formSchema && (kind == wirejson.KindObject || kind == wirejson.KindBool):
 		children = []child{{"", readSchema(c)}}
 	default:
 		c.Skip()
@@ -73,7 +73,7 @@ func readChildren(c *jsontext.Cursor, f form) (children []child) {
 // add adds a member. If a keyword occurs twice, the last one counts, as for Codex.
 func (s *schema) add(m member) {
 	switch {
-	case m.value.Kind() == jsontext.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // the same as no member
+	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // the same as no member
 	case m.form == formDropped:
 		s.dropped = append(s.dropped, m)
 	default:
@@ -87,7 +87,7 @@ func (s *schema) add(m member) {
 
 // get returns the value of a keyword that Codex keeps. It is nil if the schema does not
 // have the keyword, or has it with an invalid value.
-func (s *schema) get(keyword string) jsontext.Value {
+func (s *schema) get(keyword string) wirejson.Value {
 	for _, m := range s.known {
 		if m.keyword == keyword && m.valid {
 			return m.value
@@ -137,7 +137,7 @@ func (s *schema) inferType() string {
 }
 
 // typesOf returns the types of the elements of a list, each once.
-func typesOf(list jsontext.Value) string {
+func typesOf(list wirejson.Value) string {
 	var found []string
 	for _, v := range list.Elements() {
 		if typ := typeOf(v); !slices.Contains(found, typ) {
@@ -150,16 +150,16 @@ func typesOf(list jsontext.Value) string {
 	return "[" + strings.Join(found, ",") + "]"
 }
 
-func typeOf(v jsontext.Value) string {
-	if v.Kind() == jsontext.KindNumber && !strings.ContainsAny(string(v), ".eE") {
+func typeOf(v wirejson.Value) string {
+	if v.Kind() == wirejson.KindNumber && !strings.ContainsAny(string(v), ".eE") {
 		return `"integer"`
 	}
 	return typeNames[v.Kind()]
 }
 
-var typeNames = map[jsontext.Kind]string{
-	jsontext.KindString: `"string"`, jsontext.KindBool: `"boolean"`, jsontext.KindNull: `"null"`,
-	jsontext.KindArray: `"array"`, jsontext.KindObject: `"object"`, jsontext.KindNumber: `"number"`,
+var typeNames = map[wirejson.Kind]string{
+	wirejson.KindString: `"string"`, wirejson.KindBool: `"boolean"`, wirejson.KindNull: `"null"`,
+	wirejson.KindArray: `"array"`, wirejson.KindObject: `"object"`, wirejson.KindNumber: `"number"`,
 }
 
 // form is the form that Codex expects of the value of a keyword.
@@ -214,29 +214,29 @@ func (m member) wellFormed() bool {
 	case formAny:
 		return true
 	case formTypes:
-		return !m.value.IsEmptyArray() && all(m.value, func(v jsontext.Value) bool { return slices.ContainsFunc(types, v.Is) })
+		return !m.value.IsEmptyArray() && all(m.value, func(v wirejson.Value) bool { return slices.ContainsFunc(types, v.Is) })
 	case formString, formRef:
-		return kind == jsontext.KindString
+		return kind == wirejson.KindString
 	case formStrings:
-		return kind == jsontext.KindArray && all(m.value, func(v jsontext.Value) bool { return v.Kind() == jsontext.KindString })
+		return kind == wirejson.KindArray && all(m.value, func(v wirejson.Value) bool { return v.Kind() == wirejson.KindString })
 	case formBool:
-		return kind == jsontext.KindBool
+		return kind == wirejson.KindBool
 	case formCount:
 		_, err := strconv.ParseUint(string(m.value), 10, 64)
 		return err == nil
 	case formList, formSchemaList:
-		return kind == jsontext.KindArray
+		return kind == wirejson.KindArray
 	case formSchema:
-		return kind == jsontext.KindObject || kind == jsontext.KindBool
+		return kind == wirejson.KindObject || kind == wirejson.KindBool
 	case formSchemaMap:
-		return kind == jsontext.KindObject
+		return kind == wirejson.KindObject
 	}
 	return false
 }
 
 // all reports whether ok holds for a value or, if it is a list, for its elements.
-func all(v jsontext.Value, ok func(jsontext.Value) bool) bool {
-	if v.Kind() != jsontext.KindArray {
+func all(v wirejson.Value, ok func(wirejson.Value) bool) bool {
+	if v.Kind() != wirejson.KindArray {
 		return ok(v)
 	}
 	for _, v := range v.Elements() {
@@ -254,7 +254,7 @@ func (m member) refersElsewhere() bool {
 		return bytes.Contains(m.value, []byte(`"$ref"`)) ||
 			m.keyword == "$dynamicRef" || m.keyword == "$recursiveRef"
 	}
-	if m.value.Kind() != jsontext.KindString {
+	if m.value.Kind() != wirejson.KindString {
 		return true
 	}
 	ref := m.value.Bytes()

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // Rest is the state of a thread after a turn that has ended for its client.
@@ -55,7 +55,7 @@ func (r *rest) again() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 // call records a structured call. Calls that share an id cannot be answered, and one whose
 // arguments Codex cannot read it answers itself, and goes on.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
-	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !jsontext.Readable(jsontext.View(e.Text)) {
+	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true
 		return
 	}

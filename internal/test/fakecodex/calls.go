@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // The codes of errors.
@@ -59,7 +59,7 @@ func (s *server) initialize(id string, params gjson.Result) {
 	s.mu.Lock()
 	s.initialized = true
 	s.mu.Unlock()
-	s.answer(id, strings.Replace(result, jsontext.Quote(agent), jsontext.Quote(live), 1))
+	s.answer(id, strings.Replace(result, wirejson.Quote(agent), wirejson.Quote(live), 1))
 }
 
 // rateLimits sends the limits of the plan, if there are any.
@@ -97,8 +97,8 @@ func (s *server) newID() string {
 func (s *server) startThread(id string, params gjson.Result) {
 	result := s.opts.Transcripts.answers["thread/start"]
 	t := s.newThread(params)
-	recorded := jsontext.Quote(gjson.Get(result, "thread.id").Str)
-	s.answer(id, strings.ReplaceAll(result, recorded, jsontext.Quote(t.id)))
+	recorded := wirejson.Quote(gjson.Get(result, "thread.id").Str)
+	s.answer(id, strings.ReplaceAll(result, recorded, wirejson.Quote(t.id)))
 }
 
 // newThread makes a thread.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // player plays the recording of one turn.
@@ -38,7 +38,7 @@ const (
 func (p *player) play() {
 	defer p.leave()
 	p.requests, p.told = make(map[string]*request), make(map[string]bool)
-	p.live = strings.NewReplacer(jsontext.Quote(p.turn.thread), jsontext.Quote(p.thread.id), jsontext.Quote(p.turn.id), jsontext.Quote(p.id))
+	p.live = strings.NewReplacer(wirejson.Quote(p.turn.thread), wirejson.Quote(p.thread.id), wirejson.Quote(p.turn.id), wirejson.Quote(p.id))
 	result := goOn
 	for i := 0; i < len(p.turn.steps) && result == goOn; i++ {
 		if p.turn.steps[i].kind == sendEnd {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // maxLine bounds a message of the client, in bytes.
@@ -162,5 +162,5 @@ func (s *server) send(line string) {
 func (s *server) answer(id, result string) { s.send(`{"id":` + id + `,"result":` + result + `}`) }
 
 func (s *server) refuse(id string, code int, format string, args ...any) {
-	s.send(fmt.Sprintf(`{"id":%s,"error":{"code":%d,"message":%s}}`, id, code, jsontext.Quote(fmt.Sprintf(format, args...))))
+	s.send(fmt.Sprintf(`{"id":%s,"error":{"code":%d,"message":%s}}`, id, code, wirejson.Quote(fmt.Sprintf(format, args...))))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // startTurn starts a turn.
@@ -85,7 +85,7 @@ func (s *server) steer(t *thread, id string, params gjson.Result) {
 		s.refuse(id, codeInvalid, "no such active turn to steer")
 		return
 	}
-	s.answer(id, `{"turnId":`+jsontext.Quote(p.id)+`}`)
+	s.answer(id, `{"turnId":`+wirejson.Quote(p.id)+`}`)
 }
 
 // The ids of a turn without a recording.
@@ -98,7 +98,7 @@ const (
 func unknownTurn(input string) *turn {
 	text := strings.TrimSuffix(strings.ReplaceAll(input, separator, " | "), " | ")
 	failure := fmt.Sprintf(`{"message":%s,"codexErrorInfo":"other","additionalDetails":null}`,
-		jsontext.Quote("fakecodex: no recording has the input "+jsontext.Quote(text)))
+		wirejson.Quote("fakecodex: no recording has the input "+wirejson.Quote(text)))
 	return &turn{thread: noThread, id: noTurn, steps: []step{
 		{kind: sendStartAnswer, id: "0", message: `{"id":0,"result":{"turn":` + turnObject(noTurn, "inProgress", "null") + `}}`},
 		{message: `{"method":"turn/started","params":{"threadId":"` + noThread + `","turn":` + turnObject(noTurn, "inProgress", "null") + `}}`},
@@ -112,11 +112,11 @@ const turnCompleted = "turn/completed"
 
 // completed returns the last message of a turn.
 func completed(threadID, turnID, status, failure string) string {
-	return `{"method":"` + turnCompleted + `","params":{"threadId":` + jsontext.Quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
+	return `{"method":"` + turnCompleted + `","params":{"threadId":` + wirejson.Quote(threadID) + `,"turn":` + turnObject(turnID, status, failure) + `}}`
 }
 
 func turnObject(id, status, failure string) string {
-	return fmt.Sprintf(`{"id":%s,"items":[],"itemsView":"notLoaded","status":%s,"error":%s}`, jsontext.Quote(id), jsontext.Quote(status), failure)
+	return fmt.Sprintf(`{"id":%s,"items":[],"itemsView":"notLoaded","status":%s,"error":%s}`, wirejson.Quote(id), wirejson.Quote(status), failure)
 }
 
 // expects reports whether steps have an interrupt.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // toolName matches the names of tools that Codex takes.
@@ -21,7 +21,7 @@ var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 func Check(t testing.TB, p *prompt.Plan) {
 	t.Helper()
 	for _, item := range p.History {
-		if v, err := jsontext.Parse(item); err != nil || !bytes.Equal(v, item) {
+		if v, err := wirejson.Parse(item); err != nil || !bytes.Equal(v, item) {
 			t.Fatalf("item %q: %v", item, err)
 		}
 	}
@@ -39,7 +39,7 @@ func Check(t testing.TB, p *prompt.Plan) {
 			t.Fatalf("tool %q of the client's %q", tool.Name, name)
 		}
 		codex[tool.Name], client[name] = true, true
-		if jsontext.Value(tool.InputSchema).Kind() != jsontext.KindObject {
+		if wirejson.Value(tool.InputSchema).Kind() != wirejson.KindObject {
 			t.Fatalf("schema %q", tool.InputSchema)
 		}
 	}
@@ -48,7 +48,7 @@ func Check(t testing.TB, p *prompt.Plan) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, err := jsontext.Parse(line); err != nil || !bytes.Equal(v, line) {
+		if v, err := wirejson.Parse(line); err != nil || !bytes.Equal(v, line) {
 			t.Fatalf("parameters %q: %v", line, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-codex/caddy-codex/internal/jsontext"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // normalise returns the text of a recording without what differs between runs and
@@ -98,7 +98,7 @@ func (n *normaliser) value(out *strings.Builder, at place, v gjson.Result) {
 		first := true
 		v.ForEach(func(key, member gjson.Result) bool {
 			separate(out, &first)
-			out.WriteString(jsontext.Quote(key.Str) + ":")
+			out.WriteString(wirejson.Quote(key.Str) + ":")
 			n.value(out, place{at.key, key.Str}, member)
 			return true
 		})
@@ -115,7 +115,7 @@ func (n *normaliser) value(out *strings.Builder, at place, v gjson.Result) {
 	case v.Type == gjson.Number && isTime(at.key):
 		out.WriteByte('0')
 	case v.Type == gjson.String:
-		out.WriteString(jsontext.Quote(n.text(at, v.Str)))
+		out.WriteString(wirejson.Quote(n.text(at, v.Str)))
 	default:
 		out.WriteString(v.Raw)
 	}

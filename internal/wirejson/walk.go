@@ -1,4 +1,4 @@
-package jsontext
+package wirejson
 
 import (
 	"bytes"
@@ -172,7 +172,7 @@ func (c *Cursor) Read(read func()) Value {
 
 // Walker iterates over the members of an object or the elements of an array.
 //
-//	for w := jsontext.Walk(value); w.Next(); {
+//	for w := wirejson.Walk(value); w.Next(); {
 //		use(w.Key, w.Value)
 //	}
 //

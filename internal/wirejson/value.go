@@ -1,11 +1,11 @@
-// Package jsontext reads JSON by walking its text instead of decoding it into Go
+// Package wirejson reads JSON by walking its text instead of decoding it into Go
 // values. A member then costs no allocation, and a value keeps its own spelling.
 //
 // [Scanner] reads and checks a text in one pass, for the lines of the app-server. [Value] is a view
 // of bytes that [Parse] has checked with it, for the bodies of requests. [Walker] and [String] read
 // strings that [Valid] has checked, for events and tool calls. [AppendString] and [Append] write
 // JSON.
-package jsontext
+package wirejson
 
 import (
 	"bytes"
