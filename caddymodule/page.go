@@ -23,6 +23,7 @@ var pageTypes = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
+	".txt":  "text/plain; charset=utf-8",
 }
 
 // pagePolicy allows the page its own files and requests to its own site, and images that the

@@ -1,6 +1,7 @@
 // An answer of the model: its choices, what it took, and how it ended.
 
-import { el } from './dom.js';
+import { copyButton, el } from './dom.js';
+import { counted, number } from './format.js';
 import { Choice } from './choice.js';
 
 const maxChoices = 8;
@@ -15,7 +16,8 @@ export class Answer {
     this.grid = el('div', { class: several ? 'choices several' : 'choices' });
     this.wait = el('p', { class: 'waiting' }, el('span', { class: 'pulse', 'aria-hidden': 'true' }), 'Waiting for the model');
     this.meta = el('p', { class: 'meta' });
-    this.element = el('div', { class: 'message assistant' }, el('p', { class: 'who' }, 'Model'), this.wait, this.grid, this.meta);
+    this.acts = el('p', { class: 'acts' });
+    this.element = el('div', { class: 'message assistant' }, el('p', { class: 'who' }, 'Model'), this.wait, this.grid, this.meta, this.acts);
   }
 
   // add takes a chunk of a stream or a whole completion.
@@ -42,16 +44,30 @@ export class Answer {
     return this.choices[index];
   }
 
+  // restore shows a message of a conversation that was kept.
+  restore(message) {
+    this.wait.hidden = true;
+    this.add({ choices: [{ index: 0, message }] });
+    this.endChoices();
+    return this.choices[0];
+  }
+
   // end shows what the answer took.
   end(note) {
     this.wait.hidden = true;
-    for (const choice of this.choices) choice.end();
+    this.endChoices();
     const finishes = [...new Set(this.choices.map((choice) => choice.finish).filter(Boolean))];
     const facts = [note, ...finishes];
     if (this.first) facts.push(`first output after ${seconds(this.first)}`);
     facts.push(`${seconds(performance.now() - this.began)} in all`);
-    if (this.usage) facts.push(`${this.usage.prompt_tokens} tokens in, ${this.usage.completion_tokens} out`);
+    if (this.usage) facts.push(`${counted(this.usage.prompt_tokens, 'token')} in, ${number(this.usage.completion_tokens)} out`);
     this.meta.textContent = facts.filter(Boolean).join(' · ');
+  }
+
+  // endChoices shows the choices whole.
+  endChoices() {
+    for (const choice of this.choices) choice.end();
+    if (!this.several && this.choices[0]?.text) this.acts.append(copyButton(() => this.choices[0].text));
   }
 
   // empty reports whether nothing has arrived.

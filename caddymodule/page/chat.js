@@ -4,11 +4,13 @@ import { ApiError, call, events } from './api.js';
 import { Answer } from './answer.js';
 import { announce, byId, el, follow, passFocus, problem } from './dom.js';
 import { addEvent, clearEvents } from './events.js';
-import { clearImages } from './images.js';
+import { keep } from './history.js';
+import { clearImages, setImages } from './images.js';
 import { buildRequest, userMessage } from './request.js';
 
 const followLog = follow(byId('log'));
 
+let id = crypto.randomUUID?.() ?? String(Math.random()); // of the conversation, among those that are kept
 let messages = []; // of the conversation, as the API takes them
 let running = null; // the AbortController of the request that runs
 let answerCalls = null; // sends the results of the calls that wait for them; null: none wait
@@ -40,7 +42,7 @@ export function send() {
   }
   const request = buildRequest([...messages, message]);
   if (!request) return listeners.wrong?.();
-  showUser(message);
+  showUser(message, messages.length);
   byId('prompt').value = '';
   clearImages();
   messages.push(message);
@@ -52,29 +54,89 @@ export function stop() {
 }
 
 export function clear() {
+  begin([]);
+  byId('prompt').focus();
+}
+
+// open shows a conversation that was kept, which goes on.
+export function open(conversation) {
+  begin(conversation.messages, conversation.id);
+  let last = null;
+  for (const [place, message] of messages.entries()) {
+    if (message.role === 'user') showUser(message, place);
+    if (message.role === 'assistant') {
+      const answer = new Answer(false);
+      show(answer.element);
+      last = answer.restore(message);
+      offerAgain(answer, place);
+    }
+    if (message.role === 'tool') last?.settle(message);
+  }
+  if (messages.at(-1)?.role === 'assistant') offerCalls(last);
+  update();
+}
+
+// begin begins another conversation.
+function begin(all, known) {
   running?.abort();
-  messages = [];
+  running = null;
+  id = known ?? crypto.randomUUID?.() ?? String(Math.random());
+  messages = [...all];
   lastRequest = null;
   answerCalls = null;
   problem('composer-problem', '');
   byId('log').replaceChildren(byId('log').firstElementChild);
-  byId('empty').hidden = false;
+  byId('empty').hidden = messages.length > 0;
   clearEvents();
+  update();
+}
+
+// cut takes the conversation back to before a place, whose message an element shows.
+function cut(place, element) {
+  messages.length = place;
+  while (element.nextSibling) element.nextSibling.remove();
+  element.remove();
+  answerCalls = null;
+  lastRequest = null;
+  problem('composer-problem', '');
+  byId('empty').hidden = place > 0;
+}
+
+// edit takes a message of the person back into the composer.
+function edit(message, place, element) {
+  if (running) return;
+  cut(place, element);
+  const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+  byId('prompt').value = parts.filter(({ type }) => type === 'text').map(({ text }) => text).join('\n');
+  setImages(parts.filter(({ type }) => type === 'image_url').map((part) => part.image_url.url));
   update();
   byId('prompt').focus();
 }
 
-function showUser(message) {
+// offerAgain lets the person have an answer made again.
+function offerAgain(answer, place) {
+  const again = () => {
+    const request = running ? null : buildRequest(messages.slice(0, place));
+    if (!request) return;
+    passFocus(answer.element);
+    cut(place, answer.element);
+    ask(request);
+  };
+  answer.acts.append(el('button', { type: 'button', class: 'link', click: again }, 'Regenerate'));
+}
+
+function showUser(message, place) {
   byId('empty').hidden = true;
+  const change = el('button', { type: 'button', class: 'link', click: () => edit(message, place, element) }, 'Edit');
   const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
-  show(
-    el(
-      'div',
-      { class: 'message user' },
-      el('p', { class: 'who' }, 'You'),
-      ...parts.map((part) => (part.type === 'text' ? el('div', { class: 'text' }, part.text) : el('img', { src: part.image_url.url, alt: 'Image of the message' }))),
-    ),
+  const element = el(
+    'div',
+    { class: 'message user' },
+    el('p', { class: 'who' }, 'You'),
+    ...parts.map((part) => (part.type === 'text' ? el('div', { class: 'text' }, part.text) : el('img', { src: part.image_url.url, alt: 'Image of the message' }))),
+    el('p', { class: 'acts' }, change),
   );
+  show(element);
 }
 
 function show(element) {
@@ -86,6 +148,7 @@ function show(element) {
 async function ask(request) {
   const here = (running = new AbortController());
   const answer = new Answer((request.body.n ?? 1) > 1);
+  const place = messages.length;
   lastRequest = request;
   clearEvents();
   show(answer.element);
@@ -101,9 +164,17 @@ async function ask(request) {
   if (running !== here) return; // another conversation has begun
   running = null;
   answer.end(note);
+  if (note !== 'failed') offerAgain(answer, place);
   conclude(answer, note);
+  save();
   followLog();
   update();
+}
+
+// save lets the browser keep the conversation.
+function save() {
+  const [part] = [messages[0]?.content].flat();
+  if (part) keep({ id, title: (part.text ?? (typeof part === 'string' ? part : 'Image')).slice(0, 80), at: Date.now(), messages });
 }
 
 // receive feeds the answer with what arrives.
@@ -148,6 +219,7 @@ function offerChoices(answer, place) {
   const choose = (chosen) => {
     if (running || messages.length !== place + 1) return; // the conversation has gone on
     messages[place] = answer.choices[chosen].message();
+    save();
     for (const [i, button] of buttons.entries()) button.setAttribute('aria-pressed', i === chosen ? 'true' : 'false');
     byId('log').querySelector('.send-results')?.remove();
     answerCalls = null;

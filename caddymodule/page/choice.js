@@ -1,6 +1,6 @@
 // One choice of an answer: its reasoning, text and calls, as they arrive.
 
-import { el } from './dom.js';
+import { copyButton, el } from './dom.js';
 import { pretty, render } from './text.js';
 
 // maxCalls bounds the calls that are shown of one choice.
@@ -8,14 +8,16 @@ const maxCalls = 128;
 
 export class Choice {
   constructor(index, several) {
+    this.several = several; // there are others
     this.text = '';
     this.reasoning = '';
     this.calls = []; // as the API has them
     this.finish = '';
     this.thoughts = new Text();
-    this.said = new Text();
+    this.nextPreview = 0; // a time as of performance.now()
+    this.timer = 0; // of the next preview; 0: none waits
     this.reasoningBox = el('details', { class: 'reasoning', hidden: true }, el('summary', {}, 'Reasoning'), el('div', { class: 'text' }, this.thoughts));
-    this.textBox = el('div', { class: 'said' }, el('div', { class: 'text' }, this.said));
+    this.textBox = el('div', { class: 'said' });
     this.callBox = el('div', { class: 'calls' });
     this.cards = [];
     this.element = el('article', { class: 'choice', 'aria-busy': 'true' }, several && el('h3', {}, `Choice ${index + 1}`), this.reasoningBox, this.textBox, this.callBox);
@@ -30,7 +32,7 @@ export class Choice {
     }
     if (delta.content) {
       this.text += delta.content;
-      this.said.appendData(delta.content);
+      this.preview();
     }
     for (const [i, part] of (delta.tool_calls ?? []).entries()) this.addCall(part.index ?? i, part);
   }
@@ -49,12 +51,34 @@ export class Choice {
     this.cards[index].show(call);
   }
 
+  // preview shows the text so far soon, at most as often as that takes a tenth of the time.
+  preview() {
+    if (this.timer) return;
+    this.timer = setTimeout(() => {
+      const began = performance.now();
+      this.timer = 0;
+      this.textBox.replaceChildren(...render(this.text));
+      this.nextPreview = began + Math.max(100, 10 * (performance.now() - began));
+    }, Math.max(0, this.nextPreview - performance.now()));
+  }
+
   // end replaces the text by its parts, now that it is whole.
   end() {
+    clearTimeout(this.timer);
     this.element.setAttribute('aria-busy', 'false');
     this.textBox.replaceChildren(...render(this.text));
+    if (this.text && this.several) this.textBox.after(el('p', { class: 'acts' }, copyButton(() => this.text)));
     if (!this.text && this.calls.length === 0) this.textBox.append(el('p', { class: 'note' }, 'The model said nothing.'));
     for (const [i, card] of this.cards.entries()) card.show(this.calls[i], true);
+  }
+
+  // settle shows the result of a call, as a message of a conversation that was kept.
+  settle({ tool_call_id: made, content }) {
+    const card = this.cards[this.calls.findIndex(({ id }) => id === made)];
+    if (!card) return;
+    card.ask();
+    card.result.value = content;
+    card.settle();
   }
 
   // message returns the choice as a message of the conversation.

@@ -1,43 +1,95 @@
-// The code of a request: in three languages with OpenAI's API, and with Anthropic's SDK. The
-// key is not in it.
+// The code of a request: for each API in three languages. The key is not in it.
 
 import { base, key } from './api.js';
 import { toMessages } from './messages.js';
+import { toResponses } from './responses.js';
 
 const url = new URL('v1', base).href;
 
-// code returns the source text of a request.
-export function code(language, { body, headers }) {
-  return { curl, python, javascript, anthropic }[language](body, headers, key() !== '');
+// Of each API: the body of a request, its path, the SDK, its classes and addresses, the method
+// that asks, and how the answer is read.
+const apis = {
+  chat: {
+    toBody: (body) => body,
+    path: '/chat/completions',
+    sdk: openai,
+    method: 'chat.completions.create',
+    python: {
+      stream: ['for chunk in answer:', '    for choice in chunk.choices:', '        print(choice.delta.content or "", end="", flush=True)', 'print()'],
+      whole: ['for choice in answer.choices:', '    print(choice.message.content)'],
+    },
+    js: {
+      stream: ['for await (const chunk of answer) {', '  for (const choice of chunk.choices) process.stdout.write(choice.delta.content ?? "");', '}', 'console.log();'],
+      whole: ['for (const choice of answer.choices) console.log(choice.message.content);'],
+    },
+  },
+  responses: {
+    toBody: toResponses,
+    path: '/responses',
+    sdk: openai,
+    method: 'responses.create',
+    python: {
+      stream: ['for event in answer:', '    if event.type == "response.output_text.delta":', '        print(event.delta, end="", flush=True)', 'print()'],
+      whole: ['print(answer.output_text)'],
+    },
+    js: {
+      stream: ['for await (const event of answer) {', '  if (event.type === "response.output_text.delta") process.stdout.write(event.delta);', '}', 'console.log();'],
+      whole: ['console.log(answer.output_text);'],
+    },
+  },
+  messages: {
+    toBody: toMessages,
+    path: '/messages',
+    sdk: anthropic,
+    method: 'messages.create',
+    python: {
+      stream: ['for event in answer:', '    if event.type == "content_block_delta" and event.delta.type == "text_delta":', '        print(event.delta.text, end="", flush=True)', 'print()'],
+      whole: ['for block in answer.content:', '    if block.type == "text":', '        print(block.text)'],
+    },
+    js: {
+      stream: ['for await (const event of answer) {', '  if (event.delta?.type === "text_delta") process.stdout.write(event.delta.text);', '}', 'console.log();'],
+      whole: ['for (const block of answer.content) if (block.type === "text") console.log(block.text);'],
+    },
+  },
+};
+
+const languages = { curl, python, javascript };
+
+// code returns the source text of a request: api is chat, responses or messages, language is
+// curl, python or javascript.
+export function code(api, language, { body, headers }) {
+  const { toBody, ...rest } = apis[api];
+  return languages[language](rest, toBody(body), headers, key() !== '');
+}
+
+function openai(language, secret) {
+  return language === 'python'
+    ? ['from openai import OpenAI', `OpenAI(base_url=${JSON.stringify(url)}, api_key=${secret})`]
+    : ['import OpenAI from "openai";', `new OpenAI({ baseURL: ${JSON.stringify(url)}, apiKey: ${secret} })`];
+}
+
+function anthropic(language, secret) {
+  const address = JSON.stringify(url.replace(/\/v1$/, ''));
+  return language === 'python'
+    ? ['from anthropic import Anthropic', `Anthropic(base_url=${address}, api_key=${secret})`]
+    : ['import Anthropic from "@anthropic-ai/sdk";', `new Anthropic({ baseURL: ${address}, apiKey: ${secret} })`];
 }
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-function curl(body, headers, secret) {
-  const lines = [`curl ${body.stream ? '-N ' : ''}${quoted(`${url}/chat/completions`)}`, `-H 'Content-Type: application/json'`];
+function curl({ path }, body, headers, secret) {
+  const lines = [`curl ${body.stream ? '-N ' : ''}${quoted(url + path)}`, `-H 'Content-Type: application/json'`];
   if (secret) lines.push('-H "Authorization: Bearer $CODEX_API_KEY"');
   for (const [name, value] of Object.entries(headers)) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
   lines.push(`-d ${quoted(JSON.stringify(body, null, 2))}`);
   return `${lines.join(' \\\n  ')}\n`;
 }
 
-function python(body, headers, secret) {
+function python({ sdk, method, python: read }, body, headers, secret) {
   const args = Object.entries(body).map(([name, value]) => `    ${name}=${literal(value, '    ')},`);
   if (Object.keys(headers).length > 0) args.push(`    extra_headers=${literal(headers, '    ')},`);
-  const read = body.stream
-    ? ['for chunk in answer:', '    for choice in chunk.choices:', '        print(choice.delta.content or "", end="", flush=True)', 'print()']
-    : ['for choice in answer.choices:', '    print(choice.message.content)'];
-  return [
-    ...(secret ? ['import os', ''] : []),
-    'from openai import OpenAI',
-    '',
-    `client = OpenAI(base_url=${JSON.stringify(url)}, api_key=${secret ? 'os.environ["CODEX_API_KEY"]' : '"unused"'})`,
-    'answer = client.chat.completions.create(',
-    ...args,
-    ')',
-    ...read,
-    '',
-  ].join('\n');
+  const [imported, client] = sdk('python', secret ? 'os.environ["CODEX_API_KEY"]' : '"unused"');
+  return [...(secret ? ['import os', ''] : []), imported, '', `client = ${client}`, `answer = client.${method}(`, ...args, ')', ...(body.stream ? read.stream : read.whole), ''].join('\n');
 }
 
 // literal returns a value of JSON as Python writes it.
@@ -54,32 +106,8 @@ function literal(value, indent) {
   return items.length === 0 ? open + close : `${open}\n${items.join(',\n')},\n${indent}${close}`;
 }
 
-function javascript(body, headers, secret) {
+function javascript({ sdk, method, js: read }, body, headers, secret) {
   const options = Object.keys(headers).length > 0 ? `, { headers: ${JSON.stringify(headers)} }` : '';
-  const read = body.stream
-    ? ['for await (const chunk of answer) {', '  for (const choice of chunk.choices) process.stdout.write(choice.delta.content ?? "");', '}', 'console.log();']
-    : ['for (const choice of answer.choices) console.log(choice.message.content);'];
-  return [
-    'import OpenAI from "openai";',
-    '',
-    `const client = new OpenAI({ baseURL: ${JSON.stringify(url)}, apiKey: ${secret ? 'process.env.CODEX_API_KEY' : '"unused"'} });`,
-    `const answer = await client.chat.completions.create(${JSON.stringify(body, null, 2)}${options});`,
-    ...read,
-    '',
-  ].join('\n');
-}
-
-function anthropic(body, headers, secret) {
-  const options = Object.keys(headers).length > 0 ? `, { headers: ${JSON.stringify(headers)} }` : '';
-  const read = body.stream
-    ? ['for await (const event of answer) {', '  if (event.delta?.type === "text_delta") process.stdout.write(event.delta.text);', '}', 'console.log();']
-    : ['for (const block of answer.content) if (block.type === "text") console.log(block.text);'];
-  return [
-    'import Anthropic from "@anthropic-ai/sdk";',
-    '',
-    `const client = new Anthropic({ baseURL: ${JSON.stringify(url.replace(/\/v1$/, ''))}, apiKey: ${secret ? 'process.env.CODEX_API_KEY' : '"unused"'} });`,
-    `const answer = await client.messages.create(${JSON.stringify(toMessages(body), null, 2)}${options});`,
-    ...read,
-    '',
-  ].join('\n');
+  const [imported, client] = sdk('javascript', secret ? 'process.env.CODEX_API_KEY' : '"unused"');
+  return [imported, '', `const client = ${client};`, `const answer = await client.${method}(${JSON.stringify(body, null, 2)}${options});`, ...(body.stream ? read.stream : read.whole), ''].join('\n');
 }

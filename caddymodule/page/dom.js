@@ -61,6 +61,23 @@ export function passFocus(element) {
   if (element.contains(focused) && focused.matches(':focus-visible')) byId('prompt').focus();
 }
 
+// copyButton returns a button that copies a text, which is asked for then.
+export function copyButton(text, label = 'Copy') {
+  const button = el('button', { type: 'button', class: 'link', click: () => copy(button, text(), label) }, label);
+  return button;
+}
+
+// copy copies a text, and says so on the button for two seconds.
+export async function copy(button, text, label = 'Copy') {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = 'Copied';
+  } catch {
+    button.textContent = 'Not allowed by the browser';
+  }
+  setTimeout(() => (button.textContent = label), 2000);
+}
+
 // announce has a screen reader say a text.
 export function announce(text) {
   byId('announcer').textContent = text;

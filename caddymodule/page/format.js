@@ -4,6 +4,9 @@ const whole = new Intl.NumberFormat('en');
 
 export const number = (value) => (typeof value === 'number' ? whole.format(value) : '0');
 
+// counted returns a number with its noun: 1 request, 2 requests.
+export const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? '' : 's'}`;
+
 // words turns a name of JSON into words.
 export const words = (name) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ');
 

@@ -20,6 +20,12 @@ export function clearImages() {
   show();
 }
 
+// setImages replaces the images by those of a message.
+export function setImages(urls) {
+  images = urls.map((url) => ({ name: 'image', url }));
+  show();
+}
+
 // addImages reads files. What is no image, too large or too many is named.
 export async function addImages(files) {
   problem('composer-problem', '');

@@ -1,13 +1,14 @@
 // The page as a whole: its views and panes, the key, and what is asked of the server.
 
 import { ApiError, call, getJSON, key, setKey } from './api.js';
-import { busy, clear, onChat, send, shownRequest, stop } from './chat.js';
+import { busy, clear, onChat, open, send, shownRequest, stop } from './chat.js';
 import { code } from './code.js';
-import { byId, el, problem } from './dom.js';
-import { number } from './format.js';
+import { byId, copy, el, problem } from './dom.js';
+import { age, counted, number } from './format.js';
+import { forget, forgetAll, kept } from './history.js';
 import { addImages, onImages } from './images.js';
 import { showStatus } from './status.js';
-import { example, readTools } from './tools.js';
+import { example, exampleSchema, readSchema, readTools } from './tools.js';
 
 const narrow = matchMedia('(max-width: 959px)');
 
@@ -26,7 +27,7 @@ function showView() {
 
 // Panes
 
-const panes = ['chat', 'options', 'events', 'code'];
+const panes = ['chat', 'options', 'events', 'code', 'history'];
 let pane = 'chat';
 
 function showPane(name) {
@@ -40,6 +41,7 @@ function showPane(name) {
     byId(other).hidden = !selected && (other !== 'chat' || narrow.matches);
   }
   if (shown === 'code') showCode();
+  if (shown === 'history') showHistory();
 }
 
 function movePane(event) {
@@ -54,34 +56,59 @@ function movePane(event) {
 
 // Code
 
+let api = 'chat';
 let language = 'curl';
 const longURL = /data:[a-z]+\/[a-z+]+;base64,[A-Za-z0-9+/=]{80,}/g;
 
 function showCode() {
   for (const button of document.querySelectorAll('[data-language]')) button.setAttribute('aria-pressed', String(button.dataset.language === language));
+  for (const button of document.querySelectorAll('[data-api]')) button.setAttribute('aria-pressed', String(button.dataset.api === api));
   const request = shownRequest();
-  const text = request ? code(language, request) : '';
+  const text = request ? code(api, language, request) : '';
   const shown = text.replace(longURL, (url) => `${url.slice(0, 40)}…`);
   byId('code-text').textContent = shown;
   byId('copy').disabled = !request;
   const notes = [
-    !request && 'The tools are no JSON yet.',
+    !request && 'The tools or the schema are no JSON yet.',
+    request?.body.n > 1 && api !== 'chat' && 'This API gives one answer to a request.',
     key() && 'The key is expected in the variable CODEX_API_KEY.',
     shown !== text && 'Images are shortened here; Copy has them whole.',
   ];
   byId('code-note').textContent = notes.filter(Boolean).join(' ');
 }
 
-async function copy() {
+function copyCode() {
   const request = shownRequest();
-  if (!request) return;
-  try {
-    await navigator.clipboard.writeText(code(language, request));
-    byId('copy').textContent = 'Copied';
-  } catch {
-    byId('copy').textContent = 'Not allowed by the browser';
-  }
-  setTimeout(() => (byId('copy').textContent = 'Copy'), 2000);
+  if (request) copy(byId('copy'), code(api, language, request));
+}
+
+// History
+
+function showHistory() {
+  const all = kept();
+  byId('history-note').textContent = all.length > 0 ? `${counted(all.length, 'conversation')}, which only this browser has.` : 'Conversations are kept here, in this browser only.';
+  byId('forget-all').hidden = all.length === 0;
+  byId('kept').replaceChildren(
+    ...all.map((conversation) =>
+      el(
+        'li',
+        {},
+        el('button', { type: 'button', class: 'kept-open', click: () => openKept(conversation) }, el('span', { class: 'kept-title' }, conversation.title), el('span', { class: 'note' }, `${age(conversation.at / 1000)} ago`)),
+        el('button', { type: 'button', class: 'quiet', 'aria-label': `Forget ${conversation.title}`, click: () => changeHistory(() => forget(conversation.id)) }, '×'),
+      ),
+    ),
+  );
+}
+
+function openKept(conversation) {
+  open(conversation);
+  if (narrow.matches) showPane('chat');
+}
+
+function changeHistory(change) {
+  change();
+  showHistory();
+  byId('tab-history').focus();
 }
 
 // Key
@@ -89,6 +116,8 @@ async function copy() {
 function askKey(wrong) {
   const dialog = byId('key-dialog');
   problem('key-problem', wrong && key() ? 'The server does not know this key, or it has expired.' : '');
+  const why = refused || wrong ? 'This site asks for a key.' : key() ? 'Requests are sent with this key.' : 'This site has not asked for a key.';
+  byId('key-why').textContent = `${why} It is kept in this tab until you close it, and sent to this site only.`;
   byId('key').value = key();
   byId('key-forget').hidden = !key();
   if (!dialog.open) dialog.showModal();
@@ -197,6 +226,12 @@ function insertExample() {
   showCodeIfShown();
 }
 
+function insertSchema() {
+  byId('schema').value = JSON.stringify(exampleSchema, null, 2);
+  readSchema();
+  showCodeIfShown();
+}
+
 function showCodeIfShown() {
   if (document.body.dataset.pane === 'code') showCode();
 }
@@ -231,6 +266,9 @@ function listen() {
   byId('options').addEventListener('input', showCodeIfShown);
   byId('tools').addEventListener('input', readTools);
   byId('tool-example').addEventListener('click', insertExample);
+  byId('schema').addEventListener('input', readSchema);
+  byId('schema-example').addEventListener('click', insertSchema);
+  byId('forget-all').addEventListener('click', () => changeHistory(forgetAll));
   document.querySelector('.panes').addEventListener('keydown', movePane);
   for (const tab of document.querySelectorAll('.panes [data-pane]')) tab.addEventListener('click', () => showPane(tab.dataset.pane));
   narrow.addEventListener('change', () => showPane(pane));
@@ -240,7 +278,13 @@ function listen() {
       showCode();
     });
   }
-  byId('copy').addEventListener('click', copy);
+  for (const button of document.querySelectorAll('[data-api]')) {
+    button.addEventListener('click', () => {
+      api = button.dataset.api;
+      showCode();
+    });
+  }
+  byId('copy').addEventListener('click', copyCode);
   byId('open-key').addEventListener('click', () => askKey(false));
   byId('key-form').addEventListener('submit', (event) => {
     event.preventDefault();
@@ -255,6 +299,7 @@ function listen() {
     wrong: () => showPane('options'),
     changed: () => {
       showCodeIfShown();
+      if (document.body.dataset.pane === 'history') showHistory();
       refresh();
     },
   });

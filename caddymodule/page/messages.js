@@ -5,11 +5,15 @@ export function toMessages(body) {
   const system = body.messages.filter(({ role }) => role === 'system').map(({ content }) => content);
   const all = {
     model: body.model,
-    max_tokens: 16384,
+    max_tokens: body.max_completion_tokens ?? 16384,
     ...(system.length > 0 ? { system: system.join('\n\n') } : {}),
     messages: body.messages.filter(({ role }) => role !== 'system').reduce(addMessage, []),
   };
-  if (body.reasoning_effort) all.output_config = { effort: body.reasoning_effort };
+  const config = {
+    ...(body.reasoning_effort ? { effort: body.reasoning_effort } : {}),
+    ...(body.response_format ? { format: { type: 'json_schema', schema: body.response_format.json_schema.schema } } : {}),
+  };
+  if (Object.keys(config).length > 0) all.output_config = config;
   if (body.tools) all.tools = body.tools.map(({ function: f }) => ({ name: f.name, description: f.description ?? '', input_schema: f.parameters ?? { type: 'object' } }));
   if (body.stream) all.stream = true;
   return all;

@@ -2,7 +2,7 @@
 
 import { byId } from './dom.js';
 import { currentImages } from './images.js';
-import { readTools } from './tools.js';
+import { readSchema, readTools } from './tools.js';
 
 // userMessage returns the message of what is in the composer, or null if it is empty.
 export function userMessage() {
@@ -18,7 +18,8 @@ export function userMessage() {
 // wrong, which is shown.
 export function buildRequest(messages) {
   const tools = readTools();
-  if (tools === null) return null;
+  const schema = readSchema();
+  if (tools === null || schema === null) return null;
   const instructions = byId('instructions').value.trim();
   const body = {
     model: byId('model').value,
@@ -28,6 +29,9 @@ export function buildRequest(messages) {
   if (n > 1) body.n = n;
   if (byId('effort').value) body.reasoning_effort = byId('effort').value;
   if (tools.length > 0) body.tools = tools;
+  if (schema) body.response_format = { type: 'json_schema', json_schema: { name: 'answer', schema } };
+  const limit = Math.round(Number(byId('limit').value));
+  if (limit > 0) body.max_completion_tokens = limit;
   if (byId('stream').checked) {
     body.stream = true;
     body.stream_options = { include_usage: true };

@@ -1,7 +1,7 @@
 // The view of the state: requests, app-servers and logins, plans, usage, the latest turns.
 
 import { byId, el, problem, svg } from './dom.js';
-import { age, bytes, clock, number, until, words } from './format.js';
+import { age, bytes, clock, counted, number, until, words } from './format.js';
 
 const maxRows = 25; // of a table
 
@@ -159,7 +159,7 @@ function chart(byHour) {
   const now = Math.floor(Date.now() / 3600000) * 3600;
   const counts = Array.from({ length: hours }, (_, i) => byHour.find((hour) => hour.start === now - (hours - 1 - i) * 3600)?.requests ?? 0);
   const most = Math.max(1, ...counts);
-  const text = `${number(counts.reduce((a, b) => a + b, 0))} requests in the last ${hours} hours`;
+  const text = `${counted(counts.reduce((a, b) => a + b, 0), 'request')} in the last ${hours} hours`;
   const bars = counts.map((count, i) => {
     const height = count === 0 ? 1 : Math.max(3, (count / most) * 60);
     return svg('rect', { x: i * 10 + 1, y: 62 - height, width: 8, height, rx: 1.5, class: count === 0 ? 'none' : 'some' });

@@ -1,24 +1,32 @@
 // Texts of the model as elements. Everything becomes text nodes.
 
 import { el } from './dom.js';
+import { markdown } from './markdown.js';
 
-// maxParts bounds the elements of one text; what follows them stays as it is. It also
-// bounds how often the text is searched.
+// maxParts bounds how often a text is searched for blocks; what follows them is one part.
 const maxParts = 200;
 
-// render returns the elements of a whole text: fenced code and <use_tool> blocks are set
-// apart from the text around them.
+// render returns the elements of a text: <use_tool> blocks are set apart from the Markdown around
+// them, unless they are in fenced code.
 export function render(text) {
   const parts = [];
-  let end = 0;
-  for (const next = blocks(text); parts.length < maxParts; ) {
-    const block = next(end);
+  const add = (part) => {
+    const shown = part.replace(/^\n+/, '').trimEnd();
+    if (shown) parts.push(el('div', { class: 'markdown' }, ...markdown(shown)));
+  };
+  let begin = 0; // of what was not added yet
+  let at = 0;
+  const next = blocks(text);
+  for (let i = 0; i < maxParts; i++) {
+    const block = next(at);
     if (!block) break;
-    addText(parts, text.slice(end, block.start));
-    parts.push(el('pre', { class: block.kind, tabindex: '0', 'aria-label': block.kind === 'fence' ? 'Code' : 'Tool block' }, block.text));
-    end = block.end;
+    at = block.end;
+    if (!block.tag) continue;
+    add(text.slice(begin, block.start));
+    parts.push(el('pre', { class: 'block', tabindex: '0', 'aria-label': 'Tool block' }, text.slice(block.start, block.end)));
+    begin = at;
   }
-  addText(parts, text.slice(end));
+  add(text.slice(begin));
   return parts;
 }
 
@@ -40,7 +48,7 @@ function blocks(text) {
 function findFence(text, from) {
   const open = find(/^```[^\n`]{0,64}\n/gm, text, from);
   const close = open && find(/^```[ \t]*$/gm, text, open.end);
-  return close && { kind: 'fence', start: open.start, end: close.end, text: text.slice(open.end, close.start).replace(/\n$/, '') };
+  return close && { start: open.start, end: close.end };
 }
 
 function find(pattern, text, from) {
@@ -52,13 +60,7 @@ function find(pattern, text, from) {
 function findTag(text, from) {
   const start = text.indexOf('<use_tool>', from);
   const close = start < 0 ? -1 : text.indexOf('</use_tool>', start);
-  const end = close + '</use_tool>'.length;
-  return close < 0 ? null : { kind: 'block', start, end, text: text.slice(start, end) };
-}
-
-function addText(parts, text) {
-  const shown = text.replace(/^\n+/, '').trimEnd();
-  if (shown) parts.push(el('div', { class: 'text' }, shown));
+  return close < 0 ? null : { tag: true, start, end: close + '</use_tool>'.length };
 }
 
 // pretty returns JSON with line breaks, or the text as it is if it is no JSON.

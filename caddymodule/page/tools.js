@@ -1,6 +1,31 @@
 // The tools of the request: what the person has written, and calls to be answered.
 
-import { byId } from './dom.js';
+import { byId, problem } from './dom.js';
+
+// readSchema returns the JSON schema that the answer has to follow, undefined if there is none,
+// or null if it cannot be read, which is shown.
+export function readSchema() {
+  const field = byId('schema');
+  const text = field.value.trim();
+  let schema;
+  let wrong = '';
+  try {
+    schema = text ? JSON.parse(text) : undefined;
+    if (text && (typeof schema !== 'object' || !schema || Array.isArray(schema))) wrong = 'A schema is an object.';
+  } catch (failure) {
+    wrong = `This is no JSON: ${failure.message}`;
+  }
+  field.setAttribute('aria-invalid', wrong ? 'true' : 'false');
+  problem('schema-problem', wrong);
+  return wrong ? null : schema;
+}
+
+export const exampleSchema = {
+  type: 'object',
+  properties: { title: { type: 'string' }, year: { type: 'integer' } },
+  required: ['title', 'year'],
+  additionalProperties: false,
+};
 
 export const example = {
   type: 'function',

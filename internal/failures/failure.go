@@ -181,9 +181,19 @@ var (
 	barePaths = regexp.MustCompile(`(^|[\s"'` + "`" + `(\[{<=:,;|])(?:~?/|[A-Za-z]:\\|\\\\)[\w.](?:[^\s"'<>` + "`" + `]*[^\s"'<>` + "`" + `.,;:!?)\]}])?`)
 )
 
-// withoutURLs replaces URLs and network addresses. Codex names those of the model's provider.
+// helpPage matches an address of OpenAI's sites for people, to which its errors send them. It is
+// no address of the back end.
+var helpPage = regexp.MustCompile(`^https://(?:(?:platform|help|status|developers)\.)?(?:openai|chatgpt)\.com(?:/[\w./#-]*)?$`)
+
+// withoutURLs replaces URLs and network addresses, except those of OpenAI's help. Codex names
+// those of the model's provider.
 func withoutURLs(text string) string {
-	text = urls.ReplaceAllString(urlPhrase.ReplaceAllString(text, ""), "[url]")
+	text = urls.ReplaceAllStringFunc(urlPhrase.ReplaceAllString(text, ""), func(url string) string {
+		if helpPage.MatchString(url) && !strings.Contains(url, "backend-api") {
+			return url
+		}
+		return "[url]"
+	})
 	text = hostPorts.ReplaceAllString(text, "[address]")
 	return addresses.ReplaceAllString(text, "[address]")
 }

@@ -10,18 +10,20 @@ import (
 func TestWithoutURLs(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "",
-		"unexpected status 401 Unauthorized: scripted 401, url: http://127.0.0.1:1/v1/responses":                               "unexpected status 401 Unauthorized: scripted 401",
-		"unexpected status 403 Forbidden: no, url: https://h.example/v1/responses?key=s3cret, cf-ray: a-b, request id: req_1":  "unexpected status 403 Forbidden: no, cf-ray: a-b, request id: req_1",
-		"error sending request for url (http://10.0.0.1:8080/v1/responses)":                                                    "error sending request",
-		"error sending request for url (http://[::1]:8080/v1/responses): tcp connect error: Connection refused (os error 111)": "error sending request: tcp connect error: Connection refused (os error 111)",
-		"Find your key at https://platform.example.com/account/keys.":                                                          "Find your key at [url].",
-		"see <https://h/a>, 'wss://h/b' and (ftp://h/c).":                                                                      "see <[url]>, '[url]' and ([url]).",
-		`{"error":{"url":"http:\/\/h:1\/v1\/x","at":"https://user:pw@h/"}}`:                                                    `{"error":{"url":"[url]","at":"[url]"}}`,
-		"HTTPS://H.EXAMPLE/A and //h and a://":                                                                                 "[url] and //h and [url]",
-		"from 127.0.0.1:8080, [::1]:8080 and [fe80::1%eth0], 10.1.2.3":                                                         "from [address], [address] and [address], [address]",
-		"dial api.h.example:443: no; localhost:11434: no; localhost is not":                                                    "dial [address]: no; [address]: no; localhost is not",
-		"llama3:8b, gpt-oss:20, 0.169.0, 12:30:45, 1/5, items[3]: a.b: c, try again in 1m30.5s":                                "llama3:8b, gpt-oss:20, 0.169.0, 12:30:45, 1/5, items[3]: a.b: c, try again in 1m30.5s",
-		"Reconnecting... 2/5: é “x”":                                                                                           "Reconnecting... 2/5: é “x”",
+		"unexpected status 401 Unauthorized: scripted 401, url: http://127.0.0.1:1/v1/responses":                                                                                                "unexpected status 401 Unauthorized: scripted 401",
+		"unexpected status 403 Forbidden: no, url: https://h.example/v1/responses?key=s3cret, cf-ray: a-b, request id: req_1":                                                                   "unexpected status 403 Forbidden: no, cf-ray: a-b, request id: req_1",
+		"error sending request for url (http://10.0.0.1:8080/v1/responses)":                                                                                                                     "error sending request",
+		"error sending request for url (http://[::1]:8080/v1/responses): tcp connect error: Connection refused (os error 111)":                                                                  "error sending request: tcp connect error: Connection refused (os error 111)",
+		"Find your key at https://platform.openai.com/account/api-keys, or buy at https://chatgpt.com/codex/settings/usage.":                                                                    "Find your key at https://platform.openai.com/account/api-keys, or buy at https://chatgpt.com/codex/settings/usage.",
+		"no: https://chatgpt.com/backend-api/codex, https://api.openai.com/v1/x, https://help.openai.com.evil.org/, http://openai.com, https://u:p@openai.com/, https://help.openai.com/?key=1": "no: [url], [url], [url], [url], [url], [url]",
+		"Find your key at https://platform.example.com/account/keys.":                                                                                                                           "Find your key at [url].",
+		"see <https://h/a>, 'wss://h/b' and (ftp://h/c).":                                                                                                                                       "see <[url]>, '[url]' and ([url]).",
+		`{"error":{"url":"http:\/\/h:1\/v1\/x","at":"https://user:pw@h/"}}`:                                                                                                                     `{"error":{"url":"[url]","at":"[url]"}}`,
+		"HTTPS://H.EXAMPLE/A and //h and a://":                                                                                                                                                  "[url] and //h and [url]",
+		"from 127.0.0.1:8080, [::1]:8080 and [fe80::1%eth0], 10.1.2.3":                                                                                                                          "from [address], [address] and [address], [address]",
+		"dial api.h.example:443: no; localhost:11434: no; localhost is not":                                                                                                                     "dial [address]: no; [address]: no; localhost is not",
+		"llama3:8b, gpt-oss:20, 0.169.0, 12:30:45, 1/5, items[3]: a.b: c, try again in 1m30.5s":                                                                                                 "llama3:8b, gpt-oss:20, 0.169.0, 12:30:45, 1/5, items[3]: a.b: c, try again in 1m30.5s",
+		"Reconnecting... 2/5: é “x”":                                                                                                                                                            "Reconnecting... 2/5: é “x”",
 	} {
 		if got := withoutURLs(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -232,8 +233,8 @@ func TestPageKey(t *testing.T) {
 	tab.WaitFor(`document.querySelector('#model').options.length > 2`)
 	say(tab, "say:Hello")
 	tab.WaitText(".said", "Hello")
-	where := browser.Eval[string](tab, `JSON.stringify([localStorage.length, document.cookie, sessionStorage.getItem('caddy-codex-key'), location.href.includes('sk-')])`)
-	if where != `[0,"","sk-right",false]` {
+	where := browser.Eval[string](tab, `JSON.stringify([JSON.stringify(localStorage).includes('sk-'), document.cookie, sessionStorage.getItem('caddy-codex-key'), location.href.includes('sk-')])`)
+	if where != `[false,"","sk-right",false]` {
 		t.Errorf("the key is in %s", where)
 	}
 	tab.Click("#tab-code")
@@ -321,7 +322,7 @@ func TestPageKeyboard(t *testing.T) {
 	s := e2e.NewSite(t, "page on")
 	tab := openPage(t, s, desktop)
 	visited := make(map[string]bool)
-	for range 40 {
+	for range 50 {
 		tab.Type(kb.Tab)
 		at := browser.Eval[string](tab, `(() => {
 			const e = document.activeElement, s = getComputedStyle(e), c = e.closest('.composer');
@@ -334,7 +335,7 @@ func TestPageKeyboard(t *testing.T) {
 		}
 		visited[at] = true
 	}
-	for _, want := range []string{"to-status", "open-key", "tab-options", "prompt", "send", "attach", "model", "mode", "effort", "choices", "stream", "instructions", "tools", "Call a tool"} {
+	for _, want := range []string{"to-status", "open-key", "tab-options", "prompt", "send", "attach", "model", "mode", "effort", "choices", "stream", "limit", "instructions", "tools", "schema", "Call a tool"} {
 		if !visited[want] {
 			t.Errorf("Tab does not get to %s", want)
 		}
@@ -473,34 +474,137 @@ func TestPageCode(t *testing.T) {
 	tab.Fill("#instructions", text)
 	tab.Fill("#prompt", "say:All is well.")
 	tab.Click("#tab-code")
-	for language, run := range map[string]func(code string) *exec.Cmd{
-		"curl": func(code string) *exec.Cmd { return exec.CommandContext(e2e.Context(t), "sh", "-c", code) },
-		"javascript": func(code string) *exec.Cmd {
-			return exec.CommandContext(e2e.Context(t), "node", "--input-type=module", "-e", code)
-		},
-		"anthropic": func(code string) *exec.Cmd {
-			return exec.CommandContext(e2e.Context(t), "node", "--input-type=module", "-e", code)
-		},
-	} {
-		t.Run(language, func(t *testing.T) {
-			tab.Click("[data-language=" + language + "]")
-			cmd := run(browser.Eval[string](tab, `document.querySelector('#code-text').textContent`))
-			cmd.Env = append(os.Environ(), "CODEX_API_KEY=sk-k")
-			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "All is well.") && !strings.Contains(string(out), `"content":"All`) {
-				t.Errorf("%v: %s", err, out)
+	for _, api := range []string{"chat", "responses", "messages"} {
+		for language, program := range map[string][]string{
+			"curl": {"sh", "-c"}, "javascript": {"node", "--input-type=module", "-e"},
+		} {
+			t.Run(api+" "+language, func(t *testing.T) {
+				tab.Click("[data-api=" + api + "]")
+				tab.Click("[data-language=" + language + "]")
+				shown := browser.Eval[string](tab, `document.querySelector('#code-text').textContent`)
+				cmd := exec.CommandContext(e2e.Context(t), program[0], append(program[1:], shown)...)
+				cmd.Env = append(os.Environ(), "CODEX_API_KEY=sk-k")
+				out, err := cmd.CombinedOutput()
+				if err != nil || !strings.Contains(string(out), "All is well.") && !regexp.MustCompile(`"(content|delta|text)":"All`).Match(out) {
+					t.Errorf("%v: %s", err, out)
+				}
+				if request, _ := s.Model.Last(); !strings.Contains(string(request.Body), strings.TrimSpace(strings.Trim(fmt.Sprintf("%q", text), `"`))) {
+					t.Errorf("the model got %s", request.Body)
+				}
+			})
+		}
+		tab.Click("[data-language=python]")
+		for _, want := range map[string][]string{
+			"chat":      {"from openai import OpenAI", `api_key=os.environ["CODEX_API_KEY"]`, "stream=True", `"role": "system"`},
+			"responses": {"from openai import OpenAI", "answer = client.responses.create(", "instructions="},
+			"messages":  {"from anthropic import Anthropic", "answer = client.messages.create(", "max_tokens=16384", "system="},
+		}[api] {
+			if code := tab.Text("#code-text"); !strings.Contains(code, want) {
+				t.Errorf("%s: there is no %s in %s", api, want, code)
 			}
-			if request, _ := s.Model.Last(); !strings.Contains(string(request.Body), strings.TrimSpace(strings.Trim(fmt.Sprintf("%q", text), `"`))) {
-				t.Errorf("the model got %s", request.Body)
-			}
-		})
-	}
-	tab.Click("[data-language=python]")
-	for _, want := range []string{"from openai import OpenAI", `api_key=os.environ["CODEX_API_KEY"]`, "stream=True", `"role": "system"`} {
-		if code := tab.Text("#code-text"); !strings.Contains(code, want) {
-			t.Errorf("there is no %s in %s", want, code)
 		}
 	}
+}
+
+// notes is a text with all the Markdown that the page shows.
+const notes = "# Trees\n\nThe **oak** and the *elm*, ~~not the fern~~; see [a site](https://example.com/?a=1&b=2), [not this](javascript:alert) and R&amp;D.\n\n" +
+	"- one\n- two\n  1. deep\n\n> quoted\n\n| tree | height |\n| --- | ---: |\n| oak | 40 |\n\n---\n\n```js\nlet a = '<b>';\n```\n\n![a picture](data:image/png;base64,AA)"
+
+// TestPageMarkdown checks that an answer is shown as Markdown, while it streams and afterwards,
+// and can be copied, whole and its code.
+func TestPageMarkdown(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say(notes)}, Delay: 2 * time.Millisecond}, true
+	})
+	tab := openPage(t, s, desktop)
+	say(tab, "Tell me of trees.")
+	for selector, want := range map[string]string{
+		"h3": "Trees", "strong": "oak", "em": "elm", "del": "not the fern", "a": "a site", "ul > li:first-child": "one", "ol": "deep",
+		"blockquote": "quoted", "th": "tree", "td.right": "40", "pre.fence": "let a = '<b>';", ".code-head span": "js",
+	} {
+		if got := strings.TrimSpace(browser.Eval[string](tab, `document.querySelector('.markdown `+selector+`')?.textContent ?? 'nothing'`)); got != want {
+			t.Errorf("%s is %q, want %q", selector, got, want)
+		}
+	}
+	said := browser.Eval[string](tab, `document.querySelector('.markdown').textContent`)
+	for _, want := range []string{"[not this](javascript:alert)", "R&D", "![a picture](data:image/png;base64,AA)"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("there is no %q in %q", want, said)
+		}
+	}
+	if link := browser.Eval[string](tab, `[...document.querySelectorAll('.markdown a')].map((a) => a.href + a.rel + a.target).join()`); link != "https://example.com/?a=1&b=2noopener noreferrer_blank" {
+		t.Errorf("the links are %s", link)
+	}
+	for selector, want := range map[string]string{".code-head button": "let a = '<b>';", "#log .assistant > .acts button:first-child": notes} {
+		browser.Eval[bool](tab, `(navigator.clipboard.writeText = async (text) => { window.copied = text }, true)`)
+		tab.Click(selector)
+		tab.WaitText(selector, "Copied")
+		if got := browser.Eval[string](tab, `window.copied`); got != want {
+			t.Errorf("%s copies %q", selector, got)
+		}
+	}
+	checkQuiet(t, s, tab)
+}
+
+// TestPageAgain regenerates an answer, edits a message and sends it again, with a schema and a
+// limit, and opens the conversation that the browser has kept after the page is loaded again.
+func TestPageAgain(t *testing.T) {
+	s := e2e.NewSite(t, "page on")
+	tab := openPage(t, s, desktop)
+	messages := func() int {
+		return browser.Eval[int](tab, `document.querySelectorAll('#log .message').length`)
+	}
+	say(tab, "say:First.")
+	say(tab, "say:Second.")
+	before := len(s.Model.Requests())
+	tab.Click("#log .assistant:last-child > .acts button:last-child")
+	tab.WaitFor(idle + ` && document.querySelector('#log .assistant:last-child .meta').textContent`)
+	if n := len(s.Model.Requests()) - before; n != 1 || messages() != 4 {
+		t.Errorf("the model was asked %d times, and there are %d messages", n, messages())
+	}
+	tab.Click("#log .user:nth-of-type(2) .acts button")
+	if got := browser.Eval[string](tab, `document.querySelector('#prompt').value`); got != "say:First." || messages() != 0 {
+		t.Fatalf("%q is edited, and there are %d messages", got, messages())
+	}
+	tab.Click("#schema-example")
+	tab.Fill("#limit", "500")
+	say(tab, `say:{"title":"Emma","year":1815}`)
+	request, _ := s.Model.Last()
+	if !strings.Contains(string(request.Body), "valid by the JSON Schema") || strings.Contains(string(request.Body), "First.") {
+		t.Errorf("the model got %s", request.Body)
+	}
+	tab.Fill("#schema", "{")
+	tab.WaitText("#schema-problem", "no JSON")
+	tab.Fill("#schema", "")
+	tab.Click("#tool-example")
+	say(tab, `tool:get_weather {"city":"Oslo"}; then; say:Sunny.`)
+	tab.Fill(".call textarea", "sun here")
+	tab.Click(".send-results")
+	tab.WaitText("#log .assistant:last-child .said", "Sunny.")
+	tab.WaitFor(idle)
+
+	tab.Go(s.URL + "/codex/")
+	tab.WaitText("#health", "Ready")
+	tab.Click("#tab-history")
+	tab.WaitText("#history-note", "1 conversation,")
+	tab.Click(".kept-open")
+	tab.WaitFor(`document.querySelector('.call textarea[readonly]')?.value === 'sun here'`)
+	if messages() != 5 {
+		t.Errorf("there are %d messages", messages())
+	}
+	say(tab, "say:It goes on.")
+	if request, _ := s.Model.Last(); !strings.Contains(string(request.Body), "sun here") || !strings.Contains(string(request.Body), "Emma") {
+		t.Errorf("the conversation is lost: %s", request.Body)
+	}
+	tab.Click("#clear")
+	say(tab, "say:Another.")
+	tab.WaitText("#history-note", "2 conversations,")
+	tab.Click("#kept li:first-child .quiet")
+	tab.WaitText("#history-note", "1 conversation,")
+	tab.Click("#forget-all")
+	tab.WaitFor(`localStorage.getItem('caddy-codex-conversations') === '[]'`)
+	checkQuiet(t, s, tab)
 }
 
 // screenshots makes TestScreenshots write the pictures of the docs.

@@ -1,0 +1,108 @@
+// Markdown as elements. marked (marked.js, with its licence in marked.txt) makes tokens of a
+// text; every text in them becomes a text node, and nothing is loaded.
+
+import { copyButton, el } from './dom.js';
+import { lexer } from './marked.js';
+
+const longest = 32 << 10; // characters that are parsed; some texts take the square of that
+const deepest = 12; // lists and quotations within each other
+
+// markdown returns the elements of a text. One that is too long or nested too deeply stays as it is.
+export function markdown(text) {
+  if (text.length > longest) return [plain(text)];
+  try {
+    return lexer(text).flatMap((token) => block(token, 0));
+  } catch {
+    return [plain(text)];
+  }
+}
+
+const plain = (text) => el('div', { class: 'text' }, text);
+
+// block returns the elements of a block.
+function block(token, depth) {
+  if (depth > deepest) return [plain(token.raw)];
+  const deeper = (tokens) => tokens.flatMap((inner) => block(inner, depth + 1));
+  switch (token.type) {
+    case 'space':
+    case 'def':
+      return [];
+    case 'heading':
+      return [el(`h${Math.min(6, token.depth + 2)}`, {}, ...inline(token.tokens))];
+    case 'paragraph':
+      return [el('p', {}, ...inline(token.tokens))];
+    case 'code':
+      return [codeBox(token.text, token.lang ?? '')];
+    case 'blockquote':
+      return [el('blockquote', {}, ...deeper(token.tokens))];
+    case 'list':
+      return [el(token.ordered ? 'ol' : 'ul', { start: token.ordered && token.start !== 1 && token.start }, ...token.items.map((item) => el('li', {}, ...deeper(item.tokens))))];
+    case 'table':
+      return [table(token)];
+    case 'hr':
+      return [el('hr')];
+    case 'checkbox':
+      return [token.checked ? '☑ ' : '☐ '];
+    case 'text': // of an item of a list
+      return token.tokens ? inline(token.tokens) : [unescaped(token.text)];
+    default:
+      return [plain(token.raw.trimEnd())];
+  }
+}
+
+const alignments = new Set(['center', 'right']);
+
+function table({ header, rows }) {
+  const cell = (name) => (c) => el(name, { class: alignments.has(c.align) && c.align }, ...inline(c.tokens));
+  return el(
+    'div',
+    { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+    el('table', {}, el('thead', {}, el('tr', {}, ...header.map(cell('th')))), el('tbody', {}, ...rows.map((row) => el('tr', {}, ...row.map(cell('td')))))),
+  );
+}
+
+function codeBox(text, language) {
+  return el(
+    'div',
+    { class: 'code-box' },
+    el('div', { class: 'code-head' }, el('span', {}, language.split(/\s/)[0].slice(0, 30)), copyButton(() => text)),
+    el('pre', { class: 'fence', tabindex: '0', 'aria-label': 'Code' }, text),
+  );
+}
+
+const elements = { strong: 'strong', em: 'em', del: 'del' };
+
+// inline returns the nodes of tokens within a line.
+function inline(tokens) {
+  return tokens.flatMap((token) => {
+    switch (token.type) {
+      case 'strong':
+      case 'em':
+      case 'del':
+        return [el(elements[token.type], {}, ...inline(token.tokens))];
+      case 'codespan':
+        return [el('code', {}, token.text)];
+      case 'br':
+        return [el('br')];
+      case 'link':
+      case 'image':
+        return [link(token)];
+      case 'escape':
+        return [token.text];
+      case 'text':
+        return token.tokens ? inline(token.tokens) : [unescaped(token.text)];
+      default:
+        return [token.raw];
+    }
+  });
+}
+
+// link returns a link to a site; of another address, and of one without a text, the source.
+function link({ href, raw, tokens }) {
+  if (!/^(https?:\/\/|mailto:)/i.test(href)) return raw;
+  return el('a', { href, target: '_blank', rel: 'noopener noreferrer' }, ...(tokens?.length ? inline(tokens) : [href]));
+}
+
+const entities = { amp: '&', lt: '<', gt: '>', quot: '"', nbsp: '\u00a0', '#39': "'" };
+
+const unescaped = (text) => text.replace(/&(amp|lt|gt|quot|nbsp|#39);/g, (_, name) => entities[name]);
