@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
-	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
@@ -25,7 +24,6 @@ func init() {
 // configuration is only checked. A reload keeps those that the new configuration uses.
 type App struct {
 	logger     *slog.Logger
-	storage    certmagic.Storage
 	ctx        caddy.Context
 	servers    *pool.Configuration
 	aliases    []string       // the aliases of models in all handlers; complete at Start
@@ -60,7 +58,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 
 // Provision prepares the app.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger, a.storage = ctx, ctx.Slogger(), ctx.Storage()
+	a.ctx, a.logger = ctx, ctx.Slogger()
 	loaded, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading the events app: %w", err)
@@ -98,11 +96,9 @@ func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
 	}
-	var stored sync.WaitGroup
 	for _, release := range a.releaseBooks {
-		stored.Go(release) // at once: a storage may hang
+		release()
 	}
-	stored.Wait()
 	return nil
 }
 

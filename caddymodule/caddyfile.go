@@ -69,6 +69,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        prefix <text>
 //	        master <name>
 //	        ca     <file>
+//	        fail   open|closed
 //	    }
 //	    drain_timeout   <duration>
 //	    cors            <origin>...|off

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -155,6 +156,7 @@ type Handler struct {
 
 	keys      keyring
 	keyFile   *apikeys.File // nil: there is none
+	limits    *quota.Limits // of the keys in it
 	wrongKeys *zap.Logger
 	gateway   *gateway.Gateway
 	releases  []func() // what Cleanup does
@@ -222,13 +224,17 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
-	if h.keyFile != nil {
-		app.hasKeyFile = true
-		options.Key, options.Ledger = h.keyStill, ledger
-	}
 	var start func() error
 	if options.Responses, start, release, err = h.Store.open(repl, ctx.Slogger()); err != nil {
 		return fmt.Errorf("store: %w", err)
+	}
+	h.limits = ownLimits
+	if shared, ok := options.Responses.(interface{ Limits() *quota.Limits }); ok {
+		h.limits = shared.Limits()
+	}
+	if h.keyFile != nil {
+		app.hasKeyFile = app.hasKeyFile || h.limits == ownLimits
+		options.Key, options.Limits = h.keyStill, h.limits
 	}
 	h.releases = append(h.releases, release)
 	if start != nil {

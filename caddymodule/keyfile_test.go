@@ -138,7 +138,7 @@ func TestKeyUsage(t *testing.T) {
 	all.APIKeysFile, all.Usage = path, usageAll
 	handlers := provision(t, h, all).handlers
 	for range 4 {
-		if err := ledger.Request(&handlers[0].keyFile.Set().Find("use-ann").Key); err != nil {
+		if _, err := ownLimits.Begin(t.Context(), &handlers[0].keyFile.Set().Find("use-ann").Key); err != nil {
 			t.Fatal(err)
 		}
 	}

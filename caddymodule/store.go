@@ -50,6 +50,10 @@ type Store struct {
 	// The name of the master that the sentinels watch, with `redis`. Default: none.
 	Master string `json:"master,omitempty" option:"<name>"`
 
+	// What happens to requests of keys with limits while Redis does not work. `closed`: they get a
+	// 503. `open`: they are let through, and not counted. Default: `closed`.
+	Fail string `json:"fail,omitempty" option:"open|closed"`
+
 	// A file with the certificates of the authorities that sign those of the nodes, with `redis`.
 	// Placeholders are resolved when the configuration is loaded. Default: those of the system.
 	CA string `json:"ca,omitempty" option:"<name>"`
@@ -62,6 +66,9 @@ const (
 	storeRedis  = "redis"
 	storeOff    = "off"
 )
+
+// failOpen is the value of [Store.Fail] that lets requests through.
+const failOpen = "open"
 
 // runningResponses are the responses that are being made. A reload keeps them.
 var runningResponses = objects.NewRunning()
@@ -110,6 +117,7 @@ func (s *Store) complete() error {
 		{"prefix", s.Prefix != "", redis},
 		{"master", s.Master != "", redis},
 		{"ca", s.CA != "", redis},
+		{"fail", s.Fail != "", redis},
 	} {
 		if c.given && !c.belong {
 			return fmt.Errorf("%s has no %s", s.Type, c.name)
@@ -188,13 +196,13 @@ func (s *Store) redisOptions(repl *caddy.Replacer) (o redisOptions, err error) {
 		}
 		o.Addrs, urls = append(o.Addrs, one.Addr), append(urls, resolved)
 	}
-	o.MasterName, o.Prefix, o.MaxAge = s.Master, s.Prefix, time.Duration(s.Age)
+	o.MasterName, o.Prefix, o.MaxAge, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Fail == failOpen
 	if s.CA != "" {
 		if err := trust(&o.UniversalOptions, repl, s.CA); err != nil {
 			return o, fmt.Errorf("ca: %w", err)
 		}
 	}
-	o.key = strings.Join(append(urls, storeRedis, s.Prefix, time.Duration(s.Age).String(), s.Master, s.CA), "\n")
+	o.key = strings.Join(append(urls, storeRedis, s.Prefix, time.Duration(s.Age).String(), s.Master, s.CA, s.Fail), "\n")
 	return o, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -22,50 +21,32 @@ import (
 
 // book holds the usage of this process, and ledger that of keys. A reload keeps both.
 var (
-	book   = usage.New()
-	ledger = quota.New(time.Now)
+	book      = usage.New()
+	ledger    = quota.NewLedger(time.Now)
+	ownLimits = quota.NewLimits(ledger, 0, false)
 )
 
-// The keepers store them over restarts. That of the ledger also reads those of other nodes.
+// The keepers store them over restarts.
 var (
-	bookKeeper   = usage.NewKeeper(book)
-	ledgerKeeper = quota.NewKeeper(ledger)
+	bookKeeper   = storedbook.NewKeeper(book, "the usage", usage.SaveInterval)
+	ledgerKeeper = storedbook.NewKeeper(ledger, "the use of API keys", quota.SaveInterval)
 )
 
 // lookupTimeout bounds the requests to an app-server that belong to no turn.
 const lookupTimeout = 5 * time.Second
 
-// keepBooks stores the usage in the storage of the app's configuration, what API keys have
-// used if a handler has a file of them. It waits a moment until the latter is restored. Without an instance id, which
-// distinguishes the nodes that share the storage, all is lost when Caddy exits.
+// keepBooks stores the usage in Caddy's data directory, and what API keys have used if a handler has
+// a file of them. Earlier releases had the id of this Caddy in the names of the files.
 func (a *App) keepBooks() {
-	id, err := instanceID()
-	if err != nil {
-		a.logger.Error("usage is not stored: the id of this instance of Caddy cannot be read", "error", err)
-		return
+	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
+	hold := func(keeper *storedbook.Keeper, name string) {
+		path := filepath.Join(caddy.AppDataDir(), "codex", name)
+		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.logger, path+".json", filepath.Join(path, filepath.Base(string(id))+".json")))
 	}
-	hold := func(keeper *storedbook.Keeper) {
-		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.storage, id.String(), a.logger))
-	}
-	hold(bookKeeper)
+	hold(bookKeeper, "usage")
 	if a.hasKeyFile {
-		hold(ledgerKeeper)
-		ledgerKeeper.WaitRestored(3 * time.Second)
+		hold(ledgerKeeper, "keys")
 	}
-}
-
-// instanceID returns the id of this Caddy. A full disk may have left an empty file of it, which
-// Caddy can neither read nor would ever replace: that is done here.
-func instanceID() (uuid.UUID, error) {
-	id, err := caddy.InstanceID()
-	if err == nil {
-		return id, nil
-	}
-	path := filepath.Join(caddy.AppDataDir(), "instance.uuid")
-	if info, statErr := os.Stat(path); statErr != nil || info.Size() > 0 || os.Remove(path) != nil {
-		return id, err
-	}
-	return caddy.InstanceID()
 }
 
 // userOf returns the authenticated user in a form that can be stored, or "" if there is none.
@@ -201,17 +182,22 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if k := set.Find(presentedKey(r)); k != nil {
 		own = k.User
 	}
+	var seen []*quota.Key
 	for _, k := range set.Keys {
-		if h.Usage != usageAll && k.User != own {
-			continue
+		if h.Usage == usageAll || k.User == own {
+			seen = append(seen, &k.Key)
+			usages = append(usages, keyUsage{Key: k.ID, User: k.User, Expires: unixOrNil(k.Expires), Limits: []limitUsage{}})
 		}
-		usage := keyUsage{Key: k.ID, User: k.User, Expires: unixOrNil(k.Expires), Limits: []limitUsage{}}
-		for _, s := range ledger.States(&k.Key, true) {
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
+	defer cancel()
+	for i, states := range h.limits.States(ctx, seen) {
+		usage := &usages[i]
+		for _, s := range states {
 			usage.Limits = append(usage.Limits, limitUsage{
 				s.Unit, s.Window.String(), s.Max, s.Used, s.Remaining(), unixOrNil(s.Resets), unixOrNil(s.Exhausted),
 			})
 		}
-		usages = append(usages, usage)
 	}
 	return usages
 }
@@ -229,14 +215,20 @@ const maxKeyLabels = 200
 
 // collectKeys sends the values of the limits of keys, each id once.
 func collectKeys(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
 	seen := make(map[string]bool)
 	for _, h := range inUse.all() {
+		var keys []*quota.Key
 		for _, k := range h.keyFile.Set().Keys {
-			if len(k.Limits) == 0 || seen[k.ID] || len(seen) == maxKeyLabels {
-				continue
+			if len(k.Limits) > 0 && !seen[k.ID] && len(seen) < maxKeyLabels {
+				seen[k.ID] = true
+				keys = append(keys, &k.Key)
 			}
-			seen[k.ID] = true
-			for _, s := range ledger.States(&k.Key, true) {
+		}
+		for i, states := range h.limits.States(ctx, keys) {
+			k := keys[i]
+			for _, s := range states {
 				labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
 				send(to, keyLimitReading, s.Max, labels...)
 				send(to, keyUsedReading, s.Used, labels...)

@@ -48,6 +48,8 @@ var (
 	// KeyConcurrency is the 429 of a request of a key that has as many turns running or
 	// waiting as it may.
 	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
+	// LimitsUnavailable is the 503 of a request whose key has limits that cannot be counted now.
+	LimitsUnavailable = plain(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
 	// OriginNotAllowed is the 403 of a preflight by a page that may not use this API.
 	OriginNotAllowed = about[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
 	// HostNotAllowed is the 403 of a request without a key to a name that is not listed.

@@ -26,7 +26,7 @@ func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
 	x.setHeaders()
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	own := &exchange{
-		w: &nobody{header: make(http.Header)}, user: x.user, key: x.key, grants: x.grants, input: x.input, arrived: x.arrived,
+		w: &nobody{header: make(http.Header)}, user: x.user, key: x.key, limited: x.limited, grants: x.grants, input: x.input, arrived: x.arrived,
 		live: x.live, req: x.req, lease: x.lease, body: x.body, copied: x.copied, held: append(x.held, releaseFunc(end)),
 	}
 	x.held = nil // the goroutine releases it

@@ -64,7 +64,7 @@ type Options struct {
 	// Key returns the key of a request, which has its limits; a nil key has none. The error
 	// is that the key is not valid any more. Nil: no key has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
-	Ledger *quota.Ledger // counts what keys have used; needed with Key
+	Limits *quota.Limits // of the keys; needed with Key
 	Logger *slog.Logger
 }
 

@@ -21,7 +21,7 @@ func limitedGateway(t *testing.T, u Upstream, key *quota.Key) *Gateway {
 	return newGateway(u, Options{
 		MaxConcurrent: 8, MaxQueue: 100, QueueWait: patience,
 		Key:    func(*http.Request) (*quota.Key, *apierror.Error) { return key, nil },
-		Ledger: quota.New(time.Now),
+		Limits: quota.NewLimits(quota.NewLedger(time.Now), 0, false),
 	})
 }
 
@@ -50,11 +50,15 @@ func TestKeyLimitsHold(t *testing.T) {
 		})
 	}
 	all.Wait()
-	states := g.opts.Ledger.States(key, false)
+	states := g.opts.Limits.States(t.Context(), []*quota.Key{key})[0]
 	if states[0].Used > requests || states[1].Used > limit || states[1].Used == 0 {
 		t.Errorf("%+v", states)
 	}
-	grants, err := g.opts.Ledger.Acquire(key, places)
+	request, err := g.opts.Limits.Begin(t.Context(), &quota.Key{Account: "k", MaxConcurrent: places})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants, err := request.Acquire(places)
 	if err != nil {
 		t.Error("turns that have ended hold places:", err)
 	}

@@ -28,9 +28,10 @@ func (g *Gateway) countRequest(x *exchange) *apierror.Error {
 	if x.key == nil {
 		return nil
 	}
-	err := g.opts.Ledger.Request(x.key)
-	g.showKeyLimits(x)
-	return limitReached(err)
+	var err error
+	x.limited, err = g.opts.Limits.Begin(x.ctx, x.key)
+	x.showKeyLimits()
+	return g.limitReached(x, err)
 }
 
 // acquireTurns takes the places of the turns of a request from those of its key.
@@ -38,9 +39,9 @@ func (g *Gateway) acquireTurns(x *exchange, turns int) *apierror.Error {
 	if x.key == nil {
 		return nil
 	}
-	grants, err := g.opts.Ledger.Acquire(x.key, turns)
+	grants, err := x.limited.Acquire(turns)
 	if err != nil {
-		return limitReached(err)
+		return g.limitReached(x, err)
 	}
 	x.grants = grants
 	x.holds(releaseFunc(x.closeGrants))
@@ -55,9 +56,9 @@ func (g *Gateway) reserveInput(x *exchange, request decodedRequest) *apierror.Er
 		return nil
 	}
 	x.input = int64(request.EstimateTokens())
-	if err := g.opts.Ledger.Reserve(x.grants, x.input); err != nil {
-		g.showKeyLimits(x)
-		return limitReached(err)
+	if err := x.limited.Reserve(x.ctx, x.grants, x.input); err != nil {
+		x.showKeyLimits()
+		return g.limitReached(x, err)
 	}
 	return nil
 }
@@ -116,7 +117,13 @@ func (x *exchange) budgetSpent() bool {
 }
 
 // limitReached returns what a client is told of a limit of its key.
-func limitReached(err error) *apierror.Error {
+func (g *Gateway) limitReached(x *exchange, err error) *apierror.Error {
+	if errors.Is(err, quota.ErrUnavailable) {
+		if x.r.Context().Err() == nil {
+			g.opts.Logger.WarnContext(x.ctx, "the limits of keys failed", "request_id", requestID(x.r), "error", err.Error())
+		}
+		return apierror.LimitsUnavailable()
+	}
 	if e, ok := errors.AsType[*quota.ExceededError](err); ok {
 		limit := apierror.KeyLimit{Unit: string(e.Limit.Unit), Max: e.Limit.Max, Window: e.Limit.Window.String(), Used: e.Used, Wanted: e.Wanted}
 		if !e.Resets.IsZero() {
@@ -136,12 +143,12 @@ func limitReached(err error) *apierror.Error {
 // showKeyLimits sets the headers about rate limits from the limits of the key: of
 // each unit, from the limit of which the least is left. It reports false if the key has
 // none.
-func (g *Gateway) showKeyLimits(x *exchange) bool {
+func (x *exchange) showKeyLimits() bool {
 	if x.key == nil || len(x.key.Limits) == 0 {
 		return false
 	}
 	tightest := make(map[quota.Unit]quota.State)
-	for _, s := range g.opts.Ledger.States(x.key, false) {
+	for _, s := range x.limited.States() {
 		if other, ok := tightest[s.Unit]; !ok || s.Remaining() < other.Remaining() {
 			tightest[s.Unit] = s
 		}
@@ -185,7 +192,7 @@ func (x *exchange) showLimit(l shownLimit) {
 // more tokens than there are percent. If the key of the request has limits, they are shown
 // instead.
 func (g *Gateway) showLimits(x *exchange) {
-	if g.showKeyLimits(x) || len(x.choices) == 0 || x.choices[0].place.Conn == nil {
+	if x.showKeyLimits() || len(x.choices) == 0 || x.choices[0].place.Conn == nil {
 		return
 	}
 	now := time.Now()

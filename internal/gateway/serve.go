@@ -26,6 +26,7 @@ type exchange struct {
 	cancel  context.CancelCauseFunc
 	user    string
 	key     *quota.Key     // nil: it has none with limits
+	limited *quota.Request // what it does with the limits of its key
 	grants  []*quota.Grant // of its turns
 	input   int64          // estimated tokens of the input of each turn
 	arrived time.Time

@@ -23,14 +23,14 @@ func TestForecast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := &clock{now: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
-			l := New(k.Now)
+			l := NewLimits(NewLedger(k.Now), 0, false)
 			key := &Key{Account: "k", Limits: []Limit{{Requests, c.max, c.window}}}
 			use := func(until func() bool) bool {
 				for range 100_000 {
 					if until() {
 						return true
 					}
-					if l.Request(key) != nil {
+					if begin(l, key) != nil {
 						return false
 					}
 					k.move(c.every)
@@ -39,7 +39,7 @@ func TestForecast(t *testing.T) {
 			}
 			begin := k.now
 			use(func() bool { return k.now.Sub(begin) >= c.warm })
-			now, state := k.now, l.States(key, true)[0]
+			now, state := k.now, statesOf(l, key)[0]
 			horizon := now.Add(2 * c.window.length)
 			if c.window.period != "" {
 				horizon = state.Resets
@@ -56,13 +56,13 @@ func TestForecast(t *testing.T) {
 			}
 		})
 	}
-	l := New(time.Now)
+	l := NewLimits(NewLedger(time.Now), 0, false)
 	key := &Key{Account: "k", Limits: []Limit{{Requests, 1, sliding(t, time.Hour)}}}
-	if s := l.States(key, true)[0]; !s.Exhausted.IsZero() {
+	if s := statesOf(l, key)[0]; !s.Exhausted.IsZero() {
 		t.Errorf("nothing is used: %+v", s)
 	}
-	_ = l.Request(key)
-	if s := l.States(key, true)[0]; s.Exhausted.IsZero() || s.Exhausted.After(time.Now()) {
+	_ = begin(l, key)
+	if s := statesOf(l, key)[0]; s.Exhausted.IsZero() || s.Exhausted.After(time.Now()) {
 		t.Errorf("all is used: %+v", s)
 	}
 }

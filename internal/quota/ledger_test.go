@@ -1,11 +1,18 @@
 package quota
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
 // clock is a clock that tests set.
@@ -47,10 +54,39 @@ func calendar(t testing.TB, period string) Window {
 	return w
 }
 
+// engines tests each engine, on a clock that the test sets.
+func engines(t *testing.T, test func(t *testing.T, c *clock, l *Limits)) {
+	t.Run("memory", func(t *testing.T) {
+		c := newClock()
+		test(t, c, NewLimits(NewLedger(c.Now), 0, false))
+	})
+	t.Run("redis", func(t *testing.T) {
+		c := newClock()
+		test(t, c, NewLimits(newRedis(t, redisserver.Start(t), c), 0, false))
+	})
+}
+
+// newRedis returns an engine on a clock that the test sets; nil: that of the server.
+func newRedis(t *testing.T, server *redisserver.Server, c *clock) *Redis {
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	r := NewRedis(func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
+		if c != nil {
+			now := c.Now().UnixMicro()
+			script = redis.NewScript(strings.Replace(operateText, "redis.call('TIME')", fmt.Sprintf("{'%d', '%d'}", now/1e6, now%1e6), 1))
+		}
+		return script.Run(ctx, client, []string{"codex:{key:" + account + "}:"}, args...).Result()
+	})
+	if c != nil {
+		r.now, r.hold = c.Now, 50*366*24*time.Hour
+	}
+	return r
+}
+
 // admitted returns how many of n requests are admitted.
-func admitted(l *Ledger, k *Key, n int) (got int) {
+func admitted(l *Limits, k *Key, n int) (got int) {
 	for range n {
-		if l.Request(k) == nil {
+		if _, err := l.Begin(context.Background(), k); err == nil {
 			got++
 		}
 	}
@@ -58,141 +94,148 @@ func admitted(l *Ledger, k *Key, n int) (got int) {
 }
 
 func TestRequests(t *testing.T) {
-	c := newClock()
-	l := New(c.Now)
-	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Minute)}, {Requests, 25, calendar(t, day)}}}
-	other := &Key{Account: "other", Limits: k.Limits}
-	if got := admitted(l, k, 20); got != 10 {
-		t.Errorf("%d at once", got)
-	}
-	exceeded, ok := errors.AsType[*ExceededError](l.Request(k))
-	if !ok || exceeded.Used != 10 || exceeded.Limit.Max != 10 || !exceeded.Resets.Equal(c.now.Add(time.Minute+3*time.Second)) {
-		t.Errorf("%+v", exceeded)
-	}
-	if got := admitted(l, other, 20); got != 10 {
-		t.Errorf("%d of another key", got)
-	}
-	c.move(62 * time.Second)
-	if got := admitted(l, k, 1); got != 0 {
-		t.Error("before the end of the window")
-	}
-	c.now = exceeded.Resets
-	if got := admitted(l, k, 20); got != 10 {
-		t.Errorf("%d in the next window", got)
-	}
-	c.move(2 * time.Minute)
-	if got := admitted(l, k, 20); got != 5 {
-		t.Errorf("%d of the rest of the day", got)
-	}
-	if exceeded, _ := errors.AsType[*ExceededError](l.Request(k)); !exceeded.Resets.Equal(time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)) {
-		t.Errorf("%+v", exceeded)
-	}
-	states := l.States(k, false)
-	if states[0].Used != 5 || states[1].Used != 25 || states[1].Remaining() != 0 {
-		t.Errorf("%+v", states)
-	}
-	c.move(12 * time.Hour)
-	if got := admitted(l, k, 20); got != 10 {
-		t.Errorf("%d on the next day", got)
-	}
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Minute)}, {Requests, 25, calendar(t, day)}}}
+		other := &Key{Account: "other", Limits: k.Limits}
+		if got := admitted(l, k, 20); got != 10 {
+			t.Errorf("%d at once", got)
+		}
+		exceeded, ok := errors.AsType[*ExceededError](begin(l, k))
+		if !ok || exceeded.Used != 10 || exceeded.Limit.Max != 10 || !exceeded.Resets.Equal(c.now.Add(time.Minute+3*time.Second)) {
+			t.Errorf("%+v", exceeded)
+		}
+		if got := admitted(l, other, 20); got != 10 {
+			t.Errorf("%d of another key", got)
+		}
+		c.move(62 * time.Second)
+		if got := admitted(l, k, 1); got != 0 {
+			t.Error("before the end of the window")
+		}
+		c.now = exceeded.Resets
+		if got := admitted(l, k, 20); got != 10 {
+			t.Errorf("%d in the next window", got)
+		}
+		c.move(2 * time.Minute)
+		if got := admitted(l, k, 20); got != 5 {
+			t.Errorf("%d of the rest of the day", got)
+		}
+		if exceeded, _ := errors.AsType[*ExceededError](begin(l, k)); !exceeded.Resets.Equal(time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)) {
+			t.Errorf("%+v", exceeded)
+		}
+		states := statesOf(l, k)
+		if states[0].Used != 5 || states[1].Used != 25 || states[1].Remaining() != 0 {
+			t.Errorf("%+v", states)
+		}
+		c.move(12 * time.Hour)
+		if got := admitted(l, k, 20); got != 10 {
+			t.Errorf("%d on the next day", got)
+		}
+	})
 }
 
 // TestShares checks that a turn does not take what the others need as long as there is enough
 // for all.
 func TestShares(t *testing.T) {
-	l := New(time.Now)
-	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
-	grants, err := l.Acquire(k, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int{125, 109, 95, 83} { // an eighth of what is left
-		if got := grants[i].Take(1000); got != want {
-			t.Errorf("turn %d took %d, want %d", i, got, want)
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+		grants, err := acquire(l, k, 4)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, g := range grants[1:] {
-		g.Close(10)
-	}
-	if got := grants[0].Take(1000); got != 422 { // half of the rest, since it is alone
-		t.Errorf("alone it took %d", got)
-	}
+		if err := reserveAll(grants, 0); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{125, 109, 95, 83} { // an eighth of what is left
+			if got := grants[i].Take(1000); got != want {
+				t.Errorf("turn %d took %d, want %d", i, got, want)
+			}
+		}
+		for _, g := range grants[1:] {
+			g.Close(10)
+		}
+		if got := grants[0].Take(1000); got != 422 { // half of the rest, since it is alone
+			t.Errorf("alone it took %d", got)
+		}
+	})
 }
 
 // TestManyRequestsAtOnce checks that goroutines together get no more than one alone.
 func TestManyRequestsAtOnce(t *testing.T) {
-	l := New(time.Now)
-	k := &Key{Account: "k", MaxConcurrent: 7, Limits: []Limit{{Requests, 60, sliding(t, time.Hour)}}}
-	free := &Key{Account: "free", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
-	var mu sync.Mutex
-	requests, running, tokens := 0, 0, 0
-	var all sync.WaitGroup
-	for range 100 {
-		all.Go(func() {
-			request := l.Request(k) == nil
-			_, err := l.Acquire(k, 1)
-			grants, _ := l.Acquire(free, 1)
-			got := 0
-			if l.Reserve(grants, 3) == nil {
-				got = 3 + grants[0].Take(40)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if request {
-				requests++
-			}
-			if err == nil {
-				running++
-			}
-			tokens += got
-		})
-	}
-	all.Wait()
-	if requests != 60 || running != 7 || tokens != 1000 && tokens != 999 && tokens != 998 && tokens != 997 {
-		t.Errorf("%d requests, %d running, %d tokens", requests, running, tokens)
-	}
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k := &Key{Account: "k", MaxConcurrent: 7, Limits: []Limit{{Requests, 60, sliding(t, time.Hour)}}}
+		free := &Key{Account: "free", Limits: []Limit{{Tokens, 1000, sliding(t, time.Hour)}}}
+		var mu sync.Mutex
+		requests, running, tokens := 0, 0, 0
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				request := begin(l, k) == nil
+				_, err := acquire(l, k, 1)
+				grants, _ := acquire(l, free, 1)
+				got := 0
+				if reserveAll(grants, 3) == nil {
+					got = 3 + grants[0].Take(40)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if request {
+					requests++
+				}
+				if err == nil {
+					running++
+				}
+				tokens += got
+			})
+		}
+		all.Wait()
+		if requests != 60 || running != 7 || tokens != 1000 && tokens != 999 && tokens != 998 && tokens != 997 {
+			t.Errorf("%d requests, %d running, %d tokens", requests, running, tokens)
+		}
+	})
 }
 
 func TestConcurrency(t *testing.T) {
-	l := New(time.Now)
-	k := &Key{Account: "k", MaxConcurrent: 3}
-	grants, err := l.Acquire(k, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for turns, want := range map[int]bool{1: true, 2: false, 4: false} {
-		more, err := l.Acquire(k, turns)
-		if got := err == nil; got != want {
-			t.Errorf("%d more: %v", turns, err)
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k := &Key{Account: "k", MaxConcurrent: 3}
+		grants, err := acquire(l, k, 2)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err == nil {
-			more[0].Close(0)
-			more[0].Close(0)
-		} else if e, ok := errors.AsType[*ConcurrencyError](err); !ok || e.Max != 3 || e.Wanted != turns {
+		for turns, want := range map[int]bool{1: true, 2: false, 4: false} {
+			more, err := acquire(l, k, turns)
+			if got := err == nil; got != want {
+				t.Errorf("%d more: %v", turns, err)
+			}
+			if err == nil {
+				more[0].Close(0)
+				more[0].Close(0)
+			} else if e, ok := errors.AsType[*ConcurrencyError](err); !ok || e.Max != 3 || e.Wanted != turns {
+				t.Error(err)
+			}
+		}
+		for _, g := range grants {
+			g.Close(5)
+		}
+		if _, err := acquire(l, k, 3); err != nil {
 			t.Error(err)
 		}
-	}
-	for _, g := range grants {
-		g.Close(5)
-	}
-	if _, err := l.Acquire(k, 3); err != nil {
-		t.Error(err)
-	}
-	for range 100 {
-		if _, err := l.Acquire(&Key{Account: "free"}, 8); err != nil {
-			t.Error(err)
+		for range 100 {
+			if _, err := acquire(l, &Key{Account: "free"}, 8); err != nil {
+				t.Error(err)
+			}
 		}
-	}
+	})
 }
 
 // reserve returns the grant of a turn with an input, or nil if it is refused.
-func reserve(t testing.TB, l *Ledger, k *Key, input int64) (*Grant, error) {
+func reserve(t testing.TB, l *Limits, k *Key, input int64) (*Grant, error) {
 	t.Helper()
-	grants, err := l.Acquire(k, 1)
+	r := &Request{l: l, k: k}
+	grants, err := r.Acquire(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Reserve(grants, input); err != nil {
+	if err := r.Reserve(context.Background(), grants, input); err != nil {
 		grants[0].Close(0)
 		return nil, err
 	}
@@ -200,138 +243,159 @@ func reserve(t testing.TB, l *Ledger, k *Key, input int64) (*Grant, error) {
 }
 
 func TestGrants(t *testing.T) {
-	c := newClock()
-	l := New(c.Now)
-	k := &Key{Account: "k", Limits: []Limit{{Tokens, 100, calendar(t, day)}, {Tokens, 1000, calendar(t, month)}}}
-	if grants, err := l.Acquire(&Key{Account: "free", Limits: []Limit{{Requests, 1, calendar(t, day)}}}, 3); grants != nil || err != nil || l.Reserve(grants, 1<<40) != nil {
-		t.Error("a key without such limits has some")
-	}
-	if _, err := reserve(t, l, k, 100); err == nil {
-		t.Error("no token is left for the output")
-	} else if e, _ := errors.AsType[*ExceededError](err); !e.Resets.IsZero() {
-		t.Errorf("it can never succeed, but: %+v", e)
-	}
-	first, err := reserve(t, l, k, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := reserve(t, l, k, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := reserve(t, l, k, 40); err == nil {
-		t.Error("more than is left was reserved")
-	} else if e, _ := errors.AsType[*ExceededError](err); e.Resets.Sub(c.now) != heldWait {
-		t.Errorf("turns hold what it wants, but: %+v", e)
-	}
-	if got := first.Take(30); got != leastShare || first.Spent() {
-		t.Errorf("took %d", got)
-	}
-	if got := first.Take(14); got != 14 {
-		t.Errorf("took %d", got)
-	}
-	if got := second.Take(30); got != 10 || second.Spent() {
-		t.Errorf("took %d of the rest", got)
-	}
-	if got := second.Take(1); got != 0 || !second.Spent() {
-		t.Errorf("took %d of nothing", got)
-	}
-	first.Close(50)
-	first.Close(50)
-	if used := l.States(k, false)[0].Used; used != 50+30 || l.States(k, false)[1].Used != used {
-		t.Errorf("%d are used", used)
-	}
-	if got := second.Take(30); got != leastShare || second.Spent() {
-		t.Errorf("took %d of what was given back", got)
-	}
-	if got := second.Take(30); got != 4 {
-		t.Errorf("took %d of the rest of that", got)
-	}
-	second.Close(120) // the model has used more than was counted here
-	if s := l.States(k, false); s[0].Used != 170 || s[0].Remaining() != 0 || s[1].Remaining() != 830 {
-		t.Errorf("%+v", s)
-	}
-	if got := second.Take(1); got != 0 {
-		t.Error("took tokens after the end")
-	}
-	c.move(12 * time.Hour) // the next day and month
-	if s := l.States(k, false); s[0].Used != 0 || s[1].Used != 0 {
-		t.Errorf("%+v", s)
-	}
-	grants, err := l.Acquire(k, 2)
-	if err != nil || l.Reserve(grants, 50) == nil || l.Reserve(grants, 49) != nil {
-		t.Error("two turns want twice as many tokens")
-	}
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k := &Key{Account: "k", Limits: []Limit{{Tokens, 100, calendar(t, day)}, {Tokens, 1000, calendar(t, month)}}}
+		if grants, err := acquire(l, &Key{Account: "free", Limits: []Limit{{Requests, 1, calendar(t, day)}}}, 3); grants != nil || err != nil {
+			t.Error("a key without such limits has some")
+		}
+		if _, err := reserve(t, l, k, 100); err == nil {
+			t.Error("no token is left for the output")
+		} else if e, _ := errors.AsType[*ExceededError](err); !e.Resets.IsZero() {
+			t.Errorf("it can never succeed, but: %+v", e)
+		}
+		first, err := reserve(t, l, k, 40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := reserve(t, l, k, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reserve(t, l, k, 40); err == nil {
+			t.Error("more than is left was reserved")
+		} else if e, _ := errors.AsType[*ExceededError](err); e.Resets.Sub(c.now) != heldWait {
+			t.Errorf("turns hold what it wants, but: %+v", e)
+		}
+		if got := first.Take(30); got != leastShare || first.Spent() {
+			t.Errorf("took %d", got)
+		}
+		if got := first.Take(14); got != 14 {
+			t.Errorf("took %d", got)
+		}
+		if got := second.Take(30); got != 10 || second.Spent() {
+			t.Errorf("took %d of the rest", got)
+		}
+		if got := second.Take(1); got != 0 || !second.Spent() {
+			t.Errorf("took %d of nothing", got)
+		}
+		first.Close(50)
+		first.Close(50)
+		if used := statesOf(l, k)[0].Used; used != 50+30 || statesOf(l, k)[1].Used != used {
+			t.Errorf("%d are used", used)
+		}
+		if got := second.Take(30); got != leastShare || second.Spent() {
+			t.Errorf("took %d of what was given back", got)
+		}
+		if got := second.Take(30); got != 4 {
+			t.Errorf("took %d of the rest of that", got)
+		}
+		second.Close(120) // the model has used more than was counted here
+		if s := statesOf(l, k); s[0].Used != 170 || s[0].Remaining() != 0 || s[1].Remaining() != 830 {
+			t.Errorf("%+v", s)
+		}
+		if got := second.Take(1); got != 0 {
+			t.Error("took tokens after the end")
+		}
+		c.move(12 * time.Hour) // the next day and month
+		if s := statesOf(l, k); s[0].Used != 0 || s[1].Used != 0 {
+			t.Errorf("%+v", s)
+		}
+		grants, err := acquire(l, k, 2)
+		if err != nil || reserveAll(grants, 50) == nil || reserveAll(grants, 49) != nil {
+			t.Error("two turns want twice as many tokens")
+		}
+	})
 }
 
 // TestClockJumps sets the clock back and forth.
 func TestClockJumps(t *testing.T) {
-	for _, w := range []Window{sliding(t, time.Minute), calendar(t, day), calendar(t, week), calendar(t, month)} {
-		c := newClock()
-		l := New(c.Now)
-		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, w}}}
-		admitted(l, k, 10)
-		for _, back := range []time.Duration{time.Minute, time.Hour, 40 * 24 * time.Hour, 366 * 24 * time.Hour} {
-			c.move(-back)
-			if got := admitted(l, k, 1); got != 0 {
-				t.Errorf("%s: set back by %s, the limit is free", w, back)
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		for _, w := range []Window{sliding(t, time.Minute), calendar(t, day), calendar(t, week), calendar(t, month)} {
+			c.now = newClock().now
+			k := &Key{Account: "k" + w.String(), Limits: []Limit{{Requests, 10, w}}}
+			admitted(l, k, 10)
+			for _, back := range []time.Duration{time.Minute, time.Hour, 40 * 24 * time.Hour, 366 * 24 * time.Hour} {
+				c.move(-back)
+				if got := admitted(l, k, 1); got != 0 {
+					t.Errorf("%s: set back by %s, the limit is free", w, back)
+				}
+			}
+			if s := statesOf(l, k)[0]; s.Used != 10 || s.Resets.After(c.now.Add(32*24*time.Hour)) {
+				t.Errorf("%s: %d used until %s, now %s", w, s.Used, s.Resets, c.now)
+			}
+			c.now = statesOf(l, k)[0].Resets
+			if got := admitted(l, k, 20); got != 10 {
+				t.Errorf("%s: %d after the reset", w, got)
 			}
 		}
-		if s := l.States(k, false)[0]; s.Used != 10 || s.Resets.After(c.now.Add(32*24*time.Hour)) {
-			t.Errorf("%s: %d used until %s, now %s", w, s.Used, s.Resets, c.now)
-		}
-		c.now = l.States(k, false)[0].Resets
-		if got := admitted(l, k, 20); got != 10 {
-			t.Errorf("%s: %d after the reset", w, got)
-		}
-	}
+	})
 }
 
 // TestNeverExceeded admits requests and tokens in a random order at random times, and
 // checks every stretch of time as long as a window.
 func TestNeverExceeded(t *testing.T) {
-	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		c := newClock()
-		c.move(time.Duration(random.Int64N(int64(40 * 24 * time.Hour))))
-		l := New(c.Now)
-		length := []time.Duration{time.Second, 7 * time.Second, time.Minute, 5 * time.Hour, 7 * 24 * time.Hour}[random.IntN(5)]
-		k := &Key{Account: "k", Limits: []Limit{
-			{Requests, 1 + random.Int64N(20), sliding(t, length)}, {Requests, 1 + random.Int64N(60), calendar(t, []string{day, week, month}[random.IntN(3)])},
-			{Tokens, 1 + random.Int64N(500), sliding(t, length)}, {Tokens, 1 + random.Int64N(900), calendar(t, day)},
-		}}
-		log := make(map[Unit][]event)
-		var open []*Grant
-		for range 400 {
-			switch random.IntN(6) {
-			case 0:
-				c.move(time.Duration(random.Int64N(int64(length))))
-			case 1:
-				c.move(time.Duration(random.Int64N(int64(length / 50))))
-			case 2, 3:
-				if l.Request(k) == nil {
-					log[Requests] = append(log[Requests], event{c.now, 1})
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		for seed := range uint64(6) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			c.now = newClock().now
+			c.move(time.Duration(random.Int64N(int64(40 * 24 * time.Hour))))
+			length := []time.Duration{time.Second, 7 * time.Second, time.Minute, 5 * time.Hour, 7 * 24 * time.Hour}[random.IntN(5)]
+			k := &Key{Account: fmt.Sprint("k", seed), Limits: []Limit{
+				{Requests, 1 + random.Int64N(20), sliding(t, length)}, {Requests, 1 + random.Int64N(60), calendar(t, []string{day, week, month}[random.IntN(3)])},
+				{Tokens, 1 + random.Int64N(500), sliding(t, length)}, {Tokens, 1 + random.Int64N(900), calendar(t, day)},
+			}}
+			log := make(map[Unit][]event)
+			var open []*Grant
+			for range 400 {
+				switch random.IntN(6) {
+				case 0:
+					c.move(time.Duration(random.Int64N(int64(length))))
+				case 1:
+					c.move(time.Duration(random.Int64N(int64(length / 50))))
+				case 2, 3:
+					if begin(l, k) == nil {
+						log[Requests] = append(log[Requests], event{c.now, 1})
+					}
+				case 4:
+					if g, err := reserve(t, l, k, random.Int64N(60)); err == nil {
+						g.Take(random.IntN(60))
+						open = append(open, g)
+					}
+				case 5:
+					if len(open) == 0 {
+						continue
+					}
+					g := open[0]
+					open = open[1:]
+					used := random.Int64N(g.held + 1) // no more than was taken
+					g.Close(used)
+					log[Tokens] = append(log[Tokens], event{c.now, used})
 				}
-			case 4:
-				if g, err := reserve(t, l, k, random.Int64N(60)); err == nil {
-					g.Take(random.IntN(60))
-					open = append(open, g)
-				}
-			case 5:
-				if len(open) == 0 {
-					continue
-				}
-				g := open[0]
-				open = open[1:]
-				used := random.Int64N(g.held + 1) // no more than was taken
-				g.Close(used)
-				log[Tokens] = append(log[Tokens], event{c.now, used})
+			}
+			for _, limit := range k.Limits {
+				checkEvents(t, seed, limit, log[limit.Unit])
 			}
 		}
-		for _, limit := range k.Limits {
-			checkEvents(t, seed, limit, log[limit.Unit])
-		}
-	}
+	})
+}
+
+// begin counts a request.
+func begin(l *Limits, k *Key) error {
+	_, err := l.Begin(context.Background(), k)
+	return err
+}
+
+// statesOf returns the states of the limits of a key.
+func statesOf(l *Limits, k *Key) []State { return l.States(context.Background(), []*Key{k})[0] }
+
+// acquire takes places.
+func acquire(l *Limits, k *Key, turns int) ([]*Grant, error) {
+	return (&Request{l: l, k: k}).Acquire(turns)
+}
+
+// reserveAll takes tokens for the input of turns.
+func reserveAll(grants []*Grant, input int64) error {
+	return grants[0].r.Reserve(context.Background(), grants, input)
 }
 
 // event is something that was counted.
@@ -394,7 +458,7 @@ func TestWindows(t *testing.T) {
 
 // BenchmarkRequest counts requests of a key with four limits among 1,000 keys.
 func BenchmarkRequest(b *testing.B) {
-	l := New(time.Now)
+	l := NewLimits(NewLedger(time.Now), 0, false)
 	var keys []*Key
 	for i := range 1000 {
 		keys = append(keys, &Key{Account: string(rune('a' + i)), Limits: []Limit{
@@ -406,7 +470,7 @@ func BenchmarkRequest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		i++
-		if l.Request(keys[i%len(keys)]) != nil {
+		if begin(l, keys[i%len(keys)]) != nil {
 			b.Fatal("refused")
 		}
 	}
@@ -415,16 +479,16 @@ func BenchmarkRequest(b *testing.B) {
 // BenchmarkStates reads the states of a key with full windows, for the headers of an answer.
 func BenchmarkStates(b *testing.B) {
 	c := newClock()
-	l := New(c.Now)
+	l := NewLimits(NewLedger(c.Now), 0, false)
 	k := &Key{Account: "k", Limits: []Limit{
 		{Requests, 1 << 40, sliding(b, time.Minute)}, {Requests, 1 << 40, calendar(b, day)}, {Requests, 1 << 40, sliding(b, 5*time.Hour)},
 	}}
 	for range 100 {
-		_ = l.Request(k)
+		_ = begin(l, k)
 		c.move(time.Second)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		l.States(k, false)
+		statesOf(l, k)
 	}
 }

@@ -18,18 +18,13 @@ type State struct {
 // Remaining returns what is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// States returns the states of the limits of a key, in their order, for forecasts with Exhausted.
-func (l *Ledger) States(k *Key, forecasts bool) []State {
-	if k == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	states, a, now := make([]State, len(k.Limits)), l.accounts[k.Account], l.now()
+// states returns the states of the limits of a key, in their order, for forecasts with Exhausted.
+func (a *account) states(k *Key, now time.Time, forecasts bool) []State {
+	states := make([]State, len(k.Limits))
 	for i, limit := range k.Limits {
 		states[i] = a.state(limit, now)
 		if used := states[i].Used; forecasts && used > 0 {
-			states[i].Exhausted = forecast(limit, a.parts(limit, now), used, now)
+			states[i].Exhausted = forecast(limit, a.used[measure{limit.Unit, limit.Window}], used, now)
 		}
 	}
 	return states
@@ -47,11 +42,7 @@ func (a *account) state(limit Limit, now time.Time) State {
 	if limit.Unit == Tokens && a.held > 0 {
 		s.Resets = now.Add(heldWait)
 	}
-	m := measure{limit.Unit, limit.Window}
-	for _, c := range []counts{a.used[m], a.others[m]} {
-		if len(c) == 0 {
-			continue
-		}
+	if c := a.used[measure{limit.Unit, limit.Window}]; len(c) > 0 {
 		if at := limit.Window.leaves(c[len(c)-1].part); at.After(s.Resets) {
 			s.Resets = at
 		}

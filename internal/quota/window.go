@@ -60,7 +60,7 @@ func (w Window) String() string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
 }
 
-// part returns the length of a part. The parts of a period divide it.
+// part returns the length of a part, in whole microseconds. The parts of a period divide it.
 func (w Window) part() time.Duration {
 	switch w.period {
 	case day:
@@ -70,7 +70,21 @@ func (w Window) part() time.Duration {
 	case month:
 		return 24 * time.Hour
 	}
-	return (w.length + parts - 1) / parts
+	const unit = parts * time.Microsecond
+	return (w.length + unit - 1) / unit * time.Microsecond
+}
+
+// keep returns for how long at least a part counts.
+func (w Window) keep() time.Duration {
+	switch w.period {
+	case day:
+		return 25 * time.Hour
+	case week:
+		return 8 * 24 * time.Hour
+	case month:
+		return 32 * 24 * time.Hour
+	}
+	return (parts + 2) * w.part()
 }
 
 // at returns the number of the part that contains a time.

@@ -134,7 +134,7 @@ func TestModified(t *testing.T) {
 		if err := r.Put(t.Context(), id(1), entry("u", "", "one")); err != nil {
 			t.Fatal(err)
 		}
-		r.client.HSet(t.Context(), r.keys("u")[0]+"r:"+id(1), field, value)
+		r.client.HSet(t.Context(), r.prefix+":{"+tagOf("u")+"}:r:"+id(1), field, value)
 		e, err := r.Get(t.Context(), "u", id(1))
 		if err == nil && (field == "response" || field == "o1" || field == "o2") {
 			t.Errorf("%s: %+v", field, e)

@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -29,8 +30,9 @@ import (
 // RedisOptions are the settings of a [Redis].
 type RedisOptions struct {
 	redis.UniversalOptions
-	Prefix string        // of all keys
-	MaxAge time.Duration // of an entry
+	Prefix   string        // of all keys
+	MaxAge   time.Duration // of an entry
+	FailOpen bool          // keys with limits are let through while the server does not work
 }
 
 // Redis keeps entries in Redis or Valkey, which nodes share. Times are those of its own clock.
@@ -43,6 +45,7 @@ type Redis struct {
 	lease   time.Duration
 	watched *watched
 	fails   atomic.Bool
+	limits  *quota.Limits
 
 	mu      sync.Mutex
 	started bool               // it was, before
@@ -62,11 +65,21 @@ func init() { redis.SetLogger(quiet{}) }
 func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // it has goroutines without an end
-	return &Redis{
+	r := &Redis{
 		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, me: rand.Text(),
 		logger: logger, lease: LeaseTime, watched: newWatched(),
 	}
+	r.limits = quota.NewLimits(quota.NewRedis(func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
+		return r.runFor(ctx, script, "key:"+account, args...)
+	}), tokensAhead, o.FailOpen)
+	return r
 }
+
+// tokensAhead is how many tokens a turn is given with those for its input: most answers need no more.
+const tokensAhead = 1024
+
+// Limits returns the limits of keys that all nodes share.
+func (r *Redis) Limits() *quota.Limits { return r.limits }
 
 // Start begins to hear the news of other nodes, and to watch whether the server works, until Pause
 // or Close. It does not fail: the server may come later.
@@ -119,7 +132,7 @@ func (r *Redis) check(ctx context.Context) {
 		cancel()
 		if ctx.Err() == nil && r.fails.Swap(err != nil) != (err != nil) {
 			if err != nil {
-				r.logger.Error("Redis does not work; what is stored cannot be read until it does", "error", err)
+				r.logger.Error("Redis does not work; what is stored cannot be read, nor what keys have used, until it does", "error", err)
 			} else {
 				r.logger.Info("Redis works again")
 			}
@@ -127,6 +140,8 @@ func (r *Redis) check(ctx context.Context) {
 		next := checkEvery
 		if err != nil {
 			next = checkAgain
+		} else {
+			r.limits.Settle(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -141,18 +156,23 @@ var errDown = unavailable(errors.New("Redis does not work"))
 // Fails reports whether the server did not work when that was last checked.
 func (r *Redis) Fails() bool { return r.fails.Load() }
 
-// keys returns the beginning of a user's keys.
-func (r *Redis) keys(user string) []string {
+// tagOf returns what begins a user's keys.
+func tagOf(user string) string {
 	hash := sha256.Sum256([]byte(user))
-	return []string{r.prefix + ":{" + hex.EncodeToString(hash[:16]) + "}:"}
+	return hex.EncodeToString(hash[:16])
 }
 
 // run runs a script for a user.
 func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args ...any) (any, error) {
+	return r.runFor(ctx, script, tagOf(user), args...)
+}
+
+// runFor runs a script whose keys begin with a tag, which puts them into one slot of a cluster.
+func (r *Redis) runFor(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
 	if r.Fails() {
 		return nil, errDown
 	}
-	answer, err := script.Run(ctx, r.client, r.keys(user), args...).Result()
+	answer, err := script.Run(ctx, r.client, []string{r.prefix + ":{" + tag + "}:"}, args...).Result()
 	return answer, unavailable(err)
 }
 

@@ -130,8 +130,15 @@ func TestBudgetForAll(t *testing.T) {
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		key := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 3000, Window: month}}}
-		grants, err := quota.New(time.Now).Acquire(key, 4)
+		request, err := quota.NewLimits(quota.NewLedger(time.Now), 0, false).Begin(t.Context(), key)
 		if err != nil {
+			t.Fatal(err)
+		}
+		grants, err := request.Acquire(4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := request.Reserve(t.Context(), grants, 0); err != nil {
 			t.Fatal(err)
 		}
 		machines, rest := make([]*Machine, len(grants)), make([]string, len(grants))

@@ -9,13 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 )
 
-// saveInterval is how often a changed book is stored.
-const saveInterval = time.Minute
-
-// NewKeeper returns a keeper of a book.
-func NewKeeper(b *Book) *storedbook.Keeper {
-	return storedbook.NewKeeper(b, "the usage", "codex/usage", saveInterval)
-}
+// SaveInterval is how often a changed book is stored.
+const SaveInterval = time.Minute
 
 // document is a book as it is stored.
 type document struct {
@@ -45,13 +40,14 @@ func decode(content []byte) (*document, error) {
 }
 
 // Document implements [storedbook.Book]. Turns wait for the copy only.
-func (b *Book) Document(since uint64) (storedbook.Document, uint64) {
+func (b *Book) Document(since uint64) (any, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.changes == since {
 		return nil, since
 	}
 	d := &document{
+		Header:   storedbook.NewHeader(),
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
 		Entries:  b.newest(func(*Entry) bool { return true }),

@@ -196,6 +196,10 @@ var troubles = map[string]func(p *trouble) string{
 		_, text := p.Get("/v1/responses/resp_" + strings.Repeat("0", 26))
 		return errorMessage(text)
 	},
+	"key_limits_unavailable": func(p *trouble) string {
+		file := newKeyFile(p.t, map[string]string{"sk-limited": "requests 9 1m"})
+		return p.ask("api_keys_file "+file.path+"\nstore redis redis://"+e2e.FreeAddr(p.t), e2e.ChatBody("say:no", nil), e2e.Bearer("sk-limited"))
+	},
 	"unrecognized directive": func(p *trouble) string {
 		// Of another name, since this Caddy has the module.
 		err := e2e.LoadCaddyfile(strings.Replace(p.Caddyfile(""), "\ncodex {", "\nno_codex {", 1))

@@ -1,0 +1,149 @@
+package quota
+
+import (
+	"math"
+	"time"
+)
+
+// account is what one key has used.
+type account struct {
+	used  map[measure]counts // without what is held
+	turns map[string]int64   // what turns under way hold
+	held  int64              // by all of them
+}
+
+// measure is what is counted separately: a unit in a window.
+type measure struct {
+	unit   Unit
+	window Window
+}
+
+// do does an operation. [Redis] has a script that does the same.
+func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
+	switch o.Kind {
+	case Count:
+		if err := a.exceeds(k, Requests, 1, now); err != nil {
+			return r, err
+		}
+		a.count(k, Requests, 1, now)
+	case Reserve:
+		turns := int64(len(o.Turns))
+		if err := a.exceeds(k, Tokens, turns*(o.N+1), now); err != nil {
+			return r, err
+		}
+		for _, turn := range o.Turns {
+			a.hold(turn, o.N)
+		}
+		r.Got = a.share(k, o.Ahead*turns, now) / turns
+		for _, turn := range o.Turns {
+			a.hold(turn, r.Got)
+		}
+	case Take:
+		r.Got = a.share(k, o.N, now)
+		a.hold(o.Turns[0], r.Got)
+	case Raise:
+		a.hold(o.Turns[0], o.N)
+	case Settle:
+		a.held -= a.turns[o.Turns[0]]
+		delete(a.turns, o.Turns[0])
+		a.count(k, Tokens, o.N, now)
+	}
+	r.Rest = a.rest(k, now)
+	return r, nil
+}
+
+// hold lets a turn hold n tokens more.
+func (a *account) hold(turn string, n int64) {
+	a.turns[turn] += n
+	a.held += n
+}
+
+// leastShare is how many tokens a turn is given in any case, if there are as many.
+const leastShare = 16
+
+// share returns how many of n tokens a turn is given, so that the turns of the key share what is
+// left.
+func (a *account) share(k *Key, n int64, now time.Time) int64 {
+	rest := a.rest(k, now)
+	return max(0, min(n, rest, max(leastShare, rest/int64(2*max(1, len(a.turns))))))
+}
+
+// rest returns how many tokens are left of the tightest limit; none if it is negative.
+func (a *account) rest(k *Key, now time.Time) int64 {
+	rest := int64(math.MaxInt64)
+	for _, limit := range k.Limits {
+		if limit.Unit == Tokens {
+			rest = min(rest, limit.Max-a.usedOf(limit, now))
+		}
+	}
+	return rest
+}
+
+// exceeds returns the *ExceededError of the limit that n more of a unit would exceed for
+// longest, or nil.
+func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
+	var worst *ExceededError
+	for _, limit := range k.Limits {
+		if limit.Unit != unit {
+			continue
+		}
+		used := a.usedOf(limit, now)
+		if used+n <= limit.Max {
+			continue
+		}
+		e := &ExceededError{limit, used, n, a.resets(limit, limit.Max-n, now)}
+		if worst == nil || e.Resets.IsZero() || !worst.Resets.IsZero() && e.Resets.After(worst.Resets) {
+			worst = e
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return worst
+}
+
+// usedOf returns what counts for a limit now, with what is held.
+func (a *account) usedOf(limit Limit, now time.Time) int64 {
+	m := measure{limit.Unit, limit.Window}
+	a.used[m] = a.used[m].update(limit.Window, now)
+	oldest := limit.Window.oldest(now)
+	n := a.used[m].sum(oldest)
+	if limit.Unit == Tokens {
+		n += a.held
+	}
+	return n
+}
+
+// heldWait is how long a request should wait for tokens that turns under way hold, of
+// which nobody knows when and how many they give back.
+const heldWait = 5 * time.Second
+
+// resets returns when at most some are used of a limit if nothing more is counted; zero
+// if that is less than none.
+func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
+	if most < 0 {
+		return time.Time{}
+	}
+	used := a.usedOf(limit, now)
+	if limit.Unit == Tokens {
+		if used -= a.held; used <= most {
+			return now.Add(heldWait)
+		}
+	}
+	for _, c := range a.used[measure{limit.Unit, limit.Window}] {
+		if used -= c.n; used <= most {
+			return limit.Window.leaves(c.part)
+		}
+	}
+	return limit.Window.leaves(limit.Window.at(now))
+}
+
+// count counts n of a unit in all windows of the key's limits.
+func (a *account) count(k *Key, unit Unit, n int64, now time.Time) {
+	for _, limit := range k.Limits {
+		if limit.Unit == unit {
+			m := measure{unit, limit.Window}
+			a.used[m] = a.used[m].update(limit.Window, now).add(limit.Window.at(now), n)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package quota
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/storedbook"
+)
+
+// TestRestart checks that counts survive the end of a process, also one that is killed in
+// the middle of a turn.
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "codex", "keys.json")
+		start := func(file string) (l *Limits, stop func()) {
+			ledger := NewLedger(time.Now)
+			stop = storedbook.NewKeeper(ledger, "the use of keys", SaveInterval).Hold(slog.New(slog.DiscardHandler), file)
+			return NewLimits(ledger, 0, false), stop
+		}
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 100, calendar(t, month)}}}
+		l, stop := start(file)
+		admitted(l, k, 4)
+		g, err := reserve(t, l, k, 30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Close(20)
+		stop()
+
+		l, stop = start(file)
+		if s := statesOf(l, k); s[0].Used != 4 || s[1].Used != 20 {
+			t.Fatalf("after an exit: %+v", s)
+		}
+		if got := admitted(l, k, 10); got != 6 {
+			t.Errorf("%d more requests", got)
+		}
+		if _, err := reserve(t, l, k, 30); err != nil { // it runs when the process is killed
+			t.Fatal(err)
+		}
+		time.Sleep(2 * SaveInterval)
+		synctest.Wait()
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, stop = start(file)
+		defer stop()
+		if s := statesOf(l, k); s[0].Used != 10 || s[1].Used != 50 {
+			t.Errorf("after a kill: %+v", s)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"version":1,"id":"x","at":1,"accounts":{"k":{"requests 1m":[[1,2]],"tokens day":[[-5,7],[9223372036854775807,1]]}}}`))
+	f.Add([]byte(`{"version":1,"accounts":{"k":null,"":{"tokens month":null}}}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		ledger := NewLedger(time.Now)
+		if ledger.Restore(content) != nil {
+			return
+		}
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 1, sliding(t, time.Minute)}, {Tokens, 1, calendar(t, day)}}}
+		l := NewLimits(ledger, 0, false)
+		_ = begin(l, k)
+		statesOf(l, k)
+		d, _ := ledger.Document(0)
+		again, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := NewLedger(time.Now).Restore(again); err != nil {
+			t.Fatalf("what was stored cannot be read: %v", err)
+		}
+	})
+}
+
+// BenchmarkDocument copies the ledger of 1,000 keys with full windows, for which requests
+// wait.
+func BenchmarkDocument(b *testing.B) {
+	c := newClock()
+	ledger := NewLedger(c.Now)
+	l := NewLimits(ledger, 0, false)
+	limits := []Limit{{Requests, 1 << 40, sliding(b, time.Hour)}, {Requests, 1 << 40, calendar(b, month)}}
+	for range parts {
+		c.move(time.Hour / parts)
+		for i := range 1000 {
+			_ = begin(l, &Key{Account: fmt.Sprintf("%032d", i), Limits: limits})
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		ledger.Document(0)
+	}
+}

@@ -1,0 +1,118 @@
+// Package quota counts what the keys of the API have used, and limits it.
+//
+// The limits of a key count for this key alone, whoever its user is. An [Engine] has the counts
+// of all keys: a [Ledger] those of this process, a [Redis] those of all nodes. A key whose limits
+// or whose user change keeps its counts.
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Unit is what a limit counts.
+type Unit string
+
+// The units.
+const (
+	Requests Unit = "requests"
+	Tokens   Unit = "tokens" // of the input and the output
+)
+
+// Limit allows Max of a unit in a window.
+type Limit struct {
+	Unit   Unit
+	Max    int64 // above 0
+	Window Window
+}
+
+// Key is whom the limits of a key apply to, and what they are.
+type Key struct {
+	ID            string   // names the key in its file, in lists and logs
+	Account       string   // identifies its counts, at all nodes
+	User          string   // whose key it is; several keys may have the same user
+	Models        []string // the models that it may use, as clients name them; nil: all
+	MaxConcurrent int      // turns at once; 0: no limit
+	Limits        []Limit  // no two of the same unit and window
+}
+
+// Allows reports whether the key may use a model.
+func (k *Key) Allows(model string) bool {
+	return k == nil || k.Models == nil || slices.Contains(k.Models, model)
+}
+
+// limits reports whether the key has a limit of a unit.
+func (k *Key) limits(unit Unit) bool {
+	return k != nil && slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Unit == unit })
+}
+
+// Engine has the counts of keys. It is safe for concurrent use.
+type Engine interface {
+	// Do does an operation as one step, on the clock of the engine, within a few seconds. The error
+	// is an *ExceededError, for which nothing is counted, or ErrUnavailable.
+	Do(ctx context.Context, k *Key, o Op) (Result, error)
+}
+
+// ErrUnavailable is the error of an engine that does not work.
+var ErrUnavailable = errors.New("what keys have used is not available")
+
+// Kind is what an [Op] does.
+type Kind string
+
+// The kinds of operations.
+const (
+	Look    Kind = "look"    // nothing
+	Count   Kind = "count"   // counts a request
+	Reserve Kind = "reserve" // holds N tokens for each turn, whose output must have one more, and up to Ahead more
+	Take    Kind = "take"    // holds up to N more tokens for a turn, fewer near a limit
+	Raise   Kind = "raise"   // holds N more tokens for a turn, even beyond a limit
+	Settle  Kind = "settle"  // counts N tokens that a turn has used, instead of those that it holds
+)
+
+// Op is an operation on the counts of a key.
+type Op struct {
+	Kind  Kind
+	Turns []string // their ids
+	N     int64
+	Held  int64 // what the turn holds already
+	Ahead int64
+}
+
+// Result is what an operation has found and done.
+type Result struct {
+	Got  int64 // tokens that a turn has been given, without those for its input
+	Rest int64 // tokens that are left of the tightest limit
+	// view has the counts of the key after the operation. Nil: Look costs nothing.
+	view *view
+}
+
+// view is what a key has used at a time.
+type view struct {
+	account
+	at    time.Time     // on the clock of the engine
+	ahead time.Duration // of this node's clock before that
+}
+
+// ExceededError means that a request would exceed a limit of its key.
+type ExceededError struct {
+	Limit  Limit
+	Used   int64     // without the request
+	Wanted int64     // by the request
+	Resets time.Time // when the request can succeed; zero: never, it wants more than Max
+}
+
+// Error returns which limit it is.
+func (e *ExceededError) Error() string {
+	return fmt.Sprintf("%d of %d %s in a window of %s are used, and %d more wanted", e.Used, e.Limit.Max, e.Limit.Unit, e.Limit.Window, e.Wanted)
+}
+
+// ConcurrencyError means that a key has as many turns under way as it may.
+type ConcurrencyError struct{ Max, Wanted int }
+
+// Error returns the limit.
+func (e *ConcurrencyError) Error() string {
+	return fmt.Sprintf("%d turns may run at once, and %d more are wanted", e.Max, e.Wanted)
+}

@@ -1,0 +1,92 @@
+package quota
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is an engine whose counts all nodes share.
+type Redis struct {
+	run  func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)
+	now  func() time.Time
+	hold time.Duration
+}
+
+// NewRedis returns an engine. run runs a script for an account, whose keys begin with its only key.
+func NewRedis(run func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)) *Redis {
+	return &Redis{run, time.Now, holdTime}
+}
+
+// holdTime is how long a turn holds tokens after it has taken the last ones. Then its node must
+// have ended: a model that is silent for longer has been given up.
+const holdTime = 10 * time.Minute
+
+// callTime bounds an operation.
+const callTime = 5 * time.Second
+
+// Do implements [Engine].
+func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error) {
+	args := []any{string(o.Kind), rand.Text()[:12], o.N, o.Held, o.Ahead, r.hold.Milliseconds(), len(o.Turns)}
+	for _, turn := range o.Turns {
+		args = append(args, turn)
+	}
+	for _, l := range k.Limits {
+		w := l.Window
+		args = append(args, string(l.Unit), w.String(), l.Max, w.part().Microseconds(), w.period, w.keep().Milliseconds())
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	answer, err := r.run(ctx, operate, k.Account, args...)
+	if err != nil {
+		return result, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	fields, _ := answer.([]any)
+	v, exceeded := readView(k, fields)
+	if v == nil {
+		return result, fmt.Errorf("%w: the answer of Redis cannot be read", ErrUnavailable)
+	}
+	v.ahead = r.now().Sub(v.at)
+	result.Got, _ = fields[1].(int64)
+	result.Rest, result.view = v.rest(k, v.at), v
+	if exceeded {
+		unit, wanted := Requests, int64(1)
+		if o.Kind == Reserve {
+			unit, wanted = Tokens, int64(len(o.Turns))*(o.N+1)
+		}
+		e, ok := errors.AsType[*ExceededError](v.exceeds(k, unit, wanted, v.at))
+		if !ok {
+			return result, fmt.Errorf("%w: Redis refuses what the limits allow", ErrUnavailable)
+		}
+		e.Resets = v.local(e.Resets)
+		return result, e
+	}
+	return result, err
+}
+
+// readView reads the answer of the script; nil if it cannot be read.
+func readView(k *Key, fields []any) (v *view, exceeded bool) {
+	if len(fields) != 4+len(k.Limits) {
+		return nil, false
+	}
+	now, _ := fields[2].(int64)
+	held, _ := fields[3].(int64)
+	v = &view{account: account{used: make(map[measure]counts), held: held}, at: time.UnixMicro(now)}
+	for i, l := range k.Limits {
+		var all counts
+		pairs, _ := fields[4+i].([]any)
+		for j := 0; j+1 < len(pairs); j += 2 {
+			part, _ := pairs[j].(int64)
+			n, _ := pairs[j+1].(int64)
+			all = append(all, count{part, n})
+		}
+		slices.SortFunc(all, func(a, b count) int { return int(a.part - b.part) })
+		v.used[measure{l.Unit, l.Window}] = all
+	}
+	return v, fields[0] == "exceeded"
+}

@@ -1,0 +1,285 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSameResults does random operations with both engines at random times: they answer the same.
+func TestSameResults(t *testing.T) {
+	server := redisserver.Start(t)
+	windows := []Window{sliding(t, time.Second), sliding(t, 90*time.Second), sliding(t, 5*time.Hour), calendar(t, day), calendar(t, week), calendar(t, month)}
+	for seed := range uint64(12) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		c := newClock()
+		c.move(time.Duration(random.Int64N(100_000_000)) * time.Second)
+		memory, shared := NewLedger(c.Now), newRedis(t, server, c)
+		k := &Key{Account: fmt.Sprint("same-", seed)}
+		for _, w := range windows {
+			if random.IntN(2) == 0 {
+				k.Limits = append(k.Limits, Limit{Requests, 1 + random.Int64N(30), w})
+			}
+			if random.IntN(2) == 0 {
+				k.Limits = append(k.Limits, Limit{Tokens, 1 + random.Int64N(3000), w})
+			}
+		}
+		var turns []string
+		for i := range 200 {
+			o := Op{Kind: []Kind{Look, Count, Count, Reserve, Take, Raise, Settle}[random.IntN(7)], N: random.Int64N(100)}
+			switch o.Kind {
+			case Reserve:
+				for j := range 1 + random.IntN(3) {
+					o.Turns = append(o.Turns, fmt.Sprint("turn-", i, "-", j))
+				}
+				o.Ahead = random.Int64N(200)
+				turns = append(turns, o.Turns...)
+			case Take, Raise, Settle:
+				if len(turns) == 0 {
+					continue
+				}
+				o.Turns = []string{turns[random.IntN(len(turns))]}
+				o.Held = memory.account(k.Account).turns[o.Turns[0]]
+				if o.Kind == Settle {
+					turns = slices.DeleteFunc(turns, func(turn string) bool { return turn == o.Turns[0] })
+				}
+			}
+			got, err := memory.Do(t.Context(), k, o)
+			other, otherErr := shared.Do(t.Context(), k, o)
+			if fmt.Sprint(err) != fmt.Sprint(otherErr) || err == nil && o.Kind != Look && (got.Got != other.Got || got.Rest != other.Rest) {
+				t.Fatalf("seed %d, %d: %+v: %+v, %v; in Redis %+v, %v", seed, i, o, got, err, other, otherErr)
+			}
+			if err != nil {
+				e, _ := errors.AsType[*ExceededError](err)
+				if f, _ := errors.AsType[*ExceededError](otherErr); !e.Resets.Equal(f.Resets) {
+					t.Fatalf("seed %d, %d: resets %s, in Redis %s", seed, i, e.Resets, f.Resets)
+				}
+			}
+			if want, is := fmt.Sprint(memory.states(k, true)), fmt.Sprint(other.view.states(NewLimits(shared, 0, false), k, true)); want != is {
+				t.Fatalf("seed %d, %d, after %+v: %s; in Redis %s", seed, i, o, want, is)
+			}
+			switch random.IntN(12) {
+			case 0:
+				c.move(time.Duration(random.Int64N(10_000)) * time.Second)
+			case 1:
+				c.move(40 * 24 * time.Hour)
+			default:
+				c.move(time.Duration(random.Int64N(2_000_000)) * time.Microsecond)
+			}
+		}
+	}
+}
+
+// TestNodesExact lets nodes use up the limits of a key at the same time, with clocks an hour apart:
+// exactly what a limit allows is let through. An emptied script cache does not matter.
+func TestNodesExact(t *testing.T) {
+	server := redisserver.Start(t)
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 600, sliding(t, time.Hour)}, {Tokens, 20_000, calendar(t, month)}}}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	requests, tokens := 0, int64(0)
+	for node := range 3 {
+		engine := newRedis(t, server, nil)
+		engine.now = func() time.Time { return time.Now().Add(time.Duration(node-1) * time.Hour) }
+		l := NewLimits(engine, 256, false)
+		for range 8 {
+			all.Go(func() {
+				for i := range 60 {
+					r, err := l.Begin(t.Context(), k)
+					if err != nil {
+						if e, ok := errors.AsType[*ExceededError](err); !ok || e.Limit.Unit != Requests || e.Resets.Sub(engine.now()) < 50*time.Minute || e.Resets.Sub(engine.now()) > 64*time.Minute {
+							t.Error(err, e.Resets.Sub(engine.now()))
+						}
+						continue
+					}
+					grants, _ := r.Acquire(1)
+					used := int64(0)
+					if r.Reserve(t.Context(), grants, 20) == nil {
+						used = 20
+						for range 4 {
+							used += int64(grants[0].Take(5 + i%8))
+						}
+					}
+					grants[0].Close(used)
+					mu.Lock()
+					requests, tokens = requests+1, tokens+used
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	if node := newRedis(t, server, nil); admitted(NewLimits(node, 0, false), k, 1) == 1 {
+		requests++
+	}
+	server.Do("SCRIPT FLUSH")
+	all.Wait()
+	if requests != 600 || tokens > 20_000 || tokens < 20_000-40 {
+		t.Errorf("%d requests and %d tokens", requests, tokens)
+	}
+	for _, s := range statesOf(NewLimits(newRedis(t, server, nil), 0, false), k) {
+		if want := map[Unit]int64{Requests: 600, Tokens: tokens}[s.Unit]; s.Used != want {
+			t.Errorf("%d %s are counted, %d were used", s.Used, s.Unit, want)
+		}
+	}
+}
+
+// TestHoldsEnd lets nodes end between taking tokens and settling: what they held counts as used, and
+// the turns no longer share what is left.
+func TestHoldsEnd(t *testing.T) {
+	c := newClock()
+	engine := newRedis(t, redisserver.Start(t), c)
+	engine.hold = holdTime
+	l := NewLimits(engine, 0, false)
+	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, 30*time.Minute)}}}
+	lost, err := reserve(t, l, k, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := lost.Take(100); got != 100 {
+		t.Fatal(got)
+	}
+	c.move(holdTime + time.Second)
+	other, err := reserve(t, l, k, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := other.Take(1000); got != 250 {
+		t.Errorf("a turn that is alone takes %d of 500", got)
+	}
+	other.Close(200)
+	if s := statesOf(l, k)[0]; s.Used != 600 {
+		t.Errorf("%+v", s)
+	}
+	lost.Close(450) // it was only stopped
+	if s := statesOf(l, k)[0]; s.Used != 650 {
+		t.Errorf("%+v", s)
+	}
+	c.move(21 * time.Minute) // the window of what was held begins when the hold has ended
+	if s := statesOf(l, k)[0]; s.Used != 650 {
+		t.Errorf("%+v", s)
+	}
+	c.move(20 * time.Minute)
+	if s := statesOf(l, k)[0]; s.Used != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestAnswersLost does operations whose answers are lost and that the client does again: they are
+// done once.
+func TestAnswersLost(t *testing.T) {
+	engine := newRedis(t, redisserver.Start(t), newClock())
+	run := engine.run
+	engine.run = func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
+		if _, err := run(ctx, script, account, args...); err != nil {
+			return nil, err
+		}
+		return run(ctx, script, account, args...)
+	}
+	l := NewLimits(engine, 10, false)
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	if got := admitted(l, k, 5); got != 3 {
+		t.Errorf("%d requests", got)
+	}
+	g, err := reserve(t, l, k, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := g.Take(100) + g.Take(50); got != 60 || g.held != 160 {
+		t.Errorf("took %d, holds %d", got, g.held)
+	}
+	if !g.Raise(200) || statesOf(l, k)[1].Used != 200 {
+		t.Errorf("%+v", statesOf(l, k))
+	}
+	g.Close(150)
+	if s := statesOf(l, k)[1]; s.Used != 150 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestRedisFails: requests are refused while the engine does not work, or let through if that is
+// wanted. Turns that run go on, and what they use is counted once it works again.
+func TestRedisFails(t *testing.T) {
+	server := redisserver.Start(t)
+	engine := newRedis(t, server, nil)
+	run, fails := engine.run, false
+	engine.run = func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
+		if fails {
+			return nil, errors.New("down")
+		}
+		return run(ctx, script, account, args...)
+	}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	closed, open := NewLimits(engine, 0, false), NewLimits(engine, 0, true)
+	g, err := reserve(t, closed, k, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails = true
+	if err := begin(closed, k); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if _, err := reserve(t, closed, k, 1); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if got := g.Take(50); got != 50 || !g.Raise(120) {
+		t.Errorf("a turn that runs takes %d", got)
+	}
+	g.Close(150)
+	if err := begin(open, k); err != nil {
+		t.Error(err)
+	}
+	h, err := reserve(t, open, k, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Close(20)
+	if states := statesOf(closed, k); states != nil {
+		t.Errorf("%+v", states)
+	}
+	closed.Settle(t.Context()) // still down
+	fails = false
+	closed.Settle(t.Context())
+	open.Settle(t.Context())
+	if s := statesOf(closed, k)[1]; s.Used != 170 {
+		t.Errorf("%+v", s)
+	}
+	if len(closed.unsettled)+len(open.unsettled) > 0 {
+		t.Error("something is not settled")
+	}
+}
+
+// TestFullRedis: limits are counted although nothing else can be stored.
+func TestFullRedis(t *testing.T) {
+	server := redisserver.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+	l := NewLimits(newRedis(t, server, nil), 0, false)
+	for i := 0; !strings.HasPrefix(server.Do(fmt.Sprintf("SETRANGE x %d y", i<<20)), "-OOM"); i++ {
+		if i == 100 {
+			t.Fatal("it does not get full")
+		}
+	}
+	k := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Hour)}, {Tokens, 1000, sliding(t, time.Hour)}}}
+	if got := admitted(l, k, 5); got != 3 {
+		t.Errorf("%d requests", got)
+	}
+	g, err := reserve(t, l, k, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Close(120)
+	if s := statesOf(l, k); s[0].Used != 3 || s[1].Used != 120 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,157 @@
+package quota
+
+import "github.com/redis/go-redis/v9"
+
+// operateText does an [Op] as account.do does, on the clock of the server. Of an account there are
+//
+//	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
+//	<account>held                        a hash: what turns hold, by their ids, and until when;
+//	                                     and as "done", the ids of the last operations
+//
+// What a turn holds counts as used from that time on: its node has ended. An operation that has
+// been done, but whose answer was lost, is not done again. What lies ahead, since the clock was set
+// back, counts as of now. It works on a server that is full, too.
+//
+// Arguments: kind, id of the operation, N, what the turn holds, tokens ahead, how long turns hold
+// them in ms, number of turns, their ids, and of each limit: unit, window, most, microseconds of a
+// part, period or "", and how long counts are kept in ms. The answer is "done" or "exceeded", what
+// each turn was given, the time, what is held, and the parts and counts of each limit.
+const operateText = `#!lua flags=allow-oom
+local base, kind, n, had = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local function int(number) return string.format('%.0f', number) end
+
+local function began(period)
+	local day = math.floor(now / 86400000000)
+	if period == 'week' then
+		day = day - (day + 3) % 7
+	elseif period == 'month' then
+		local d = (day + 719468) % 146097
+		local year = math.floor((d - math.floor(d / 1460) + math.floor(d / 36524) - math.floor(d / 146096)) / 365)
+		local rest = d - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+		day = day - (rest - math.floor((153 * math.floor((5 * rest + 2) / 153) + 2) / 5))
+	end
+	return day * 86400000000
+end
+
+local turns = tonumber(ARGV[7])
+local limits = {}
+for i = 8 + turns, #ARGV, 6 do
+	local l = {unit = ARGV[i], key = base .. ARGV[i] .. ':' .. ARGV[i + 1], most = tonumber(ARGV[i + 2]), part = tonumber(ARGV[i + 3]), keep = ARGV[i + 5], parts = {}, used = 0, gone = {}}
+	l.at = math.floor(now / l.part)
+	l.oldest = ARGV[i + 4] == '' and l.at - 20 or began(ARGV[i + 4]) / l.part
+	local all = redis.call('HGETALL', l.key)
+	for j = 1, #all, 2 do
+		local part, count = tonumber(all[j]), tonumber(all[j + 1])
+		if part < l.oldest or part > l.at then table.insert(l.gone, all[j]) end
+		if part >= l.oldest then
+			part = math.min(part, l.at)
+			l.parts[part], l.used = (l.parts[part] or 0) + count, l.used + count
+			l.late = l.late or part < tonumber(all[j])
+		end
+	end
+	if l.late then
+		redis.call('HDEL', l.key, unpack(l.gone))
+		redis.call('HSET', l.key, int(l.at), int(l.parts[l.at]))
+		redis.call('PEXPIRE', l.key, l.keep)
+		l.gone = {}
+	end
+	table.insert(limits, l)
+end
+local function count(unit, number, at)
+	for _, l in ipairs(limits) do
+		local part = math.min(l.at, math.floor(at / l.part))
+		if l.unit == unit and number ~= 0 and part >= l.oldest then
+			l.parts[part], l.used = (l.parts[part] or 0) + number, l.used + number
+			if #l.gone > 0 then redis.call('HDEL', l.key, unpack(l.gone)) end
+			redis.call('HSET', l.key, int(part), int(l.parts[part]))
+			redis.call('PEXPIRE', l.key, l.keep)
+			l.gone = {}
+		end
+	end
+end
+
+local holds, held, running, done = {}, 0, 0, ''
+local all = redis.call('HGETALL', base .. 'held')
+for i = 1, #all, 2 do
+	local ends, tokens = string.match(all[i + 1], '^(%d+):(%d+)$')
+	if not ends then
+		done = all[i + 1]
+	elseif tonumber(ends) < now and kind ~= 'look' then
+		redis.call('HDEL', base .. 'held', all[i])
+		count('tokens', tonumber(tokens), tonumber(ends))
+	else
+		holds[all[i]], held, running = tonumber(tokens), held + tonumber(tokens), running + 1
+	end
+end
+local function hold(turn, tokens)
+	if not holds[turn] then running = running + 1 end
+	held = held + tokens - (holds[turn] or 0)
+	holds[turn] = tokens
+	redis.call('HSET', base .. 'held', turn, int(now + tonumber(ARGV[6]) * 1000) .. ':' .. int(tokens))
+	redis.call('PEXPIRE', base .. 'held', tonumber(ARGV[6]) + 86400000)
+end
+local function exceeds(unit, wanted)
+	for _, l in ipairs(limits) do
+		if l.unit == unit and l.used + wanted + (unit == 'tokens' and held or 0) > l.most then return true end
+	end
+end
+local function share(wanted)
+	local rest = 2^53
+	for _, l in ipairs(limits) do
+		if l.unit == 'tokens' then rest = math.min(rest, l.most - l.used - held) end
+	end
+	return math.max(0, math.min(wanted, rest, math.max(16, math.floor(rest / (2 * math.max(1, running))))))
+end
+local function once()
+	if string.find(done, ARGV[2], 1, true) then return false end
+	redis.call('HSET', base .. 'held', 'done', string.sub(ARGV[2] .. done, 1, 64 * #ARGV[2]))
+	redis.call('PEXPIRE', base .. 'held', tonumber(ARGV[6]) + 86400000)
+	return true
+end
+
+local answer, got, turn = 'done', 0, ARGV[8]
+if kind == 'count' then
+	if not string.find(done, ARGV[2], 1, true) and exceeds('requests', 1) then
+		answer = 'exceeded'
+	elseif once() then
+		count('requests', 1, now)
+	end
+elseif kind == 'reserve' and not holds[turn] then
+	if exceeds('tokens', turns * (n + 1)) then
+		answer = 'exceeded'
+	else
+		for i = 8, 7 + turns do hold(ARGV[i], n) end
+		got = math.floor(share(tonumber(ARGV[5]) * turns) / turns)
+		if got > 0 then for i = 8, 7 + turns do hold(ARGV[i], n + got) end end
+	end
+elseif kind == 'reserve' then
+	got = holds[turn] - n
+elseif kind == 'take' then
+	got = (holds[turn] or 0) - had
+	if got <= 0 then
+		got = share(n)
+		hold(turn, (holds[turn] or 0) + got)
+	end
+elseif kind == 'raise' then
+	hold(turn, holds[turn] and had + n or n)
+elseif kind == 'settle' and once() then
+	local ended = not holds[turn]
+	held = held - (holds[turn] or 0)
+	redis.call('HDEL', base .. 'held', turn)
+	count('tokens', ended and math.max(0, n - had) or n, now)
+end
+
+local view = {answer, got, now, held}
+for _, l in ipairs(limits) do
+	local parts = {}
+	for part, number in pairs(l.parts) do
+		table.insert(parts, part)
+		table.insert(parts, number)
+	end
+	table.insert(view, parts)
+end
+return view`
+
+var operate = redis.NewScript(operateText)

@@ -1,0 +1,214 @@
+package quota
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Limits applies the limits of keys. It is safe for concurrent use.
+type Limits struct {
+	engine Engine
+	ahead  int64
+	open   bool
+	me     string // begins the ids of turns
+	turns  atomic.Int64
+
+	mu        sync.Mutex
+	running   map[string]int // turns of this process, by account
+	unsettled []unsettled
+}
+
+// unsettled is what could not be counted yet.
+type unsettled struct {
+	k *Key
+	o Op
+}
+
+// maxUnsettled bounds what could not be counted yet. The rest is counted as what was taken for it.
+const maxUnsettled = 10_000
+
+// NewLimits returns the limits that an engine counts. Each turn is given so many tokens ahead,
+// which saves calls of an engine on another machine. With open, requests are let through while the
+// engine does not work.
+func NewLimits(engine Engine, ahead int64, open bool) *Limits {
+	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), running: make(map[string]int)}
+}
+
+// Request is what one request does with the limits of its key. It is safe for concurrent use.
+type Request struct {
+	l *Limits
+	k *Key
+
+	mu   sync.Mutex
+	last *view // the newest; nil: the engine is asked
+}
+
+// Begin counts a request of a key. The error is an *ExceededError, for which nothing is counted,
+// or ErrUnavailable.
+func (l *Limits) Begin(ctx context.Context, k *Key) (*Request, error) {
+	r := &Request{l: l, k: k}
+	if !k.limits(Requests) {
+		return r, nil
+	}
+	_, err := r.do(ctx, Op{Kind: Count})
+	if l.passes(err) {
+		err = nil
+	}
+	return r, err
+}
+
+// passes reports whether a request goes on although it could not be counted.
+func (l *Limits) passes(err error) bool { return l.open && errors.Is(err, ErrUnavailable) }
+
+// do does an operation and keeps what is known of the key.
+func (r *Request) do(ctx context.Context, o Op) (Result, error) {
+	result, err := r.l.engine.Do(ctx, r.k, o)
+	if result.view != nil {
+		r.mu.Lock()
+		r.last = result.view
+		r.mu.Unlock()
+	}
+	return result, err
+}
+
+// Acquire takes places for the turns of a request. The error is a *ConcurrencyError. Each
+// grant must be closed. A key without limits gets none.
+func (r *Request) Acquire(turns int) ([]*Grant, error) {
+	k := r.k
+	if k.MaxConcurrent == 0 && !k.limits(Tokens) {
+		return nil, nil
+	}
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	if k.MaxConcurrent > 0 && r.l.running[k.Account]+turns > k.MaxConcurrent {
+		return nil, &ConcurrencyError{k.MaxConcurrent, turns}
+	}
+	r.l.running[k.Account] += turns
+	grants := make([]*Grant, turns)
+	for i := range grants {
+		grants[i] = &Grant{r: r, id: r.l.me + strconv.FormatInt(r.l.turns.Add(1), 36)}
+	}
+	return grants, nil
+}
+
+// leave gives back the place of a turn.
+func (l *Limits) leave(k *Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running[k.Account]--; l.running[k.Account] == 0 {
+		delete(l.running, k.Account)
+	}
+}
+
+// Reserve takes tokens for the input of each turn of a request. Each must have at least
+// one more for its output. The error is an *ExceededError or ErrUnavailable.
+func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
+	if len(grants) == 0 || !r.k.limits(Tokens) {
+		return nil
+	}
+	o := Op{Kind: Reserve, N: input, Ahead: r.l.ahead}
+	for _, g := range grants {
+		o.Turns = append(o.Turns, g.id)
+	}
+	result, err := r.do(ctx, o)
+	passes := r.l.passes(err)
+	if err != nil && !passes {
+		return err
+	}
+	for _, g := range grants {
+		g.mu.Lock()
+		g.counts, g.lost = true, passes
+		if !passes {
+			g.held, g.ahead = input+result.Got, result.Got
+		}
+		g.mu.Unlock()
+	}
+	return nil
+}
+
+// States returns the states of the limits as the last operation of the request has left them.
+func (r *Request) States() []State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.states(r.l, r.k, false)
+}
+
+// lookers is how many keys are looked at side by side.
+const lookers = 16
+
+// States returns the states of the limits of keys, in their order, with forecasts: none of those that
+// the engine cannot say now.
+func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
+	states := make([][]State, len(keys))
+	var all sync.WaitGroup
+	var next atomic.Int64
+	for range min(lookers, len(keys)) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
+				if len(keys[i].Limits) == 0 {
+					continue
+				}
+				if result, err := l.engine.Do(ctx, keys[i], Op{Kind: Look}); err == nil {
+					states[i] = result.view.states(l, keys[i], true)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return states
+}
+
+// states returns the states of the limits of a key, on the clock of this node.
+func (v *view) states(l *Limits, k *Key, forecasts bool) []State {
+	if ledger, ok := l.engine.(*Ledger); ok {
+		return ledger.states(k, forecasts)
+	}
+	if v == nil {
+		return nil
+	}
+	states := v.account.states(k, v.at, forecasts)
+	for i, s := range states {
+		states[i].Resets, states[i].Exhausted = v.local(s.Resets), v.local(s.Exhausted)
+	}
+	return states
+}
+
+// local returns a time on the clock of this node.
+func (v *view) local(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(v.ahead)
+}
+
+// settle counts what a turn has used, later if the engine does not work.
+func (r *Request) settle(o Op) {
+	if _, err := r.do(context.Background(), o); err != nil { // the engine has a deadline
+		r.l.mu.Lock()
+		defer r.l.mu.Unlock()
+		if len(r.l.unsettled) < maxUnsettled {
+			r.l.unsettled = append(r.l.unsettled, unsettled{r.k, o})
+		}
+	}
+}
+
+// Settle counts what could not be counted before, as far as the engine works now.
+func (l *Limits) Settle(ctx context.Context) {
+	l.mu.Lock()
+	all := l.unsettled
+	l.unsettled = nil
+	l.mu.Unlock()
+	for i, u := range all {
+		if _, err := l.engine.Do(ctx, u.k, u.o); err != nil {
+			l.mu.Lock()
+			l.unsettled = append(l.unsettled, all[i:]...)
+			l.mu.Unlock()
+			return
+		}
+	}
+}
