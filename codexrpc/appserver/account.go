@@ -66,7 +66,7 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) error {
 // learnAccount asks for the account of a serving instance until the back end has answered, or
 // its connection has ended. What is wrong is in the status.
 func (p *Process) learnAccount(in *instance) {
-	for pause := accountPause; ; pause = min(2*pause, maxAccountPause) {
+	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTime)
 		late := time.AfterFunc(accountWait, func() {
 			p.do(func(s *supervisor) { s.noteAccount(in, errSilent) })
@@ -85,6 +85,9 @@ func (p *Process) learnAccount(in *instance) {
 		case <-time.After(pause):
 		case <-in.conn.Done():
 			return
+		}
+		if pause = min(2*pause, maxAccountPause); errors.Is(err, errSilent) {
+			pause = accountPause // the question itself has taken long
 		}
 	}
 }

@@ -67,10 +67,13 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 		env = append(env, name+"="+cfg.Env[name])
 	}
 	env = append(env, homeVariable+"="+home.codex())
-	env = append(env, besideProxy(env)...)
-	all := append(slices.Clone(env), home.variables...) // Codex adds these itself
+	env = append(env, besideProxy(slices.Concat(env, home.variables))...)
+	all := slices.Concat(env, home.variables) // Codex adds these itself
 	return append(env, systemTrust().certificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }
+
+// noProxy is the variable with the names of those who are reached without a proxy.
+const noProxy = "NO_PROXY"
 
 // loopback are the names of this machine, as NO_PROXY lists them.
 const loopback = "localhost,127.0.0.1,::1"
@@ -78,12 +81,11 @@ const loopback = "localhost,127.0.0.1,::1"
 // besideProxy returns the variables by which programs reach a provider on this machine without
 // the proxy of an environment: a proxy cannot. Either name may be the one that a program reads.
 func besideProxy(env []string) []string {
-	const none = "NO_PROXY"
 	proxy, except := false, map[string]string{}
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		switch upper := strings.ToUpper(name); {
-		case upper == none:
+		case upper == noProxy:
 			except[name] = value
 		case strings.HasSuffix(upper, "_PROXY"):
 			proxy = proxy || value != ""
@@ -93,8 +95,8 @@ func besideProxy(env []string) []string {
 		return nil
 	}
 	listed := loopback
-	if before := cmp.Or(except[none], except[strings.ToLower(none)]); before != "" {
+	if before := cmp.Or(except[noProxy], except[strings.ToLower(noProxy)]); before != "" {
 		listed = before + "," + loopback
 	}
-	return []string{none + "=" + listed, strings.ToLower(none) + "=" + listed}
+	return []string{noProxy + "=" + listed, strings.ToLower(noProxy) + "=" + listed}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
 )
 
 // TestEnvironment checks that a program gets the variables that it may have, and no
@@ -53,6 +55,10 @@ func TestEnvironment(t *testing.T) {
 		}
 		delete(got, name)
 	}
+	if address := got[issuer.Variable]; p.relay == nil || address != p.relay.URL() {
+		t.Errorf("new tokens are at %q", address)
+	}
+	delete(got, issuer.Variable)
 	for _, name := range []string{"PWD", "SHLVL", "_", "OLDPWD"} { // the shell's own
 		delete(got, name)
 	}
@@ -80,6 +86,24 @@ func TestBesideProxy(t *testing.T) {
 		if got := besideProxy(strings.Fields(env)); !slices.Equal(got, both) {
 			t.Errorf("%s: %q", env, got)
 		}
+	}
+}
+
+// TestBesideTheProxyOfAFile checks that Codex, which prefers its .env file, does not read there that this
+// machine is reached through a proxy.
+func TestBesideTheProxyOfAFile(t *testing.T) {
+	operator := t.TempDir()
+	writeTestFile(t, filepath.Join(operator, variablesFile), "HTTP_PROXY=\"http://p\"\nno_proxy='a.example'\n")
+	cfg := Config{Home: operator, Env: map[string]string{"NO_PROXY": "b.example"}}
+	home, err := cfg.newPrivateHome(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(home.file(variablesFile)); string(got) != "HTTP_PROXY=\"http://p\"\n" {
+		t.Errorf("the file is %q, %v", got, err)
+	}
+	if env, want := cfg.environ(home, ""), "no_proxy=b.example,"+loopback; !slices.Contains(env, want) || !slices.Contains(home.variables, "HTTP_PROXY=http://p") {
+		t.Errorf("%q has no %s", env, want)
 	}
 }
 

@@ -56,7 +56,7 @@ type privateHome struct {
 	path     string
 	operator string // the operator's CODEX_HOME; empty: there is none
 	config   operatorConfig
-	// variables are those of the .env file, as NAME=VALUE with a value as it is
+	// variables are those of the .env file, as NAME=VALUE. An escape in a value is as it is
 	// spelled there.
 	variables []string
 }
@@ -189,6 +189,14 @@ func (h *privateHome) remove() error {
 // assignment is a line of a .env file.
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=`)
 
+// unquoted returns a value in a .env file without the quotes around it.
+func unquoted(value string) string {
+	if n := len(value); n >= 2 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
+		return value[1 : n-1]
+	}
+	return value
+}
+
 // copyVariables copies the lines of the operator's .env file that set variables which
 // an app-server may have. Codex adds the file to its environment.
 func (h *privateHome) copyVariables() error {
@@ -203,8 +211,10 @@ func (h *privateHome) copyVariables() error {
 	named := h.config.variables()
 	for line := range bytes.Lines(content) {
 		if set := assignment.FindSubmatch(line); set != nil && mayHave(string(set[1]), named) {
-			kept = append(kept, line...)
-			h.variables = append(h.variables, string(set[1])+"="+string(bytes.TrimSpace(line[len(set[0]):])))
+			h.variables = append(h.variables, string(set[1])+"="+unquoted(string(bytes.TrimSpace(line[len(set[0]):]))))
+			if !strings.EqualFold(string(set[1]), noProxy) { // see besideProxy
+				kept = append(kept, line...)
+			}
 		}
 	}
 	if len(kept) == 0 {

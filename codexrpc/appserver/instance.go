@@ -22,8 +22,6 @@ type instance struct {
 	copier    sync.WaitGroup // copies to stderr
 	home      *privateHome   // of a child that was started by Config.Command, else nil
 	login     LoginFile      // with which it was started
-	renewing  sync.Mutex     // held while it renews its login
-	refused   chan struct{}  // gets an element when the back end refuses the login; nil: that is not known
 	startDone chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.
@@ -49,8 +47,6 @@ func (in *instance) pid() int {
 // stop ends an instance whose start has ended: the child with everything that it
 // has started, or the connection.
 func (in *instance) stop(timeout time.Duration) error {
-	in.renewing.Lock() // for renewTime at most
-	defer in.renewing.Unlock()
 	switch {
 	case in.program != nil && errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive):
 		return in.end(0, 0) // a stopped process reacts to nothing but a kill
@@ -85,20 +81,20 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch begins the start of an instance, for which claim was made. The forks of a child are
-// over when it returns; the rest happens in the background until startDone is closed. Its
-// error says what an operator can do.
-func (p *Process) launch(claim startClaim) (*instance, error) {
-	in := &instance{startDone: make(chan struct{}), refused: make(chan struct{}, 1), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
+// launch begins the start of an instance. The forks of a child are over when it
+// returns; the rest happens in the background until startDone is closed. Its error says what an
+// operator can do.
+func (p *Process) launch() (*instance, error) {
+	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
 	printing, err := p.startChild(in)
 	if err != nil {
-		claim.release()
 		return nil, err
 	}
 	go func() {
-		ctx, end := p.startContext(claim.renews)
+		timeout := p.cfg.StartTimeout
+		ctx, end := context.WithTimeoutCause(p.ctx, timeout,
+			fmt.Errorf("it did not answer within the start timeout of %s: %w", timeout, codexrpc.ErrTimeout))
 		in.err = p.handshake(ctx, in)
-		claim.release()
 		if in.err != nil && printing != nil {
 			printing.end()
 		}
@@ -110,17 +106,6 @@ func (p *Process) launch(claim startClaim) (*instance, error) {
 		p.attend(in)
 	}()
 	return in, nil
-}
-
-// startContext returns the context of a handshake. One during which Codex renews its login has
-// more time, and does not end with the process: the new tokens would be lost.
-func (p *Process) startContext(renews bool) (context.Context, context.CancelFunc) {
-	parent, timeout := p.ctx, p.cfg.StartTimeout
-	if renews {
-		parent, timeout = context.Background(), timeout+renewTime
-	}
-	return context.WithTimeoutCause(parent, timeout,
-		fmt.Errorf("it did not answer within the start timeout of %s: %w", timeout, codexrpc.ErrTimeout))
 }
 
 // startChild starts the programs of a child, if the instance is one: the app-server, and the

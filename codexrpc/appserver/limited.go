@@ -4,33 +4,26 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // HeededLog are the directives of RUST_LOG by which Codex logs what it tells nobody otherwise: how
-// the handshake of a WebSocket to the model's provider went, the headers of the answers to its
-// requests, and that its login was refused. The lines are read here and not logged.
-const HeededLog = "codex_otel.trace_safe[{auth.reauth}]=info,codex_http_client::client[{headers}]=debug,codex_login::auth::manager=info"
+// the handshake of a WebSocket to the model's provider went, and the headers of the answers to its
+// requests. The lines are read here and not logged.
+const HeededLog = "codex_otel.trace_safe[{auth.reauth}]=info,codex_http_client::client[{headers}]=debug"
 
 var (
 	// connected is a line about a handshake, and answered one about an answer, at its beginning.
 	connected = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.websocket_connect" `)
 	answered  = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
-	// authorized is a line about the login.
-	authorized = regexp.MustCompile(`^\S+ +INFO codex_login::auth::manager: `)
 
 	// limitedSocket finds the thread of a handshake that was refused by a limit of the rate.
 	limitedSocket = regexp.MustCompile(` http\.response\.status_code=429 .* conversation\.id=([0-9a-f-]+)`)
 	// askedToWait finds how many seconds the provider wants to be left alone.
 	askedToWait = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
-
-// unchangedLogin is in the line which says that the back end has refused the login, and that
-// the file has no other one. Codex asks once more and then renews the login.
-const unchangedLogin = "Reloaded auth, changed: false"
 
 // ErrSocketLimited is the failure of a turn whose WebSocket was refused by a limit of the rate. Over
 // HTTP the provider may answer, or say when it will.
@@ -45,14 +38,6 @@ var ErrSocketLimited error = &codexrpc.TurnError{
 // minute, without an event, and then asks over HTTP. So the turn ends here.
 func (in *instance) heed(line string) (only bool) {
 	switch {
-	case authorized.MatchString(line):
-		if strings.Contains(line, unchangedLogin) {
-			select {
-			case in.refused <- struct{}{}:
-			default: // that is known already
-			}
-		}
-		return true
 	case answered.MatchString(line):
 		if found := askedToWait.FindStringSubmatch(line); found != nil {
 			seconds, _ := strconv.Atoi(found[1]) // it has nine digits at most

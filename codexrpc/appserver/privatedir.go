@@ -125,7 +125,7 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	if in.home, err = p.cfg.newPrivateHome(private.path, p.withLog.Load()); err != nil {
 		return nil, err
 	}
-	return p.cfg.environ(in.home, private.temp()), nil
+	return p.withRelay(in.home, p.cfg.environ(in.home, private.temp()))
 }
 
 // privateDir returns the private directory of the process, and makes it if there is

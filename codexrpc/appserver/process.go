@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
 )
 
 // maxRetryWait is how long Conn waits for the next start.
@@ -44,9 +45,10 @@ type Process struct {
 	drainGrace   time.Duration  // see drainGrace
 
 	mu         sync.Mutex
-	dir        string      // working directory; if cfg has none it is set with private
-	private    *privateDir // made for the first child; nil: there is none
-	models     *catalogue  // of the serving instance; nil: there is none
+	dir        string        // working directory; if cfg has none it is set with private
+	private    *privateDir   // made for the first child; nil: there is none
+	relay      *issuer.Relay // made for the first child with a login; nil: there is none
+	models     *catalogue    // of the serving instance; nil: there is none
 	provider   providerSettings
 	sockets    socketPause // of the model's provider
 	started    bool

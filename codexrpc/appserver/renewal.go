@@ -4,30 +4,48 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"os"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
 )
 
 const (
-	// codexRenews is how long before the end of an access token Codex renews a login, also
-	// at its start, before it answers initialize.
-	codexRenews = 5 * time.Minute
-	// renewEarly is how long before that end one app-server of the login is told to renew
-	// it, so that not all of them do so at the same time: the issuer takes a refresh token
-	// once.
-	renewEarly = 2 * codexRenews
+	// renewEarly is how long before the end of an access token a serving app-server is told to renew
+	// its login, so that no request has to wait for that, and a failure can be repeated. Codex does it
+	// by itself five minutes before, within a request.
+	renewEarly = 10 * time.Minute
 	// renewTime bounds a renewal. Codex gives up after 15 seconds.
 	renewTime = 20 * time.Second
-	// renewPoll is the pause between two looks at a login that another app-server renews.
-	renewPoll = 200 * time.Millisecond
-	// The pauses between two renewals, of which the second may have to wait for the issuer.
-	renewPause, maxRenewPause = time.Minute, 5 * time.Minute
-	// maxTokenWait is the longest pause between two looks at the end of a token.
-	maxTokenWait = 10 * time.Minute
+	// The pauses between two looks at the end of a token.
+	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
 )
+
+// withRelay returns the environment of a home's app-server with the address at which it gets new
+// tokens. Without one it asks the issuer itself: if it has no login here, or reaches the network by
+// settings of the system that are not known here.
+func (p *Process) withRelay(home *privateHome, env []string) ([]string, error) {
+	if home.operator == "" || home.config.Features.RespectSystemProxy {
+		return env, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.relay == nil {
+		relay, err := issuer.Listen(p.log)
+		if err != nil {
+			return nil, fmt.Errorf("listening for renewals of the login: %w", err)
+		}
+		p.relay = relay
+	}
+	p.relay.Use(issuer.Issuer{
+		File: filepath.Join(home.operator, loginFiles[0]),
+		Env:  slices.Concat(env, home.variables), // Codex adds these itself
+	})
+	return append(env, issuer.Variable+"="+p.relay.URL()), nil
+}
 
 // tokenEnd returns when the access token of the login in a CODEX_HOME ends. It reports false
 // for a login that is not renewed, such as an API key, and if there is none.
@@ -58,178 +76,23 @@ func tokenEnd(home string) (end time.Time, renewable bool) {
 	return time.Unix(claims.End, 0), true
 }
 
-// endsWithin reports whether the access token of the login in a CODEX_HOME ends within a time,
-// if that is renewed.
-func endsWithin(home string, d time.Duration) bool {
-	end, renewable := tokenEnd(home)
-	return renewable && time.Until(end) < d
-}
-
-// renewals has the logins that an app-server of this program may be renewing, by their
-// CODEX_HOME.
-var renewals struct {
-	sync.Mutex
-	homes map[string]bool
-}
-
-// claimRenewal claims the login in a CODEX_HOME for a renewal, until release is called. It
-// returns nil while another app-server renews it.
-func claimRenewal(home string) (release func()) {
-	renewals.Lock()
-	defer renewals.Unlock()
-	if renewals.homes[home] {
-		return nil
-	}
-	if renewals.homes == nil {
-		renewals.homes = make(map[string]bool)
-	}
-	renewals.homes[home] = true
-	return func() {
-		renewals.Lock()
-		defer renewals.Unlock()
-		delete(renewals.homes, home)
-	}
-}
-
-// startClaim is what a start needs before the fork.
-type startClaim struct {
-	renews  bool   // Codex will renew its login, before it answers
-	release func() // once it has answered
-}
-
-// claimStart claims the login for an app-server that is about to be started, if that will
-// renew it. It fails with errRenewing while another one does: two cannot spend one refresh
-// token.
-func (p *Process) claimStart() (startClaim, error) {
-	none := startClaim{release: func() {}}
-	if p.cfg.Connect != "" || p.cfg.Start != nil {
-		return none, nil // its login is elsewhere, or none
-	}
-	home, err := p.cfg.OperatorHome()
-	if err != nil || !endsWithin(home, codexRenews+renewTime) {
-		return none, nil
-	}
-	release := claimRenewal(home)
-	if release == nil {
-		return startClaim{}, errRenewing
-	}
-	return startClaim{renews: true, release: release}, nil
-}
-
-// keepLogin has a serving instance renew its login in time, unless another app-server of the
-// login does, until its connection ends.
+// keepLogin has a serving instance renew its login in time, until its connection ends.
 func (p *Process) keepLogin(in *instance) {
-	for pause := renewPause; ; {
-		if !endsWithin(in.home.operator, renewEarly) || p.renew(in) {
-			pause = renewPause
-		} else {
-			pause = min(2*pause, maxRenewPause)
-		}
-		wait := pause
+	for {
+		wait := maxTokenWait
 		if end, renewable := tokenEnd(in.home.operator); renewable {
-			wait = max(wait, min(time.Until(end)-renewEarly, maxTokenWait))
+			left := time.Until(end) - renewEarly
+			if left <= 0 {
+				ctx, cancel := context.WithTimeout(context.Background(), renewTime)
+				_ = in.conn.RenewLogin(ctx) // the relay logs a failure
+				cancel()
+			}
+			wait = min(max(left, minTokenWait), maxTokenWait)
 		}
-		if !p.heedRefusals(in, wait) {
+		select {
+		case <-time.After(wait):
+		case <-in.conn.Done():
 			return
 		}
 	}
-}
-
-// heedRefusals has an instance renew a login that the back end refuses, for a time. It reports false
-// if the connection has ended.
-func (p *Process) heedRefusals(in *instance, wait time.Duration) bool {
-	timer, tried := time.NewTimer(wait), time.Time{}
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return true
-		case <-in.refused:
-			// Once is enough: other requests with the old token may be refused meanwhile.
-			if time.Since(tried) > renewPause {
-				p.renewRefused(in)
-				tried = time.Now()
-			}
-		case <-in.conn.Done():
-			return false
-		}
-	}
-}
-
-// renewRefused has an instance renew a login that the back end refuses, before Codex does: it would
-// do so within a question for the user's settings, which it gives up after five seconds, and spend
-// the same token again with the next one, by which the login would be lost.
-func (p *Process) renewRefused(in *instance) {
-	home := in.home.operator
-	release := claimRenewal(home)
-	if release == nil {
-		return
-	}
-	defer release()
-	if loginFileOf(home) != in.login && writtenWithin(home, renewPause) {
-		return // what Codex said was about the old one
-	}
-	p.renewHeld(in)
-}
-
-// writtenWithin reports whether the login in a CODEX_HOME was written so short a time ago.
-func writtenWithin(home string, d time.Duration) bool {
-	file, err := os.Stat(filepath.Join(home, loginFiles[0]))
-	return err == nil && time.Since(file.ModTime()) < d
-}
-
-// LoginRenewed waits while another app-server renews the login of this one, and reports whether the
-// login was renewed in these moments, so that a turn for which the old one was refused may succeed.
-func (p *Process) LoginRenewed(ctx context.Context) bool {
-	home, err := p.cfg.OperatorHome()
-	if err != nil || home == "" || p.cfg.Connect != "" {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, renewTime)
-	defer cancel()
-	for isRenewed(home) {
-		select {
-		case <-time.After(renewPoll):
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return writtenWithin(home, renewTime)
-}
-
-// isRenewed reports whether an app-server of this program may be renewing the login in a
-// CODEX_HOME.
-func isRenewed(home string) bool {
-	renewals.Lock()
-	defer renewals.Unlock()
-	return renewals.homes[home]
-}
-
-// renew has an instance renew its login. It reports false if that has failed. The instance is
-// not stopped meanwhile: the issuer may have spent the old tokens already.
-func (p *Process) renew(in *instance) (renewed bool) {
-	release := claimRenewal(in.home.operator)
-	if release == nil {
-		return true // by another one
-	}
-	defer release()
-	if !endsWithin(in.home.operator, renewEarly) {
-		return true
-	}
-	return p.renewHeld(in)
-}
-
-// renewHeld is renew for a login that is claimed.
-func (p *Process) renewHeld(in *instance) (renewed bool) {
-	in.renewing.Lock()
-	defer in.renewing.Unlock()
-	before := loginFileOf(in.home.operator)
-	ctx, cancel := context.WithTimeout(context.Background(), renewTime)
-	defer cancel()
-	err := in.conn.RenewLogin(ctx)
-	// Codex does not say whether it has succeeded.
-	if renewed = loginFileOf(in.home.operator) != before; !renewed && in.conn.Err() == nil {
-		p.log().Warn("codex could not renew its login, and tries it again; if the provider refuses it, run `codex login`", "error", err)
-	}
-	return renewed
 }

@@ -52,11 +52,7 @@ func (s *supervisor) replace(why string) error {
 	case status.Draining >= maxDraining:
 		return fmt.Errorf("%d replaced app-servers have turns that go on; the next replacement has to wait for one of them", status.Draining)
 	}
-	claim, err := s.claimStart()
-	if err != nil {
-		return err
-	}
-	in, err := s.launch(claim)
+	in, err := s.launch()
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,6 @@ var (
 	errConfig = errors.New("codex's configuration cannot be used")
 	// errNoCatalogue is matched if it is not known which tools Codex would offer.
 	errNoCatalogue = errors.New("codex does not print its catalogue of models")
-	// errRenewing is the error of a start that has to wait.
-	errRenewing = errors.New("another app-server is renewing the login")
 	// errNoDir is matched if there is no private directory or home.
 	errNoDir = errors.New("cannot make a directory for codex")
 )

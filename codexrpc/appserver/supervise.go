@@ -44,18 +44,12 @@ func (s *supervisor) run() {
 // reason for the end of the last one.
 func (s *supervisor) start(why string) {
 	s.retry = nil
-	claim, err := s.claimStart()
-	if err != nil {
-		s.change(Status{State: StateStarting, Reason: err.Error()})
-		s.retry = time.After(renewPoll)
-		return
-	}
 	if s.launched {
 		s.update(func() { s.status.Restarts++ })
 	}
 	s.launched = true
 	s.change(Status{State: StateStarting, Reason: why})
-	in, err := s.launch(claim)
+	in, err := s.launch()
 	if err != nil {
 		s.backOff(err)
 		return
@@ -210,6 +204,9 @@ func (s *supervisor) stopAll() {
 	}
 	stops.Wait()
 	s.background.Wait()
+	if s.relay != nil {
+		s.relay.Close()
+	}
 	if s.private != nil {
 		if err := s.private.remove(); err != nil {
 			s.log().Warn("removing the private directory of codex", "error", err)

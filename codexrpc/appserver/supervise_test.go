@@ -228,6 +228,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.private.remove()
+		defer p.relay.Close()
 		program, err := p.cfg.startProgram(p.Dir(), env)
 		if err != nil {
 			t.Fatal(err)

@@ -25,11 +25,6 @@ import (
 // then the error is the failure, or that of another login which ends sooner. Otherwise the error is
 // why the turn could not be started.
 func (g *Gateway) again(ctx context.Context, plan *prompt.Plan, c *choice, failure error) (started bool, err error) {
-	if loginstate.Refuses(failure) && c.repeatable && c.retriable() && !g.anotherFree(c.login) && c.place.Process.LoginRenewed(ctx) {
-		// One app-server of the login has spent the token by which this one would have renewed it.
-		c.retries++
-		return true, g.startFresh(ctx, plan, c)
-	}
 	// What they record matters to later requests, also if this one cannot be repeated.
 	account, refused := c.login.Fail(failure), g.refused(c, failure)
 	failing, rest := failures.FailedProvider(failure)

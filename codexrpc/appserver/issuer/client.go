@@ -1,0 +1,74 @@
+package issuer
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/net/http/httpproxy"
+)
+
+// The variables that choose the certificates which Codex trusts.
+const (
+	certFile = "SSL_CERT_FILE"
+	certDir  = "SSL_CERT_DIR"
+	moreCA   = "CODEX_CA_CERTIFICATE"
+)
+
+// client returns a client that reaches the issuer as the app-server would.
+func (i *Issuer) client() (*http.Client, error) {
+	trusted, err := i.trusted()
+	if err != nil {
+		return nil, err
+	}
+	all, _ := last(i.Env, "ALL_PROXY")
+	proxies := httpproxy.Config{HTTPProxy: all, HTTPSProxy: all}
+	for name, at := range map[string]*string{"HTTP_PROXY": &proxies.HTTPProxy, "HTTPS_PROXY": &proxies.HTTPSProxy, "NO_PROXY": &proxies.NoProxy} {
+		if value, set := last(i.Env, name); set {
+			*at = value
+		}
+	}
+	choose := proxies.ProxyFunc()
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:             func(r *http.Request) (*url.URL, error) { return choose(r.URL) },
+			TLSClientConfig:   &tls.Config{RootCAs: trusted},
+			ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// trusted returns the certificates that the app-server trusts; nil: those of the system.
+func (i *Issuer) trusted() (pool *x509.CertPool, err error) {
+	file, hasFile := last(i.Env, certFile)
+	dirs, hasDir := last(i.Env, certDir)
+	more, _ := last(i.Env, moreCA)
+	paths := []string{file, more}
+	for _, dir := range filepath.SplitList(dirs) {
+		names, _ := os.ReadDir(dir)
+		for _, name := range names {
+			paths = append(paths, filepath.Join(dir, name.Name()))
+		}
+	}
+	switch {
+	case hasFile || hasDir:
+		pool = x509.NewCertPool()
+	case more == "":
+		return nil, nil
+	default:
+		if pool, err = x509.SystemCertPool(); err != nil {
+			return nil, fmt.Errorf("reading the certificates of the system: %w", err)
+		}
+	}
+	for _, path := range paths {
+		if content, err := os.ReadFile(path); err == nil {
+			pool.AppendCertsFromPEM(content)
+		}
+	}
+	return pool, nil
+}

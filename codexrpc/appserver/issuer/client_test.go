@@ -1,0 +1,50 @@
+package issuer
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+)
+
+// TestThroughTheProxy renews a login at the address that users have, through the proxy and with the
+// certificates of the environment, in each way in which that may say them.
+func TestThroughTheProxy(t *testing.T) {
+	plan, err := planbackend.Listen(planbackend.Options{Model: http.NotFoundHandler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plan.Close()
+	certificate := ""
+	for _, variable := range plan.Env() {
+		if value, ok := strings.CutPrefix(variable, certFile+"="); ok {
+			certificate = value
+		}
+	}
+	dir := t.TempDir()
+	if content, err := os.ReadFile(certificate); err != nil || os.WriteFile(filepath.Join(dir, "a.pem"), content, 0o600) != nil {
+		t.Fatal(err)
+	}
+	proxy := plan.Proxy()
+	for _, env := range [][]string{
+		plan.Env(),
+		{"HTTPS_PROXY=http://127.0.0.1:1", "https_proxy=" + proxy, certFile + "=" + certificate},
+		{"ALL_PROXY=" + proxy, certDir + "=" + dir, "NO_PROXY=localhost,127.0.0.1"},
+		{"ALL_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=" + proxy, moreCA + "=" + certificate},
+	} {
+		login := plan.AddLogin(planbackend.LoginOptions{})
+		i := Issuer{Env: env}
+		body := `{"grant_type":"refresh_token","refresh_token":"` + login.Tokens().Refresh + `"}`
+		got, err := i.post(t.Context(), nil, []byte(body))
+		if err != nil || got.status != http.StatusOK || got.refresh() != login.Tokens().Refresh {
+			t.Errorf("%q: %d %s, %v", env, got.status, got.body, err)
+		}
+	}
+	i := Issuer{Env: []string{"HTTPS_PROXY=" + proxy, certFile + "=" + filepath.Join(dir, "none")}}
+	if got, err := i.post(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without the certificate: %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,137 @@
+// Package issuer stands between app-servers and the issuer of the tokens of their logins.
+//
+// An issuer takes a refresh token once. Codex renews a login within other calls, gives some of them up
+// after five seconds, forgets a renewal when it is killed, and then spends the token again, by which the
+// login is lost; so do several app-servers of one login at the same time. A [Relay] is what they ask
+// instead: it asks the issuer once for each refresh token, also when nobody waits any more, gives
+// everybody who has the old token the same answer, and stores the new tokens if no app-server does.
+package issuer
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DefaultURL is what Codex asks for new tokens, unless [Variable] says otherwise.
+const DefaultURL = "https://auth.openai.com/oauth/token"
+
+// Variable is the environment variable with the URL that Codex asks for new tokens.
+const Variable = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
+
+const (
+	// maxRequest bounds the body of a request for new tokens, and maxAnswer that of the answer, in
+	// bytes. The usual sizes are some hundred bytes and some kilobytes.
+	maxRequest = 64 << 10
+	maxAnswer  = 64 << 10
+	// readTime bounds the reading of a request, which comes from this machine.
+	readTime = 10 * time.Second
+)
+
+// Issuer is how the issuer of a login is asked, and where the login is.
+type Issuer struct {
+	// File is the path of the auth.json with the login.
+	File string
+	// Env is the environment of the app-server, as NAME=VALUE, of which the later one counts. It says
+	// which issuer, which proxy and which certificates to use.
+	Env []string
+}
+
+// Relay answers the app-servers of one login on loopback. Only who knows its URL, which has a secret,
+// is answered. All methods are safe for concurrent use.
+type Relay struct {
+	log     func() *slog.Logger
+	server  *http.Server
+	address string
+	path    string         // the secret
+	running sync.WaitGroup // serving, and renewals
+	closed  bool           // guarded by renewals
+	closing chan struct{}  // closed with it
+
+	mu     sync.Mutex
+	issuer Issuer
+}
+
+// Listen starts a relay on a free port. [Relay.Use] says whom it asks. Close it.
+func Listen(log func() *slog.Logger) (*Relay, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{log: log, address: listener.Addr().String(), path: "/" + rand.Text(), closing: make(chan struct{})}
+	r.server = &http.Server{
+		Handler: r, ReadTimeout: readTime, IdleTimeout: readTime, MaxHeaderBytes: maxRequest,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), // app-servers that leave
+	}
+	r.running.Go(func() { _ = r.server.Serve(listener) }) // returns on Close
+	return r, nil
+}
+
+// URL returns what app-servers ask in place of the issuer.
+func (r *Relay) URL() string { return "http://" + r.address + r.path }
+
+// Use sets how the issuer is asked from now on.
+func (r *Relay) Use(i Issuer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.issuer = i
+}
+
+// Close ends the relay. It waits for renewals, which take askTime at most: their tokens would be lost.
+func (r *Relay) Close() {
+	renewals.Lock()
+	if !r.closed {
+		r.closed = true
+		close(r.closing)
+	}
+	renewals.Unlock()
+	_ = r.server.Close() // only fails for what is closed already
+	r.running.Wait()
+}
+
+// ServeHTTP implements [http.Handler].
+func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if subtle.ConstantTimeCompare([]byte(request.URL.Path), []byte(r.path)) == 0 || request.Method != http.MethodPost {
+		http.NotFound(w, request)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(request.Body, maxRequest+1))
+	var asked struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if err != nil || len(body) > maxRequest || json.Unmarshal(body, &asked) != nil || asked.Refresh == "" {
+		http.Error(w, "this is no renewal of a login", http.StatusBadRequest)
+		return
+	}
+	r.mu.Lock()
+	issuer := r.issuer
+	r.mu.Unlock()
+	found := r.renew(asked.Refresh, issuer.File, func() answer { return r.ask(issuer, request.Header, body) })
+	if found == nil {
+		http.Error(w, "no login can be renewed now", http.StatusServiceUnavailable)
+		return
+	}
+	select {
+	case <-found.done:
+		found.answer.write(w)
+	case <-request.Context().Done():
+		found.leave()
+	}
+}
+
+// last returns the last value of a variable in an environment. Its name may be in lower case, too.
+func last(env []string, name string) (value string, set bool) {
+	for _, entry := range env {
+		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {
+			value, set = v, true
+		}
+	}
+	return value, set
+}

@@ -1,0 +1,201 @@
+package issuer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// askTime bounds a renewal. Codex waits for 15 seconds.
+	askTime = 30 * time.Second
+	// How long an answer is remembered: new tokens until every app-server has read them, a refusal,
+	// which is final, so that requests do not repeat it, and any other failure for the moments in which
+	// Codex asks again.
+	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
+	// keepFresh is how long tokens are too fresh to be renewed. Codex does that if it has waited for
+	// another app-server to renew the login.
+	keepFresh = 5 * time.Second
+	// storeWait is the time for an app-server that has got new tokens to store them. If it found
+	// them in the file, its turn would fail: the credentials have changed meanwhile.
+	storeWait = 2 * time.Second
+	// maxRenewals bounds the renewals that are remembered.
+	maxRenewals = 256
+)
+
+// answer is what the issuer has answered.
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
+}
+
+// renewal is the renewal for one refresh token.
+type renewal struct {
+	done   chan struct{} // closed when the answer is there
+	answer answer
+	until  time.Time // when it is forgotten; zero: it is under way
+	asking int       // those that wait for it or have got the answer
+}
+
+// leave is called for one that does not wait any longer.
+func (r *renewal) leave() {
+	renewals.Lock()
+	defer renewals.Unlock()
+	r.asking--
+}
+
+// renewals are those of all relays, by their refresh tokens: several processes may have one login.
+var renewals = struct {
+	sync.Mutex
+	of map[string]*renewal
+}{of: make(map[string]*renewal)}
+
+// renew returns the renewal for a refresh token, which it begins unless there is one. New tokens
+// are in file afterwards. It returns nil if there are too many, or the relay is closed.
+func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
+	renewals.Lock()
+	defer renewals.Unlock()
+	now := time.Now()
+	for token, known := range renewals.of {
+		if !known.until.IsZero() && now.After(known.until) {
+			delete(renewals.of, token)
+		}
+	}
+	if known := renewals.of[refresh]; known != nil {
+		known.asking++
+		return known
+	}
+	if r.closed || len(renewals.of) >= maxRenewals {
+		return nil
+	}
+	made := &renewal{done: make(chan struct{}), asking: 1}
+	renewals.of[refresh] = made
+	r.running.Go(func() {
+		got := ask()
+		asking := made.end(got, time.Now())
+		if got.status == http.StatusOK {
+			r.store(file, refresh, got, asking > 0)
+		}
+	})
+	return made
+}
+
+// end gives the answer to all that ask for it, and returns how many do.
+func (r *renewal) end(got answer, now time.Time) (asking int) {
+	renewals.Lock()
+	defer renewals.Unlock()
+	r.answer, r.until = got, now.Add(got.keep())
+	if fresh := got.refresh(); fresh != "" && renewals.of[fresh] == nil {
+		renewals.of[fresh] = &renewal{done: r.done, answer: got, until: now.Add(keepFresh)}
+	}
+	close(r.done)
+	return r.asking
+}
+
+// store stores the new tokens of an answer in file. If an app-server has got the answer, it has some
+// time to do so.
+func (r *Relay) store(file, refresh string, got answer, answered bool) {
+	if answered {
+		timer := time.NewTimer(storeWait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.closing:
+		}
+	}
+	if err := store(file, refresh, got.body, time.Now()); err != nil {
+		r.log().Error("the new tokens of codex's login could not be stored", "error", err)
+	}
+}
+
+// keep returns how long the answer is remembered.
+func (a *answer) keep() time.Duration {
+	switch {
+	case a.status == http.StatusOK:
+		return keepTokens
+	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && json.Valid(a.body):
+		return keepRefusal
+	}
+	return keepFailure
+}
+
+// refresh returns the new refresh token; empty: there is none.
+func (a *answer) refresh() string {
+	var issued struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if a.status != http.StatusOK || json.Unmarshal(a.body, &issued) != nil {
+		return ""
+	}
+	return issued.Refresh
+}
+
+// write writes the answer. It ignores errors, which mean that the client left.
+func (a *answer) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", a.contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body)
+}
+
+// passed are the headers of Codex's that the issuer gets.
+var passed = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
+
+// ask asks the issuer for new tokens. A failure without an answer of the issuer's is
+// a 502.
+func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	got, err := i.post(ctx, header, body)
+	if err == nil && got.status != http.StatusOK {
+		err = fmt.Errorf("it answers %d %s", got.status, http.StatusText(got.status))
+	}
+	if err != nil {
+		r.log().Warn("codex's login could not be renewed at its issuer", "error", err)
+		if got.status == 0 {
+			got = answer{http.StatusBadGateway, "text/plain", []byte("the issuer of the login cannot be reached")}
+		}
+		return got
+	}
+	r.log().Info("codex's login was renewed")
+	return got
+}
+
+// post sends a request for new tokens to the issuer. The answer has no status if there is none.
+func (i *Issuer) post(ctx context.Context, header http.Header, body []byte) (answer, error) {
+	client, err := i.client()
+	if err != nil {
+		return answer{}, err
+	}
+	defer client.CloseIdleConnections()
+	address, _ := last(i.Env, Variable)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, cmp.Or(address, DefaultURL), bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	for _, name := range passed {
+		request.Header[name] = header[name]
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err == nil && len(text) > maxAnswer {
+		err = errors.New("its answer is too long")
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{response.StatusCode, response.Header.Get("Content-Type"), text}, nil
+}

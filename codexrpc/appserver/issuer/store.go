@@ -1,0 +1,78 @@
+package issuer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// store puts the tokens of an answer into the file of a login, as Codex does when it gets them. It
+// leaves a file alone that does not have the spent refresh token: somebody has logged in anew.
+func store(path, spent string, answer []byte, now time.Time) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	renewed, err := renewedLogin(content, spent, answer, now)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if renewed == nil {
+		return nil
+	}
+	return replace(path, renewed)
+}
+
+// renewedLogin returns the content of an auth.json with the tokens of an answer; nil: it has other
+// ones than the spent one. What else it has stays.
+func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([]byte, error) {
+	var login, tokens, issued map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(content, &login), json.Unmarshal(login["tokens"], &tokens)); err != nil {
+		return nil, fmt.Errorf("it has no tokens: %w", err)
+	}
+	if err := json.Unmarshal(answer, &issued); err != nil {
+		return nil, fmt.Errorf("the issuer's answer has no tokens: %w", err)
+	}
+	var had string
+	if json.Unmarshal(tokens["refresh_token"], &had) != nil || had != spent {
+		return nil, nil
+	}
+	for _, name := range []string{"id_token", "access_token", "refresh_token"} {
+		var token string
+		if json.Unmarshal(issued[name], &token) == nil && token != "" {
+			tokens[name] = issued[name]
+		}
+	}
+	var err error
+	if login["tokens"], err = json.Marshal(tokens); err != nil {
+		return nil, err
+	}
+	if login["last_refresh"], err = json.Marshal(now.UTC()); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(login, "", "  ")
+}
+
+// replace replaces a file by one that only its user can read. It has either content after a crash.
+func replace(path string, content []byte) error {
+	made, err := os.CreateTemp(filepath.Dir(path), ".auth-*.json") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = made.Write(content)
+	err = errors.Join(err, made.Sync(), made.Close())
+	if err == nil {
+		err = os.Rename(made.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(made.Name()) // what has failed says more
+	}
+	return err
+}
