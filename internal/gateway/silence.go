@@ -17,24 +17,37 @@ var errSilent = &codexrpc.TurnError{
 // next request as long a wait.
 const silentRest = time.Minute
 
+// countedWait is the part of the patience with a provider after which a turn that is given up counts:
+// a client that leaves sooner says nothing about it.
+const countedWait = 6
+
 // watchSilence lets the login of a choice rest if its turn begins without a sign of the model, and
-// ends the turn then if another login is free, so that it moves there. Once the model has begun it
-// may be silent for long. Nothing is done if there is no other login, which would help. The caller
-// calls stop when the turn has ended.
-func (g *Gateway) watchSilence(ctx context.Context, c *choice) (stop func() bool) {
+// ends the turn then if another login is free, so that it moves there. Turns that their clients give
+// up before count together. Once the model has begun it may be silent for long. Nothing is done if
+// there is no other login, which would help. The caller calls stop when the turn has ended.
+func (g *Gateway) watchSilence(ctx context.Context, c *choice) (stop func()) {
 	patience := c.place.Process.FirstSign()
 	if !c.movable || c.moved || patience == 0 {
-		return func() bool { return true }
+		return func() {}
 	}
-	conn, thread, login := c.place.Conn, c.thread.ID(), c.login
-	return time.AfterFunc(patience, func() {
+	conn, thread, login, began := c.place.Conn, c.thread.ID(), c.login, time.Now()
+	rest := func() {
+		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRest.String()))
+		login.Falter(errSilent, silentRest)
+	}
+	timer := time.AfterFunc(patience, func() {
 		if !conn.Beginning(thread) {
 			return
 		}
-		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRest.String()))
-		login.Falter(errSilent, silentRest)
+		rest()
 		if g.anotherFree(login) {
 			conn.FailBeginning(thread, errSilent)
 		}
-	}).Stop
+	})
+	return func() {
+		waited := time.Since(began)
+		if timer.Stop() && ctx.Err() != nil && waited >= patience/countedWait && conn.Beginning(thread) && login.GiveUp(waited, patience) {
+			rest()
+		}
+	}
 }

@@ -54,7 +54,9 @@ type Login struct {
 	// faltered counts the failures in a row that are not the login's: it is limited by the
 	// minute, or its provider fails.
 	faltered int
-	changed  func() // called without the lock after each change of state or resets; may be nil
+	// silent is how long turns together have waited for a sign that were given up since the last one.
+	silent  time.Duration
+	changed func() // called without the lock after each change of state or resets; may be nil
 }
 
 // Status is the status of a login.
@@ -155,10 +157,22 @@ func (l *Login) Falter(failure error, after time.Duration) {
 	l.tried = false
 }
 
+// GiveUp records that a turn was given up after it had waited for a sign of the model. It reports
+// true, and begins anew, once such turns have waited for as long as patience together.
+func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.silent += waited
+	if silent = l.silent >= patience; silent {
+		l.silent = 0
+	}
+	return silent
+}
+
 // set is a change of all that is known, by which a trial ends.
 func (l *Login) set(state State, failed error, resets, until time.Time) {
 	l.change(func() {
-		l.state, l.failed, l.resets, l.until, l.tried, l.faltered = state, failed, resets, until, false, 0
+		l.state, l.failed, l.resets, l.until, l.tried, l.faltered, l.silent = state, failed, resets, until, false, 0, 0
 	})
 }
 
@@ -217,12 +231,6 @@ func (l *Login) Fail(failure error) bool {
 		return false
 	}
 	return true
-}
-
-// Refuses reports whether a failure means that the provider refuses the login.
-func Refuses(failure error) bool {
-	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	return ok && e.Code != codexrpc.CodeUsageLimit && ofLogin(e)
 }
 
 // ofLogin reports whether a login has to be changed, or its plan, before a turn can succeed.

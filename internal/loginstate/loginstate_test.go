@@ -215,3 +215,19 @@ func TestMoreHopeful(t *testing.T) {
 		}
 	}
 }
+
+// TestGiveUp checks that turns without a sign count together, until the provider has answered.
+func TestGiveUp(t *testing.T) {
+	var l Login
+	for i, want := range []bool{false, false, true, false, false, true} {
+		if got := l.GiveUp(4*time.Second, 10*time.Second); got != want {
+			t.Errorf("%d: %t", i, got)
+		}
+	}
+	for range 5 {
+		if l.GiveUp(8*time.Second, 10*time.Second) {
+			t.Error("the provider has answered in between")
+		}
+		l.Worked()
+	}
+}

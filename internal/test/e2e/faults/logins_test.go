@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -51,12 +52,11 @@ func TestOneOfTwoLogins(t *testing.T) {
 			}
 			calls = s.Plan.Count(planbackend.Responses, bad) + s.Plan.Count(planbackend.Socket, bad) - calls
 			t.Logf("%s over %s: the other login was asked %d times", name, e2e.Transport, calls)
-			most := 20
-			if name == "refused" {
-				most = 100 // a token is renewed several times by one request, and tried again when it is
-			}
-			if calls > most {
+			if calls > 20 { // Codex tries a refused token over each transport, and again once it is renewed
 				t.Errorf("%s: the other login was asked %d times", name, calls)
+			}
+			if name == "refused" {
+				checkLeftAlone(t, s, bad)
 			}
 			s.Plan.Heal()
 			if name != "refused" { // which is for the operator to mend
@@ -68,6 +68,20 @@ func TestOneOfTwoLogins(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkLeftAlone checks that requests do not try a login that rests.
+func checkLeftAlone(t *testing.T, s *e2e.Site, login *planbackend.Login) {
+	t.Helper()
+	before := s.Plan.Count(planbackend.All, login)
+	for range 10 {
+		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s", response.Status, text)
+		}
+	}
+	if more := s.Plan.Count(planbackend.All, login) - before; more != 0 {
+		t.Errorf("a login that rests was asked %d times", more)
+	}
 }
 
 // TestSilentLogin checks that a request moves from a login whose provider gives no sign to another
@@ -118,6 +132,40 @@ func TestSilentLogin(t *testing.T) {
 			t.Errorf("%d answers were late, and the silent login was asked %d times", slow, n)
 		}
 	})
+}
+
+// TestSilentLoginOfImpatientClients checks that clients that leave a login whose provider gives no sign
+// count together, so that later requests leave it alone.
+func TestSilentLoginOfImpatientClients(t *testing.T) {
+	e2e.WithLogin(t)
+	s, model := e2e.NewSite(t, ""), scriptedmodel.New(scriptedmodel.Options{})
+	t.Cleanup(model.Close)
+	second, home := s.Plan.AddLogin(planbackend.LoginOptions{Model: model}), t.TempDir()
+	if err := second.Write(home); err != nil {
+		t.Fatal(err)
+	}
+	server := func(home string) string {
+		return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nprovider_timeout 500ms\n}\n"
+	}
+	s.Load(s.Caddyfile(server(s.Home) + server(home)))
+	s.WaitMembers(2)
+	model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{End: scriptedmodel.Hang{}}, true
+	})
+	const patience = 3 * time.Second
+	left := 0
+	for range 12 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+		if response, err := s.Chat(ctx, e2e.ChatBody("say:ok", nil), nil); err != nil {
+			left++
+		} else if text := s.Read(response); response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s", response.Status, text)
+		}
+		cancel()
+	}
+	if left < 2 || left > 3 {
+		t.Errorf("%d clients have left", left)
+	}
 }
 
 // TestRefusedTokens checks that no login is lost, and no request fails, when the back end refuses
