@@ -84,7 +84,7 @@ func List(path string) ([]*Key, error) {
 }
 
 // edit replaces a file at once by what change returns, which must be valid. Owner and mode
-// stay; a new file is readable by its owner alone.
+// stay; a new file is readable by its owner alone, which is that of its directory if root makes it.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -106,6 +106,9 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	set, content, err := (&File{path: path}).load()
 	if errors.Is(err, fs.ErrNotExist) && create {
 		set = new(Set)
+		if err := adoptOwner(path, file); err != nil {
+			return fmt.Errorf("giving %s the owner of its directory: %w", path, err)
+		}
 	} else if err != nil {
 		return err
 	} else if err := keepOwner(path, file); err != nil {

@@ -4,8 +4,25 @@ package apikeys
 
 import (
 	"os"
+	"path/filepath"
 	"syscall"
 )
+
+// adoptOwner gives a new file the owner of its directory, if root makes it: the directory is of the
+// user whose service reads the file.
+func adoptOwner(path string, file *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if dir, ok := info.Sys().(*syscall.Stat_t); ok {
+		return file.Chown(int(dir.Uid), int(dir.Gid))
+	}
+	return nil
+}
 
 // keepOwner gives a file the owner and the mode of the one at path: root may run the command.
 func keepOwner(path string, file *os.File) error {

@@ -3,8 +3,11 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,8 +43,28 @@ func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Comman
 		if err != nil {
 			return err
 		}
-		return run(cmd, file, fl.Args())
+		if err := run(cmd, file, fl.Args()); err != nil {
+			return withRights(err)
+		}
+		return nil
 	})
+}
+
+// withRights adds to an error about missing rights what to do.
+func withRights(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; run this as the user that Caddy runs as, for example with sudo -u caddy-codex, and keep the file in a directory of that user", err)
+	}
+	return err
+}
+
+// readableBy says who can read a file of keys if that is root alone: no service runs as root.
+func readableBy(file string) string {
+	info, err := os.Stat(file)
+	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {
+		return ""
+	}
+	return fmt.Sprintf("Only root can read %s. Give it to the user that Caddy runs as: chown caddy-codex %s\n", file, file)
 }
 
 // choose returns the file of keys that the flags name, or the only configured one.
@@ -93,6 +116,7 @@ nowhere. A Caddy that runs takes the change by itself.`,
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "The key %s, which cannot be shown again, was added to %s:\n", args[0], file)
 		fmt.Fprintln(cmd.OutOrStdout(), key)
+		fmt.Fprint(cmd.ErrOrStderr(), readableBy(file))
 		return nil
 	})
 }

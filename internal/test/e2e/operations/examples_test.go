@@ -59,7 +59,7 @@ func TestExamples(t *testing.T) {
 			},
 		},
 		"key-file": {
-			replace: []string{"api.example.com", "SITE", "{$KEYS:/etc/caddy/codex-keys}", keys.path},
+			replace: []string{"api.example.com", "SITE", "{$KEYS:/var/lib/caddy-codex/keys}", keys.path},
 			header:  e2e.Bearer("alice's"),
 			check: func(t *testing.T, s *e2e.Site) {
 				if response, body := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("eve's")); response.StatusCode != http.StatusUnauthorized {
