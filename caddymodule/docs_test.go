@@ -109,6 +109,53 @@ func optionRows(page string) (rows []optionRow) {
 	return rows
 }
 
+// TestOptionsHaveAnchors checks that a link can lead to each option.
+func TestOptionsHaveAnchors(t *testing.T) {
+	anchors := make(map[string]bool)
+	for _, page := range []string{"../docs/configuration.md", "../docs/keys.md", "../docs/tool-calls.md"} {
+		text, table := readText(t, page), false
+		for line := range strings.Lines(text) {
+			table = strings.HasPrefix(line, "| option ") || table && strings.HasPrefix(line, "|")
+			if !table || firstName.FindString(strings.TrimPrefix(line, "| ")) == "" {
+				continue
+			}
+			anchor := regexp.MustCompile(`<a id="([\w-]+)"></a>`).FindStringSubmatch(line)
+			if anchor == nil || anchors[anchor[1]] {
+				t.Errorf("%s: no anchor of its own in %s", page, line)
+				continue
+			}
+			anchors[anchor[1]] = true
+		}
+	}
+	if len(anchors) < 50 {
+		t.Errorf("only %d anchors were found", len(anchors))
+	}
+}
+
+// TestContents checks that each page with four sections or more lists them, and that the README
+// leads to each page.
+func TestContents(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) < 20 {
+		t.Fatal(pages, err)
+	}
+	readme := readText(t, "../README.md")
+	for _, page := range pages {
+		if !strings.Contains(readme, "(docs/"+filepath.Base(page)) {
+			t.Errorf("the README does not name %s", page)
+		}
+		text := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(readText(t, page), "")
+		sections := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(text, -1)
+		_, contents, _ := strings.Cut(text, "**On this page:** ")
+		contents, _, _ = strings.Cut(contents, "\n")
+		for _, section := range sections {
+			if len(sections) >= 4 && !strings.Contains(contents, "["+section[1]+"](#") {
+				t.Errorf("%s does not list %q", page, section[1])
+			}
+		}
+	}
+}
+
 // TestDocumentedDefaults: to give an option its documented default changes nothing.
 func TestDocumentedDefaults(t *testing.T) {
 	defaults := new(Handler)

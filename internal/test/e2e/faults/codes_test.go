@@ -19,7 +19,7 @@ var codeRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)`[^|]* \\| (\\d+) `([a-z_]+
 // TestProviderCodes checks what clients get for each code of the provider's, as documented.
 func TestProviderCodes(t *testing.T) {
 	e2e.WithLogin(t)
-	rows := codeRow.FindAllStringSubmatch(e2e.ReadFile(t, "../../../../docs/openai.md"), -1)
+	rows := codeRow.FindAllStringSubmatch(e2e.ReadFile(t, "../../../../docs/errors.md"), -1)
 	if len(rows) < 15 {
 		t.Fatalf("the table has the rows %q", rows)
 	}
