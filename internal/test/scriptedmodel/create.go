@@ -40,9 +40,6 @@ func decodeCreate(message []byte) (*create, error) {
 	return c, nil
 }
 
-// isWarmup reports whether the request has no output.
-func (c *create) isWarmup() bool { return string(c.members["generate"]) == "false" }
-
 // expand sets the whole input of a request that continues the last response. It returns
 // false if there is no such response.
 func (c *create) expand(last *exchange) bool {

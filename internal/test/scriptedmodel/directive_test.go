@@ -83,7 +83,7 @@ func TestScripts(t *testing.T) {
 
 func decoded(t *testing.T, body string) Request {
 	t.Helper()
-	req, err := arrival{body: []byte(body)}.decode()
+	req, err := decode(nil, []byte(body), Delivery{})
 	if err != nil {
 		t.Fatal(err)
 	}

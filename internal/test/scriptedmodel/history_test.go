@@ -96,7 +96,7 @@ func TestClientTools(t *testing.T) {
 		`{"input":[{"type":"additional_tools","tools":[{"type":"function","name":"f"}]}]}`,
 		`{"input":[{"type":"additional_tools","tools":[{"type":"namespace","name":"functions","tools":[{"type":"function","name":"f"},{"type":"custom","name":"g"}]}]}]}`,
 	} {
-		request, err := arrival{body: []byte(body)}.decode()
+		request, err := decode(nil, []byte(body), Delivery{})
 		if tools := request.ClientTools(); err != nil || len(tools) != 1 || tools[0].Name != "f" {
 			t.Errorf("%s: %+v, %v", body, tools, err)
 		}

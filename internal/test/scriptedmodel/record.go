@@ -37,32 +37,30 @@ type recorder struct {
 	mu      sync.Mutex
 	limit   int // maximum number of requests kept
 	seen    int // number of requests and warm-ups
-	kept    []arrival
+	kept    []Request
 	bytes   int
 	stats   Stats
 	changed chan struct{} // closed and replaced when stats change
 }
 
-// add keeps a request and returns its number. It drops the oldest requests if
-// there are too many.
-func (r *recorder) add(a arrival) int {
+// add keeps a request and sets its number. It drops the oldest requests if there are too many.
+func (r *recorder) add(req *Request) {
 	r.update(func(s *Stats) {
-		if r.seen++; a.warmup {
+		if r.seen++; req.IsWarmup() {
 			s.Warmups++
 		} else {
 			s.Requests++
 		}
-		s.Bytes += a.Bytes
-		a.number = r.seen
-		r.kept = append(r.kept, a)
-		r.bytes += len(a.body)
+		s.Bytes += req.Bytes
+		req.Number = r.seen
+		r.kept = append(r.kept, *req)
+		r.bytes += len(req.Body)
 		for len(r.kept) > r.limit || r.bytes > maxKeptBytes {
-			r.bytes -= len(r.kept[0].body)
-			r.kept[0] = arrival{}
+			r.bytes -= len(r.kept[0].Body)
+			r.kept[0] = Request{}
 			r.kept = r.kept[1:]
 		}
 	})
-	return a.number
 }
 
 // update changes the stats under the lock and wakes every Wait.
@@ -81,41 +79,32 @@ func (r *recorder) snapshot() (Stats, <-chan struct{}) {
 	return r.stats, r.changed
 }
 
-// arrivals returns the kept warm-ups or the other kept requests.
-func (r *recorder) arrivals(warmup bool) (kept []arrival) {
+// requests returns the kept warm-ups or the other kept requests.
+func (r *recorder) requests(warmup bool) (kept []Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.kept {
-		if a.warmup == warmup {
-			kept = append(kept, a)
+	for _, req := range r.kept {
+		if req.IsWarmup() == warmup {
+			kept = append(kept, req)
 		}
 	}
 	return kept
 }
 
-// decodeAll decodes requests. The caller owns the result.
-func decodeAll(arrivals []arrival) (requests []Request) {
-	for _, a := range arrivals {
-		req, _ := a.decode() // one that cannot be decoded has its body
-		requests = append(requests, req)
-	}
-	return requests
-}
-
 // Requests returns the requests to create a response that are kept, oldest first
-// and without warm-ups. The caller owns them.
-func (s *Server) Requests() []Request { return decodeAll(s.log.arrivals(false)) }
+// and without warm-ups. They must not be changed.
+func (s *Server) Requests() []Request { return s.log.requests(false) }
 
-// Warmups returns the warm-ups that are kept, oldest first. The caller owns them.
-func (s *Server) Warmups() []Request { return decodeAll(s.log.arrivals(true)) }
+// Warmups returns the warm-ups that are kept, oldest first. They must not be changed.
+func (s *Server) Warmups() []Request { return s.log.requests(true) }
 
-// Last returns the last request that is not a warm-up. The caller owns it.
+// Last returns the last request that is not a warm-up. It must not be changed.
 func (s *Server) Last() (req Request, ok bool) {
-	arrivals := s.log.arrivals(false)
-	if len(arrivals) == 0 {
+	all := s.log.requests(false)
+	if len(all) == 0 {
 		return Request{}, false
 	}
-	return decodeAll(arrivals[len(arrivals)-1:])[0], true
+	return all[len(all)-1], true
 }
 
 // Stats returns the counters.

@@ -189,25 +189,14 @@ func isString(data []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(data), []byte{'"'})
 }
 
-// arrival is a request before it is decoded.
-type arrival struct {
-	number int
-	header http.Header
-	body   []byte
-	warmup bool
-	Delivery
-}
-
-// decode decodes the request. With an error, the result still has the body.
-func (a arrival) decode() (Request, error) {
+// decode decodes the body of a request that was received. With an error, the result still has
+// the body.
+func decode(header http.Header, body []byte, how Delivery) (Request, error) {
 	var req Request
-	err := json.Unmarshal(a.body, &req)
+	err := json.Unmarshal(body, &req)
 	if err != nil {
 		req, err = Request{}, fmt.Errorf("the body is not a request to create a response: %w", err)
 	}
-	req.Number = a.number
-	req.Header = a.header.Clone()
-	req.Body = bytes.Clone(a.body)
-	req.Delivery = a.Delivery
+	req.Header, req.Body, req.Delivery = header, body, how
 	return req, err
 }

@@ -116,7 +116,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal)
 		return
 	}
-	req, err := s.receive(arrival{header: r.Header.Clone(), body: body, Delivery: Delivery{Transport: HTTP, Bytes: len(body)}})
+	req, err := s.receive(r.Header.Clone(), body, Delivery{Transport: HTTP, Bytes: len(body)})
 	switch {
 	case err != nil:
 		refuse(w, badRequest(err.Error()))
@@ -144,10 +144,11 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive keeps a request and decodes it.
-func (s *Server) receive(a arrival) (Request, error) {
-	a.number = s.log.add(a)
-	return a.decode()
+// receive decodes a request and keeps it, also one that cannot be decoded.
+func (s *Server) receive(header http.Header, body []byte, how Delivery) (Request, error) {
+	req, err := decode(header, body, how)
+	s.log.add(&req)
+	return req, err
 }
 
 // writeJSON writes an answer. It ignores errors, which mean that the client left.

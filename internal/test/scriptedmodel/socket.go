@@ -93,9 +93,8 @@ func (sock *socket) answer(ctx context.Context, message []byte) error {
 		return sock.refuse(ctx, badRequest(err.Error()))
 	}
 	found := create.expand(last)
-	req, err := sock.server.receive(arrival{
-		header: sock.header, body: create.body, warmup: create.isWarmup(),
-		Delivery: Delivery{Transport: WebSocket, Socket: sock.number, Bytes: len(message), NewItems: len(create.input)},
+	req, err := sock.server.receive(sock.header, create.body, Delivery{
+		Transport: WebSocket, Socket: sock.number, Bytes: len(message), NewItems: len(create.input),
 	})
 	switch {
 	case err != nil:
