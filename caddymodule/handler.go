@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/models"
@@ -141,7 +142,7 @@ type Handler struct {
 	// messages at the beginning. `replace`: they replace Codex's own prompt. `append`:
 	// they follow it. `auto`: replace, and append once the model's provider has refused
 	// that for the login. Default: `auto`.
-	Instructions gateway.Instructions `json:"instructions,omitempty" option:"auto|replace|append" default:"auto"`
+	Instructions conversation.Instructions `json:"instructions,omitempty" option:"auto|replace|append" default:"auto"`
 
 	turn.ToolOptions
 

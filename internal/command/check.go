@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -130,7 +131,7 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 // askModel asks the model through the gateway, as a request of a client does. The error also
 // says what to do.
 func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, model string) error {
-	g := gateway.New(gateway.Sole(process), gateway.Options{
+	g := gateway.New(conversation.Sole(process), gateway.Options{
 		MaxBody: checkBody, MaxBodyMemory: 4 * checkBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before
 		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
 		User:   func(*http.Request) string { return "" },

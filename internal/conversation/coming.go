@@ -6,40 +6,40 @@ import (
 	"time"
 )
 
-// Coming knows the threads that will be kept in a moment. A client can send its next
+// coming knows the threads that will be kept in a moment. A client can send its next
 // request as soon as it has read the end of an answer, which is before the turn has ended.
 // The zero value knows none. All methods are safe for concurrent use.
-type Coming struct {
+type coming struct {
 	mu     sync.Mutex
-	byHash map[Hash]*Announcement
+	byHash map[Hash]*announcement
 }
 
-// Announcement says that a thread will be kept. A nil one says nothing.
-type Announcement struct {
-	in   *Coming
+// announcement says that a thread will be kept. A nil one says nothing.
+type announcement struct {
+	in   *coming
 	hash Hash
-	done chan struct{} // closed by End; nil: nobody waits
+	done chan struct{} // closed by end; nil: nobody waits
 }
 
-// Announce says that a thread will be kept under a hash. The caller ends the announcement
+// announce says that a thread will be kept under a hash. The caller ends the announcement
 // once the thread is kept, or will not be. Of two with the same hash, which is the same
 // answer to the same history, the first one counts: the second is nil.
-func (c *Coming) Announce(hash Hash) *Announcement {
+func (c *coming) announce(hash Hash) *announcement {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byHash[hash] != nil {
 		return nil
 	}
 	if c.byHash == nil {
-		c.byHash = make(map[Hash]*Announcement)
+		c.byHash = make(map[Hash]*announcement)
 	}
-	a := &Announcement{in: c, hash: hash}
+	a := &announcement{in: c, hash: hash}
 	c.byHash[hash] = a
 	return a
 }
 
-// End ends the announcement. Another call does nothing.
-func (a *Announcement) End() {
+// end ends the announcement. Another call does nothing.
+func (a *announcement) end() {
 	if a == nil {
 		return
 	}
@@ -58,9 +58,9 @@ func (a *Announcement) End() {
 // one is the way out.
 const comingTimeout = 2 * time.Second
 
-// Wait waits for the thread of the newest answer in a history, if it is announced, until
+// wait waits for the thread of the newest answer in a history, if it is announced, until
 // it has arrived or ctx is done, for two seconds at most. It reports whether it has waited.
-func (c *Coming) Wait(ctx context.Context, links []Link) bool {
+func (c *coming) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false
 	}
@@ -79,7 +79,7 @@ func (c *Coming) Wait(ctx context.Context, links []Link) bool {
 
 // announced returns a channel that is closed when the thread with a hash has arrived, or nil
 // if none is announced.
-func (c *Coming) announced(hash Hash) <-chan struct{} {
+func (c *coming) announced(hash Hash) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.byHash[hash]

@@ -1,4 +1,7 @@
-// Package conversation finds the thread in which a conversation can go on.
+// Package conversation owns the threads of conversations: a [Session] finds the thread in which a
+// conversation can go on, or starts one, starts its turn again if that has failed before its first
+// output, and keeps the thread for the next request or unloads it. [Threads] has those of an
+// app-server that wait.
 //
 // A request carries its whole conversation. If all of it but the newest messages
 // is what a kept thread holds, those messages can be put to that thread, and the
@@ -14,6 +17,6 @@
 // that are joined or parted, other ids of calls, arguments written anew, and
 // reasoning, which is left out. Everything else has to be equal.
 //
-// [Keeper] holds the threads, within bounds. [Memory] holds the reasoning of answers,
-// for threads that are made of a history because there is none to go on in.
+// [Memory] holds the reasoning of answers, for threads that are made of a history because there is
+// none to go on in.
 package conversation

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 func named(name string) Hash {
@@ -15,8 +17,8 @@ func named(name string) Hash {
 	return d.sum()
 }
 
-func kept(user, name string) Kept[string] {
-	return Kept[string]{Hash: named(name), User: user, Bytes: 10, Thread: name}
+func keptFor(user, name string) *kept {
+	return &kept{hash: named(name), user: user, size: 10, request: status.Request{ID: name}}
 }
 
 // dropped collects what a keeper lets go of.
@@ -25,10 +27,10 @@ type dropped struct {
 	gone []string
 }
 
-func (d *dropped) drop(name string) {
+func (d *dropped) drop(one *kept) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gone = append(d.gone, name)
+	d.gone = append(d.gone, one.request.ID)
 }
 
 // expect compares what was let go of since the last call.
@@ -46,66 +48,66 @@ var limits = Limits{Max: 4, MaxBytes: 1000, Idle: time.Minute, Parked: time.Hour
 
 func TestClaim(t *testing.T) {
 	var gone dropped
-	k := NewKeeper(limits, gone.drop)
-	defer k.Close()
-	k.Put(kept("ann", "short"))
-	k.Put(kept("ann", "long"))
+	k := newKeeper(limits, gone.drop)
+	defer k.close()
+	k.add(keptFor("ann", "short"))
+	k.add(keptFor("ann", "long"))
 	links := []Link{{Hash: named("short"), Items: 2}, {Hash: named("long"), Items: 4}, {Hash: named("longer"), Items: 6}}
-	one, at, found := k.Claim(links)
-	if !found || one.Thread != "long" || at.Items != 4 {
-		t.Errorf("claimed %q at %d, %t; want the longest", one.Thread, at.Items, found)
+	one, at, found := k.claim(links)
+	if !found || one.request.ID != "long" || at.Items != 4 {
+		t.Errorf("claimed %q at %d, %t; want the longest", one.request.ID, at.Items, found)
 	}
-	if one, _, found = k.Claim(links); !found || one.Thread != "short" {
-		t.Errorf("then claimed %q, %t", one.Thread, found)
+	if one, _, found = k.claim(links); !found || one.request.ID != "short" {
+		t.Errorf("then claimed %q, %t", one.request.ID, found)
 	}
-	if _, _, found = k.Claim(links); found {
+	if _, _, found = k.claim(links); found {
 		t.Error("claimed a thread twice")
 	}
-	k.Put(kept("ann", "short"))
-	k.Put(kept("ann", "short"))
+	k.add(keptFor("ann", "short"))
+	k.add(keptFor("ann", "short"))
 	gone.expect(t, "short")
 }
 
 func TestFairShares(t *testing.T) {
 	var gone dropped
-	k := NewKeeper(limits, gone.drop)
-	defer k.Close()
-	k.Put(kept("bob", "b1"))
+	k := newKeeper(limits, gone.drop)
+	defer k.close()
+	k.add(keptFor("bob", "b1"))
 	for i := range 4 {
-		k.Put(kept("ann", "a"+strconv.Itoa(i)))
+		k.add(keptFor("ann", "a"+strconv.Itoa(i)))
 	}
 	gone.expect(t, "a0") // though bob's is older
-	k.Put(kept("bob", "b2"))
+	k.add(keptFor("bob", "b2"))
 	gone.expect(t, "a1")
-	k.Put(kept("bob", "b3"))
+	k.add(keptFor("bob", "b3"))
 	gone.expect(t, "b1") // both have as many
-	big := kept("eve", "big")
-	big.Bytes = 2000
-	k.Put(big)
+	big := keptFor("eve", "big")
+	big.size = 2000
+	k.add(big)
 	gone.expect(t, "big")
-	big.Bytes = 1000
-	k.Put(big)
+	big.size = 1000
+	k.add(big)
 	gone.expect(t, "a2", "b2", "a3", "b3")
 }
 
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone dropped
-		k := NewKeeper(limits, gone.drop)
-		defer k.Close()
-		parked := kept("ann", "parked")
-		parked.Parked = true
-		k.Put(parked)
-		k.Put(kept("ann", "idle"))
+		k := newKeeper(limits, gone.drop)
+		defer k.close()
+		parked := keptFor("ann", "parked")
+		parked.waits = []string{"call"}
+		k.add(parked)
+		k.add(keptFor("ann", "idle"))
 		time.Sleep(30 * time.Second)
-		k.Put(kept("ann", "later"))
+		k.add(keptFor("ann", "later"))
 		time.Sleep(30*time.Second + time.Millisecond)
 		synctest.Wait()
 		gone.expect(t, "idle")
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		gone.expect(t, "later")
-		if all, waiting := k.Counts(); all != 1 || waiting != 1 {
+		if all, waiting := k.counts(); all != 1 || waiting != 1 {
 			t.Errorf("kept %d, %d of them parked", all, waiting)
 		}
 		time.Sleep(time.Hour)
@@ -116,38 +118,38 @@ func TestExpiry(t *testing.T) {
 
 func TestLettingGo(t *testing.T) {
 	var gone dropped
-	k := NewKeeper(limits, gone.drop)
+	k := newKeeper(limits, gone.drop)
 	for _, name := range []string{"a", "b", "c", "d"} {
-		k.Put(kept("ann", name))
+		k.add(keptFor("ann", name))
 	}
-	k.Shrink()
+	k.shrink()
 	gone.expect(t, "a", "b")
-	k.DropIf(func(name string) bool { return name == "c" })
+	k.dropIf(func(one *kept) bool { return one.request.ID == "c" })
 	gone.expect(t, "c")
-	k.SetLimits(Limits{})
+	k.setLimits(Limits{})
 	gone.expect(t, "d")
-	k.Put(kept("ann", "e"))
+	k.add(keptFor("ann", "e"))
 	gone.expect(t, "e")
-	k.SetLimits(limits)
-	k.Put(kept("ann", "f"))
-	k.Close()
-	k.Put(kept("ann", "g"))
+	k.setLimits(limits)
+	k.add(keptFor("ann", "f"))
+	k.close()
+	k.add(keptFor("ann", "g"))
 	gone.expect(t, "f", "g")
 }
 
 // TestLost checks why threads are gone: each is asked for once.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := NewKeeper(limits, func(string) {})
-		defer k.Close()
-		lost := func(name string) Reason { return k.Lost([]Link{{Hash: named("before")}, {Hash: named(name)}}) }
+		k := newKeeper(limits, func(*kept) {})
+		defer k.close()
+		lost := func(name string) Reason { return k.whyLost([]Link{{Hash: named("before")}, {Hash: named(name)}}) }
 		for _, name := range []string{"evicted", "claimed", "ended", "again", "expired"} {
-			k.Put(kept("ann", name))
+			k.add(keptFor("ann", name))
 		}
-		k.Claim([]Link{{Hash: named("claimed")}})
-		k.DropIf(func(name string) bool { return name == "ended" || name == "again" })
-		k.Put(kept("ann", "again"))
-		if n := len(k.lost); n != 2 || lost("again") != "" || lost("claimed") != "" || k.Lost(nil) != "" {
+		k.claim([]Link{{Hash: named("claimed")}})
+		k.dropIf(func(one *kept) bool { return one.request.ID == "ended" || one.request.ID == "again" })
+		k.add(keptFor("ann", "again"))
+		if n := len(k.lost); n != 2 || lost("again") != "" || lost("claimed") != "" || k.whyLost(nil) != "" {
 			t.Errorf("%d are lost: %v", n, k.lost)
 		}
 		time.Sleep(limits.Idle)

@@ -75,8 +75,9 @@ func (f *chatForm) started() chat.Meta {
 // system_fingerprint: it changes with Codex's model and with the release of Codex.
 func (x *exchange) fingerprint() string {
 	model, version := "", ""
-	if len(x.choices) > 0 && x.choices[0].place.Process != nil {
-		model, version = x.choices[0].place.Model, x.choices[0].place.Process.Status().Version
+	if len(x.choices) > 0 && x.choices[0].session.Place().Process != nil {
+		at := x.choices[0].session.Place()
+		model, version = at.Model, at.Process.Status().Version
 	}
 	hash := sha256.Sum256([]byte(model + "\x00" + version))
 	return "fp_" + hex.EncodeToString(hash[:5])

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -49,7 +50,7 @@ type Options struct {
 	Images       Images                     // nil: images named by URLs are refused
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
-	Instructions Instructions               // empty: InstructionsAuto
+	Instructions conversation.Instructions  // empty: InstructionsAuto
 	Responses    responsestore.Store        // keeps responses; nil: they are not kept
 	Running      *objects.Running           // the responses under way, over reloads; nil: only these
 	Live         *status.Set                // the requests under way, of several gateways; nil: only these
@@ -68,19 +69,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Instructions is where the instructions of a conversation go.
-type Instructions string
-
-// The values of [Options.Instructions].
-const (
-	InstructionsAuto    Instructions = "auto"    // replace; append where the provider refuses that
-	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
-	InstructionsAppend  Instructions = "append"  // behind it
-)
-
 // Gateway answers API requests. Its methods are safe for concurrent use.
 type Gateway struct {
-	upstream Upstream
+	upstream conversation.Upstream
+	opener   conversation.Opener
 	opts     Options
 	crowd    *claims.Crowd // the users
 	queue    *claims.Queue // a slot for each running turn
@@ -100,12 +92,12 @@ type Gateway struct {
 }
 
 // New returns a gateway.
-func New(upstream Upstream, opts Options) *Gateway {
+func New(upstream conversation.Upstream, opts Options) *Gateway {
 	if opts.Exit == nil {
 		opts.Exit = context.Background()
 	}
 	if opts.Instructions == "" {
-		opts.Instructions = InstructionsAuto
+		opts.Instructions = conversation.InstructionsAuto
 	}
 	if opts.Observer == nil {
 		opts.Observer = unobserved{}
@@ -122,8 +114,12 @@ func New(upstream Upstream, opts Options) *Gateway {
 	crowd := claims.NewCrowd(opts.Several)
 	g := &Gateway{
 		upstream: upstream,
-		opts:     opts,
-		crowd:    crowd,
+		opener: conversation.Opener{
+			Upstream: upstream, Instructions: opts.Instructions, Logger: opts.Logger,
+			Serial: opts.Tools.ParallelToolCalls != nil && !*opts.Tools.ParallelToolCalls,
+		},
+		opts:  opts,
+		crowd: crowd,
 		queue: claims.NewQueue(claims.QueueOptions{
 			Concurrent: opts.MaxConcurrent, PerUser: opts.MaxPerUser, Queue: opts.MaxQueue, Wait: opts.QueueWait, Crowd: crowd,
 		}),

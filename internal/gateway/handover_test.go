@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
@@ -43,7 +44,7 @@ func TestHandOver(t *testing.T) {
 		"response to keep": {strings.Replace(response, "false", "true", 1), (*Gateway).Responses, true},
 	} {
 		observer := new(began)
-		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}, Instructions: InstructionsReplace})
+		g := newGateway(u, Options{MaxConcurrent: 1, Observer: observer, Responses: failingStore{}, Instructions: conversation.InstructionsReplace})
 		g.bodies = reqbody.NewPool(1<<30, 32<<20, claims.NewCrowd(nil))
 		before := heap()
 		looked := false

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 // limitedGateway returns a gateway whose requests all have one key.
-func limitedGateway(t *testing.T, u Upstream, key *quota.Key) *Gateway {
+func limitedGateway(t *testing.T, u conversation.Upstream, key *quota.Key) *Gateway {
 	t.Helper()
 	return newGateway(u, Options{
 		MaxConcurrent: 8, MaxQueue: 100, QueueWait: patience,

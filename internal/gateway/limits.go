@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // keyOf returns the key of a request, or nil if it has none with limits. The key may have
@@ -73,16 +74,12 @@ func (x *exchange) closeGrants() {
 // settle counts the tokens of a turn for its key, before its client learns of the end: the
 // next request may come at once. ran is false if the model may not have been asked.
 func (c *choice) settle(ran bool) {
-	c.ran = c.ran || ran
-	if c.grant == nil {
-		return
+	a := &c.account
+	a.ran = a.ran || ran
+	if a.grant != nil {
+		used, _ := c.tokens()
+		a.grant.Close(used.InputTokens + used.OutputTokens)
 	}
-	if c.machine == nil {
-		c.grant.Close(0)
-		return
-	}
-	used, _ := c.tokens()
-	c.grant.Close(used.InputTokens + used.OutputTokens)
 }
 
 // charactersPerToken is about how many characters of an answer a token has.
@@ -92,11 +89,11 @@ const charactersPerToken = 4
 // interrupted, is estimated.
 func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	used, estimated = c.machine.Usage()
-	if used.InputTokens+used.OutputTokens == 0 && (c.ran || !c.first.IsZero()) {
-		used.OutputTokens, estimated = max(c.machine.Counted(), int64(c.said/charactersPerToken)), true
+	if used.InputTokens+used.OutputTokens == 0 && (c.account.ran || !c.first.IsZero()) {
+		used.OutputTokens, estimated = max(c.machine.Counted(), int64(c.account.said/charactersPerToken)), true
 	}
 	if estimated {
-		used.InputTokens += c.input
+		used.InputTokens += c.account.input
 		used.TotalTokens = used.InputTokens + used.OutputTokens
 	}
 	return used, estimated
@@ -107,13 +104,15 @@ func (x *exchange) settleAll(err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	left := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
 	for _, c := range x.choices {
-		c.settle(left && c.thread != nil)
+		c.settle(left && c.session.Thread() != nil)
 	}
 }
 
 // budgetSpent reports whether the limits of the key have cut an answer.
 func (x *exchange) budgetSpent() bool {
-	return slices.ContainsFunc(x.choices, func(c *choice) bool { return c.cut && c.grant.LimitsTokens() && c.grant.Spent() })
+	return slices.ContainsFunc(x.choices, func(c *choice) bool {
+		return c.end.finish == turn.FinishLength && c.account.grant.LimitsTokens() && c.account.grant.Spent()
+	})
 }
 
 // limitReached returns what a client is told of a limit of its key.
@@ -192,11 +191,11 @@ func (x *exchange) showLimit(l shownLimit) {
 // more tokens than there are percent. If the key of the request has limits, they are shown
 // instead.
 func (g *Gateway) showLimits(x *exchange) {
-	if x.showKeyLimits() || len(x.choices) == 0 || x.choices[0].place.Conn == nil {
+	if x.showKeyLimits() || len(x.choices) == 0 || x.choices[0].session.Place().Conn == nil {
 		return
 	}
 	now := time.Now()
-	limits, _ := x.choices[0].place.Conn.LastRateLimits()
+	limits, _ := x.choices[0].session.Place().Conn.LastRateLimits()
 	window := limits.Tightest(now)
 	if window == nil {
 		return

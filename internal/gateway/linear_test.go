@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -158,7 +159,7 @@ type measured struct {
 type costs struct {
 	t     testing.TB
 	g     *Gateway
-	lease Lease
+	lease conversation.Lease
 }
 
 // newCosts is ready for bodies of about a size.

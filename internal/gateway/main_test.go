@@ -11,9 +11,9 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -27,7 +27,7 @@ const patience = time.Minute
 type fakeUpstream struct {
 	process       *appserver.Process
 	leases, turns atomic.Int64
-	conversations *threads.Conversations // nil: nothing is kept
+	conversations *conversation.Threads // nil: nothing is kept
 	login         loginstate.Login
 }
 
@@ -38,7 +38,7 @@ func newFakeUpstream(t testing.TB, opts fakecodex.Options) *fakeUpstream {
 	return newServedUpstream(t, playing(transcripts(t), opts))
 }
 
-func (u *fakeUpstream) Lease() (Lease, error) {
+func (u *fakeUpstream) Lease() (conversation.Lease, error) {
 	u.leases.Add(1)
 	return &fakeLease{u: u}, nil
 }
@@ -48,23 +48,23 @@ type fakeLease struct {
 	released atomic.Bool
 }
 
-func (l *fakeLease) Pick(...*appserver.Process) (Member, func()) {
+func (l *fakeLease) Pick(...*appserver.Process) (conversation.Member, func()) {
 	l.u.turns.Add(1)
 	return l.Members()[0], func() { l.u.turns.Add(-1) }
 }
 
-func (l *fakeLease) Peek() (Member, func()) { return l.Pick() }
+func (l *fakeLease) Peek() (conversation.Member, func()) { return l.Pick() }
 
-func (l *fakeLease) Resume(claim func(*threads.Conversations) bool) (Member, func(), bool) {
+func (l *fakeLease) Resume(claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
 	if l.u.conversations == nil || !claim(l.u.conversations) {
-		return Member{}, nil, false
+		return conversation.Member{}, nil, false
 	}
 	picked, done := l.Pick()
 	return picked, done, true
 }
 
-func (l *fakeLease) Members() []Member {
-	return []Member{{Process: l.u.process, Login: &l.u.login, Conversations: l.u.conversations}}
+func (l *fakeLease) Members() []conversation.Member {
+	return []conversation.Member{{Process: l.u.process, Login: &l.u.login, Threads: l.u.conversations}}
 }
 
 func (*fakeLease) Len() int { return 1 }
@@ -88,7 +88,7 @@ func (r *records) TurnsEnded(_ context.Context, turns []Record) { r.turns.Add(in
 func (r *records) RequestFailed(*http.Request, *apierror.Error) {}
 
 // newGateway is a gateway before an upstream, with room for so many turns.
-func newGateway(u Upstream, opts Options) *Gateway {
+func newGateway(u conversation.Upstream, opts Options) *Gateway {
 	opts.MaxBody, opts.MaxBodyMemory, opts.IdleTimeout = 1<<20, 1<<30, patience
 	opts.Tools = turn.ToolOptions{OutputMode: turn.ModeAuto, TextualTools: turn.TextualAuto, StopAfterTools: turn.StopBurst}
 	opts.StopGrace = 100 * time.Millisecond

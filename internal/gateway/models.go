@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/models"
@@ -64,9 +65,7 @@ func (g *Gateway) nameModels(ctx context.Context, x *exchange, c *choice, model 
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
 	}
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	defer cancel()
-	all, err := c.place.Process.Models(ctx, c.place.Conn)
+	all, err := c.session.Models(ctx)
 	if err != nil {
 		return apiErr // the aliases alone would mislead
 	}
@@ -88,7 +87,7 @@ func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, 
 	defer lease.Release()
 	picked, done := lease.Peek()
 	defer done()
-	conn, err := g.conn(r.Context(), picked.Process)
+	conn, err := conversation.Connect(r.Context(), picked.Process)
 	if err == nil {
 		all, err = picked.Process.Models(r.Context(), conn)
 	}

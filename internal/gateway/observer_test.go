@@ -77,7 +77,7 @@ func TestRefusalIsTold(t *testing.T) {
 // TestFirstOutput: the first text, reasoning or call counts, no end.
 func TestFirstOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &choice{machine: turn.New(new(turn.Options))}
+		c := new(choice)
 		c.observe([]turn.Output{failureOutput})
 		if !c.first.IsZero() {
 			t.Error("a failure is an output")

@@ -38,7 +38,7 @@ type Record struct {
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string // settings of tool calls that differ from the defaults, as name=value
-	Thread      string   // "new", "prepared", "continued", "resumed" or "restored"; see [threads.Conversations]
+	Thread      string   // a [conversation.Origin]
 }
 
 // Route is a route whose requests want turns of the model.
@@ -96,15 +96,15 @@ func newRecord(x *exchange, c *choice, apiErr *apierror.Error) Record {
 		User:       x.user,
 		Choice:     c.index,
 		Model:      req.model,
-		CodexModel: c.place.Model,
-		Finish:     c.finish,
+		CodexModel: c.session.Place().Model,
+		Finish:     c.end.finish,
 		Mode:       req.options.OutputMode,
 		Stop:       req.options.StopAfterTools,
 		Stream:     req.stream,
 		Status:     http.StatusOK,
 		Tools:      c.machine.Report(),
 		Overrides:  req.toolOverrides,
-		Thread:     c.kept.threadIs(),
+		Thread:     string(c.session.Origin()),
 		Price:      c.machine.Price(),
 	}
 	record.Usage, record.Estimated = c.tokens()
@@ -120,25 +120,12 @@ func newRecord(x *exchange, c *choice, apiErr *apierror.Error) Record {
 	return record
 }
 
-// observe records the time of the first output, the final usage and the final report.
-func (c *choice) observe(outputs []turn.Output) {
-	if c.first.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
-		c.first = time.Now()
-	}
-	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
-		c.usage, c.finish = last.Usage, last.Finish
-		report := c.machine.Report()
-		c.calls, c.truncated = report.Calls, report.Truncated
-		c.cut = last.Finish == turn.FinishLength
-	}
-}
-
 // toolsOf returns the sum of what the choices have done with tool calls, as far as a
 // client is told.
 func toolsOf(choices []*choice) (sum turn.Report) {
 	for _, c := range choices {
-		sum.Calls += c.calls
-		sum.Truncated = sum.Truncated || c.truncated
+		sum.Calls += c.end.calls
+		sum.Truncated = sum.Truncated || c.end.truncated
 	}
 	return sum
 }

@@ -40,7 +40,7 @@ func (g *Gateway) respond(x *exchange) requestOutcome {
 	g.showLimits(x)
 	to := g.newResponder(x)
 	defer to.close()
-	x.group.begin(g, x, to)
+	x.beginTurns(to)
 	defer g.opts.Observer.AnswerBegan(req.stream)()
 	err := g.sideBySide(x, (*Gateway).runChoice)
 	x.settleAll(err)
@@ -53,10 +53,22 @@ func (g *Gateway) respond(x *exchange) requestOutcome {
 	for _, c := range x.choices {
 		outcome.turns = append(outcome.turns, newRecord(x, c, outcome.apiErr))
 		if outcome.apiErr == nil && outcome.lost == nil {
-			c.keep(x.user)
+			c.session.Keep(c.machine.Rest(), c.end.usage)
 		}
 	}
 	return outcome
+}
+
+// beginTurns makes the group of the turns that were started. Once none of them will be started
+// again, the memory of the body is free unless the form keeps as much.
+func (x *exchange) beginTurns(to responder) {
+	plan := x.req.plan
+	x.req.plan = nil
+	x.group.begin(x.choices, plan, to, func() {
+		if x.req.form.forget() {
+			x.body.Release()
+		}
+	})
 }
 
 // budgetHeader says that the limits of the key have cut the answer. A stream that has begun

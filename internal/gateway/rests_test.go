@@ -8,20 +8,21 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
 // spentOncePicked is an upstream with two members. Each that is picked is spent a moment later.
 type spentOncePicked struct{ *fakeUpstream }
 
-func (u spentOncePicked) Lease() (Lease, error) {
+func (u spentOncePicked) Lease() (conversation.Lease, error) {
 	u.leases.Add(1)
 	return spentLease{&fakeLease{u: u.fakeUpstream}}, nil
 }
 
 type spentLease struct{ *fakeLease }
 
-func (l spentLease) Pick(...*appserver.Process) (Member, func()) {
+func (l spentLease) Pick(...*appserver.Process) (conversation.Member, func()) {
 	picked, done := l.fakeLease.Pick()
 	picked.Login.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit})
 	return picked, done

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
@@ -34,7 +35,7 @@ type exchange struct {
 	live    *status.Entry                 // nil until the request is decoded
 
 	req    request // once it is accepted
-	lease  Lease
+	lease  conversation.Lease
 	place  claims.Claim  // of the request
 	body   *claims.Claim // of the body and of what the request refers to
 	memory claims.Slots  // of the app-servers, in MiB
@@ -86,7 +87,9 @@ func (x *exchange) close() {
 	defer x.watch.remove(x)
 	defer x.place.Release()
 	defer x.release()
-	closeThreads(x.choices)
+	for _, c := range x.choices {
+		c.session.Close()
+	}
 }
 
 // release releases what is held. A loop with defer would allocate.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -45,7 +46,7 @@ func TestSilentBodyAtExit(t *testing.T) {
 
 // sendSilentBody sends a request whose body does not come to its end. end ends the connection
 // and the server.
-func sendSilentBody(upstream Upstream) (client net.Conn, end func()) {
+func sendSilentBody(upstream conversation.Upstream) (client net.Conn, end func()) {
 	g := newGateway(upstream, Options{MaxConcurrent: 1})
 	client, conn := net.Pipe()
 	server := &http.Server{Handler: http.HandlerFunc(g.Chat)}
@@ -64,12 +65,12 @@ func sendSilentBody(upstream Upstream) (client net.Conn, end func()) {
 // exitingUpstream leases nothing any more.
 type exitingUpstream struct{}
 
-func (exitingUpstream) Lease() (Lease, error) { return nil, turn.ErrShutdown }
+func (exitingUpstream) Lease() (conversation.Lease, error) { return nil, turn.ErrShutdown }
 
 // noUpstream has app-servers that nobody may ask for.
 type noUpstream struct{}
 
-func (noUpstream) Lease() (Lease, error) { return &fakeLease{u: &fakeUpstream{}}, nil }
+func (noUpstream) Lease() (conversation.Lease, error) { return &fakeLease{u: &fakeUpstream{}}, nil }
 
 // oneConn listens to one connection.
 type oneConn struct {

@@ -18,7 +18,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
-	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -55,7 +54,7 @@ func TestWakeAfterFailure(t *testing.T) {
 		s, w := newTestResponder(t)
 		group := &turnGroup{to: s}
 		newChoice := func() *choice {
-			return &choice{group: group, options: new(turn.Options), login: new(loginstate.Login), machine: turn.New(new(turn.Options)), live: new(status.Entry)}
+			return &choice{group: group, options: new(turn.Options), live: new(status.Entry), first: time.Now()}
 		}
 		failed, other := newChoice(), newChoice()
 		time.Sleep(headerDelay)
@@ -71,8 +70,8 @@ func TestWakeAfterFailure(t *testing.T) {
 		}
 		// What the other has cost is known all the same.
 		finish := turn.Output{Kind: turn.OutputFinish, Usage: codexrpc.Usage{TotalTokens: 7}}
-		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, broken) || other.usage.TotalTokens != 7 {
-			t.Errorf("the other ends: %v, %+v", err, other.usage)
+		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, broken) || other.end.usage.TotalTokens != 7 {
+			t.Errorf("the other ends: %v, %+v", err, other.end.usage)
 		}
 	})
 }
@@ -217,7 +216,7 @@ func TestLostClient(t *testing.T) {
 	}
 	s = s.g.newStreamResponder(s.x)
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(s.x, &choice{machine: turn.New(new(turn.Options))}, outcome.apiErr)
+	r := newRecord(s.x, new(choice), outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.cut() {
 		t.Errorf("%+v, cut: %t", r, outcome.cut())
 	}

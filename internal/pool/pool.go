@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -90,7 +89,7 @@ func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) 
 }
 
 // Lease keeps a reload from stopping the processes until the request has picked one.
-func (p *Pool) Lease() (gateway.Lease, error) {
+func (p *Pool) Lease() (conversation.Lease, error) {
 	if p.of.supervisor.opts.Exiting() {
 		return nil, turn.ErrShutdown
 	}
@@ -108,7 +107,7 @@ type leased struct {
 
 // Pick takes a reference to the member that is best for one more turn. It chooses and
 // counts in one step, so that turns that start at the same time spread over the members.
-func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
+func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
 		return l.take(0)
 	}
@@ -123,7 +122,7 @@ func (l *leased) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 }
 
 // Peek takes a reference to the member that Pick would choose, and does not count a turn.
-func (l *leased) Peek() (gateway.Member, func()) {
+func (l *leased) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.take(l.best(l.compared(nil)))
@@ -138,22 +137,22 @@ func (l *leased) compared(avoid []*appserver.Process) []candidate {
 }
 
 // take takes a reference to the process of a member for one turn.
-func (l *leased) take(at int) (gateway.Member, func()) {
+func (l *leased) take(at int) (conversation.Member, func()) {
 	process, done := l.use(l.members[at])
 	return l.describe(at, process), done
 }
 
 // describe returns what a turn needs of the process of a member.
-func (p *Pool) describe(at int, of *Process) gateway.Member {
-	found := gateway.Member{Process: of.Process, Login: of.login.Login}
+func (p *Pool) describe(at int, of *Process) conversation.Member {
+	found := conversation.Member{Process: of.Process, Login: of.login.Login}
 	if p.keeps[at] {
-		found.Conversations = of.Conversations
+		found.Threads = of.Conversations
 	}
 	return found
 }
 
 // Resume finds the member that keeps a conversation.
-func (l *leased) Resume(claim func(*threads.Conversations) bool) (resumed gateway.Member, done func(), found bool) {
+func (l *leased) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()
 		if p == nil || !l.keeps[i] {
@@ -165,14 +164,14 @@ func (l *leased) Resume(claim func(*threads.Conversations) bool) (resumed gatewa
 			return resumed, done, true
 		}
 	}
-	return gateway.Member{}, nil, false
+	return conversation.Member{}, nil, false
 }
 
 // Len returns the number of members.
 func (l *leased) Len() int { return len(l.members) }
 
 // Members returns the members whose processes run.
-func (l *leased) Members() (all []gateway.Member) {
+func (l *leased) Members() (all []conversation.Member) {
 	for i, m := range l.members {
 		if p := m.current(); p != nil {
 			all = append(all, l.describe(i, p))
@@ -263,6 +262,6 @@ func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
 
 // Interface guards
 var (
-	_ gateway.Upstream = (*Pool)(nil)
-	_ gateway.Lease    = (*leased)(nil)
+	_ conversation.Upstream = (*Pool)(nil)
+	_ conversation.Lease    = (*leased)(nil)
 )

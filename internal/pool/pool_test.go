@@ -9,12 +9,13 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // leaseOf returns a lease that is released at the end of the test.
-func leaseOf(t *testing.T, p *Pool) gateway.Lease {
+func leaseOf(t *testing.T, p *Pool) conversation.Lease {
 	t.Helper()
 	l, err := p.Lease()
 	if err != nil {
@@ -26,7 +27,7 @@ func leaseOf(t *testing.T, p *Pool) gateway.Lease {
 
 // pick calls Pick repeatedly. It returns how often each member was picked, and a function that
 // releases all.
-func pick(t *testing.T, l gateway.Lease, times int) (counts map[*appserver.Process]int, done func()) {
+func pick(t *testing.T, l conversation.Lease, times int) (counts map[*appserver.Process]int, done func()) {
 	t.Helper()
 	counts = make(map[*appserver.Process]int)
 	var all []func()

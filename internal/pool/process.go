@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // Process is an app-server that configurations and turns share. It emits events of its starts
@@ -18,7 +18,7 @@ import (
 type Process struct {
 	*appserver.Process
 	// Conversations are the threads that it keeps.
-	Conversations *threads.Conversations
+	Conversations *conversation.Threads
 
 	supervisor *Supervisor
 	creator    *member
@@ -47,7 +47,7 @@ func newProcess(m *member) *Process {
 		Process: appserver.New(m.cfg, m.logger), supervisor: s, creator: m, id: idOf(m.key),
 		login: s.acquireLogin(m.loginKey()), asking: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	p.Conversations = threads.NewConversations(m.conversations, p.login.memory, p.scarce)
+	p.Conversations = conversation.NewThreads(m.conversations, p.login.memory, p.scarce)
 	return p
 }
 

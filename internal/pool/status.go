@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
@@ -39,7 +39,7 @@ func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
 		one.Program = filepath.Base(command[0])
 	}
 	if one.Strict {
-		one.Instructions = string(gateway.InstructionsAppend)
+		one.Instructions = string(conversation.InstructionsAppend)
 	}
 	return one
 }

@@ -8,9 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -30,7 +28,7 @@ type fleet struct {
 type process struct {
 	*appserver.Process
 	refs, turns   int
-	conversations *threads.Conversations
+	conversations *conversation.Threads
 }
 
 // acquire takes a reference, and starts the process if there is none.
@@ -42,7 +40,7 @@ func (f *fleet) acquire(key string) *process {
 		p = &process{Process: appserver.New(appserver.Config{
 			Start: f.run.start, StopTimeout: 2 * time.Second, Client: codexrpc.ClientInfo{Name: "simulation"},
 		}, f.run.logger)}
-		p.conversations = threads.NewConversations(f.run.plan.Config.Keep, f.memory, func() bool { return false })
+		p.conversations = conversation.NewThreads(f.run.plan.Config.Keep, f.memory, func() bool { return false })
 		p.SetObserver(func(appserver.Status) { p.conversations.Follow(p.Serving()) })
 		p.Start()
 		f.processes[key] = p
@@ -91,8 +89,8 @@ func (f *fleet) pool(keys []string) *pool {
 	return p
 }
 
-// Lease implements gateway.Upstream.
-func (p *pool) Lease() (gateway.Lease, error) {
+// Lease implements conversation.Upstream.
+func (p *pool) Lease() (conversation.Lease, error) {
 	if p.fleet.run.exit.Err() != nil {
 		return nil, turn.ErrShutdown
 	}
@@ -124,39 +122,39 @@ type lease struct {
 	release func()
 }
 
-// Release implements gateway.Lease.
+// Release implements conversation.Lease.
 func (l *lease) Release() { l.release() }
 
-// Resume implements gateway.Lease.
-func (l *lease) Resume(claim func(*threads.Conversations) bool) (gateway.Member, func(), bool) {
+// Resume implements conversation.Lease.
+func (l *lease) Resume(claim func(*conversation.Threads) bool) (conversation.Member, func(), bool) {
 	for i, m := range l.members {
 		if claim(m.conversations) {
 			resumed, done := l.use(i)
 			return resumed, done, true
 		}
 	}
-	return gateway.Member{}, nil, false
+	return conversation.Member{}, nil, false
 }
 
-// Len implements gateway.Lease.
+// Len implements conversation.Lease.
 func (p *pool) Len() int { return len(p.members) }
 
 // member returns what a turn needs of a process. No login is followed.
-func (p *process) member() gateway.Member {
-	return gateway.Member{Process: p.Process, Login: new(loginstate.Login), Conversations: p.conversations}
+func (p *process) member() conversation.Member {
+	return conversation.Member{Process: p.Process, Login: new(loginstate.Login), Threads: p.conversations}
 }
 
-// Members implements gateway.Lease.
-func (p *pool) Members() (all []gateway.Member) {
+// Members implements conversation.Lease.
+func (p *pool) Members() (all []conversation.Member) {
 	for _, m := range p.members {
 		all = append(all, m.member())
 	}
 	return all
 }
 
-// Pick implements gateway.Lease. It picks the process with the fewest turns of those
+// Pick implements conversation.Lease. It picks the process with the fewest turns of those
 // that are ready, or else starting.
-func (p *pool) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
+func (p *pool) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.fleet
@@ -171,11 +169,11 @@ func (p *pool) Pick(avoid ...*appserver.Process) (gateway.Member, func()) {
 	return p.use(best)
 }
 
-// Peek implements gateway.Lease.
-func (p *pool) Peek() (gateway.Member, func()) { return p.Pick() }
+// Peek implements conversation.Lease.
+func (p *pool) Peek() (conversation.Member, func()) { return p.Pick() }
 
 // use takes a reference to a process for one turn.
-func (p *pool) use(at int) (gateway.Member, func()) {
+func (p *pool) use(at int) (conversation.Member, func()) {
 	f := p.fleet
 	chosen, key := p.members[at], p.keys[at]
 	f.mu.Lock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
@@ -90,7 +91,7 @@ func TestRemoteImageFetched(t *testing.T) {
 		Client: codexrpc.ClientInfo{Name: "test", Title: "test", Version: "0"}}, nil)
 	process.Start()
 	defer process.Stop()
-	g := gateway.New(gateway.Sole(process), gateway.Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,
+	g := gateway.New(conversation.Sole(process), gateway.Options{MaxBody: 1 << 20, MaxBodyMemory: 4 << 20, MaxConcurrent: 4, IdleTimeout: time.Minute, Images: fetcher,
 		Logger: slog.New(slog.DiscardHandler),
 		User:   func(*http.Request) string { return "" }})
 	w := httptest.NewRecorder()

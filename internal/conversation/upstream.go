@@ -1,4 +1,4 @@
-package gateway
+package conversation
 
 import (
 	"context"
@@ -9,14 +9,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
-	"github.com/caddy-codex/caddy-codex/internal/threads"
 )
 
 // Member is an app-server of an [Upstream].
 type Member struct {
-	Process       *appserver.Process
-	Login         *loginstate.Login      // several members may have the same
-	Conversations *threads.Conversations // nil: it keeps none
+	Process *appserver.Process
+	Login   *loginstate.Login // several members may have the same
+	Threads *Threads          // nil: it keeps none
 	// Rests is why the login rested when [Lease].Pick compared it with the others; nil: it did
 	// not, or there is no other. One that begins to rest later says nothing of the others, which
 	// may be fine.
@@ -36,7 +35,7 @@ type Lease interface {
 	Peek() (best Member, done func())
 	// Resume calls claim with the conversations of each member until it returns true.
 	// That member is then the turn's, as with Pick.
-	Resume(claim func(*threads.Conversations) bool) (resumed Member, done func(), found bool)
+	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
 	// Members returns the members that run, in the order of the configuration.
@@ -58,8 +57,8 @@ const startWait = 10 * time.Second
 // errStartWait means that startWait has passed.
 var errStartWait = errors.New("the app-server was not ready in time")
 
-// conn returns the connection of a process, once that is ready.
-func (g *Gateway) conn(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
+// Connect returns the connection of a process, once that is ready.
+func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
 	if conn := process.Serving(); conn != nil && conn.Err() == nil && process.Status().State == appserver.StateReady {
 		return conn, nil // without a timer
 	}
@@ -93,7 +92,7 @@ func (s *sole) Pick(...*appserver.Process) (Member, func()) { return s.Members()
 
 func (s *sole) Peek() (Member, func()) { return s.Pick() }
 
-func (*sole) Resume(func(*threads.Conversations) bool) (Member, func(), bool) {
+func (*sole) Resume(func(*Threads) bool) (Member, func(), bool) {
 	return Member{}, nil, false
 }
 

@@ -1,4 +1,4 @@
-package threads
+package conversation
 
 import (
 	"encoding/json"
@@ -16,7 +16,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
 // appServer is an app-server that starts and unloads threads.
@@ -94,27 +93,27 @@ func (a *appServer) counts() (started, loaded int) {
 	return a.started, len(a.loaded)
 }
 
-// newTestConversations returns conversations with so many spare threads.
-func newTestConversations(t *testing.T, spares int) *Conversations {
-	limits := conversation.Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: spares}
-	c := NewConversations(limits, conversation.NewMemory(1<<10), func() bool { return false })
+// newTestThreads returns conversations with so many spare threads.
+func newTestThreads(t *testing.T, spares int) *Threads {
+	limits := Limits{Max: 10, MaxBytes: 1 << 20, Idle: time.Hour, Spares: spares}
+	c := NewThreads(limits, NewMemory(1<<10), func() bool { return false })
 	t.Cleanup(c.Close)
 	return c
 }
 
 // request does what a request with instructions does: it takes a spare thread, or starts one,
 // and lets another be prepared. It returns the thread and whether that was a spare one.
-func request(t *testing.T, c *Conversations, on *codexrpc.Conn, instructions string) (thread *codexrpc.Thread, spare bool) {
+func request(t *testing.T, c *Threads, on *codexrpc.Conn, instructions string) (thread *codexrpc.Thread, spare bool) {
 	t.Helper()
-	s := &Settings{at: Place{Conn: on}, params: codexrpc.ThreadStartParams{Model: "m", BaseInstructions: &instructions}}
-	thread = c.Spare(s)
+	s := &settings{at: Place{Conn: on}, params: codexrpc.ThreadStartParams{Model: "m", BaseInstructions: &instructions}}
+	thread = c.spare(s)
 	if spare = thread != nil; !spare {
 		var err error
 		if thread, err = on.StartThread(t.Context(), s.params); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.Prepare(s)
+	c.prepare(s)
 	synctest.Wait()
 	return thread, spare
 }
@@ -123,7 +122,7 @@ func request(t *testing.T, c *Conversations, on *codexrpc.Conn, instructions str
 func TestSpareThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
-		c := newTestConversations(t, 3)
+		c := newTestThreads(t, 3)
 		given := make(map[*codexrpc.Thread]bool)
 		expect := func(instructions string, wantSpare bool, wantWaiting int) {
 			t.Helper()
@@ -161,7 +160,7 @@ func TestSpareThreads(t *testing.T) {
 func TestSpareParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
-		c := newTestConversations(t, 3)
+		c := newTestThreads(t, 3)
 		for _, instructions := range []string{"a \"short\" one", strings.Repeat("a long one\n", maxKindName), strings.Repeat("another one", maxKindName)} {
 			a.params = nil
 			for i, want := range []bool{false, false, true} {
@@ -182,7 +181,7 @@ func TestSpareParameters(t *testing.T) {
 func TestSpareThreadsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, on := newAppServer(t)
-		c := newTestConversations(t, 3)
+		c := newTestThreads(t, 3)
 		for _, instructions := range []string{"a", "a", "b"} {
 			request(t, c, on, instructions)
 		}
@@ -206,18 +205,18 @@ func TestSpareThreadsExpire(t *testing.T) {
 func TestSpareThreadsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
-		c := newTestConversations(t, 4)
+		c := newTestThreads(t, 4)
 		together := func(n int) (spares int) {
-			var settings []*Settings
+			var asked []*settings
 			for range n {
-				s := &Settings{at: Place{Conn: on}}
-				if c.Spare(s) != nil {
+				s := &settings{at: Place{Conn: on}}
+				if c.spare(s) != nil {
 					spares++
 				}
-				settings = append(settings, s)
+				asked = append(asked, s)
 			}
-			for _, s := range settings {
-				c.Prepare(s)
+			for _, s := range asked {
+				c.prepare(s)
 			}
 			synctest.Wait()
 			return spares
@@ -233,7 +232,7 @@ func TestSpareThreadsAtOnce(t *testing.T) {
 		if got := c.Stats().Spare; got != 1 {
 			t.Errorf("%d threads wait for one request at a time", got)
 		}
-		c.SetLimits(conversation.Limits{})
+		c.SetLimits(Limits{})
 		together(6)
 		if started, loaded := a.counts(); c.Stats().Spare != 0 || started-loaded == 0 {
 			t.Errorf("%d threads wait without conversations", c.Stats().Spare)
@@ -244,21 +243,21 @@ func TestSpareThreadsAtOnce(t *testing.T) {
 // TestSpareThreadsAreDropped checks that spare threads end with their connection, with the
 // conversations, and if there is little memory, and that those that arrive later are unloaded.
 func TestSpareThreadsAreDropped(t *testing.T) {
-	for name, drop := range map[string]func(*Conversations, *codexrpc.Conn){
-		"replaced": func(c *Conversations, other *codexrpc.Conn) { c.Follow(other) },
-		"closed":   func(c *Conversations, _ *codexrpc.Conn) { c.Close() },
-		"off":      func(c *Conversations, _ *codexrpc.Conn) { c.SetLimits(conversation.Limits{}) },
+	for name, drop := range map[string]func(*Threads, *codexrpc.Conn){
+		"replaced": func(c *Threads, other *codexrpc.Conn) { c.Follow(other) },
+		"closed":   func(c *Threads, _ *codexrpc.Conn) { c.Close() },
+		"off":      func(c *Threads, _ *codexrpc.Conn) { c.SetLimits(Limits{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, on := newAppServer(t)
 				_, other := newAppServer(t)
-				c := newTestConversations(t, 2)
+				c := newTestThreads(t, 2)
 				request(t, c, on, "a")
 				request(t, c, on, "a")
-				s := &Settings{at: Place{Conn: on}}
-				c.Spare(s)
-				c.Spare(s)
+				s := &settings{at: Place{Conn: on}}
+				c.spare(s)
+				c.spare(s)
 				k, wanted := c.spares.wanted(s.kind)
 				if !wanted {
 					t.Fatal("no thread is wanted")
@@ -282,17 +281,17 @@ func TestSpareThreadsAreDropped(t *testing.T) {
 func TestFewerSpareThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, on := newAppServer(t)
-		c := newTestConversations(t, 3)
+		c := newTestThreads(t, 3)
 		for _, settings := range []string{"a", "a", "b", "b"} {
 			request(t, c, on, settings)
 		}
 		for spares, want := range map[int]int{3: 2, 2: 2} {
-			c.SetLimits(conversation.Limits{Max: 10, Spares: spares})
+			c.SetLimits(Limits{Max: 10, Spares: spares})
 			if got := c.Stats().Spare; got != want {
 				t.Errorf("%d wait, of %d that may", got, spares)
 			}
 		}
-		c.SetLimits(conversation.Limits{Max: 10, Spares: 1})
+		c.SetLimits(Limits{Max: 10, Spares: 1})
 		if got := c.Stats().Spare; got > 1 {
 			t.Errorf("%d wait, of 1 that may", got)
 		}
@@ -304,16 +303,16 @@ func TestFewerSpareThreads(t *testing.T) {
 func TestFewerSpareThreadsThanStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
-		c := newTestConversations(t, 3)
-		s := &Settings{at: Place{Conn: on}}
+		c := newTestThreads(t, 3)
+		s := &settings{at: Place{Conn: on}}
 		for range 4 {
-			c.Spare(s)
+			c.spare(s)
 		}
 		var k *kind
 		for range 3 {
 			k, _ = c.spares.wanted(s.kind)
 		}
-		c.SetLimits(conversation.Limits{Max: 10, Spares: 1})
+		c.SetLimits(Limits{Max: 10, Spares: 1})
 		for range 3 {
 			if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
 				t.Fatal("the call was not written")
@@ -330,15 +329,15 @@ func TestFewerSpareThreadsThanStarted(t *testing.T) {
 func TestSpareThreadRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
-		c := newTestConversations(t, 2)
+		c := newTestThreads(t, 2)
 		request(t, c, on, "a")
 		a.refuses = true
-		s := &Settings{at: Place{Conn: on}}
+		s := &settings{at: Place{Conn: on}}
 		for range 2 {
-			c.Spare(s)
+			c.spare(s)
 		}
 		for range 10 {
-			c.Prepare(s)
+			c.prepare(s)
 			synctest.Wait()
 		}
 		if c.spares.count != 0 || c.spares.kinds[s.kind].want != 0 {
@@ -354,7 +353,7 @@ func TestSpareThreadsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 5
 		a, on := newAppServer(t)
-		c := newTestConversations(t, most)
+		c := newTestThreads(t, most)
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 3000 {
 			settings := random.IntN(6)

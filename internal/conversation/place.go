@@ -1,6 +1,4 @@
-// Package threads starts the threads of conversations on app-servers, and keeps them so that
-// the conversations go on there.
-package threads
+package conversation
 
 import (
 	"context"
@@ -28,8 +26,8 @@ type Place struct {
 	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
-// Settings are what a thread is started with.
-type Settings struct {
+// settings are what a thread is started with.
+type settings struct {
 	at        Place
 	params    codexrpc.ThreadStartParams
 	provider  codexrpc.Constant // the settings that choose the model's provider
@@ -38,13 +36,13 @@ type Settings struct {
 	encoded   codexrpc.Constant // params as JSON; empty: they are to be encoded
 }
 
-// Settings returns what the thread of a plan is started with: in the process's directory,
+// settings returns what the thread of a plan is started with: in the process's directory,
 // with a catalogue of models if there is one for the model.
-func (at Place) Settings(plan *prompt.Plan) *Settings {
+func (at Place) settings(plan *prompt.Plan) *settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
 	params.Config.Place = at.provider()
-	s := &Settings{at: at, params: params, provider: params.Config.Place}
+	s := &settings{at: at, params: params, provider: params.Config.Place}
 	if catalogue := at.catalogueFor(plan); catalogue != "" {
 		s.useCatalogue(catalogue)
 	}
@@ -60,7 +58,7 @@ func (at Place) provider() codexrpc.Constant {
 }
 
 // useCatalogue sets the file with the properties of the model.
-func (s *Settings) useCatalogue(path string) {
+func (s *settings) useCatalogue(path string) {
 	to := append([]byte(nil), s.provider...)
 	if len(to) > 0 {
 		to = append(to, ',')
@@ -69,10 +67,10 @@ func (s *Settings) useCatalogue(path string) {
 	s.catalogue, s.encoded = path, ""
 }
 
-// Start starts a thread. Codex reads the catalogue for each thread. If it does not take that
+// start starts a thread. Codex reads the catalogue for each thread. If it does not take that
 // of the model, the thread has the one of an unknown model: without any, Codex would offer
 // its own tools.
-func (s *Settings) Start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
+func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
 	if !ok || !strings.Contains(refused.Message, "failed to load configuration") {
@@ -87,15 +85,15 @@ func (s *Settings) Start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 	return s.at.Conn.StartThread(ctx, s.params)
 }
 
-// Parallel reports whether a thread of a plan lets a lite model call several tools at a time.
-func (at Place) Parallel(plan *prompt.Plan) bool {
+// parallel reports whether a thread of a plan lets a lite model call several tools at a time.
+func (at Place) parallel(plan *prompt.Plan) bool {
 	return !at.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && at.Process.Model(at.Model).Full != ""
 }
 
 // full reports whether a thread of a plan gets a lite model in the full form: only in that
 // does the provider run web searches itself, with citations. In the lite one Codex offers a
 // tool of its own for them.
-func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.Parallel(plan) }
+func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.parallel(plan) }
 
 // catalogueFor returns the path of the file with the properties of a plan's model. Every
 // thread has one, since a model of which Codex learns from the back end of its login would

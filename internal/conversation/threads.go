@@ -1,4 +1,4 @@
-package threads
+package conversation
 
 import (
 	"context"
@@ -8,22 +8,18 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Conversations keeps threads of one app-server after their turns, so that the next
+// Threads keeps threads of one app-server after their turns, so that the next
 // requests of the same conversations go on there: the model's provider then has most
 // of the prompt in its cache. It outlives configurations, as its process does. All
 // methods are safe for concurrent use.
-type Conversations struct {
-	// Memory has the reasoning that is remembered of the login, for all of its processes.
-	Memory *conversation.Memory
-	// Coming are the threads that are about to be kept. Claim waits for them.
-	conversation.Coming
-
-	keeper *conversation.Keeper[*Kept]
+type Threads struct {
+	memory *Memory // of the login, for all of its processes
+	coming coming  // threads that are about to be kept
+	keeper *keeper
 	spares spares
 	scarce func() bool    // reports whether the app-server's memory is scarce
 	ending sync.WaitGroup // turns that are about to end
@@ -34,30 +30,30 @@ type Conversations struct {
 	stats  status.Conversations // without the counts of the keeper
 }
 
-// NewConversations returns one that keeps nothing yet. scarce reports whether the memory of
+// NewThreads returns one that keeps nothing yet. scarce reports whether the memory of
 // the app-server is scarce, so that less is kept.
-func NewConversations(limits conversation.Limits, memory *conversation.Memory, scarce func() bool) *Conversations {
-	c := &Conversations{Memory: memory, scarce: scarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
-	c.keeper = conversation.NewKeeper(limits, func(kept *Kept) { kept.Thread.Close(nil) })
+func NewThreads(limits Limits, memory *Memory, scarce func() bool) *Threads {
+	c := &Threads{memory: memory, scarce: scarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
+	c.keeper = newKeeper(limits, func(one *kept) { one.thread.Close(nil) })
 	c.SetLimits(limits)
 	return c
 }
 
 // SetLimits changes the limits.
-func (c *Conversations) SetLimits(limits conversation.Limits) {
+func (c *Threads) SetLimits(limits Limits) {
 	c.mu.Lock()
 	c.parks = limits.Parked > 0
 	c.mu.Unlock()
 	if limits.Max == 0 {
-		c.Memory.Clear()
+		c.memory.Clear()
 	}
-	c.keeper.SetLimits(limits)
+	c.keeper.setLimits(limits)
 	c.spares.setMost(limits.Spares)
 }
 
 // Stats returns the counts so far.
-func (c *Conversations) Stats() status.Conversations {
-	kept, parked := c.keeper.Counts()
+func (c *Threads) Stats() status.Conversations {
+	kept, parked := c.keeper.counts()
 	spare, prepared := c.spares.counts()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,11 +65,11 @@ func (c *Conversations) Stats() status.Conversations {
 
 // Parked returns the requests whose turns wait for the results of their calls, the oldest
 // first.
-func (c *Conversations) Parked() []status.Request {
+func (c *Threads) Parked() []status.Request {
 	var parked []status.Request
-	c.keeper.Each(func(kept *Kept) {
-		if len(kept.Waits) > 0 {
-			r := kept.Request
+	c.keeper.each(func(one *kept) {
+		if one.parked() {
+			r := one.request
 			r.State = status.Parked
 			parked = append(parked, r)
 		}
@@ -83,8 +79,8 @@ func (c *Conversations) Parked() []status.Request {
 
 // Follow drops the threads that are not on the connection that serves new turns: an
 // app-server that was replaced ends when its last thread has gone.
-func (c *Conversations) Follow(serving *codexrpc.Conn) {
-	c.keeper.DropIf(func(kept *Kept) bool { return kept.Place.Conn != serving })
+func (c *Threads) Follow(serving *codexrpc.Conn) {
+	c.keeper.dropIf(func(one *kept) bool { return one.place.Conn != serving })
 	c.spares.follow(serving)
 }
 
@@ -93,7 +89,7 @@ func (c *Conversations) Follow(serving *codexrpc.Conn) {
 const shrinkPause = 10 * time.Second
 
 // shrink drops half of the threads, and all spare ones, if memory is scarce.
-func (c *Conversations) shrink() {
+func (c *Threads) shrink() {
 	if !c.scarce() {
 		return
 	}
@@ -105,81 +101,86 @@ func (c *Conversations) shrink() {
 	c.mu.Unlock()
 	if again {
 		c.spares.dropIf(func(spare) bool { return true })
-		c.keeper.Shrink()
+		c.keeper.shrink()
 	}
 }
 
 // Close drops all threads.
-func (c *Conversations) Close() {
-	c.keeper.Close()
+func (c *Threads) Close() {
+	c.keeper.close()
 	c.spares.close()
 	c.ending.Wait()
 }
 
-// Kept is a thread that a conversation can go on in.
-type Kept struct {
-	Thread *codexrpc.Thread
-	Place  Place
-	Spent  codexrpc.Usage // by all of its turns
-	Waits  []string       // ids of the calls whose results its turn waits for
-	Schema string         // of the answers of that turn
-	Effort string         // of the last turn; empty: the model's own
-	// Request is the last request, at the end of its answer.
-	Request status.Request
+// kept is a thread that a conversation can go on in, and the history that it holds.
+type kept struct {
+	hash    Hash   // names the history
+	user    string // whose it is: when there is no room, who has the most makes it
+	size    int    // of the history, in bytes
+	thread  *codexrpc.Thread
+	place   Place
+	spent   codexrpc.Usage // by all of its turns
+	waits   []string       // ids of the calls whose results its turn waits for
+	schema  string         // of the answers of that turn
+	effort  string         // of the last turn; empty: the model's own
+	request status.Request // the last one, at the end of its answer
+	until   time.Time      // when it is dropped
 }
+
+// parked reports whether its turn waits for the results of calls.
+func (k *kept) parked() bool { return len(k.waits) > 0 }
 
 // rests reports whether the thread does nothing until the next request: its turn has
 // completed, or waits for results.
-func (k *Kept) rests() bool {
-	if len(k.Waits) > 0 {
-		return k.Thread.HasParked(k.Waits)
+func (k *kept) rests() bool {
+	if k.parked() {
+		return k.thread.HasParked(k.waits)
 	}
-	return k.Thread.Completed()
+	return k.thread.Completed()
 }
 
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
 // awaitRest waits until the thread rests, or will not.
-func (k *Kept) awaitRest() {
+func (k *kept) awaitRest() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	if len(k.Waits) > 0 {
-		_ = k.Thread.Parked(ctx, k.Waits) // rests tells
+	if k.parked() {
+		_ = k.thread.Parked(ctx, k.waits) // rests tells
 		return
 	}
 	select {
-	case <-k.Thread.Ended():
-	case <-k.Place.Conn.Done():
+	case <-k.thread.Ended():
+	case <-k.place.Conn.Done():
 	case <-ctx.Done():
 	}
 }
 
-// Put keeps a thread, and then ends its announcement. One whose turn has calls is kept once
+// put keeps a thread, and then ends its announcement. One whose turn has calls is kept once
 // Codex waits for all of their results, another once its turn has completed.
-func (c *Conversations) Put(kept conversation.Kept[*Kept], announced *conversation.Announcement) {
-	kept.Parked = len(kept.Thread.Waits) > 0
-	if kept.Thread.rests() {
-		c.store(kept)
-		announced.End()
+func (c *Threads) put(one *kept, announced *announcement) {
+	if one.rests() {
+		c.store(one)
+		announced.end()
 		return
 	}
 	c.ending.Go(func() {
-		defer announced.End()
-		kept.Thread.awaitRest()
-		c.store(kept)
+		defer announced.end()
+		one.awaitRest()
+		c.store(one)
 	})
 }
 
-// Claim takes out the thread that holds the most of a history, and waits for the thread of
+// claim takes out the thread that holds the most of a history, and waits for the thread of
 // the newest answer if it is about to be kept.
-func (c *Conversations) Claim(ctx context.Context, links []conversation.Link) (conversation.Kept[*Kept], conversation.Link, bool) {
-	c.Wait(ctx, links)
-	return c.keeper.Claim(links)
+func (c *Threads) claim(ctx context.Context, links []Link) (*kept, Link, bool) {
+	c.coming.wait(ctx, links)
+	return c.keeper.claim(links)
 }
 
-// Spare takes out a spare thread with these settings, or returns nil.
-func (c *Conversations) Spare(s *Settings) *codexrpc.Thread {
+// spare takes out a spare thread with these settings, or returns nil.
+func (c *Threads) spare(s *settings) *codexrpc.Thread {
 	var buffer wirejson.Buffer
 	defer buffer.Release()
 	params, err := s.params.AppendJSON(buffer.Take())
@@ -194,9 +195,9 @@ func (c *Conversations) Spare(s *Settings) *codexrpc.Thread {
 	return thread
 }
 
-// Prepare starts a spare thread with settings for which Spare was called, if one is wanted. It
+// prepare starts a spare thread with settings for which spare was called, if one is wanted. It
 // waits for nothing.
-func (c *Conversations) Prepare(s *Settings) {
+func (c *Threads) prepare(s *settings) {
 	k, wanted := c.spares.wanted(s.kind)
 	if !wanted {
 		return
@@ -210,7 +211,7 @@ func (c *Conversations) Prepare(s *Settings) {
 }
 
 // encode returns the parameters of thread/start.
-func (s *Settings) encode() (codexrpc.Constant, error) {
+func (s *settings) encode() (codexrpc.Constant, error) {
 	if s.encoded != "" {
 		return s.encoded, nil
 	}
@@ -219,24 +220,23 @@ func (s *Settings) encode() (codexrpc.Constant, error) {
 }
 
 // store keeps a thread whose turn has ended or waits for results.
-func (c *Conversations) store(kept conversation.Kept[*Kept]) {
+func (c *Threads) store(one *kept) {
 	c.mu.Lock()
 	parks := c.parks
 	c.mu.Unlock()
-	at := kept.Thread.Place
-	if kept.Parked && !parks || !kept.Thread.rests() {
-		kept.Thread.Thread.Close(nil) // which interrupts a turn that goes on
+	if one.parked() && !parks || !one.rests() {
+		one.thread.Close(nil) // which interrupts a turn that goes on
 		return
 	}
 	c.shrink()
-	c.keeper.Put(kept)
-	if serving := at.Process.Serving(); serving != at.Conn {
+	c.keeper.add(one)
+	if serving := one.place.Process.Serving(); serving != one.place.Conn {
 		c.Follow(serving) // it was replaced meanwhile
 	}
 }
 
-// Note counts what became of a thread that was claimed.
-func (c *Conversations) Note(parked bool, err error) {
+// note counts what became of a thread that was claimed.
+func (c *Threads) note(parked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -249,10 +249,10 @@ func (c *Conversations) Note(parked bool, err error) {
 	}
 }
 
-// Lost reports whether a thread with the beginning of a history was dropped. note counts the
+// lost reports whether a thread with the beginning of a history was dropped. note counts the
 // request as one whose thread is gone.
-func (c *Conversations) Lost(links []conversation.Link) (note func(), lost bool) {
-	why := c.keeper.Lost(links)
+func (c *Threads) lost(links []Link) (note func(), lost bool) {
+	why := c.keeper.whyLost(links)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -270,7 +270,7 @@ func fallbackReason(err error) string {
 	case errors.Is(err, errOtherFollowUp):
 		return "other_results"
 	case errors.Is(err, codexrpc.ErrClosed):
-		return string(conversation.Unusable)
+		return string(Unusable)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, codexrpc.ErrTimeout):
 		return "timeout"
 	}

@@ -1,4 +1,4 @@
-package threads
+package conversation
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
@@ -18,74 +17,74 @@ import (
 // is the way out.
 const resumeTimeout = 10 * time.Second
 
-// GoOn gives a kept thread what a request has that the thread does not hold yet, and
+// goOn gives a kept thread what a request has that the thread does not hold yet, and
 // starts its turn or lets a parked one go on. After an error the thread is of no use.
-func (k *Kept) GoOn(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
+func (k *kept) goOn(ctx context.Context, plan *prompt.Plan, at Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
-	if len(k.Waits) > 0 {
+	if k.parked() {
 		return k.answerCalls(ctx, plan, at)
 	}
-	if err := k.Thread.NextTurn(); err != nil {
+	if err := k.thread.NextTurn(); err != nil {
 		return err
 	}
 	if more := plan.History[at.Items:]; len(more) > 0 {
-		if err := k.Thread.InjectItems(ctx, more); err != nil {
+		if err := k.thread.InjectItems(ctx, more); err != nil {
 			return err
 		}
 	}
 	turn := plan.Turn
-	if effort := plan.Thread.Config.Effort(); effort != k.Effort {
+	if effort := plan.Thread.Config.Effort(); effort != k.effort {
 		turn.Effort = effort
 	}
-	return k.Thread.StartTurn(ctx, turn)
+	return k.thread.StartTurn(ctx, turn)
 }
 
 // answerCalls gives a parked turn the results of its calls, and behind them the
 // messages that follow.
-func (k *Kept) answerCalls(ctx context.Context, plan *prompt.Plan, at conversation.Link) error {
-	if string(plan.Turn.OutputSchema) != k.Schema {
+func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) error {
+	if string(plan.Turn.OutputSchema) != k.schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errOtherFollowUp)
 	}
-	if plan.Thread.Config.Effort() != k.Effort {
+	if plan.Thread.Config.Effort() != k.effort {
 		return fmt.Errorf("%w: the turn is to have another effort", errOtherFollowUp)
 	}
-	results, messages, err := followUp(plan.History[at.Items:], at.Calls, k.Waits)
+	results, messages, err := followUp(plan.History[at.Items:], at.Calls, k.waits)
 	if err != nil {
 		return err
 	}
-	if err := k.Thread.Parked(ctx, k.Waits); err != nil {
+	if err := k.thread.Parked(ctx, k.waits); err != nil {
 		return err
 	}
 	if err := k.follow(ctx, messages, plan.Turn.Input); err != nil {
 		return err
 	}
-	return k.Thread.AnswerCalls(ctx, results)
+	return k.thread.AnswerCalls(ctx, results)
 }
 
 // follow puts messages behind the results of a parked turn: by turn/steer, which takes
 // messages of the user's only, or else as items, which Codex puts there as well. Those
 // by turn/steer come behind the items.
-func (k *Kept) follow(ctx context.Context, messages []gjson.Result, input []codexrpc.UserInput) error {
+func (k *kept) follow(ctx context.Context, messages []gjson.Result, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m gjson.Result) bool { return m.Get("role").Str != "user" }) {
 		items := make([]json.RawMessage, len(messages))
 		for i := range messages {
 			items[i] = json.RawMessage(messages[i].Raw)
 		}
-		if err := k.Thread.InjectItems(ctx, items); err != nil {
+		if err := k.thread.InjectItems(ctx, items); err != nil {
 			return err
 		}
 		messages = nil
 	}
 	for _, m := range messages {
-		if err := k.Thread.Steer(ctx, inputParts(m.Get("content"))); err != nil {
+		if err := k.thread.Steer(ctx, inputParts(m.Get("content"))); err != nil {
 			return err
 		}
 	}
 	if len(input) == 0 {
 		return nil
 	}
-	return k.Thread.Steer(ctx, input)
+	return k.thread.Steer(ctx, input)
 }
 
 // followUp reads the items behind the calls of an answer: the result of each call, and

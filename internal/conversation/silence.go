@@ -1,4 +1,4 @@
-package gateway
+package conversation
 
 import (
 	"context"
@@ -21,18 +21,18 @@ const silentRest = time.Minute
 // a client that leaves sooner says nothing about it.
 const countedWait = 6
 
-// watchSilence lets the login of a choice rest if its turn begins without a sign of the model, and
-// ends the turn then if another login is free, so that it moves there. Turns that their clients give
-// up before count together. Once the model has begun it may be silent for long. Nothing is done if
+// WatchSilence lets the login rest if the turn begins without a sign of the model, and ends the
+// turn then if another login is free, so that it moves there. Turns that their clients give up
+// before count together. Once the model has begun it may be silent for long. Nothing is done if
 // there is no other login, which would help. The caller calls stop when the turn has ended.
-func (g *Gateway) watchSilence(ctx context.Context, c *choice) (stop func()) {
-	patience := c.place.Process.FirstSign()
-	if !c.movable || c.moved || patience == 0 {
+func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
+	patience := s.now.place.Process.FirstSign()
+	if !s.now.others || s.moves > 0 || patience == 0 {
 		return func() {}
 	}
-	conn, thread, login, began := c.place.Conn, c.thread.ID(), c.login, time.Now()
+	opener, conn, thread, login, began := s.opener, s.now.place.Conn, s.now.thread.ID(), s.now.login, time.Now()
 	rest := func() {
-		g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRest.String()))
+		opener.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's provider has given no sign of a turn; its login rests", slog.String("for", silentRest.String()))
 		login.Falter(errSilent, silentRest)
 	}
 	timer := time.AfterFunc(patience, func() {
@@ -40,7 +40,7 @@ func (g *Gateway) watchSilence(ctx context.Context, c *choice) (stop func()) {
 			return
 		}
 		rest()
-		if g.anotherFree(login) {
+		if opener.anotherFree(login) {
 			conn.FailBeginning(thread, errSilent)
 		}
 	})

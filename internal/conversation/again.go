@@ -1,0 +1,238 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// failed is a turn that has failed before its first output, and what is known of why.
+type failed struct {
+	err          error
+	account      bool // the login is spent or signed out
+	provider     bool // the provider fails, which another login may not see
+	instructions bool // the provider refuses instructions in the place of Codex's own prompt
+}
+
+// remedy is a way to start a turn again that has failed before its first output.
+type remedy struct {
+	name string
+	// open reports whether the remedy may help a turn that was started as it was, so that its
+	// request has to be kept. Nil: the request is not kept for this remedy.
+	open func(*Session) bool
+	// fits reports whether it may help after a failure.
+	fits func(*Session, *failed) bool
+	// start starts the turn again. It reports false if it has not tried, with the failure, or
+	// with that of another login which ends sooner.
+	start func(context.Context, *Session, *failed) (started bool, err error)
+	// optional says that others are tried if it has not started the turn.
+	optional bool
+}
+
+// remedies are what is tried after a failure, in order: the first that fits.
+var remedies = [...]remedy{{
+	name: "another login for a failing provider", optional: true,
+	open: func(s *Session) bool { return s.now.others },
+	fits: func(s *Session, f *failed) bool { return f.provider && s.moves == 0 },
+	start: func(ctx context.Context, s *Session, f *failed) (bool, error) {
+		s.moves++
+		return s.move(ctx, f)
+	},
+}, {
+	name:  "another login for one that is spent or signed out",
+	open:  func(s *Session) bool { return s.now.others },
+	fits:  func(_ *Session, f *failed) bool { return f.account },
+	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.move(ctx, f) },
+}, {
+	name:  "a new thread instead of a kept one",
+	open:  func(s *Session) bool { return s.now.goesOn() },
+	fits:  func(s *Session, f *failed) bool { return s.now.goesOn() && !errors.Is(f.err, turn.ErrShutdown) },
+	start: startAfresh,
+}, {
+	name: "no reasoning that was remembered",
+	open: func(s *Session) bool { return s.now.reasoned },
+	fits: func(s *Session, f *failed) bool {
+		return s.now.reasoned && !f.instructions && failures.APIError(f.err).Status == http.StatusBadRequest
+	},
+	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) {
+		s.forget()
+		return true, s.startAt(ctx, s.now.place)
+	},
+}, {
+	name: "the instructions behind Codex's own prompt",
+	open: (*Session).mayAppend,
+	fits: func(_ *Session, f *failed) bool { return f.instructions },
+	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) {
+		at := s.now.place
+		at.Instructions.Append = true
+		return true, s.startAt(ctx, at)
+	},
+}, {
+	name: "one call at a time",
+	open: func(s *Session) bool { return s.now.parallel },
+	fits: func(s *Session, f *failed) bool { return s.now.parallel && failures.RejectsRequest(f.err) },
+	start: func(ctx context.Context, s *Session, f *failed) (bool, error) {
+		at := s.now.place
+		at.Serial = true
+		s.serial = f.err
+		return true, s.startAt(ctx, at)
+	},
+}, {
+	// A failure of the turn is the provider's, as is its silence: on another thread it would say
+	// the same.
+	name: "a new thread instead of a prepared one",
+	open: func(s *Session) bool { return s.now.origin == Prepared },
+	fits: func(s *Session, f *failed) bool {
+		return s.now.origin == Prepared && !errors.Is(f.err, turn.ErrShutdown) && !errors.Is(f.err, turn.ErrIdle) && !errors.As(f.err, new(*codexrpc.TurnError))
+	},
+	start: startAfresh,
+}, {
+	name:  "HTTP instead of a WebSocket",
+	fits:  func(_ *Session, f *failed) bool { return errors.Is(f.err, appserver.ErrSocketLimited) },
+	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) { return true, s.startOverHTTP(ctx) },
+}, {
+	name:  "a wait for a failing provider",
+	open:  (*Session).mayWait,
+	fits:  func(s *Session, f *failed) bool { return s.mayWait() && failures.IsTransient(f.err) },
+	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.startLater(ctx, f) },
+}}
+
+// Repeatable reports whether the turn may have to be started again, for which its request has to be
+// kept.
+func (s *Session) Repeatable() bool {
+	for i := range remedies {
+		if open := remedies[i].open; open != nil && open(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayAppend reports whether the turn is started once more if the provider refuses its
+// instructions. It is not for a model with which the provider has accepted some
+// before, so that such a request need not be kept.
+func (s *Session) mayAppend() bool {
+	at := &s.now.place
+	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Conn.TakesInstructions(at.Model)
+}
+
+// mayWait reports whether the turn is started again, after a wait, if the provider fails.
+func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.ProviderRetries() }
+
+// Again starts the turn once more after it has failed before its first output, if one of the
+// remedies may help. It reports false if the failure stands; then the error is the failure, or
+// that of another login which ends sooner. Otherwise the error is why the turn could not be started.
+func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
+	f := s.record(failure)
+	if s.request.Plan == nil {
+		return false, failure // it is settled
+	}
+	for i := range remedies {
+		r := &remedies[i]
+		if !r.fits(s, &f) {
+			continue
+		}
+		if started, err = r.start(ctx, s, &f); started {
+			s.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a turn was started again", slog.String("with", r.name))
+		}
+		if started || !r.optional {
+			return started, err
+		}
+	}
+	return false, failure
+}
+
+// record records what a failure says of the login and of the provider, which matters to later
+// requests, also if this one cannot be repeated.
+func (s *Session) record(failure error) failed {
+	f := failed{err: failure, account: s.now.login.Fail(failure), instructions: s.instructionsRefused(failure)}
+	provider, rest := failures.FailedProvider(failure)
+	if f.provider = provider && !f.account; f.provider && !s.answered {
+		s.now.login.Falter(failure, rest)
+	}
+	return f
+}
+
+// instructionsRefused reports whether the turn has failed because the provider refuses its
+// instructions. It records the refusal for the login.
+func (s *Session) instructionsRefused(failure error) bool {
+	at := &s.now.place
+	if s.opener.Instructions != InstructionsAuto || at.Instructions.Append || !failures.RefusesInstructions(failure) {
+		return false
+	}
+	if at.Conn.InstructionsRefused(at.Model) {
+		s.opener.Logger.Warn("the provider refuses instructions in the place of codex's own prompt; from now on they follow it, see the option instructions",
+			"error", failure)
+	}
+	return true
+}
+
+func startAfresh(ctx context.Context, s *Session, _ *failed) (started bool, err error) {
+	return true, s.startFresh(ctx)
+}
+
+// startFresh starts the turn on a new thread of its process.
+func (s *Session) startFresh(ctx context.Context) error {
+	at, err := s.place(ctx, s.now.place.Process)
+	if err != nil {
+		return err
+	}
+	return s.startAt(ctx, at)
+}
+
+// startOverHTTP starts the turn on a new thread of its process, without a WebSocket.
+func (s *Session) startOverHTTP(ctx context.Context) error {
+	at, err := s.place(ctx, s.now.place.Process)
+	if err != nil {
+		return err
+	}
+	at.OverHTTP = true
+	return s.startAt(ctx, at)
+}
+
+// startAt starts the turn on a new thread at a place of its process.
+func (s *Session) startAt(ctx context.Context, at Place) error {
+	plan := s.request.Plan
+	thread, err := at.settings(plan).start(ctx, s.opener.Logger)
+	if err != nil {
+		return err
+	}
+	now := &s.now
+	now.thread.Close(nil)
+	return s.start(ctx, attempt{
+		origin: New, place: at, thread: thread, parallel: triesParallel(at, plan), in: now.in,
+		login: now.login, others: now.others, closed: now.closed,
+	})
+}
+
+const (
+	// firstRetry is the wait before a turn is started again since the provider has failed. Each
+	// later one is twice as long, up to longestRetry: the client repeats the request, too.
+	firstRetry   = 200 * time.Millisecond
+	longestRetry = 2 * time.Second
+)
+
+// startLater starts the turn again on a new thread, after a wait. It reports false, with the
+// failure, if the client leaves meanwhile. If Codex has fallen back to HTTP, it asks over that
+// at once: the provider is not to be asked more often than need be.
+func (s *Session) startLater(ctx context.Context, f *failed) (started bool, err error) {
+	timer := time.NewTimer(min(firstRetry<<min(s.waits, 8), longestRetry))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return false, f.err
+	}
+	s.waits++
+	if s.now.place.OverHTTP || s.now.thread.FellBack() {
+		return true, s.startOverHTTP(ctx)
+	}
+	return true, s.startFresh(ctx)
+}

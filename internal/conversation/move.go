@@ -1,0 +1,78 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+)
+
+// anotherFree reports whether there is another login that does not rest.
+func (o *Opener) anotherFree(than *loginstate.Login) bool {
+	lease, err := o.Upstream.Lease()
+	if err != nil {
+		return false
+	}
+	defer lease.Release()
+	other, done := lease.Peek()
+	defer done()
+	_, rests := other.Login.Rests()
+	return other.Login != than && !rests
+}
+
+// move starts the turn with another login that does not rest. It reports false if there is none;
+// then the error is the failure, or that of another login which ends sooner.
+func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
+	if !s.now.others {
+		return false, f.err
+	}
+	lease, err := s.opener.Upstream.Lease()
+	if err != nil {
+		return false, f.err // it says more
+	}
+	defer lease.Release()
+	next, opened, other := s.openElsewhere(ctx, lease)
+	switch {
+	case !opened && other != nil:
+		return false, loginstate.MoreHopeful(f.err, other)
+	case !opened:
+		return false, f.err
+	}
+	s.now.close()
+	return true, s.start(ctx, next)
+}
+
+// openElsewhere opens a thread on another process, whose login does not rest. It reports false if
+// there is none, with the failure of a login that rests or of a process that is about to start
+// again, or if that fails.
+func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
+	avoid := []*appserver.Process{s.now.place.Process}
+	for range lease.Len() {
+		picked, done := lease.Pick(avoid...)
+		if picked.Rests != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
+			done()
+			return attempt{}, false, cmp.Or(other, picked.Rests)
+		}
+		if picked.Login == s.now.login { // another process of the same login
+			done()
+			avoid = append(avoid, picked.Process)
+			continue
+		}
+		next, err := s.openThread(ctx, lease, picked, false)
+		if err == nil {
+			return s.use(next, lease, picked.Login, done), true, nil
+		}
+		done()
+		if !isGone(err) || ctx.Err() != nil {
+			return attempt{}, false, nil
+		}
+		if late, ok := errors.AsType[*appserver.NotReadyError](err); ok && !late.Final {
+			other = err
+		}
+		avoid = append(avoid, picked.Process)
+	}
+	return attempt{}, false, other
+}

@@ -1,0 +1,219 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+)
+
+// Open starts the turn: in the thread that holds the history, or else in one that was prepared, or
+// in a new one, which is the way out if the prepared one is of no use.
+func (s *Session) Open(ctx context.Context, lease Lease) error {
+	if s.goOn(ctx, lease) {
+		return nil
+	}
+	first, err := s.pick(ctx, lease, true)
+	if err != nil {
+		return err
+	}
+	if err = s.start(ctx, first); err == nil || first.origin != Prepared || ctx.Err() != nil {
+		return err
+	}
+	// What became of the thread or its process while it waited shows only now.
+	s.now.close()
+	next, err := s.pick(ctx, lease, false)
+	if err != nil {
+		return err
+	}
+	next.prepare = first.prepare
+	return s.start(ctx, next)
+}
+
+// goOn lets the turn go on in a thread that holds the history of its request but for the newest
+// messages. It reports false if there is no such thread.
+func (s *Session) goOn(ctx context.Context, lease Lease) bool {
+	plan := s.request.Plan
+	if plan.Choices != 1 || len(plan.History) == 0 {
+		return false
+	}
+	var one *kept
+	var in *Threads
+	var at Link
+	lost := func() {}
+	member, done, found := lease.Resume(func(all *Threads) (found bool) {
+		chain := s.hash(lease)
+		if chain == nil {
+			return false
+		}
+		in = all
+		if one, at, found = all.claim(ctx, chain.Links); found {
+			return true
+		}
+		if note, gone := all.lost(chain.Links); gone {
+			lost = note
+		}
+		return false
+	})
+	if !found {
+		lost()
+		return false
+	}
+	one.thread.OnInput(s.request.OnInput)
+	err := one.goOn(ctx, plan, at)
+	in.note(one.parked(), err)
+	if err != nil {
+		s.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
+		one.thread.Close(done)
+		return false
+	}
+	next := attempt{origin: Continued, place: one.place, thread: one.thread, spent: one.spent, in: in}
+	if one.parked() {
+		next.origin = Resumed
+	}
+	s.now = s.use(next, lease, member.Login, done)
+	return true
+}
+
+// pick opens a thread on the process that the lease picks. If that process is gone, pick tries
+// another that is ready, once: the model was asked nothing yet. If there is none and the process
+// has just ended, pick waits for its next start.
+func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt, error) {
+	picked, done := lease.Pick()
+	if picked.Rests != nil {
+		done()
+		return attempt{}, picked.Rests // no other is better
+	}
+	next, err := s.openThread(ctx, lease, picked, prepared)
+	if err != nil && isGone(err) && ctx.Err() == nil {
+		done()
+		picked, done = lease.Pick(picked.Process)
+		ready, ended := picked.Process.Status().State == appserver.StateReady, errors.Is(err, codexrpc.ErrClosed)
+		if ended && !ready {
+			done()
+			picked, done = lease.Pick()
+		}
+		if ended || ready {
+			next, err = s.openThread(ctx, lease, picked, prepared)
+		}
+	}
+	if err != nil {
+		done()
+		return attempt{}, err
+	}
+	return s.use(next, lease, picked.Login, done), nil
+}
+
+// isGone reports whether an error means that the process does not work, rather than
+// that it has refused something.
+func isGone(err error) bool {
+	_, notReady := errors.AsType[*appserver.NotReadyError](err)
+	return notReady || errors.Is(err, codexrpc.ErrClosed)
+}
+
+// openThread opens a thread on a member: one that was prepared, if that will do, or a new one.
+func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepared bool) (attempt, error) {
+	at, err := s.place(ctx, on.Process)
+	if err != nil {
+		return attempt{}, err
+	}
+	plan := s.request.Plan
+	next := attempt{origin: New, place: at, parallel: triesParallel(at, plan)}
+	if plan.Choices == 1 && on.Threads != nil {
+		next.in = on.Threads
+		s.hash(lease)
+	}
+	settings := at.settings(plan)
+	if prepared && next.in != nil {
+		next.prepare = settings
+		if next.thread = next.in.spare(settings); next.thread != nil {
+			next.origin = Prepared
+			return next, nil
+		}
+	}
+	next.thread, err = settings.start(ctx, s.opener.Logger)
+	return next, err
+}
+
+// triesParallel reports whether a turn is started once more, in the lite form, if the provider
+// refuses it. It is not for a model with which the provider has accepted the full form.
+func triesParallel(at Place, plan *prompt.Plan) bool {
+	if !at.parallel(plan) {
+		return false
+	}
+	accepted, _ := at.Conn.TakesParallelCalls(at.Model)
+	return !accepted
+}
+
+// use returns an attempt with the login of its process, which it holds until done.
+func (s *Session) use(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
+	s.request.Live.Use(next.place.Process)
+	next.login, next.others, next.closed = login, lease.Len() > 1, done
+	if tried := login.Try(); tried != nil {
+		next.closed = func() {
+			tried()
+			done()
+		}
+	}
+	return next
+}
+
+// start puts the history into the thread of an attempt and starts the turn.
+func (s *Session) start(ctx context.Context, next attempt) error {
+	s.withdraw()
+	s.said, s.after, s.now = Answer{}, Hash{}, next
+	if err := s.injectHistory(ctx); err != nil {
+		return err
+	}
+	s.now.thread.OnInput(s.request.OnInput)
+	if err := s.now.thread.StartTurn(ctx, s.request.Plan.Turn); err != nil {
+		return err
+	}
+	if next.prepare != nil {
+		next.in.prepare(next.prepare)
+		s.now.prepare = nil
+	}
+	return nil
+}
+
+// injectedAtOnce is how many bytes of a history go into a thread at once, unless one item is
+// longer. Codex reads one message after the other: the turns of others come between the pieces.
+const injectedAtOnce = 1 << 20
+
+// injectHistory puts the history into the thread, with the reasoning that is remembered of it
+// unless Codex refuses that: another release may have other items. What may be refused is one
+// piece: the thread would keep those before it.
+func (s *Session) injectHistory(ctx context.Context) error {
+	plan := s.request.Plan
+	if restored := s.restore(plan); restored != nil {
+		s.now.reasoned = true
+		err := s.now.inject(ctx, restored, math.MaxInt)
+		if _, refused := errors.AsType[*codexrpc.CallError](err); !refused {
+			return err
+		}
+		s.forget()
+	}
+	return s.now.inject(ctx, plan, 1)
+}
+
+// inject puts the history of a plan into the thread, at least so many items at once.
+func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, least int) error {
+	_, history := plan.Placed(a.place.Instructions)
+	for len(history) > 0 {
+		n, size := 1, len(history[0])
+		for n < len(history) && (n < least || size+len(history[n]) <= injectedAtOnce) {
+			size += len(history[n])
+			n++
+		}
+		if err := a.thread.InjectItems(ctx, history[:n]); err != nil {
+			return err
+		}
+		history = history[n:]
+	}
+	return nil
+}

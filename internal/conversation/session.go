@@ -1,0 +1,238 @@
+package conversation
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+)
+
+// Instructions is where the instructions of a conversation go.
+type Instructions string
+
+// The values of [Opener].Instructions.
+const (
+	InstructionsAuto    Instructions = "auto"    // replace; append where the provider refuses that
+	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
+	InstructionsAppend  Instructions = "append"  // behind it
+)
+
+// Opener opens the sessions of a gateway.
+type Opener struct {
+	Upstream     Upstream
+	Instructions Instructions
+	Serial       bool // models call one tool at a time
+	Logger       *slog.Logger
+}
+
+// Request is what a turn is asked for.
+type Request struct {
+	Plan *prompt.Plan
+	// Host and User are whose conversation it is.
+	Host, User string
+	// Live is the request among those under way.
+	Live *status.Entry
+	// Compute runs a function that works on the whole history.
+	Compute func(func())
+	// OnInput is called when Codex has read the images of the input; nil: nobody waits for that.
+	OnInput func()
+}
+
+// Session is the conversation of one choice: the thread in which its turn runs, from its start
+// until it is kept or unloaded. Its methods are called by one goroutine at a time.
+type Session struct {
+	opener  *Opener
+	request Request // without its plan once the turn will not be started again
+	tools   prompt.ToolNames
+	schema  string // of the answer
+	effort  string // of the turn; empty: the model's own
+
+	chain  *Chain // of the request; nil: it is not hashed, or has several choices
+	hashed bool
+
+	now      attempt
+	waits    int   // how often the turn was started again after a wait
+	moves    int   // how often it was to move since the provider failed
+	plain    bool  // the provider has refused the reasoning that was remembered
+	serial   error // why the turn was started in the form with one call at a time; nil: it was not
+	answered bool
+
+	said      Answer
+	after     Hash          // of the history with the whole answer; zero: it is not to be kept
+	announced *announcement // of the thread under that; nil: there is none
+}
+
+// attempt is how a turn was started.
+type attempt struct {
+	origin   Origin
+	place    Place
+	thread   *codexrpc.Thread // nil: there is none
+	spent    codexrpc.Usage   // by the turns of the thread before
+	reasoned bool             // the thread was given reasoning that was remembered
+	parallel bool             // a lite model has the full form, which the provider may refuse
+	in       *Threads         // of its process; nil: it keeps none
+	prepare  *settings        // of the thread that is to be prepared for a later request; nil: none is
+
+	login  *loginstate.Login
+	others bool   // there are other logins
+	closed func() // called once the thread is unloaded
+}
+
+// Origin says where the thread of a turn comes from.
+type Origin string
+
+// The origins.
+const (
+	New       Origin = "new"
+	Prepared  Origin = "prepared"  // before its request
+	Continued Origin = "continued" // it has had turns before
+	Resumed   Origin = "resumed"   // its turn has waited for the results of calls
+	Restored  Origin = "restored"  // it was given the reasoning of answers in its history
+)
+
+// goesOn reports whether the thread was kept.
+func (a *attempt) goesOn() bool { return a.origin == Continued || a.origin == Resumed }
+
+// Reset makes s the session of a request, with no thread.
+func (s *Session) Reset(o *Opener, r Request) {
+	plan := r.Plan
+	*s = Session{
+		opener: o, request: r,
+		tools: plan.Tools, schema: string(plan.Turn.OutputSchema), effort: plan.Thread.Config.Effort(),
+	}
+}
+
+// Thread returns the thread of the turn, or nil if there is none.
+func (s *Session) Thread() *codexrpc.Thread { return s.now.thread }
+
+// Place returns where the thread runs.
+func (s *Session) Place() *Place { return &s.now.place }
+
+// Spent returns what the thread had cost before the turn, or before the part of it that goes on.
+func (s *Session) Spent() codexrpc.Usage { return s.now.spent }
+
+// Origin says where the thread comes from.
+func (s *Session) Origin() Origin {
+	if s.now.reasoned {
+		return Restored
+	}
+	return s.now.origin
+}
+
+// explainTimeout bounds what is asked about a failure.
+const explainTimeout = 2 * time.Second
+
+// Explain adds to the failure of the turn what the app-server knows of it: when a spent plan
+// resets.
+func (s *Session) Explain(ctx context.Context, failure error) error {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	return s.now.thread.ExplainLimit(ctx, failure)
+}
+
+// Models returns the models of the app-server, to explain a failure.
+func (s *Session) Models(ctx context.Context) ([]codexrpc.Model, error) {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	return s.now.place.Process.Models(ctx, s.now.place.Conn)
+}
+
+// Answered records that the provider has answered, and what it has accepted.
+func (s *Session) Answered() {
+	s.answered = true
+	now := &s.now
+	now.login.Worked()
+	if now.thread != nil && now.thread.FellBack() {
+		now.place.Process.SocketFailed()
+	}
+	if s.request.Plan == nil {
+		return // there was nothing to learn
+	}
+	conn, model := now.place.Conn, now.place.Model
+	if s.mayAppend() {
+		conn.InstructionsTaken(model)
+	}
+	switch {
+	case now.parallel:
+		conn.ParallelCallsTaken(model)
+	case s.serial != nil && conn.ParallelCallsRefused(model):
+		s.opener.Logger.Warn("the provider refuses requests in which this model may call several tools; from now on it calls one at a time",
+			"model", model, "error", s.serial)
+	}
+}
+
+// Settle lets go of the plan: the turn will not be started again. It reports false if it was
+// settled before.
+func (s *Session) Settle() (now bool) {
+	now = s.request.Plan != nil
+	s.request.Plan = nil
+	return now
+}
+
+// Close ends the session: its thread is unloaded in the background unless it was kept. A turn that
+// still runs is interrupted.
+func (s *Session) Close() {
+	s.withdraw()
+	s.now.close()
+}
+
+// close unloads the thread, if there is one.
+func (a *attempt) close() {
+	if a.thread != nil {
+		a.thread.Close(a.closed)
+		a.thread = nil
+	}
+}
+
+// hash hashes the history of the request, once, and returns its chain; nil: it cannot be hashed.
+func (s *Session) hash(lease Lease) *Chain {
+	if s.hashed {
+		return s.chain
+	}
+	s.hashed = true
+	plan := s.request.Plan
+	id := Identity{Site: strings.ToLower(s.request.Host), User: s.request.User, Thread: plan.Thread, AnyEffort: anyEffort(lease, plan)}
+	var err error
+	s.request.Compute(func() { s.chain, err = NewChain(id, plan.History, plan.Turn.Input) })
+	if err != nil {
+		s.opener.Logger.Warn("a conversation is not kept", "error", err)
+	}
+	return s.chain
+}
+
+// place returns the place of a thread of the plan on a process, once that is ready. A plan
+// without a model is for the app-server's own.
+func (s *Session) place(ctx context.Context, process *appserver.Process) (Place, error) {
+	conn, err := Connect(ctx, process)
+	if err != nil {
+		return Place{}, err
+	}
+	if err := process.AwaitAccount(ctx, conn); err != nil {
+		return Place{}, err
+	}
+	plan := s.request.Plan
+	model := plan.Thread.Model
+	if model == "" {
+		if model, err = process.DefaultModel(ctx, conn); err != nil {
+			return Place{}, err
+		}
+	}
+	_, refused := conn.TakesParallelCalls(model)
+	own := process.Model(model)
+	return Place{
+		Process: process, Conn: conn, Model: model,
+		Instructions: prompt.Placement{
+			Append: s.opener.Instructions == InstructionsAppend ||
+				s.opener.Instructions == InstructionsAuto && conn.Strict() && !conn.TakesInstructions(model),
+			Once: own.Lite && len(plan.Thread.DynamicTools) == 0,
+			Own:  own.Prompt,
+		},
+		Serial: refused || s.opener.Serial,
+	}, nil
+}

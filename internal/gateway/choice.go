@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unicode/utf8"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// choice is one of the answers to a request, with a turn of its own. It consumes the outputs.
+type choice struct {
+	index   int
+	options *turn.Options // of its own
+	session conversation.Session
+	machine turn.Machine
+	live    *status.Entry
+	decoded func()     // says that the images are decoded; nil: there are none that count
+	group   *turnGroup // that runs the turn
+
+	first   time.Time // of its first output; zero: there was none
+	failure error     // why the turn failed
+	end     turnEnd   // of the turn
+	account turnAccount
+}
+
+// turnEnd is how a turn has ended for its client.
+type turnEnd struct {
+	usage     codexrpc.Usage
+	finish    turn.FinishReason // empty: the turn has failed
+	calls     int               // of the client's
+	truncated bool              // there were more
+}
+
+// turnAccount is what a turn costs its key.
+type turnAccount struct {
+	grant *quota.Grant // nil: the key has no limits
+	input int64        // estimated tokens of the input
+	said  int          // characters of the answer so far
+	ran   bool         // the model was asked
+}
+
+// start starts the turns of a request, all of them side by side. If it fails, some
+// may have started.
+func (g *Gateway) start(x *exchange) error {
+	g.newChoices(x)
+	err := g.sideBySide(x, (*Gateway).startChoice)
+	x.lease.Release() // each turn holds its own process now
+	x.copied()
+	return err
+}
+
+// newChoices makes the choices of a request, none of them started.
+func (g *Gateway) newChoices(x *exchange) {
+	req := &x.req
+	if x.choices = x.only[:]; req.plan.Choices != 1 {
+		x.choices = make([]*choice, req.plan.Choices)
+	}
+	compute := func(f func()) { g.compute(x, x.body.Size(), f) }
+	for i := range x.choices {
+		options := &req.options
+		if i > 0 {
+			options = new(req.options)
+		}
+		options.Choice = i
+		c := &choice{index: i, options: options, live: x.live, decoded: x.decoding.ended(), account: turnAccount{input: x.input}}
+		if len(x.grants) > 0 {
+			if c.account.grant = x.grants[i]; c.account.grant.LimitsTokens() {
+				options.Budget = c.account.grant
+			}
+		}
+		c.session.Reset(&g.opener, conversation.Request{
+			Plan: req.plan, Host: x.r.Host, User: x.user, Live: x.live, Compute: compute, OnInput: c.decoded,
+		})
+		x.choices[i] = c
+	}
+}
+
+// startChoice starts the turn of one choice.
+func (g *Gateway) startChoice(ctx context.Context, x *exchange, c *choice) error {
+	err := c.session.Open(ctx, x.lease)
+	if err == nil {
+		c.newMachine()
+	}
+	return err
+}
+
+// newMachine gives a choice the machine for a turn that was started.
+func (c *choice) newMachine() {
+	c.options.Spent = c.session.Spent()
+	c.machine.Reset(c.options)
+}
+
+// maxAttempts bounds how often a turn is started.
+const maxAttempts = 8
+
+// runChoice runs the turn of a choice, and once more where [conversation.Session.Again] finds that
+// it may help. The error is an *apierror.Error if the request has failed; else it is why the
+// client could not be given the answer.
+func (g *Gateway) runChoice(ctx context.Context, x *exchange, c *choice) error {
+	t := &x.group
+	failure, err := g.drive(ctx, c)
+	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
+		failure = c.session.Explain(ctx, failure) // it may take a moment; the others go on
+		started, failed := c.session.Again(ctx, failure)
+		if started && failed != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
+				return cause
+			}
+		}
+		if failed != nil {
+			failure = failed
+			break
+		}
+		c.newMachine()
+		if !c.session.Repeatable() {
+			t.settle(c)
+		}
+		failure, err = g.drive(ctx, c)
+	}
+	if failure == nil {
+		return err
+	}
+	t.settle(c)
+	return t.fail(g.nameModels(ctx, x, c, x.req.model, x.req.form.apiError(failure)))
+}
+
+// drive runs the turn of a choice. failure is why it failed; err is the error of the
+// responder, or the cause of the end of ctx.
+func (g *Gateway) drive(ctx context.Context, c *choice) (failure, err error) {
+	c.failure = nil
+	defer c.session.WatchSilence(ctx)()
+	err = turn.Drive(ctx, c.session.Thread(), &c.machine, c, g.opts.IdleTimeout)
+	return c.failure, err
+}
+
+// Consume passes outputs to the responder, except for a failure, which it keeps.
+func (c *choice) Consume(outputs []turn.Output) error {
+	failed := outputs[0].Kind == turn.OutputFailure
+	if c.first.IsZero() && !failed {
+		c.session.Answered()
+	}
+	if c.decoded != nil {
+		c.decoded() // Codex says nothing of the images in the results of calls
+	}
+	c.observe(outputs)
+	said := characters(outputs)
+	c.account.said += said
+	c.live.Add(said)
+	c.session.Said(outputs, c.options.OutputMode)
+	if !failed {
+		c.group.settle(c)
+	}
+	switch last := len(outputs) - 1; outputs[last].Kind {
+	case turn.OutputFinish:
+		c.settle(true)
+		c.session.Announce()
+	case turn.OutputFailure:
+		outputs, c.failure = outputs[:last], outputs[last].Err
+	}
+	return c.group.write(c.index, outputs)
+}
+
+// observe records the time of the first output, the final usage and the final report.
+func (c *choice) observe(outputs []turn.Output) {
+	if c.first.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
+		c.first = time.Now()
+	}
+	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
+		report := c.machine.Report()
+		c.end = turnEnd{usage: last.Usage, finish: last.Finish, calls: report.Calls, truncated: report.Truncated}
+	}
+}
+
+// Leave passes what was held when the turn has ended without its client to the responder, also if
+// that can write nothing more.
+func (c *choice) Leave(outputs []turn.Output) { c.group.leave(c.index, outputs) }
+
+// NextWake returns when the responder wants to be woken.
+func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
+
+// Wake wakes the responder unless the request has failed: a failure may still have to
+// become the status.
+func (c *choice) Wake() error { return c.group.wake() }
+
+// characters counts the characters of outputs.
+func characters(outputs []turn.Output) (sum int) {
+	for i := range outputs {
+		if outputs[i].Kind != turn.OutputCallEnd { // which repeats the arguments
+			sum += utf8.RuneCountInString(outputs[i].Text)
+		}
+	}
+	return sum
+}
