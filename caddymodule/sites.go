@@ -22,12 +22,12 @@ type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option
 
 	once    sync.Once
-	sites   []ledSite // the matchers of the routes that lead to the handler
-	address string    // of the handler's server, as a realm
+	sites   []siteMatcher // the matchers of the routes that lead to the handler
+	address string        // of the handler's server, as a realm
 }
 
-// ledSite is a matcher of hosts, with its first name as a realm.
-type ledSite struct {
+// siteMatcher matches the hosts of a route to this handler; realm is the first of them.
+type siteMatcher struct {
 	*caddyhttp.MatchHost
 	realm string
 }
@@ -65,7 +65,7 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 		return false // the matchers need a request from Caddy
 	}
 	h.find(handler, r)
-	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s ledSite) bool { return s.Match(r) })
+	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s siteMatcher) bool { return s.Match(r) })
 }
 
 // find returns the server of a request, and finds its routes that lead to the handler, which
@@ -82,7 +82,7 @@ func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
 			port := unusualPort(h.address)
 			for _, m := range s.found {
 				if len(*m) > 0 {
-					h.sites = append(h.sites, ledSite{m, inRealm(realmName((*m)[0] + port))})
+					h.sites = append(h.sites, siteMatcher{m, inRealm(realmName((*m)[0] + port))})
 				}
 			}
 			h.address = inRealm(realmName(h.address))

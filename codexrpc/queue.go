@@ -73,7 +73,7 @@ type wakes struct {
 	lines   int // that were read since the first of them was added
 }
 
-// lineRead wakes all after a line, unless another one has arrived.
+// lineRead wakes the waiting consumers unless the next line is buffered.
 func (w *wakes) lineRead() {
 	if len(w.waiting) == 0 {
 		return

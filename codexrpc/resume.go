@@ -96,8 +96,8 @@ func (t *Thread) HasParked(callIDs []string) bool {
 }
 
 // Parked waits until exactly these calls are parked: their requests may follow a
-// moment after the model response. It fails if others are parked, if Codex has answered one
-// itself, as it does if it cannot read the arguments, or with ctx.
+// moment after the model response. Errors: other calls are parked; Codex answered one itself, since
+// it cannot read the arguments; ctx ended.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		arrived, err := t.compare(callIDs)

@@ -4,8 +4,7 @@ package appserver
 
 import "os/exec"
 
-// endWithParent does nothing: only the end of its input ends a program whose parent was
-// killed.
+// endWithParent does nothing here: a child notices a killed parent only when its stdin closes.
 func endWithParent(*exec.Cmd) {}
 
 // ownMemory is not known.

@@ -57,7 +57,7 @@ func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// withConfig adds flags for a configuration to a command, and what it runs until Ctrl-C.
+// withConfig adds the config flags to a command, which runs run; Ctrl-C cancels its context.
 func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
 	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")

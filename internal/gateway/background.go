@@ -107,7 +107,7 @@ func (l *logResponder) nextWake() time.Duration {
 
 func (l *logResponder) wake() error { return l.open() }
 
-// finish ends the response. Whatever has failed, its end can be read.
+// finish ends the response. It logs the last event, also after a failure.
 func (l *logResponder) finish(err error) requestOutcome {
 	if err == nil {
 		return requestOutcome{}

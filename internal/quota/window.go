@@ -140,9 +140,9 @@ type count struct {
 // left out.
 type counts []count
 
-// update drops the parts that no longer count. What lies in the future, since the clock
-// was set back, counts as of now: so a clock that changes frees nothing early, and nothing
-// counts for longer than a window.
+// update drops the parts that no longer count. Counts dated after now, because the clock was set
+// back, move to the current part: so a clock that changes frees nothing early, and nothing counts
+// for longer than a window.
 func (c counts) update(w Window, now time.Time) counts {
 	current, ahead := w.at(now), int64(0)
 	first, _ := c.find(w.oldest(now))
