@@ -37,8 +37,9 @@ type Store struct {
 	URLs []string `json:"urls,omitempty"`
 
 	// The most bytes that the responses may take, with `memory` and `disk`. The least recently
-	// used ones of the user with the most are deleted first. Default: 64 MiB with `memory`,
-	// 1 GiB with `disk`.
+	// used ones of the user with the most are deleted first. With `redis`, the most that those of
+	// each user may take, of which the oldest are deleted first. Default: 64 MiB with `memory`, else
+	// 1 GiB.
 	Size int64 `json:"size,omitempty" option:"<size>"`
 
 	// How long a response is stored. Default: `24h` with `memory`, else `720h`.
@@ -112,7 +113,7 @@ func (s *Store) complete() error {
 	}{
 		{"dir", s.Dir != "", s.Type == storeDisk},
 		{"urls", len(s.URLs) > 0, redis},
-		{"size", s.Size != 0, !redis && !off},
+		{"size", s.Size != 0, !off},
 		{"age", s.Age != 0, !off},
 		{"prefix", s.Prefix != "", redis},
 		{"master", s.Master != "", redis},
@@ -129,7 +130,7 @@ func (s *Store) complete() error {
 	case storeDisk:
 		s.Size, s.Age = cmp.Or(s.Size, 1<<30), cmp.Or(s.Age, caddy.Duration(30*24*time.Hour))
 	case storeRedis:
-		s.Age, s.Prefix = cmp.Or(s.Age, caddy.Duration(30*24*time.Hour)), cmp.Or(s.Prefix, "codex")
+		s.Size, s.Age, s.Prefix = cmp.Or(s.Size, 1<<30), cmp.Or(s.Age, caddy.Duration(30*24*time.Hour)), cmp.Or(s.Prefix, "codex")
 		if len(s.URLs) == 0 {
 			return errors.New("redis needs the URL of the server")
 		}
@@ -196,13 +197,13 @@ func (s *Store) redisOptions(repl *caddy.Replacer) (o redisOptions, err error) {
 		}
 		o.Addrs, urls = append(o.Addrs, one.Addr), append(urls, resolved)
 	}
-	o.MasterName, o.Prefix, o.MaxAge, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Fail == failOpen
+	o.MasterName, o.Prefix, o.MaxAge, o.MaxBytes, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Size, s.Fail == failOpen
 	if s.CA != "" {
 		if err := trust(&o.UniversalOptions, repl, s.CA); err != nil {
 			return o, fmt.Errorf("ca: %w", err)
 		}
 	}
-	o.key = strings.Join(append(urls, storeRedis, s.Prefix, time.Duration(s.Age).String(), s.Master, s.CA, s.Fail), "\n")
+	o.key = strings.Join(append(urls, storeRedis, s.Prefix, time.Duration(s.Age).String(), fmt.Sprint(s.Size), s.Master, s.CA, s.Fail), "\n")
 	return o, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -173,7 +174,7 @@ func TestACL(t *testing.T) {
 	}
 	server.Do("ACL SETUSER default off")
 	r := NewRedis(RedisOptions{
-		UniversalOptions: redis.UniversalOptions{Addrs: []string{server.Addr}, Username: "node", Password: "secret"}, Prefix: "codex", MaxAge: time.Hour,
+		UniversalOptions: redis.UniversalOptions{Addrs: []string{server.Addr}, Username: "node", Password: "secret"}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 20,
 	}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { _ = r.Close() })
 	if err := r.Start(); err != nil {
@@ -183,12 +184,17 @@ func TestACL(t *testing.T) {
 	if err := r.Put(ctx, at, entry("u", "", "x")); err != nil {
 		t.Fatal(err)
 	}
+	window, err := quota.ParseWindow("1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, limitsErr := r.Limits().Begin(ctx, &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: 1, Window: window}}})
 	_, continueErr := r.Continue(ctx, "u", id(1), Events{})
 	for what, err := range map[string]error{
 		"append": r.Append(ctx, "u", at, []json.RawMessage{[]byte("1")}),
 		"remove": r.RemoveItem(ctx, "u", at, []byte("1")), "object": r.SetObject(ctx, "u", at, []byte("{}")),
 		"begin": r.Begin(ctx, id(2), begun("u")), "cancel": r.Cancel(ctx, "u", id(2)), "delete": r.Delete(ctx, "u", id(2)),
-		"ping": r.client.Ping(ctx).Err(),
+		"ping": r.client.Ping(ctx).Err(), "limits": limitsErr,
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -32,20 +32,22 @@ type RedisOptions struct {
 	redis.UniversalOptions
 	Prefix   string        // of all keys
 	MaxAge   time.Duration // of an entry
+	MaxBytes int64         // of the entries of one user
 	FailOpen bool          // keys with limits are let through while the server does not work
 }
 
 // Redis keeps entries in Redis or Valkey, which nodes share. Times are those of its own clock.
 type Redis struct {
-	client  redis.UniversalClient
-	prefix  string
-	maxAge  time.Duration
-	me      string // owns what this engine has begun
-	logger  *slog.Logger
-	lease   time.Duration
-	watched *watched
-	fails   atomic.Bool
-	limits  *quota.Limits
+	client   redis.UniversalClient
+	prefix   string
+	maxAge   time.Duration
+	maxBytes int64
+	me       string // owns what this engine has begun
+	logger   *slog.Logger
+	lease    time.Duration
+	watched  *watched
+	fails    atomic.Bool
+	limits   *quota.Limits
 
 	mu      sync.Mutex
 	started bool               // it was, before
@@ -66,7 +68,7 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // it has goroutines without an end
 	r := &Redis{
-		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, me: rand.Text(),
+		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: o.MaxBytes, me: rand.Text(),
 		logger: logger, lease: LeaseTime, watched: newWatched(),
 	}
 	r.limits = quota.NewLimits(quota.NewRedis(func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
@@ -215,7 +217,7 @@ func (r *Redis) put(ctx context.Context, id string, e *Entry, lease time.Duratio
 		return err
 	}
 	defer release()
-	args := []any{id, r.me, r.maxAge.Milliseconds(), lease.Milliseconds()}
+	args := []any{id, r.me, r.maxAge.Milliseconds(), lease.Milliseconds(), r.maxBytes, e.Size()}
 	input := "[]"
 	if responseid.ValidConversation(id) {
 		args = append(args, len(e.Input))
@@ -436,7 +438,7 @@ func (r *Redis) Delete(ctx context.Context, user, id string) error {
 // Append implements [Store].
 func (r *Redis) Append(ctx context.Context, user, id string, items []json.RawMessage) error {
 	size := int64(0)
-	args := []any{id, rand.Text(), maxEntry, itemOverhead}
+	args := []any{id, rand.Text(), maxEntry, itemOverhead, r.maxBytes}
 	for _, item := range items {
 		size += int64(len(item))
 		args = append(args, []byte(item))

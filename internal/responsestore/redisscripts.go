@@ -10,22 +10,58 @@ import "github.com/redis/go-redis/v9"
 //	<user>i:<id>  a list: the items of a conversation
 //	<user>l:<id>  the lease of the owner, which ends by itself
 //	<user>e:<id>  a stream: the events of a background response, of which event n is 0-(n+1)
+//	<user>ends    a sorted set: when each of the user's entries ends, by their ids
+//	<user>sizes   a hash: the bytes of each, and as "total" of all
 //
 // A server that is full refuses the first command of a script that needs memory, but no later one:
 // those come first.
 
-// Arguments: id, me, age, lease (0: it does not go on), number of items of a conversation, those,
-// and then the fields of the hash and their values.
-var putScript = redis.NewScript(`
+// sizing begins the scripts that change what a user has. Who has more than the most bytes loses the
+// oldest entries, some at a time, since a script holds up everybody.
+const sizing = `
+local ends, sizes = KEYS[1] .. 'ends', KEYS[1] .. 'sizes'
+local function resize(id, bytes)
+	local before = tonumber(redis.call('HGET', sizes, id) or '0')
+	redis.call('HSET', sizes, id, bytes)
+	redis.call('HINCRBY', sizes, 'total', bytes - before)
+end
+local function drop(id)
+	local found = redis.call('DEL', KEYS[1] .. 'r:' .. id)
+	for _, kind in ipairs({'i:', 'l:', 'e:'}) do redis.call('DEL', KEYS[1] .. kind .. id) end
+	if redis.call('ZREM', ends, id) == 1 then
+		resize(id, 0)
+		redis.call('HDEL', sizes, id)
+	end
+	return found
+end
+local function fit(id, most)
+	local time = redis.call('TIME')
+	for _, ended in ipairs(redis.call('ZRANGE', ends, '-inf', time[1] * 1000, 'BYSCORE', 'LIMIT', 0, 1000)) do drop(ended) end
+	for _ = 1, 1000 do
+		local oldest = redis.call('ZRANGE', ends, 0, 1)
+		local other = oldest[1] ~= id and oldest[1] or oldest[2]
+		if not other or tonumber(redis.call('HGET', sizes, 'total')) <= most then return end
+		drop(other)
+	end
+end
+`
+
+// Arguments: id, me, age, lease (0: it does not go on), most bytes of a user, bytes, number of items
+// of a conversation, those, and then the fields of the hash and their values.
+var putScript = redis.NewScript(sizing + `
 local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
 local owner = redis.call('HGET', key, 'owner')
 if owner and owner ~= ARGV[2] then return 'ended' end
-local items = tonumber(ARGV[5])
-for i = 6 + items, #ARGV, 2 do redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
+local items, bytes, most = tonumber(ARGV[7]), tonumber(ARGV[6]), tonumber(ARGV[5])
+if bytes > most then return 'large' end
+for i = 8 + items, #ARGV, 2 do redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
 redis.call('DEL', list)
-for i = 6, 5 + items do redis.call('RPUSH', list, ARGV[i]) end
-redis.call('PEXPIRE', key, ARGV[3])
-redis.call('PEXPIRE', list, ARGV[3])
+for i = 8, 7 + items do redis.call('RPUSH', list, ARGV[i]) end
+local time = redis.call('TIME')
+redis.call('ZADD', ends, string.format('%.0f', time[1] * 1000 + ARGV[3] + 1000), ARGV[1])
+resize(ARGV[1], bytes)
+fit(ARGV[1], most)
+for _, k in ipairs({key, list, ends, sizes}) do redis.call('PEXPIRE', k, ARGV[3]) end
 if ARGV[4] ~= '0' then
 	redis.call('HSET', key, 'owner', ARGV[2])
 	redis.call('SET', lease, ARGV[2], 'PX', ARGV[4])
@@ -72,31 +108,30 @@ end
 return {links, id}`)
 
 // Argument: id.
-var deleteScript = redis.NewScript(`
-local found = redis.call('DEL', KEYS[1] .. 'r:' .. ARGV[1])
-for _, kind in ipairs({'i:', 'l:', 'e:'}) do redis.call('DEL', KEYS[1] .. kind .. ARGV[1]) end
-return found`)
+var deleteScript = redis.NewScript(sizing + `return drop(ARGV[1])`)
 
-// Arguments: id, token, most bytes of the conversation, overhead of an item, items. The tokens of
-// the last calls are kept, since a call that was answered by nobody is made again.
-var appendScript = redis.NewScript(`
+// Arguments: id, token, most bytes of the conversation, overhead of an item, most bytes of a user,
+// items. The tokens of the last calls are kept, since a call that was answered by nobody is made again.
+var appendScript = redis.NewScript(sizing + `
 local key, list = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')
 if bytes < 0 then return 'missing' end
 local tokens = redis.call('HGET', key, 'tokens') or ''
 if string.find(tokens, ARGV[2], 1, true) then return 'done' end
-for i = 5, #ARGV do bytes = bytes + #ARGV[i] + tonumber(ARGV[4]) end
-if bytes > tonumber(ARGV[3]) then return 'large' end
-for i = 5, #ARGV do redis.call('RPUSH', list, ARGV[i]) end
+for i = 6, #ARGV do bytes = bytes + #ARGV[i] + tonumber(ARGV[4]) end
+if bytes > math.min(tonumber(ARGV[3]), tonumber(ARGV[5])) then return 'large' end
+for i = 6, #ARGV do redis.call('RPUSH', list, ARGV[i]) end
 redis.call('HSET', key, 'bytes', bytes, 'tokens', string.sub(ARGV[2] .. tokens, 1, 64 * #ARGV[2]))
 redis.call('PEXPIRE', list, redis.call('PTTL', key))
+resize(ARGV[1], bytes)
+fit(ARGV[1], tonumber(ARGV[5]))
 return 'done'`)
 
 // Arguments: id, item, overhead of an item.
-var removeScript = redis.NewScript(`
+var removeScript = redis.NewScript(sizing + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 if redis.call('LREM', KEYS[1] .. 'i:' .. ARGV[1], 1, ARGV[2]) == 0 then return 'missing' end
-redis.call('HINCRBY', key, 'bytes', -(#ARGV[2] + tonumber(ARGV[3])))
+resize(ARGV[1], redis.call('HINCRBY', key, 'bytes', -(#ARGV[2] + tonumber(ARGV[3]))))
 return 'done'`)
 
 // Arguments: id, object.

@@ -110,7 +110,7 @@ func engines(t *testing.T, test func(t *testing.T, e engine)) {
 // openRedis returns an engine that is closed with the test.
 func openRedis(t *testing.T, addr string, cluster bool) *Redis {
 	r := NewRedis(RedisOptions{
-		UniversalOptions: redis.UniversalOptions{Addrs: []string{addr}, IsClusterMode: cluster}, Prefix: "codex", MaxAge: time.Hour,
+		UniversalOptions: redis.UniversalOptions{Addrs: []string{addr}, IsClusterMode: cluster}, Prefix: "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
 	}, slog.New(slog.DiscardHandler))
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
