@@ -1,0 +1,77 @@
+package responsestore
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+// TestFailover kills the master while three nodes use up a limit. Its replica replaces it, and all
+// that was replicated counts: beyond the limit is at most what was answered in the last moment.
+func TestFailover(t *testing.T) {
+	master := redisserver.Start(t)
+	master.Replica(t)
+	sentinel := master.Sentinel(t)
+	window, err := quota.ParseWindow("1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit, clients = 600, 9
+	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: limit, Window: window}}}
+	var nodes []*Redis
+	for range 3 {
+		r := NewRedis(RedisOptions{
+			UniversalOptions: redis.UniversalOptions{Addrs: []string{sentinel.Addr}, MasterName: "main", DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond},
+			Prefix:           "codex", MaxAge: time.Hour, MaxBytes: 1 << 30,
+		}, slog.New(slog.DiscardHandler))
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		nodes = append(nodes, r)
+	}
+	if err := nodes[0].Put(t.Context(), id(1), entry("ann", "", "kept")); err != nil {
+		t.Fatal(err)
+	}
+	var answered, failed, refused atomic.Int64
+	var all sync.WaitGroup
+	failover := sync.OnceFunc(master.Kill)
+	for client := range clients {
+		all.Go(func() {
+			for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {
+				_, err := nodes[client%3].Limits().Begin(t.Context(), k)
+				switch {
+				case err == nil:
+					answered.Add(1)
+				case errors.Is(err, quota.ErrUnavailable):
+					failed.Add(1)
+					time.Sleep(20 * time.Millisecond)
+				default:
+					refused.Add(1)
+					return
+				}
+				if answered.Load() >= limit/3 {
+					failover()
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d were answered, %d failed meanwhile, %d were refused", answered.Load(), failed.Load(), refused.Load())
+	if n := answered.Load(); n < limit-2*clients || n > limit+2*clients || refused.Load() != clients || failed.Load() == 0 {
+		t.Errorf("%d of %d were answered, %d failed, %d were refused", n, limit, failed.Load(), refused.Load())
+	}
+	e, err := nodes[1].Get(t.Context(), "ann", id(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Release()
+}

@@ -1,0 +1,58 @@
+package redisserver
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/ports"
+)
+
+// Replica starts a server that has all that s has, and waits until it does.
+func (s *Server) Replica(t testing.TB) *Server {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(s.Addr)
+	replica := Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
+	waitFor(t, "the replica", func() bool {
+		return strings.Contains(replica.Do("INFO replication"), "master_link_status:up")
+	})
+	return replica
+}
+
+// Sentinel starts a sentinel that watches s by the name "main", and replaces it by a replica when it
+// has not answered for half a second.
+func (s *Server) Sentinel(t testing.TB) *Server {
+	t.Helper()
+	addr, err := ports.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	host, master, _ := net.SplitHostPort(s.Addr)
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 5000\n", port, host, master)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := &Server{Addr: addr, t: t, program: s.program, args: []string{file, "--sentinel"}, log: new(bytes.Buffer)}
+	sentinel.Restart()
+	t.Cleanup(sentinel.Kill)
+	waitFor(t, "the sentinel to find the replica", func() bool {
+		return strings.Contains(sentinel.Do("SENTINEL MASTER main"), "num-slaves\r\n$1\r\n1")
+	})
+	return sentinel
+}
+
+func waitFor(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("timeout: ", what)
+		}
+	}
+}
