@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -35,20 +36,24 @@ type accountState struct {
 	silent bool           // it did not answer the last question
 }
 
-// AwaitAccount waits for the account of a login with a plan, for accountWait. It fails with a
+// AwaitAccount waits for the account of a login with a plan, for accountWait. It returns the connection
+// to ask: conn, or that of an app-server which has replaced it meanwhile. It fails with a
 // *NotReadyError if the back end does not answer, and with ctx. If the back end fails in any
 // other way the turn is tried: then Codex asks again and says so at once.
-func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) error {
+func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.mu.Lock()
-		account, said, changed := p.account, p.status.Account, p.changed
+		account, said, changed, serving := p.account, p.status.Account, p.changed, p.conn
 		p.mu.Unlock()
 		left := time.Until(account.asked.Add(accountWait))
 		switch {
+		case serving != nil && serving != conn:
+			conn = serving
+			continue
 		case account.conn != conn || account.known || said != "" && !account.silent:
-			return nil
+			return conn, nil
 		case account.silent || left <= 0:
-			return &NotReadyError{
+			return nil, &NotReadyError{
 				State: StateStarting, Reason: "the account back end does not answer", RetryAfter: accountPause,
 				Remedy: "the back end of its login does not answer; it is asked again",
 			}
@@ -57,10 +62,10 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) error {
 		case <-changed:
 		case <-time.After(left):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
-	return nil
+	return conn, nil
 }
 
 // learnAccount asks for the account of a serving instance until the back end has answered, or
@@ -71,9 +76,14 @@ func (p *Process) learnAccount(in *instance) {
 		late := time.AfterFunc(accountWait, func() {
 			p.do(func(s *supervisor) { s.noteAccount(in, errSilent) })
 		})
+		var probing sync.WaitGroup
+		if p.relay != nil && in.conn.HasPlan() {
+			probing.Go(func() { p.awaitAccountBackend(ctx, in) })
+		}
 		err := CheckAccount(ctx, in.conn)
 		late.Stop()
 		cancel()
+		probing.Wait()
 		if in.conn.Err() != nil {
 			return
 		}

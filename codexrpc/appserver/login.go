@@ -2,7 +2,6 @@ package appserver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,13 +56,7 @@ func loginFileOf(home string) LoginFile {
 // has renewed it: renewing spends the old tokens, so that the login would be lost. A login
 // without tokens to renew, such as an API key, may be read-only.
 func checkLoginFiles(home string) error {
-	content, err := readBounded(filepath.Join(home, loginFiles[0]))
-	var login struct {
-		Tokens struct {
-			Refresh string `json:"refresh_token"`
-		} `json:"tokens"`
-	}
-	if err != nil || json.Unmarshal(content, &login) != nil || login.Tokens.Refresh == "" {
+	if login, err := readLogin(home); err != nil || login.Refresh == "" {
 		return nil // Codex reports what is wrong with it
 	}
 	// Codex makes the lock, too, if there is none. The files are not opened for writing alone,

@@ -47,24 +47,35 @@ func (p *Process) withRelay(home *privateHome, env []string) ([]string, error) {
 	return append(env, issuer.Variable+"="+p.relay.URL()), nil
 }
 
+// loginTokens are the tokens of a login with a plan.
+type loginTokens struct {
+	Access  string `json:"access_token"`
+	Refresh string `json:"refresh_token"`
+	Account string `json:"account_id"`
+}
+
+// readLogin returns the tokens of the login in a CODEX_HOME. They are empty for another one, such as
+// an API key.
+func readLogin(home string) (loginTokens, error) {
+	var login struct {
+		Tokens loginTokens `json:"tokens"`
+	}
+	content, err := readBounded(filepath.Join(home, loginFiles[0]))
+	if err == nil {
+		err = json.Unmarshal(content, &login)
+	}
+	return login.Tokens, err
+}
+
 // tokenEnd returns when the access token of the login in a CODEX_HOME ends. It reports false
 // for a login that is not renewed, such as an API key, and if there is none.
 func tokenEnd(home string) (end time.Time, renewable bool) {
-	content, err := readBounded(filepath.Join(home, loginFiles[0]))
-	if home == "" || err != nil {
-		return time.Time{}, false
-	}
-	var login struct {
-		Tokens struct {
-			Access  string `json:"access_token"`
-			Refresh string `json:"refresh_token"`
-		} `json:"tokens"`
-	}
-	if json.Unmarshal(content, &login) != nil || login.Tokens.Refresh == "" {
+	login, err := readLogin(home)
+	if home == "" || err != nil || login.Refresh == "" {
 		return time.Time{}, false // Codex reports what is wrong with it
 	}
 	// The token is a JWT: three parts in base64, the second with the claims.
-	_, rest, _ := strings.Cut(login.Tokens.Access, ".")
+	_, rest, _ := strings.Cut(login.Access, ".")
 	encoded, _, _ := strings.Cut(rest, ".")
 	var claims struct {
 		End int64 `json:"exp"` // Unix seconds

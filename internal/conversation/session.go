@@ -213,7 +213,7 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 	if err != nil {
 		return Place{}, err
 	}
-	if err := process.AwaitAccount(ctx, conn); err != nil {
+	if conn, err = process.AwaitAccount(ctx, conn); err != nil {
 		return Place{}, err
 	}
 	plan := s.request.Plan

@@ -308,6 +308,7 @@ func TestFailedProvider(t *testing.T) {
 		"overloaded":  {turnErr("serverOverloaded", 0, "overloaded"), passing, 0},
 		"a cut":       {turnErr("responseStreamDisconnected", 0, "stream disconnected before completion"), passing, 0},
 		"no one":      {turnErr("other", 0, "stream disconnected before completion: error sending request"), passing, 0},
+		"new tokens":  {turnErr("other", 0, "Account credentials changed during refresh."), passing, 0},
 		"no account":  {turnErr("other", 0, "workspace routing discovery failed"), lasting, 0},
 		"429":         {turnErr("responseTooManyFailedAttempts", 429, "exceeded"), lasting, 0},
 		"429, a hint": {turnErr("responseTooManyFailedAttempts", 429, "Please try again in 3s."), lasting, 3 * time.Second},

@@ -121,7 +121,7 @@ func classOfMessage(code, message string) apierror.Class {
 		return disconnected
 	case message == "Image poisoning": // the provider cannot read it
 		return apierror.BadRequest
-	case strings.HasPrefix(message, brokenOff), isUnreachable(message), lacksAccount(message):
+	case strings.HasPrefix(message, brokenOff), isUnreachable(message), lacksAccount(message), wasRenewedBeside(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
 		return apierror.BadRequest // a provider's 400: the message is its body
@@ -160,6 +160,12 @@ const brokenOff = "stream disconnected"
 // workspace of the login is. The back end has failed, refused the login or not answered.
 func lacksAccount(message string) bool {
 	return strings.Contains(message, "workspace routing discovery")
+}
+
+// wasRenewedBeside reports whether Codex's message means that another app-server of the login has stored
+// new tokens while this one got them. The next turn has them.
+func wasRenewedBeside(message string) bool {
+	return strings.HasPrefix(message, "Account credentials changed")
 }
 
 // isUnreachable reports whether Codex's message means that nobody answered.

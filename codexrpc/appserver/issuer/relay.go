@@ -84,6 +84,15 @@ func (r *Relay) Use(i Issuer) {
 	r.issuer = i
 }
 
+// Client returns a client that reaches the network as the app-server does. The error says which
+// certificates cannot be read.
+func (r *Relay) Client() (*http.Client, error) {
+	r.mu.Lock()
+	issuer := r.issuer
+	r.mu.Unlock()
+	return issuer.client()
+}
+
 // Close ends the relay. It waits for renewals, which take askTime at most: their tokens would be lost.
 func (r *Relay) Close() {
 	renewals.Lock()

@@ -64,9 +64,8 @@ var outageKinds = []outage{
 }
 
 const (
-	// backWithin is how long after an outage requests may still fail: Codex asks again for the
-	// account once its last question has gone without an answer for five seconds.
-	backWithin = 6 * time.Second
+	// backWithin is how long after an outage requests may still fail.
+	backWithin = 2 * time.Second
 	// maxOutage bounds the length of an outage.
 	maxOutage = 12 * time.Second
 )

@@ -89,3 +89,26 @@ func TestAccountOutage(t *testing.T) {
 		})
 	}
 }
+
+// TestAccountAnswersAgain checks that an app-server whose question for the account got lost in an outage
+// is replaced after it: Codex itself would wait for five seconds.
+func TestAccountAnswersAgain(t *testing.T) {
+	e2e.WithLogin(t)
+	s := e2e.NewUnstarted(t)
+	s.Plan.Fail(planbackend.Accounts, planbackend.Silent())
+	s.Serve("")
+	s.WaitReady()
+	old := e2e.AppServers()
+	e2e.WaitFor(t, "the account to be reported", func() bool {
+		_, said := readyAccount(s)
+		return strings.Contains(said, "does not answer")
+	})
+	s.Plan.Heal()
+	begin := time.Now()
+	e2e.WaitFor(t, "an answer", func() bool {
+		served, _, _ := ask(s)
+		return served
+	})
+	t.Logf("served after %s", time.Since(begin))
+	e2e.WaitFor(t, "the end of the old app-server", e2e.AllGone(old))
+}
