@@ -114,7 +114,7 @@ var running = template.Must(template.New("").Funcs(template.FuncMap{
 		}
 		return ", resets at " + at.Local().Format(time.DateTime)
 	},
-}).Parse(`caddy-codex {{.Version}} runs, with {{len .AppServers}} app-servers; {{.Turns.Running}} turns run, {{.Turns.Waiting}} wait.
+}).Parse(`caddy-codex {{.Version}} runs, with {{len .AppServers}} app-server{{if ne (len .AppServers) 1}}s{{end}}; {{.Turns.Running}} running, {{.Turns.Waiting}} waiting.
 {{range .AppServers}}
 {{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
   {{.Program}}{{.Address}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}

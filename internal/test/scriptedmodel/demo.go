@@ -19,7 +19,7 @@ func demo(req Request, question string) Output {
 	if results := req.ToolResults(); len(results) > 0 {
 		return quote(results)
 	}
-	question = strings.TrimSpace(question)
+	question = strings.TrimSpace(reminders.ReplaceAllString(question, ""))
 	said := fmt.Sprintf("You said: “%s”", abridge(question, 200))
 	switch {
 	case req.Text.Format.Type != "" && req.Text.Format.Type != "text":
@@ -39,6 +39,9 @@ func demo(req Request, question string) Output {
 	}
 	return Say(said + "\n\nSay \"help\" to see what I can do.")
 }
+
+// reminders match what Claude Code puts before the words of its user.
+var reminders = regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>`)
 
 // longQuestion is the length in bytes from which a question is a program's: agents put their
 // rules, which speak of tools, before what their user says.

@@ -23,6 +23,7 @@ func TestDemo(t *testing.T) {
 		{"What is the weather in Paris?", demoTools, []string{"You said", "(2)", `"use the tool" or ` + "`get_weather`"}},
 		{"Help", demoTools, directiveWords()},
 		{" ", nil, []string{"no text"}},
+		{"<system-reminder>\nRules.\n</system-reminder>\n\nSay hello.", nil, []string{"You said: “Say hello.”"}},
 		{"delay=1ns; Hello", nil, []string{"You said: “Hello”"}},
 	}
 	s := start(t)

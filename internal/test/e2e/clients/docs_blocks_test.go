@@ -371,6 +371,8 @@ func checkXcaddy(_ block, words []string) error {
 			return fmt.Errorf("Caddy is %s elsewhere", pinned("CADDY_VERSION"))
 		case strings.Contains(word, "caddy-codex") && words[i-1] == "--with" && !strings.HasPrefix(word, "github.com/caddy-codex/caddy-codex"):
 			return fmt.Errorf("the module has another name")
+		case strings.HasPrefix(word, "github.com/caddy-codex/caddy-codex") && !strings.HasSuffix(word, "@v0.0.0=."):
+			return fmt.Errorf("Go asks for published versions: it has to be …@v0.0.0=.")
 		}
 	}
 	return nil
