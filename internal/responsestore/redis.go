@@ -1,6 +1,7 @@
 package responsestore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -32,7 +33,7 @@ type RedisOptions struct {
 	redis.UniversalOptions
 	Prefix   string        // of all keys
 	MaxAge   time.Duration // of an entry
-	MaxBytes int64         // of the entries of one user
+	MaxBytes int64         // of the entries of one user; 0: no bound
 	FailOpen bool          // keys with limits are let through while the server does not work
 }
 
@@ -68,11 +69,11 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // it has goroutines without an end
 	r := &Redis{
-		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: o.MaxBytes, me: rand.Text(),
+		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: cmp.Or(o.MaxBytes, 1<<53), me: rand.Text(),
 		logger: logger, lease: LeaseTime, watched: newWatched(),
 	}
 	r.limits = quota.NewLimits(quota.NewRedis(func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
-		return r.runFor(ctx, script, "key:"+account, args...)
+		return r.Run(ctx, script, "key:"+account, args...)
 	}), tokensAhead, o.FailOpen)
 	return r
 }
@@ -166,11 +167,11 @@ func tagOf(user string) string {
 
 // run runs a script for a user.
 func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args ...any) (any, error) {
-	return r.runFor(ctx, script, tagOf(user), args...)
+	return r.Run(ctx, script, tagOf(user), args...)
 }
 
-// runFor runs a script whose keys begin with a tag, which puts them into one slot of a cluster.
-func (r *Redis) runFor(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
+// Run runs a script whose keys begin with a tag, which puts them into one slot of a cluster.
+func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
 	if r.Fails() {
 		return nil, errDown
 	}
