@@ -64,7 +64,7 @@ func TestShortStreamAllocations(t *testing.T) {
 	n := testing.AllocsPerRun(1000, func() {
 		streams++
 		w := sse.NewWriter(to, options())
-		if err := errors.Join(w.WriteData(chunk), w.End(), w.Close()); err != nil {
+		if err := errors.Join(w.WriteData(chunk), w.Close()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -134,7 +134,7 @@ func TestStalledEnd(t *testing.T) {
 		listener := newPipes()
 		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 			w := sse.NewWriter(rw, sse.WriterOptions{WriteTimeout: 10 * time.Second})
-			if err := errors.Join(w.WriteDone(), w.End(), w.Close()); err != nil {
+			if err := errors.Join(w.WriteDone(), w.Close()); err != nil {
 				t.Error(err)
 			}
 		})}
@@ -180,7 +180,7 @@ func testIdleStream(t *testing.T, http2 bool) {
 			}
 			time.Sleep(time.Minute)
 		}
-		if err := errors.Join(w.End(), w.Close()); err != nil {
+		if err := errors.Join(w.Close()); err != nil {
 			t.Errorf("the end of the idle stream: %v", err)
 		}
 	})

@@ -146,45 +146,29 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// End writes the buffered frames and leaves it to the server to send them, together with the
-// end of the response, when the handler returns: one write instead of two. Nothing may be
-// written after it. The server has the write timeout for that; its HTTP/1 clears the
-// deadline before the next request. The first time, the status and the headers are written
-// as by [Writer.Flush].
-func (w *Writer) End() error {
-	if w.err != nil {
-		return w.err
-	}
-	if w.opts.WriteTimeout > 0 {
-		// It replaces the one that the header would clear. A stricter one of the server's is
-		// set by the write.
-		w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
-	}
-	w.writeHead()
-	w.writeBuffer()
-	w.idle()
-	return w.err
-}
-
-// Close flushes the buffered frames. Later calls return [ErrClosed], so that
-// nothing can follow the end of a stream. If nothing was written, Close does not
-// touch the response, and the handler may still answer in another way. Close does
-// not end the HTTP response; the handler does by returning.
+// Close ends the stream and frees what the Writer holds. It writes the buffered frames and leaves it
+// to the server to send them, together with the end of the response, when the handler returns: one
+// write instead of two. The server has the write timeout for that; its HTTP/1 clears the deadline
+// before the next request. If nothing was written, Close does not touch the response, and the
+// handler may still answer in another way. Later calls return [ErrClosed], or the first error.
 func (w *Writer) Close() error {
+	w.watch.stop()
 	if w.err == nil && len(w.buf) > 0 {
-		w.err = w.Flush()
+		if w.opts.WriteTimeout > 0 {
+			// It replaces the one that the header would clear. A stricter one of the server's is
+			// set by the write.
+			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
+		}
+		w.writeHead()
+		w.writeBuffer()
+		w.idle()
 	}
-	w.Release()
 	if w.err != nil {
 		return w.err
 	}
 	w.err = ErrClosed
 	return nil
 }
-
-// Release frees the timer of the Writer, which otherwise ends by itself after twice the
-// write timeout. It is for streams that are given up; Close includes it.
-func (w *Writer) Release() { w.watch.stop() }
 
 // Never is the time until a keepalive that is not due at all. It is valid for a
 // timer.

@@ -170,7 +170,7 @@ func TestEnd(t *testing.T) {
 			}
 			r.log = r.log[2:] // "no deadline", "header"
 		}
-		if err := errors.Join(w.WriteDone(), w.End(), w.Close()); err != nil {
+		if err := errors.Join(w.WriteDone(), w.Close()); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"flush", "deadline", "write"}

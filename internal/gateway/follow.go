@@ -19,7 +19,7 @@ import (
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
-	defer writer.Release()
+	defer func() { _ = writer.Close() }()
 	wake := time.NewTimer(writer.NextKeepalive())
 	defer wake.Stop()
 	for {

@@ -66,7 +66,7 @@ func (s *streamResponder) leave(choice int, outputs []turn.Output) {
 // close releases what the answer holds.
 func (s *streamResponder) close() {
 	s.events.close()
-	s.writer.Release()
+	_ = s.writer.Close() // a stream that is given up has nothing more to send
 }
 
 // flush sends what is written, or ends the stream if that is due.
@@ -100,7 +100,7 @@ func (s *streamResponder) end() error {
 		values[2] = "chunked"
 		s.x.w.Header()["Transfer-Encoding"] = values[2:3:3]
 	}
-	return s.writer.End()
+	return s.writer.Close()
 }
 
 // nextWake is when the header or the next keepalive is due.
@@ -147,7 +147,7 @@ func (s *streamResponder) finish(err error) requestOutcome {
 	if err == nil {
 		err = s.writer.Close()
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, sse.ErrClosed) { // the encoder's end has closed it
 		return requestOutcome{apiErr: apiErr, streamed: true}
 	}
 	if !s.writer.Started() {
