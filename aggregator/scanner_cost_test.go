@@ -115,38 +115,6 @@ func TestScannerManySmallPieces(t *testing.T) {
 	}
 }
 
-func TestScannerAllocations(t *testing.T) {
-	block := useTool("a", "")
-	parsing := testing.AllocsPerRun(100, func() {
-		if _, _, err := usetool.Parse(block); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, c := range []struct {
-		name   string
-		pieces []string
-		want   float64
-	}{
-		{"plain", []string{"some plain text, é included"}, 0},
-		{"less-than signs", []string{"a < b << c <use <use_tools>"}, 0},
-		{"a begun tag", []string{"a <use_", "text"}, 0},
-		{"a block at once", []string{"a" + block + "b"}, parsing},
-		{"a block in two pieces", []string{block[:12], block[12:]}, parsing + 1},
-		{"a cut rune", []string{"a\xe2\x82", "\xacb"}, 1},
-	} {
-		s := NewScanner(ScannerOptions{})
-		out := make([]usetool.Segment, 0, 16)
-		feed := func() {
-			for _, piece := range c.pieces {
-				out = s.Feed(piece, out[:0])
-			}
-		}
-		if got := testing.AllocsPerRun(100, feed); got > c.want {
-			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
-		}
-	}
-}
-
 // benchmarkScan feeds a text in pieces of size bytes.
 func benchmarkScan(b *testing.B, text string, size int, opts ScannerOptions) {
 	b.ReportAllocs()

@@ -24,24 +24,6 @@ func benchDelta(text string) string {
 		benchThread, benchTurn, text)
 }
 
-// maxDeltaAllocs bounds the allocations of one delta, from the line to the
-// consumer: the copy of its text.
-const maxDeltaAllocs = 1
-
-func TestDeltaAllocations(t *testing.T) {
-	c := newTestConn()
-	thread := openTestTurn(c, benchThread, benchTurn)
-	line := []byte(benchDelta("Grüße a"))
-	var events []Event
-	allocs := testing.AllocsPerRun(1000, func() {
-		c.dispatch(line)
-		events, _ = thread.Recv()
-	})
-	if len(events) != 1 || allocs > maxDeltaAllocs {
-		t.Errorf("%v allocations a delta (%d events), want %d at most", allocs, len(events), maxDeltaAllocs)
-	}
-}
-
 // BenchmarkDelta measures the hot path: one delta from its line to its consumer.
 func BenchmarkDelta(b *testing.B) {
 	c := newTestConn()

@@ -388,15 +388,6 @@ func (t *Thread) callsChanged() {
 	}
 }
 
-// parksNothing lets park refuse later requests if no request is parked. It reports false
-// otherwise.
-func (t *Thread) parksNothing() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.answered = t.answered || len(t.parked) == 0
-	return len(t.parked) == 0
-}
-
 // unpark returns the parked requests and lets park refuse later ones.
 func (t *Thread) unpark() []parkedCall {
 	t.mu.Lock()

@@ -30,49 +30,6 @@ func options() sse.WriterOptions {
 	return sse.WriterOptions{WriteTimeout: time.Minute, Keepalive: time.Minute}
 }
 
-// TestNoAllocations checks that writing and flushing a frame allocates nothing.
-func TestNoAllocations(t *testing.T) {
-	w := discarded(options())
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	lines := []byte("a\nb\r\nc")
-	n := testing.AllocsPerRun(1000, func() {
-		err := errors.Join(w.WriteData(chunk), w.WriteData(lines), oneFrame(w, "response.output_text.delta"))
-		if _, again := w.Keepalive(); err != nil || again != nil {
-			t.Fatal(err, again)
-		}
-	})
-	if n != 0 {
-		t.Errorf("%v allocations a frame, want none", n)
-	}
-}
-
-// counted counts the deadlines that are set.
-type counted struct {
-	discard
-	deadlines *int
-}
-
-func (c counted) SetWriteDeadline(time.Time) error { *c.deadlines++; return nil }
-
-// TestShortStreamAllocations checks that a stream that ends with its first write allocates the
-// writer alone, and sets one deadline.
-func TestShortStreamAllocations(t *testing.T) {
-	deadlines, streams := 0, 0
-	var to http.ResponseWriter = counted{discard{http.Header{}}, &deadlines}
-	n := testing.AllocsPerRun(1000, func() {
-		streams++
-		w := sse.NewWriter(to, options())
-		if err := errors.Join(w.WriteData(chunk), w.Close()); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if n > 1 || deadlines != streams {
-		t.Errorf("%v allocations and %d deadlines in %d streams", n, deadlines, streams)
-	}
-}
-
 func BenchmarkWriteFlush(b *testing.B) {
 	w := discarded(options())
 	b.ReportAllocs()

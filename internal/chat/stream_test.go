@@ -296,20 +296,6 @@ func TestChatStreamEmitFails(t *testing.T) {
 	}
 }
 
-func TestChatStreamAllocatesNothing(t *testing.T) {
-	s := NewStream(testMeta, func([]byte) error { return nil })
-	outs := []turn.Output{textOut("a token"), reasoningOut("\"hm\"\n"), argumentsOut(0, "c", `{"a":"ü"}`)}
-	if n := testing.AllocsPerRun(100, func() {
-		for _, out := range outs {
-			if err := s.Write(0, out); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations for three deltas", n)
-	}
-}
-
 // TestEstimatedUsage: usage that was counted here says so, whichever choice it is of.
 func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
@@ -331,22 +317,5 @@ func TestEstimatedUsage(t *testing.T) {
 				t.Errorf("%s, estimated %t: %s", form, estimated, text)
 			}
 		}
-	}
-}
-
-// TestStreamAllocations bounds what a short stream allocates: its own record and those of
-// its choice, and nothing for a chunk.
-func TestStreamAllocations(t *testing.T) {
-	emit := func([]byte) error { return nil }
-	text, finish := turn.Output{Kind: turn.OutputText, Text: "Hello"}, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop}
-	if n := testing.AllocsPerRun(100, func() {
-		s := NewStream(Meta{Settings: prompt.Settings{Model: "gpt-5", Choices: 1}, ID: "chatcmpl-1"}, emit)
-		for range 3 {
-			_ = s.Write(0, text)
-		}
-		_ = s.Write(0, finish)
-		s.Idle()
-	}); n > 4 {
-		t.Errorf("%v allocations, want 3 or 4", n)
 	}
 }

@@ -202,20 +202,6 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// TestChainAllocations bounds what a request of one message costs: no copy of the parameters
-// of its thread, however many they are.
-func TestChainAllocations(t *testing.T) {
-	id := Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", DeveloperInstructions: strings.Repeat("word ", 1000), Config: codexrpc.Config{Own: map[string]any{"a": 1, "b": "c"}}}}
-	input := []codexrpc.UserInput{{Type: "text", Text: "hello"}}
-	if n := testing.AllocsPerRun(100, func() {
-		if _, err := NewChain(id, nil, input); err != nil {
-			t.Fatal(err)
-		}
-	}); n > 5 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // TestAnyEffort: where a model takes any effort, that tells no conversation from another, unless
 // only one of them has an effort. The settings of the thread stay as they are.
 func TestAnyEffort(t *testing.T) {

@@ -150,22 +150,3 @@ func testSlowBodyAtExit(t *testing.T, serve func(*Gateway, http.ResponseWriter, 
 		t.Errorf("%v, %s %v %s", err, response.Status, response.Header, body)
 	}
 }
-
-// TestExchangeAllocations bounds what a request allocates to hold things until its end, to
-// end with its client, and to end when the server exits.
-func TestExchangeAllocations(t *testing.T) {
-	g, _ := exitingGateway(t, Options{MaxConcurrent: 1})
-	r := requestOf("a")
-	w := httptest.NewRecorder()
-	defer g.newExchange(w, r).close() // others are under way, too
-	if n := testing.AllocsPerRun(100, func() {
-		x := g.newExchange(w, r)
-		if apiErr := g.admit(x, 1); apiErr != nil {
-			t.Fatal(apiErr)
-		}
-		g.show(x, RouteChat, &chatRequest{})
-		x.close()
-	}); n > 7 {
-		t.Errorf("%v allocations", n)
-	}
-}

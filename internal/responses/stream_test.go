@@ -409,19 +409,6 @@ func TestResponseStreamEmitFails(t *testing.T) {
 	}
 }
 
-func TestResponseStreamAllocatesNothing(t *testing.T) {
-	for name, out := range map[string]turn.Output{"text": textOut("word "), "summary": summaryOut("rs_1", 0, "word ")} {
-		s := NewStream(metaOf(t, everyTool), func(string, []byte) error { return nil })
-		_ = s.Open()
-		for range 1000 {
-			_ = s.Write(0, out)
-		}
-		if n := testing.AllocsPerRun(1000, func() { _ = s.Write(0, out) }); n >= 1 {
-			t.Errorf("%s: %v allocations a delta", name, n)
-		}
-	}
-}
-
 // BenchmarkResponseTextDelta encodes deltas of responses of 32 KiB each: a
 // response keeps its text, for the events at the end.
 func BenchmarkResponseTextDelta(b *testing.B) {

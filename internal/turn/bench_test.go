@@ -179,22 +179,3 @@ func BenchmarkStructuredCalls(b *testing.B) {
 		consumeAll(New(&Options{}), events)
 	}
 }
-
-// TestShortTurnAllocations bounds what a turn with a short answer allocates: the machine,
-// and the text that is kept to count its tokens.
-func TestShortTurnAllocations(t *testing.T) {
-	text := []codexrpc.Event{delta("msg_1", "hello")}
-	end := []codexrpc.Event{
-		{Kind: codexrpc.EventItemCompleted, ItemType: codexrpc.ItemAgentMessage, ItemID: "msg_1", Text: "hello", Phase: "final_answer"},
-		{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted},
-	}
-	opts := new(Options)
-	if n := testing.AllocsPerRun(100, func() {
-		m := New(opts)
-		if m.Feed(text); len(m.Feed(end)) != 1 || !m.Done() {
-			t.Fatal("the turn has not ended")
-		}
-	}); n > 2 {
-		t.Errorf("%v allocations, want 2", n)
-	}
-}

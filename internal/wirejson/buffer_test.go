@@ -16,15 +16,3 @@ func TestBuffer(t *testing.T) {
 		t.Error("memory was released and is still held")
 	}
 }
-
-// TestNoAllocations: who writes and waits in turn allocates nothing.
-func TestNoAllocations(t *testing.T) {
-	var b Buffer
-	once := func() {
-		b.Keep(append(b.Take(), "data: {}\n\n"...))
-		b.Release()
-	}
-	if n := testing.AllocsPerRun(1000, once); n > 0.1 { // a garbage collection empties the pool
-		t.Errorf("%v allocations", n)
-	}
-}

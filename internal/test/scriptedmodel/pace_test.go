@@ -81,6 +81,7 @@ func TestPace(t *testing.T) {
 				defer s.Close()
 				w := &clocked{ResponseRecorder: httptest.NewRecorder(), begin: time.Now()}
 				s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/responses", strings.NewReader(c.body)))
+				_ = w.FlushError() // as the server does at the end
 				if got := strings.Join(w.log, ", "); got != want {
 					t.Errorf("events\n%s\nwant\n%s", got, want)
 				}

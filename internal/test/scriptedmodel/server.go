@@ -137,7 +137,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	to := sse.NewWriter(w, sse.WriterOptions{WriteTimeout: writeTimeout})
-	defer to.Release()
+	defer func() { _ = to.Close() }()
 	if _, err := s.play(r.Context(), to, req, script); err != nil {
 		// Makes net/http break the connection.
 		panic(http.ErrAbortHandler)
