@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
@@ -18,62 +19,66 @@ import (
 
 // detach lets a response be made in the background, on a goroutine of its own, and answers
 // its client: with the response as it is now, or with the stream of its events.
-func (g *Gateway) detach(x *exchange, form *responseForm) requestOutcome {
+func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, form *responseForm) requestOutcome {
 	w, r := x.w, x.r
 	if err := g.objects.Begin(r.Context(), form.underWay()); err != nil {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
-	x.setHeaders()
-	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
-	own := &exchange{
-		w: &nobody{header: make(http.Header)}, user: x.user, key: x.key, limited: x.limited, grants: x.grants, input: x.input, arrived: x.arrived,
-		live: x.live, req: x.req, lease: x.lease, body: x.body, copied: x.copied, held: append(x.held, releaseFunc(end)),
-	}
-	x.held = nil // the goroutine releases it
-	own.ctx, own.cancel = context.WithCancelCause(ctx)
-	own.r = r.Clone(own.ctx)
-	own.r.Body = http.NoBody
-	form.x = own
-	own.log = g.newLogResponder(own, form)
-	own.accepted.Store(true)
-	g.exits.add(own)
-	own.enter()
+	x.setHeaders(req)
+	own := g.newBackground(x)
+	to := g.newLogResponder(x.user, form)
+	ctx := own.enter(form)
 	// It is released before the response counts as over: the exit waits for its last events.
-	own.holds(releaseFunc(g.objects.Continue(form.underWay(), own.log.log, own.cancel)))
-	begun, streamed := form.meta.InProgress(), own.req.stream
-	go g.runBackground(own)
+	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
+	begun, streamed := form.meta.InProgress(), req.plan.Stream
+	go g.runBackground(ctx, own, lease, req, to)
 	if streamed {
-		return g.follow(w, r, own.log.log, 0)
+		return g.follow(w, r, to.log, 0)
 	}
 	return requestOutcome{lost: writeJSON(w, http.StatusOK, begun)}
 }
 
+// newBackground returns the exchange of a background response, which takes over what x holds. It
+// does not end with the client.
+func (g *Gateway) newBackground(x *exchange) *exchange {
+	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
+	own := &exchange{w: &nobody{header: make(http.Header)}, user: x.user, arrived: x.arrived, held: append(x.held, releaseFunc(end))}
+	x.held = nil
+	own.ctx, own.exit.cancel = context.WithCancelCause(ctx)
+	own.exit.done = own.ctx.Done()
+	own.r = x.r.Clone(own.ctx)
+	own.r.Body = http.NoBody
+	own.exit.accepted.Store(true)
+	g.exits.add(&own.exit)
+	return own
+}
+
 // runBackground runs the turn of a background response to its end.
-func (g *Gateway) runBackground(x *exchange) {
+func (g *Gateway) runBackground(ctx context.Context, x *exchange, lease conversation.Lease, req *request, to *logResponder) {
 	defer x.close()
-	defer x.log.log.End()
-	defer g.recoverBackground(x)
-	err := g.start(x)
+	defer to.log.End()
+	defer g.recoverBackground(ctx, to)
+	run, err := g.start(ctx, x, lease, req)
 	if err == nil {
-		g.report(x.r, g.respond(x))
+		g.report(x.r, g.respond(ctx, run, to))
 		return
 	}
-	if cause, ok := errors.AsType[*apierror.Error](context.Cause(x.ctx)); ok {
+	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok {
 		err = cause
 	}
-	defer x.log.close()
-	x.settleAll(err)
-	g.report(x.r, x.log.finish(x.req.form.apiError(err)))
+	defer to.close()
+	settleAll(run.choices, err)
+	g.report(x.r, to.finish(req.form.apiError(err)))
 }
 
 // recoverBackground ends a background response whose goroutine has panicked: nobody else
 // would recover that.
-func (g *Gateway) recoverBackground(x *exchange) {
+func (g *Gateway) recoverBackground(ctx context.Context, to *logResponder) {
 	if p := recover(); p != nil {
-		g.opts.Logger.LogAttrs(x.ctx, slog.LevelError, "a background response has panicked",
+		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
 			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		defer func() { _ = recover() }() // the encoder itself may be broken
-		x.log.finish(errPanicked)
+		to.finish(errPanicked)
 	}
 }
 
@@ -91,10 +96,10 @@ type logResponder struct {
 	events
 }
 
-func (g *Gateway) newLogResponder(x *exchange, form *responseForm) *logResponder {
-	log := g.objects.Running.Logs.Open(x.user, form.meta.ID)
+func (g *Gateway) newLogResponder(user string, form *responseForm) *logResponder {
+	log := g.objects.Running.Logs.Open(user, form.meta.ID)
 	encoder := responses.NewStream(form.meta, log.Append)
-	return &logResponder{log, encoder, events{to: encoder, held: g.hold(x.user)}}
+	return &logResponder{log, encoder, events{to: encoder, held: g.hold(user)}}
 }
 
 // nextWake is when the first events are due.
@@ -107,7 +112,7 @@ func (l *logResponder) nextWake() time.Duration {
 
 func (l *logResponder) wake() error { return l.open() }
 
-// finish ends the response. It logs the last event, also after a failure.
+// finish ends the response. Whatever has failed, its end can be read.
 func (l *logResponder) finish(err error) requestOutcome {
 	if err == nil {
 		return requestOutcome{}

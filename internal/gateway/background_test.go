@@ -353,7 +353,7 @@ func TestBackgroundFails(t *testing.T) {
 func TestBackgroundNotStored(t *testing.T) {
 	g, _ := storeGateway(nil)
 	decoded, x := decodeResponse(t, g, fmt.Sprintf(inBackground, false))
-	if apiErr := decoded.resolve(x); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "store") {
+	if apiErr := decoded.resolve(x, g.bodies.Claim("a")); apiErr == nil || apiErr.Param != "background" || !strings.Contains(apiErr.Message, "store") {
 		t.Error(apiErr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -18,7 +19,7 @@ import (
 // Chat serves POST /v1/chat/completions.
 func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, chatCodec) }
 
-var chatCodec = codec{route: RouteChat, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+var chatCodec = codec{route: RouteChat, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 	q := new(chatRequest)
 	if apiErr := q.Decode(body); apiErr != nil {
 		return nil, apiErr
@@ -37,10 +38,10 @@ type chatRequest struct {
 const idSuffixLength = 8
 
 // form returns the form of the completion.
-func (q *chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options) form {
+func (q *chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
-	return &chatForm{x: x, conversation: q.ConversationField(), meta: chat.Meta{
+	return &chatForm{conversation: q.ConversationField(), meta: chat.Meta{
 		Settings:    plan.Settings,
 		ID:          "chatcmpl-" + id,
 		ServiceTier: plan.ServiceTier,
@@ -52,32 +53,30 @@ func (q *chatRequest) form(x *exchange, plan *prompt.Plan, options *turn.Options
 // chatForm is the form of a chat completion.
 type chatForm struct {
 	whole
-	x            *exchange
 	meta         chat.Meta // without the fingerprint
 	conversation string    // the field of the request with the conversation
 	chunks       chunkStream
 }
 
-func (f *chatForm) stream(w *sse.Writer) streamEncoder {
-	f.chunks = chunkStream{chat.NewStream(f.started(), w.WriteData), w}
+func (f *chatForm) stream(w *sse.Writer, at *conversation.Place) streamEncoder {
+	f.chunks = chunkStream{chat.NewStream(f.started(at), w.WriteData), w}
 	return &f.chunks
 }
 
-func (f *chatForm) body() bodyEncoder { return chat.NewBody(f.started()) }
+func (f *chatForm) body(at *conversation.Place) bodyEncoder { return chat.NewBody(f.started(at)) }
 
-// started returns the whole meta, once the turns have started.
-func (f *chatForm) started() chat.Meta {
-	f.meta.Fingerprint = f.x.fingerprint()
+// started returns the whole meta of an answer that is made at a place.
+func (f *chatForm) started(at *conversation.Place) chat.Meta {
+	f.meta.Fingerprint = fingerprintOf(at)
 	return f.meta
 }
 
-// fingerprint identifies what answers a request, in the form of OpenAI's
+// fingerprintOf identifies what answers a request, in the form of OpenAI's
 // system_fingerprint: it changes with Codex's model and with the release of Codex.
-func (x *exchange) fingerprint() string {
-	model, version := "", ""
-	if len(x.choices) > 0 && x.choices[0].session.Place().Process != nil {
-		at := x.choices[0].session.Place()
-		model, version = at.Model, at.Process.Status().Version
+func fingerprintOf(at *conversation.Place) string {
+	model, version := at.Model, ""
+	if at.Process != nil {
+		version = at.Process.Status().Version
 	}
 	hash := sha256.Sum256([]byte(model + "\x00" + version))
 	return "fp_" + hex.EncodeToString(hash[:5])
@@ -88,3 +87,54 @@ func (f *chatForm) apiError(failure error) *apierror.Error {
 }
 
 func (f *chatForm) forget() bool { return true }
+
+// Completions serves POST /v1/completions.
+func (g *Gateway) Completions(w http.ResponseWriter, r *http.Request) {
+	g.serve(w, r, completionsCodec)
+}
+
+var completionsCodec = codec{route: RouteCompletions, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+	decoded, apiErr := chat.DecodeCompletion(body)
+	if apiErr != nil {
+		return nil, apiErr
+	}
+	return &completionsRequest{CompletionRequest: decoded}, nil
+}}
+
+// completionsRequest is a decoded request for a legacy completion.
+type completionsRequest struct {
+	*chat.CompletionRequest
+	whole
+}
+
+// form returns the form of the completion. It has no place for calls: blocks are text.
+func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
+	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
+	return &completionsForm{meta: chat.CompletionMeta{
+		Settings: plan.Settings,
+		ID:       "cmpl-" + rand.Text(),
+		Created:  time.Now().Unix(),
+		Echo:     q.Echo(),
+	}}
+}
+
+// completionsForm is the form of a legacy completion.
+type completionsForm struct {
+	whole
+	meta chat.CompletionMeta
+}
+
+func (f *completionsForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
+	return &chunkStream{chat.NewCompletionStream(f.meta, w.WriteData), w}
+}
+
+func (f *completionsForm) body(*conversation.Place) bodyEncoder {
+	return chat.NewCompletionBody(f.meta)
+}
+
+func (f *completionsForm) apiError(failure error) *apierror.Error {
+	return failures.WithConversation(failure, "prompt")
+}
+
+// forget reports whether the memory of the prompt is free.
+func (f *completionsForm) forget() bool { return f.meta.Echo == "" }

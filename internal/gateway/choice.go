@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -45,98 +43,10 @@ type turnAccount struct {
 	ran   bool         // the model was asked
 }
 
-// start starts the turns of a request, all of them side by side. If it fails, some
-// may have started.
-func (g *Gateway) start(x *exchange) error {
-	g.newChoices(x)
-	err := g.sideBySide(x, (*Gateway).startChoice)
-	x.lease.Release() // each turn holds its own process now
-	x.copied()
-	return err
-}
-
-// newChoices makes the choices of a request, none of them started.
-func (g *Gateway) newChoices(x *exchange) {
-	req := &x.req
-	if x.choices = x.only[:]; req.plan.Choices != 1 {
-		x.choices = make([]*choice, req.plan.Choices)
-	}
-	compute := func(f func()) { g.compute(x, x.body.Size(), f) }
-	for i := range x.choices {
-		options := &req.options
-		if i > 0 {
-			options = new(req.options)
-		}
-		options.Choice = i
-		c := &choice{index: i, options: options, live: x.live, decoded: x.decoding.ended(), account: turnAccount{input: x.input}}
-		if len(x.grants) > 0 {
-			if c.account.grant = x.grants[i]; c.account.grant.LimitsTokens() {
-				options.Budget = c.account.grant
-			}
-		}
-		c.session.Reset(&g.opener, conversation.Request{
-			Plan: req.plan, Host: x.r.Host, User: x.user, Live: x.live, Compute: compute, OnInput: c.decoded,
-		})
-		x.choices[i] = c
-	}
-}
-
-// startChoice starts the turn of one choice.
-func (g *Gateway) startChoice(ctx context.Context, x *exchange, c *choice) error {
-	err := c.session.Open(ctx, x.lease)
-	if err == nil {
-		c.newMachine()
-	}
-	return err
-}
-
 // newMachine gives a choice the machine for a turn that was started.
 func (c *choice) newMachine() {
 	c.options.Spent = c.session.Spent()
 	c.machine.Reset(c.options)
-}
-
-// maxAttempts bounds how often a turn is started.
-const maxAttempts = 8
-
-// runChoice runs the turn of a choice, and once more where [conversation.Session.Again] finds that
-// it may help. The error is an *apierror.Error if the request has failed; else it is why the
-// client could not be given the answer.
-func (g *Gateway) runChoice(ctx context.Context, x *exchange, c *choice) error {
-	t := &x.group
-	failure, err := g.drive(ctx, c)
-	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
-		failure = c.session.Explain(ctx, failure) // it may take a moment; the others go on
-		started, failed := c.session.Again(ctx, failure)
-		if started && failed != nil {
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
-				return cause
-			}
-		}
-		if failed != nil {
-			failure = failed
-			break
-		}
-		c.newMachine()
-		if !c.session.Repeatable() {
-			t.settle(c)
-		}
-		failure, err = g.drive(ctx, c)
-	}
-	if failure == nil {
-		return err
-	}
-	t.settle(c)
-	return t.fail(g.nameModels(ctx, x, c, x.req.model, x.req.form.apiError(failure)))
-}
-
-// drive runs the turn of a choice. failure is why it failed; err is the error of the
-// responder, or the cause of the end of ctx.
-func (g *Gateway) drive(ctx context.Context, c *choice) (failure, err error) {
-	c.failure = nil
-	defer c.session.WatchSilence(ctx)()
-	err = turn.Drive(ctx, c.session.Thread(), &c.machine, c, g.opts.IdleTimeout)
-	return c.failure, err
 }
 
 // Consume passes outputs to the responder, except for a failure, which it keeps.
@@ -160,8 +70,10 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	case turn.OutputFinish:
 		c.settle(true)
 		c.session.Announce()
+		c.group.add(c)
 	case turn.OutputFailure:
 		outputs, c.failure = outputs[:last], outputs[last].Err
+		c.group.add(c)
 	}
 	return c.group.write(c.index, outputs)
 }

@@ -3,9 +3,10 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
@@ -16,8 +17,7 @@ import (
 type codec struct {
 	route  Route
 	decode func(body []byte) (decodedRequest, *apierror.Error)
-	// limit sets the headers about a limit; nil: OpenAI's.
-	limit func(http.Header, shownLimit)
+	show   showLimit
 }
 
 // decodedRequest is a valid request of either API.
@@ -38,8 +38,9 @@ type decodedRequest interface {
 	CheckPixels() *field.Error    // of all images together
 	ToolBytes() int64             // of all tools
 	CheckTools() *field.Error
-	// resolve adds what the request refers to in the store of responses.
-	resolve(x *exchange) *apierror.Error
+	// resolve adds what the request refers to in the store of responses, whose memory counts as
+	// that of the body.
+	resolve(x *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
 	// form returns the form of the answer, and sets the options that it needs.
 	form(x *exchange, plan *prompt.Plan, options *turn.Options) form
@@ -47,10 +48,10 @@ type decodedRequest interface {
 
 // form is the form of the answer to one request: chat completions or Responses.
 type form interface {
-	// stream returns an encoder of an answer that is streamed through w.
-	stream(w *sse.Writer) streamEncoder
-	// body returns an encoder of an answer in one body.
-	body() bodyEncoder
+	// stream returns an encoder of an answer that is streamed through w, and made at a place.
+	stream(w *sse.Writer, at *conversation.Place) streamEncoder
+	// body returns an encoder of an answer in one body, which is made at a place.
+	body(at *conversation.Place) bodyEncoder
 	// apiError returns what a client of this form is told of a failure.
 	apiError(failure error) *apierror.Error
 	// track makes the answer known to other requests until end is called. They may
@@ -85,7 +86,7 @@ type bodyEncoder interface {
 // answers that no other request can ask for.
 type whole struct{}
 
-func (whole) resolve(*exchange) *apierror.Error { return nil }
+func (whole) resolve(*exchange, *claims.Claim) *apierror.Error { return nil }
 
 func (whole) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
@@ -132,12 +133,13 @@ func writeCounts(w *sse.Writer, tools turn.Report) error {
 
 // request is all that the turns of a request and its answer need.
 type request struct {
-	route   Route
-	plan    *prompt.Plan // until the turns have started
-	model   string       // the client's name of it
-	stream  bool
-	options turn.Options // of every choice
-	form    form
+	received
+	plan      *prompt.Plan // its larger parts are let go of once no turn will be started any more
+	options   turn.Options // of every choice
+	form      form
+	overrides []string // see [Gateway.toolOverrides]
 
-	toolOverrides []string // see [Gateway.toolOverrides]
+	input    int64     // estimated tokens of the input of each turn
+	decoding *decoding // of its images; nil: they take no memory that counts
+	copied   func()    // lets another large body be copied; may be called more than once
 }

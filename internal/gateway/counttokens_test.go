@@ -17,10 +17,10 @@ func TestCountEndsWithClient(t *testing.T) {
 	g := newGateway(nil, Options{MaxConcurrent: 1})
 	ctx, leave := context.WithCancel(t.Context())
 	x := g.newExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
-	x.body = g.bodies.Claim("a")
-	x.holds(x.body)
+	body := g.bodies.Claim("a")
+	x.holds(body)
 	pauses := 0
-	_, apiErr := g.countTokens(x, func(pause func() error) (int, error) {
+	_, apiErr := g.countTokens(x, body, func(pause func() error) (int, error) {
 		for {
 			if pauses++; pauses == 3 {
 				leave()
@@ -33,7 +33,7 @@ func TestCountEndsWithClient(t *testing.T) {
 	if apiErr == nil || pauses != 3 {
 		t.Errorf("%v after %d pauses", apiErr, pauses)
 	}
-	if n, apiErr := g.countTokens(x, func(func() error) (int, error) { return 0, errors.New("any") }); apiErr == nil {
+	if n, apiErr := g.countTokens(x, body, func(func() error) (int, error) { return 0, errors.New("any") }); apiErr == nil {
 		t.Errorf("%d tokens in spite of an error", n)
 	}
 	if x.close(); g.BodyMemory() != 0 {

@@ -39,8 +39,8 @@ func TestExit(t *testing.T) {
 		running, coming, ended := begin(), begin(), begin()
 		defer running.close()
 		defer coming.close()
-		running.accepted.Store(true)
-		ended.accepted.Store(true)
+		running.exit.accepted.Store(true)
+		ended.exit.accepted.Store(true)
 		ended.close()
 		time.Sleep(time.Hour)
 		if running.ctx.Err() != nil || coming.ctx.Err() != nil {
@@ -87,7 +87,7 @@ func TestWaitingAtExit(t *testing.T) {
 		defer leave()
 		time.AfterFunc(time.Second, exit)
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(conversing(userMessage)))
-		apiErr = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec)
+		_, apiErr = g.accept(g.newExchange(httptest.NewRecorder(), r), chatCodec)
 		if apiErr == nil || apiErr.Status != http.StatusServiceUnavailable || apiErr.Code != "server_shutting_down" || apiErr.RetryAfter == 0 {
 			t.Errorf("%+v", apiErr)
 		}
@@ -110,7 +110,7 @@ func (s *readSignal) Read(p []byte) (int, error) {
 func TestSlowBodyAtExit(t *testing.T) {
 	for name, serve := range map[string]func(*Gateway, http.ResponseWriter, *http.Request){
 		"a turn": func(g *Gateway, w http.ResponseWriter, r *http.Request) {
-			apiErr := g.accept(g.newExchange(w, r), chatCodec)
+			_, apiErr := g.accept(g.newExchange(w, r), chatCodec)
 			g.refuse(w, r, apiErr)
 		},
 		"a count":        (*Gateway).InputTokens,

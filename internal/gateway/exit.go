@@ -3,30 +3,39 @@ package gateway
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// drainer ends exchanges when the server exits. All exchanges share one watch of the exit,
+// watched is a request that ends when the server exits.
+type watched struct {
+	cancel   context.CancelCauseFunc
+	done     <-chan struct{} // the context that cancel ends has ended
+	accepted atomic.Bool     // its turns may start
+	by       *drainer
+}
+
+// drainer ends requests when the server exits. All share one watch of the exit,
 // which lasts while there are any, so that a gateway that a reload has replaced is not kept.
 type drainer struct {
 	exit  context.Context // see [Options.Exit]
 	drain time.Duration
 
 	mu   sync.Mutex
-	all  map[*exchange]struct{} // those that are watched, until the exit begins
-	over bool                   // the exit has begun
-	stop func() bool            // ends the watch of the exit; nil: there is none
+	all  map[*watched]struct{} // until the exit begins
+	over bool                  // the exit has begun
+	stop func() bool           // ends the watch of the exit; nil: there is none
 }
 
 func newDrainer(exit context.Context, drain time.Duration) *drainer {
-	return &drainer{exit: exit, drain: drain, all: make(map[*exchange]struct{})}
+	return &drainer{exit: exit, drain: drain, all: make(map[*watched]struct{})}
 }
 
-// add begins to watch an exchange, until remove.
-func (e *drainer) add(x *exchange) {
-	x.watch, x.gone = e, x.ctx.Done() // x.ctx may be replaced later
+// add begins to watch a request, until remove.
+func (e *drainer) add(x *watched) {
+	x.by = e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
@@ -39,8 +48,9 @@ func (e *drainer) add(x *exchange) {
 	}
 }
 
-// remove ends the watch of an exchange.
-func (e *drainer) remove(x *exchange) {
+// remove ends the watch of a request.
+func (x *watched) remove() {
+	e := x.by
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.all, x)
@@ -50,7 +60,7 @@ func (e *drainer) remove(x *exchange) {
 	}
 }
 
-// begin ends all exchanges, since the server exits.
+// begin ends all requests, since the server exits.
 func (e *drainer) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,15 +71,15 @@ func (e *drainer) begin() {
 	clear(e.all)
 }
 
-// end ends an exchange with turn.ErrShutdown: at once if no turn of it will start, or else when
+// end ends a request with turn.ErrShutdown: at once if no turn of it will start, or else when
 // the server has been exiting for the drain timeout.
-func (e *drainer) end(x *exchange) {
+func (e *drainer) end(x *watched) {
 	if x.accepted.Load() {
 		timer := time.NewTimer(e.drain)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-x.gone:
+		case <-x.done:
 		}
 	}
 	x.cancel(turn.ErrShutdown)

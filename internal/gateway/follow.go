@@ -101,7 +101,7 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
 	x := g.newExchange(w, r)
 	defer x.close()
-	x.accepted.Store(true)
+	x.exit.accepted.Store(true)
 	if apiErr := g.takePlace(&x.place, x.user); apiErr != nil {
 		return g.refuse(w, r, apiErr)
 	}

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
-	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // keyOf returns the key of a request, or nil if it has none with limits. The key may have
@@ -25,48 +23,45 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 
 // countRequest counts a request for its key, also if it is refused later for another
 // reason.
-func (g *Gateway) countRequest(x *exchange) *apierror.Error {
-	if x.key == nil {
-		return nil
+func (g *Gateway) countRequest(x *exchange, key *quota.Key, show showLimit) (*quota.Request, *apierror.Error) {
+	if key == nil {
+		return nil, nil
 	}
-	var err error
-	x.limited, err = g.opts.Limits.Begin(x.ctx, x.key)
-	x.showKeyLimits()
-	return g.limitReached(x, err)
+	limits, err := g.opts.Limits.Begin(x.ctx, key)
+	showKeyLimits(x.w, key, limits, show)
+	return limits, g.limitReached(x, err)
 }
 
 // acquireTurns takes the places of the turns of a request from those of its key.
-func (g *Gateway) acquireTurns(x *exchange, turns int) *apierror.Error {
-	if x.key == nil {
-		return nil
+func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
+	if limits == nil {
+		return nil, nil
 	}
-	grants, err := x.limited.Acquire(turns)
+	grants, err := limits.Acquire(turns)
 	if err != nil {
-		return g.limitReached(x, err)
+		return nil, g.limitReached(x, err)
 	}
-	x.grants = grants
-	x.holds(releaseFunc(x.closeGrants))
-	return nil
+	x.holds(releaseFunc(func() { closeGrants(grants) }))
+	return grants, nil
 }
 
 // reserveInput estimates the tokens of the input of a request, and takes them from the limits of
 // its key.
-func (g *Gateway) reserveInput(x *exchange, request decodedRequest) *apierror.Error {
-	if len(x.grants) == 0 || !x.grants[0].LimitsTokens() {
-		x.input = int64(request.GuessTokens())
-		return nil
+func (g *Gateway) reserveInput(x *exchange, got received, request decodedRequest) (input int64, apiErr *apierror.Error) {
+	if len(got.grants) == 0 || !got.grants[0].LimitsTokens() {
+		return int64(request.GuessTokens()), nil
 	}
-	x.input = int64(request.EstimateTokens())
-	if err := x.limited.Reserve(x.ctx, x.grants, x.input); err != nil {
-		x.showKeyLimits()
-		return g.limitReached(x, err)
+	input = int64(request.EstimateTokens())
+	err := got.limits.Reserve(x.ctx, got.grants, input)
+	if err != nil {
+		showKeyLimits(x.w, got.key, got.limits, got.show)
 	}
-	return nil
+	return input, g.limitReached(x, err)
 }
 
-// closeGrants ends what the request holds of its key's limits.
-func (x *exchange) closeGrants() {
-	for _, grant := range x.grants {
+// closeGrants ends what a request holds of its key's limits.
+func closeGrants(grants []*quota.Grant) {
+	for _, grant := range grants {
 		grant.Close(0) // of a turn that was not run
 	}
 }
@@ -100,19 +95,12 @@ func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 }
 
 // settleAll counts the tokens of all turns of a request that has ended with err.
-func (x *exchange) settleAll(err error) {
+func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	left := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
-	for _, c := range x.choices {
+	for _, c := range choices {
 		c.settle(left && c.session.Thread() != nil)
 	}
-}
-
-// budgetSpent reports whether the limits of the key have cut an answer.
-func (x *exchange) budgetSpent() bool {
-	return slices.ContainsFunc(x.choices, func(c *choice) bool {
-		return c.end.finish == turn.FinishLength && c.account.grant.LimitsTokens() && c.account.grant.Spent()
-	})
 }
 
 // limitReached returns what a client is told of a limit of its key.
@@ -139,15 +127,35 @@ func (g *Gateway) limitReached(x *exchange, err error) *apierror.Error {
 	return nil
 }
 
+// shownLimit is a limit as headers show it.
+type shownLimit struct {
+	unit           quota.Unit
+	max, remaining int64
+	resets         time.Time // zero: nobody knows
+}
+
+// showLimit sets the headers about a limit, in the form of an API.
+type showLimit func(http.Header, shownLimit)
+
+// showOpenAILimit sets OpenAI's headers.
+func showOpenAILimit(header http.Header, l shownLimit) {
+	header.Set("X-Ratelimit-Limit-"+string(l.unit), strconv.FormatInt(l.max, 10))
+	header.Set("X-Ratelimit-Remaining-"+string(l.unit), strconv.FormatInt(l.remaining, 10))
+	header.Del("X-Ratelimit-Reset-" + string(l.unit))
+	if !l.resets.IsZero() {
+		header.Set("X-Ratelimit-Reset-"+string(l.unit), max(0, time.Until(l.resets)).Truncate(time.Second).String())
+	}
+}
+
 // showKeyLimits sets the headers about rate limits from the limits of the key: of
 // each unit, from the limit of which the least is left. It reports false if the key has
 // none.
-func (x *exchange) showKeyLimits() bool {
-	if x.key == nil || len(x.key.Limits) == 0 {
+func showKeyLimits(w http.ResponseWriter, key *quota.Key, limits *quota.Request, show showLimit) bool {
+	if key == nil || len(key.Limits) == 0 {
 		return false
 	}
 	tightest := make(map[quota.Unit]quota.State)
-	for _, s := range x.limited.States() {
+	for _, s := range limits.States() {
 		if other, ok := tightest[s.Unit]; !ok || s.Remaining() < other.Remaining() {
 			tightest[s.Unit] = s
 		}
@@ -157,31 +165,9 @@ func (x *exchange) showKeyLimits() bool {
 		if limit.resets.IsZero() {
 			limit.resets = time.Now() // nothing is used
 		}
-		x.showLimit(limit)
+		show(w.Header(), limit)
 	}
 	return true
-}
-
-// shownLimit is a limit as headers show it.
-type shownLimit struct {
-	unit           quota.Unit
-	max, remaining int64
-	resets         time.Time // zero: nobody knows
-}
-
-// showLimit sets the headers about a limit in the form of the request's API.
-func (x *exchange) showLimit(l shownLimit) {
-	header := x.w.Header()
-	if x.limit != nil {
-		x.limit(header, l)
-		return
-	}
-	header.Set("X-Ratelimit-Limit-"+string(l.unit), strconv.FormatInt(l.max, 10))
-	header.Set("X-Ratelimit-Remaining-"+string(l.unit), strconv.FormatInt(l.remaining, 10))
-	header.Del("X-Ratelimit-Reset-" + string(l.unit))
-	if !l.resets.IsZero() {
-		header.Set("X-Ratelimit-Reset-"+string(l.unit), max(0, time.Until(l.resets)).Truncate(time.Second).String())
-	}
 }
 
 // showLimits sets the headers about rate limits from the plan's limits as far as
@@ -190,18 +176,18 @@ func (x *exchange) showLimit(l shownLimit) {
 // requests. Those about tokens are left out: a client would wait as soon as it wants
 // more tokens than there are percent. If the key of the request has limits, they are shown
 // instead.
-func (g *Gateway) showLimits(x *exchange) {
-	if x.showKeyLimits() || len(x.choices) == 0 || x.choices[0].session.Place().Conn == nil {
+func (g *Gateway) showLimits(run *running) {
+	w, req := run.x.w, run.req
+	if showKeyLimits(w, req.key, req.limits, req.show) {
 		return
 	}
-	now := time.Now()
-	limits, _ := x.choices[0].session.Place().Conn.LastRateLimits()
-	window := limits.Tightest(now)
+	limits, _ := run.place().Conn.LastRateLimits()
+	window := limits.Tightest(time.Now())
 	if window == nil {
 		return
 	}
 	const all = 100
-	x.showLimit(shownLimit{
+	req.show(w.Header(), shownLimit{
 		unit: quota.Requests, max: all, remaining: int64(math.Floor(max(0, all-window.UsedPercent))), resets: window.ResetsAt,
 	})
 }

@@ -211,14 +211,14 @@ func (c *costs) serve(route, body string) {
 	defer cancel()
 	x := c.g.newExchange(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
 	defer x.close()
-	x.lease = c.lease
-	if apiErr := c.g.accept(x, codecs[route]); apiErr != nil {
+	req, apiErr := c.g.accept(x, codecs[route])
+	if apiErr != nil {
 		c.g.refuse(w, x.r, apiErr)
 		return
 	}
-	x.req.plan.Choices = 1 // each is the same work
-	if err := c.g.start(x); err != nil {
-		c.g.refuse(w, x.r, x.req.form.apiError(err))
+	req.plan.Choices = 1 // each is the same work
+	if _, err := c.g.start(ctx, x, c.lease, req); err != nil {
+		c.g.refuse(w, x.r, req.form.apiError(err))
 	}
 }
 

@@ -53,27 +53,27 @@ func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, s
 	return m.queue.AcquireWithin(ctx, user, int(size), wait)
 }
 
-// claimMemory waits until the app-servers have the memory for a request. What takes less than a
+// claimMemory waits until the app-servers have the memory for a request with a body of this size. What takes less than a
 // MiB needs no claim: the turns at once bound it.
-func (g *Gateway) claimMemory(x *exchange, choices, toolBytes, pixels int64) *apierror.Error {
-	held, decoding := mib(x.body.Size()*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
+func (g *Gateway) claimMemory(x *exchange, body, choices, toolBytes, pixels int64) (*decoding, *apierror.Error) {
+	held, decoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	all, most := choices*(held+decoding), int64(g.memory.queue.Heaviest())
 	switch {
 	case all == 0:
-		return nil
+		return nil, nil
 	case all > most && choices > 1:
-		return apierror.ChoicesTooLarge(choices, max(1, most/(held+decoding)))
+		return nil, apierror.ChoicesTooLarge(choices, max(1, most/(held+decoding)))
 	}
 	slots, err := g.memory.acquire(x.ctx, g.crowd, x.user, min(all, most), g.opts.QueueWait)
 	if apiErr := g.queueError(err); apiErr != nil {
-		return apiErr
+		return nil, apiErr
 	}
-	x.memory = slots
-	x.holds(&x.memory)
-	if decoding > 0 {
-		x.decoding = newDecoding(&x.memory, int(min(choices*held, most)), int(choices))
+	x.own.memory = slots
+	x.holds(&x.own.memory)
+	if decoding == 0 {
+		return nil, nil
 	}
-	return nil
+	return newDecoding(&x.own.memory, int(min(choices*held, most)), int(choices)), nil
 }
 
 // mib returns a number of bytes in MiB, rounded to the nearest.

@@ -8,16 +8,12 @@ import (
 	"time"
 )
 
-// asking returns a request of a user with a body of a size in MiB, without the body.
-func asking(t *testing.T, g *Gateway, user string, size int64) *exchange {
+// asking returns a request of a user without a body.
+func asking(t *testing.T, g *Gateway, user string) *exchange {
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
 	r.Header.Set("User", user)
 	x := g.newExchange(httptest.NewRecorder(), r)
 	t.Cleanup(x.close)
-	x.body = g.bodies.Claim(user)
-	if x.holds(x.body); !x.body.Grow(size << 20) {
-		t.Fatal("there is no memory for a body")
-	}
 	return x
 }
 
@@ -42,8 +38,8 @@ func TestClaimMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(nil, Options{MaxConcurrent: 1, Memory: NewMemory(200 << 20)})
-			x := asking(t, g, "a", c.size)
-			apiErr := g.claimMemory(x, c.choices, c.tools, c.pixels)
+			x := asking(t, g, "a")
+			decoding, apiErr := g.claimMemory(x, c.size<<20, c.choices, c.tools, c.pixels)
 			if (apiErr != nil) != (c.refused != "") || apiErr != nil && (apiErr.Param != "n" || !strings.Contains(apiErr.Message, c.refused)) {
 				t.Fatal(apiErr)
 			}
@@ -51,7 +47,7 @@ func TestClaimMemory(t *testing.T) {
 				t.Errorf("%d MiB are claimed", got)
 			}
 			for range c.choices {
-				if ended := x.decoding.ended(); ended != nil {
+				if ended := decoding.ended(); ended != nil {
 					if got := g.memory.queue.Running(); got != c.while {
 						t.Errorf("%d MiB while an image is being decoded", got)
 					}
@@ -75,20 +71,20 @@ func TestClaimMemory(t *testing.T) {
 func TestMemoryIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(nil, Options{MaxConcurrent: 1, MaxQueue: 2, QueueWait: time.Minute, Memory: NewMemory(400 << 20), Several: func() bool { return true }})
-		first := asking(t, g, "a", 60)
-		if apiErr := g.claimMemory(first, 1, 0, 0); apiErr != nil {
+		first := asking(t, g, "a")
+		if _, apiErr := g.claimMemory(first, 60<<20, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		began := time.Now()
-		if apiErr := g.claimMemory(asking(t, g, "a", 20), 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
+		if _, apiErr := g.claimMemory(asking(t, g, "a"), 20<<20, 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
 			t.Errorf("above the share: %v after %s", apiErr, time.Since(began))
 		}
 		began = time.Now()
-		if apiErr := g.claimMemory(asking(t, g, "b", 20), 1, 0, 0); apiErr != nil || time.Since(began) > 0 {
+		if _, apiErr := g.claimMemory(asking(t, g, "b"), 20<<20, 1, 0, 0); apiErr != nil || time.Since(began) > 0 {
 			t.Errorf("another user: %v after %s", apiErr, time.Since(began))
 		}
 		time.AfterFunc(time.Second, first.close)
-		if apiErr := g.claimMemory(asking(t, g, "a", 20), 1, 0, 0); apiErr != nil || time.Since(began) != time.Second {
+		if _, apiErr := g.claimMemory(asking(t, g, "a"), 20<<20, 1, 0, 0); apiErr != nil || time.Since(began) != time.Second {
 			t.Errorf("once there is some: %v after %s", apiErr, time.Since(began))
 		}
 	})
@@ -101,17 +97,17 @@ func TestMemoryOfSeveralGateways(t *testing.T) {
 		memory := NewMemory(400 << 20)
 		options := Options{MaxConcurrent: 1, QueueWait: time.Minute, Memory: memory}
 		before, after := newGateway(nil, options), newGateway(nil, options)
-		if apiErr := before.claimMemory(asking(t, before, "a", 30), 1, 0, 0); apiErr != nil {
+		if _, apiErr := before.claimMemory(asking(t, before, "a"), 30<<20, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
-		if apiErr := after.claimMemory(asking(t, after, "b", 30), 1, 0, 0); apiErr != nil {
+		if _, apiErr := after.claimMemory(asking(t, after, "b"), 30<<20, 1, 0, 0); apiErr != nil {
 			t.Fatal(apiErr)
 		}
 		if got := before.Held().Codex; got != 300 {
 			t.Errorf("%d MiB are claimed", got)
 		}
 		began := time.Now()
-		if apiErr := after.claimMemory(asking(t, after, "c", 30), 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
+		if _, apiErr := after.claimMemory(asking(t, after, "c"), 30<<20, 1, 0, 0); apiErr == nil || apiErr.Code != "codex_queue_timeout" || time.Since(began) != time.Minute {
 			t.Errorf("above what there is: %v after %s", apiErr, time.Since(began))
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -18,7 +19,7 @@ import (
 // Messages serves POST /v1/messages of Anthropic's API.
 func (g *Gateway) Messages(w http.ResponseWriter, r *http.Request) { g.serve(w, r, messagesCodec) }
 
-var messagesCodec = codec{route: RouteMessages, limit: showAnthropicLimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+var messagesCodec = codec{route: RouteMessages, show: showAnthropicLimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 	decoded, apiErr := messages.Decode(body)
 	if apiErr != nil {
 		return nil, apiErr
@@ -63,14 +64,14 @@ type messageForm struct {
 	meta messages.Meta
 }
 
-func (f *messageForm) stream(w *sse.Writer) streamEncoder {
+func (f *messageForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
 	w.SetPing("ping", ping)
 	return &messageStream{messages.NewStream(f.meta, w.WriteEvent), w}
 }
 
 var ping = []byte(`{"type":"ping"}`)
 
-func (f *messageForm) body() bodyEncoder { return messages.NewBody(f.meta) }
+func (f *messageForm) body(*conversation.Place) bodyEncoder { return messages.NewBody(f.meta) }
 
 func (f *messageForm) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
@@ -100,11 +101,10 @@ func (g *Gateway) CountTokens(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) countMessage(x *exchange) ([]byte, *apierror.Error) {
-	var apiErr *apierror.Error
-	if x.key, apiErr = g.keyOf(x.r); apiErr != nil {
+	if _, apiErr := g.keyOf(x.r); apiErr != nil {
 		return nil, apiErr
 	}
-	body, apiErr := g.readBody(x)
+	body, claim, apiErr := g.readBody(x)
 	if apiErr != nil {
 		return nil, apiErr
 	}
@@ -113,7 +113,7 @@ func (g *Gateway) countMessage(x *exchange) ([]byte, *apierror.Error) {
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	count, apiErr := g.countTokens(x, func(func() error) (int, error) { return decoded.SampleTokens(), nil })
+	count, apiErr := g.countTokens(x, claim, func(func() error) (int, error) { return decoded.SampleTokens(), nil })
 	return messages.TokenCount(count), apiErr
 }
 

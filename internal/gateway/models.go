@@ -61,7 +61,7 @@ func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool)
 
 // nameModels adds to the error of a model that the provider does not have the names of
 // the others that the key of the request allows.
-func (g *Gateway) nameModels(ctx context.Context, x *exchange, c *choice, model string, apiErr *apierror.Error) *apierror.Error {
+func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
 	}
@@ -69,8 +69,8 @@ func (g *Gateway) nameModels(ctx context.Context, x *exchange, c *choice, model 
 	if err != nil {
 		return apiErr // the aliases alone would mislead
 	}
-	return apiErr.WithModels(models.Names(all, g.opts.Aliases, func(id string) bool {
-		return id != model && x.key.Allows(id)
+	return apiErr.WithModels(models.Names(all, run.g.opts.Aliases, func(id string) bool {
+		return id != run.req.plan.Model && run.req.key.Allows(id)
 	}))
 }
 

@@ -62,7 +62,7 @@ func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, requi
 	if apiErr := g.countWrite(x); apiErr != nil {
 		return nil, apiErr
 	}
-	body, apiErr := g.readBody(x)
+	body, _, apiErr := g.readBody(x)
 	if apiErr != nil {
 		return nil, x.unlessExit(apiErr)
 	}
@@ -75,9 +75,10 @@ func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, requi
 }
 
 // countWrite counts a request that stores something, like one for a turn.
-func (g *Gateway) countWrite(x *exchange) (apiErr *apierror.Error) {
-	if x.key, apiErr = g.keyOf(x.r); apiErr == nil {
-		apiErr = g.countRequest(x)
+func (g *Gateway) countWrite(x *exchange) *apierror.Error {
+	key, apiErr := g.keyOf(x.r)
+	if apiErr == nil {
+		_, apiErr = g.countRequest(x, key, showOpenAILimit)
 	}
 	if apiErr != nil {
 		reqbody.LimitDiscard(x.w)

@@ -5,51 +5,54 @@ import (
 	"errors"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
-// prepare makes all that the turns of a request need, x.req. It is called once they may
+// prepare makes all that the turns of a request need. It is called once they may
 // run, since what it fetches takes memory.
-func (g *Gateway) prepare(x *exchange, route Route, decoded decodedRequest) *apierror.Error {
-	if apiErr := decoded.resolve(x); apiErr != nil {
-		return apiErr
+func (g *Gateway) prepare(x *exchange, got received, decoded decodedRequest) (*request, *apierror.Error) {
+	if apiErr := decoded.resolve(x, got.body); apiErr != nil {
+		return nil, apiErr
 	}
-	if apiErr := g.fetchImages(x, decoded); apiErr != nil {
-		return apiErr
+	if apiErr := g.fetchImages(x.ctx, got.body, decoded); apiErr != nil {
+		return nil, apiErr
 	}
-	if apiErr := g.reserveInput(x, decoded); apiErr != nil {
-		return apiErr
+	input, apiErr := g.reserveInput(x, got, decoded)
+	if apiErr != nil {
+		return nil, apiErr
 	}
 	if f := decoded.CheckPixels(); f != nil {
-		return f.In(conversationField(route)).APIError()
+		return nil, f.In(conversationField(got.route)).APIError()
 	}
 	if f := decoded.CheckTools(); f != nil {
-		return f.APIError()
+		return nil, f.APIError()
 	}
-	if apiErr := g.claimMemory(x, int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels()); apiErr != nil {
-		return apiErr
+	decoding, apiErr := g.claimMemory(x, got.body.Size(), int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels())
+	if apiErr != nil {
+		return nil, apiErr
 	}
-	if apiErr := g.waitToCopy(x); apiErr != nil {
-		return apiErr
+	copied, apiErr := g.waitToCopy(x, got.body.Size())
+	if apiErr != nil {
+		return nil, apiErr
 	}
 	var plan *prompt.Plan
-	var apiErr *apierror.Error
-	g.compute(x, x.body.Size(), func() {
-		plan, apiErr = decoded.Plan(g.planning)
-	})
+	g.compute(x, got.body.Size(), func() { plan, apiErr = decoded.Plan(g.planning) })
 	if apiErr != nil {
-		return apiErr
+		return nil, apiErr
 	}
-	req := &x.req
-	*req = request{route: route, plan: plan, model: plan.Model, stream: plan.Stream, toolOverrides: g.toolOverrides(x.r, plan)}
+	req := &x.own.request
+	*req = request{
+		received: got, plan: plan, overrides: g.toolOverrides(x.r, plan), input: input, decoding: decoding, copied: copied,
+	}
 	if req.options, apiErr = g.opts.turnOptions(x.r, decoded, plan); apiErr != nil {
-		return apiErr
+		return nil, apiErr
 	}
 	req.form = decoded.form(x, plan, &req.options)
-	return nil
+	return req, nil
 }
 
 // conversationField returns the field of a request that has its conversation.
@@ -60,18 +63,17 @@ func conversationField(route Route) string {
 	return apierror.ParamMessages
 }
 
-// waitToCopy waits until the body of a request may be copied.
-func (g *Gateway) waitToCopy(x *exchange) *apierror.Error {
-	copied, err := g.bodies.WaitToCopy(x.ctx, x.user, x.body.Size())
+// waitToCopy waits until a body of this size may be copied.
+func (g *Gateway) waitToCopy(x *exchange, size int64) (copied func(), apiErr *apierror.Error) {
+	copied, err := g.bodies.WaitToCopy(x.ctx, x.user, size)
 	switch {
 	case errors.Is(err, reqbody.ErrCopyWait):
-		return apierror.BodyMemory()
+		return nil, apierror.BodyMemory()
 	case err != nil:
-		return failures.APIError(err)
+		return nil, failures.APIError(err)
 	}
-	x.copied = copied
 	x.holds(releaseFunc(copied))
-	return nil
+	return copied, nil
 }
 
 // Images fetches what requests name by an https URL instead of sending it. An
@@ -82,7 +84,7 @@ type Images interface {
 
 // fetchImages replaces the URLs of images by the images. Without a fetcher they
 // stay, and Plan refuses them.
-func (g *Gateway) fetchImages(x *exchange, request decodedRequest) *apierror.Error {
+func (g *Gateway) fetchImages(ctx context.Context, body *claims.Claim, request decodedRequest) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil
 	}
@@ -90,7 +92,7 @@ func (g *Gateway) fetchImages(x *exchange, request decodedRequest) *apierror.Err
 	if len(urls) == 0 {
 		return nil
 	}
-	images, err := g.opts.Images.Fetch(x.ctx, urls, x.body.Grow)
+	images, err := g.opts.Images.Fetch(ctx, urls, body.Grow)
 	if failed, ok := errors.AsType[*imagefetch.Failure](err); ok {
 		return apierror.InvalidImageURL(request.ImageParam(failed.URL), failed.Error())
 	}

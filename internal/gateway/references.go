@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -16,7 +17,7 @@ import (
 // resolve adds the responses that the request follows and the items that it refers
 // to. Together these are at most as large as a body may be, and their memory counts
 // as a body's.
-func (q *responsesRequest) resolve(x *exchange) *apierror.Error {
+func (q *responsesRequest) resolve(x *exchange, body *claims.Claim) *apierror.Error {
 	store := q.g.opts.Responses
 	if store == nil {
 		switch {
@@ -33,7 +34,7 @@ func (q *responsesRequest) resolve(x *exchange) *apierror.Error {
 	if q.session != nil {
 		store = sessionStore{store, q.session}
 	}
-	stored := responsestore.NewReader(store, x.user, q.g.opts.MaxBody, x.body.Grow)
+	stored := responsestore.NewReader(store, x.user, q.g.opts.MaxBody, body.Grow)
 	timed, cancel := context.WithTimeout(x.ctx, objects.StoreTimeout)
 	defer cancel()
 	var earlier []json.RawMessage

@@ -86,8 +86,8 @@ func (o *requestOutcome) cut() bool { return o.streamed && o.lost != nil }
 
 // newRecord returns the record of a turn that has ended. apiErr is why its request
 // failed, or nil.
-func newRecord(x *exchange, c *choice, apiErr *apierror.Error) Record {
-	now, req := time.Now(), &x.req
+func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Record {
+	now := time.Now()
 	record := Record{
 		Time:       now,
 		Duration:   now.Sub(x.arrived),
@@ -95,15 +95,15 @@ func newRecord(x *exchange, c *choice, apiErr *apierror.Error) Record {
 		RequestID:  requestID(x.r),
 		User:       x.user,
 		Choice:     c.index,
-		Model:      req.model,
+		Model:      req.plan.Model,
 		CodexModel: c.session.Place().Model,
 		Finish:     c.end.finish,
 		Mode:       req.options.OutputMode,
 		Stop:       req.options.StopAfterTools,
-		Stream:     req.stream,
+		Stream:     req.plan.Stream,
 		Status:     http.StatusOK,
 		Tools:      c.machine.Report(),
-		Overrides:  req.toolOverrides,
+		Overrides:  req.overrides,
 		Thread:     string(c.session.Origin()),
 		Price:      c.machine.Price(),
 	}
@@ -114,20 +114,10 @@ func newRecord(x *exchange, c *choice, apiErr *apierror.Error) Record {
 	if apiErr != nil {
 		record.Status, record.Code = apiErr.Status, apiErr.Code
 	}
-	if x.key != nil {
-		record.Key = x.key.ID
+	if req.key != nil {
+		record.Key = req.key.ID
 	}
 	return record
-}
-
-// toolsOf returns the sum of what the choices have done with tool calls, as far as a
-// client is told.
-func toolsOf(choices []*choice) (sum turn.Report) {
-	for _, c := range choices {
-		sum.Calls += c.end.calls
-		sum.Truncated = sum.Truncated || c.end.truncated
-	}
-	return sum
 }
 
 // refuse answers a request that failed before its first output. A client that has
@@ -144,8 +134,8 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 }
 
 // refuseLost answers a client that has gone, for the reason lost.
-func (g *Gateway) refuseLost(x *exchange, lost error) requestOutcome {
-	outcome := g.refuse(x.w, x.r, apierror.ClientGone())
+func (g *Gateway) refuseLost(w http.ResponseWriter, r *http.Request, lost error) requestOutcome {
+	outcome := g.refuse(w, r, apierror.ClientGone())
 	outcome.lost = lost
 	return outcome
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -33,25 +34,24 @@ type responder interface {
 }
 
 // respond runs the turns of a request and gives the client what they say.
-func (g *Gateway) respond(x *exchange) requestOutcome {
-	req := &x.req
-	x.live.Enter(status.Running)
-	x.setHeaders()
-	g.showLimits(x)
-	to := g.newResponder(x)
+func (g *Gateway) respond(ctx context.Context, run *running, to responder) requestOutcome {
+	x, req := run.x, run.req
+	req.live.Enter(status.Running)
+	x.setHeaders(req)
+	g.showLimits(run)
 	defer to.close()
-	x.beginTurns(to)
-	defer g.opts.Observer.AnswerBegan(req.stream)()
-	err := g.sideBySide(x, (*Gateway).runChoice)
-	x.settleAll(err)
-	g.showLimits(x) // for an answer that has not begun yet
-	if x.budgetSpent() {
+	run.group.begin(run.choices, req, to)
+	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
+	err := run.sideBySide(ctx, (*running).runChoice)
+	settleAll(run.choices, err)
+	g.showLimits(run) // for an answer that has not begun yet
+	if run.group.tally.spent {
 		x.w.Header().Set(budgetHeader, "spent")
 	}
 	outcome := to.finish(err)
-	outcome.turns = x.record[:0]
-	for _, c := range x.choices {
-		outcome.turns = append(outcome.turns, newRecord(x, c, outcome.apiErr))
+	outcome.turns = x.own.records[:0]
+	for _, c := range run.choices {
+		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))
 		if outcome.apiErr == nil && outcome.lost == nil {
 			c.session.Keep(c.machine.Rest(), c.end.usage)
 		}
@@ -59,25 +59,13 @@ func (g *Gateway) respond(x *exchange) requestOutcome {
 	return outcome
 }
 
-// beginTurns makes the group of the turns that were started. Once none of them will be started
-// again, the memory of the body is free unless the form keeps as much.
-func (x *exchange) beginTurns(to responder) {
-	plan := x.req.plan
-	x.req.plan = nil
-	x.group.begin(x.choices, plan, to, func() {
-		if x.req.form.forget() {
-			x.body.Release()
-		}
-	})
-}
-
 // budgetHeader says that the limits of the key have cut the answer. A stream that has begun
 // says so in a comment.
 const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
-func (x *exchange) setHeaders() {
-	req, header, values := &x.req, x.w.Header(), &x.headers
+func (x *exchange) setHeaders(req *request) {
+	header, values := x.w.Header(), &x.own.headers
 	values[0], values[1] = string(req.options.OutputMode), string(req.options.StopAfterTools)
 	header[modeHeader], header[stopHeader] = values[0:1:1], values[1:2:2]
 	if len(req.plan.Ignored) > 0 {
@@ -85,14 +73,12 @@ func (x *exchange) setHeaders() {
 	}
 }
 
-func (g *Gateway) newResponder(x *exchange) responder {
-	if x.log != nil {
-		return x.log
+func (g *Gateway) newResponder(run *running) responder {
+	x, form, sum := run.x, run.req.form, &run.group.tally
+	if run.req.plan.Stream {
+		return g.newStreamResponder(x, form, run.place(), sum)
 	}
-	if x.req.stream {
-		return g.newStreamResponder(x)
-	}
-	return &bufferedResponder{g: g, x: x, encoder: x.req.form.body(), held: g.hold(x.user)}
+	return &bufferedResponder{g: g, w: x.w, r: x.r, sum: sum, encoder: form.body(run.place()), held: g.hold(x.user)}
 }
 
 // ignoredHeader names the parameters of a request that changed nothing.
@@ -114,7 +100,9 @@ func ignoredParams(names []string) string {
 // bufferedResponder writes an answer in one body.
 type bufferedResponder struct {
 	g       *Gateway
-	x       *exchange
+	w       http.ResponseWriter
+	r       *http.Request
+	sum     *tally // of the choices
 	encoder bodyEncoder
 	held    *held
 }
@@ -141,16 +129,15 @@ func (b *bufferedResponder) wake() error { return nil }
 // finish writes the body, or the error.
 func (b *bufferedResponder) finish(err error) requestOutcome {
 	if apiErr, failed := errors.AsType[*apierror.Error](err); failed {
-		return b.g.refuse(b.x.w, b.x.r, apiErr)
+		return b.g.refuse(b.w, b.r, apiErr)
 	}
 	if err != nil {
-		return b.g.refuseLost(b.x, err)
+		return b.g.refuseLost(b.w, b.r, err)
 	}
-	tools := toolsOf(b.x.choices)
-	header := b.x.w.Header()
+	header, tools := b.w.Header(), &b.sum.tools
 	header.Set(countHeader, strconv.Itoa(tools.Calls))
 	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
-	if err := writeJSON(b.x.w, http.StatusOK, b.encoder.JSON()); err != nil {
+	if err := writeJSON(b.w, http.StatusOK, b.encoder.JSON()); err != nil {
 		return requestOutcome{apiErr: apierror.ClientGone(), lost: err}
 	}
 	return requestOutcome{}

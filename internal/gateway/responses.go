@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
@@ -27,7 +28,7 @@ func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) {
 // responsesCodec returns the codec of requests for a response. s is the session of a
 // WebSocket, or nil.
 func (g *Gateway) responsesCodec(decode func([]byte) (*responses.Request, *apierror.Error), s *session) codec {
-	return codec{route: RouteResponses, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+	return codec{route: RouteResponses, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 		decoded, apiErr := decode(body)
 		if apiErr != nil {
 			return nil, apiErr
@@ -54,7 +55,7 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 	options.Items, options.Encrypted = true, q.Encrypted
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
-		q: q, x: x,
+		q: q, user: x.user, requestID: requestID(x.r),
 		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID, Conversation: q.ConversationID, Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
@@ -67,17 +68,18 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 
 // responseForm is the form of a response.
 type responseForm struct {
-	q     *responsesRequest
-	x     *exchange
-	meta  responses.Meta
-	entry *responsestore.Entry // as it is kept; its response and its output come last
+	q         *responsesRequest
+	user      string
+	requestID string
+	meta      responses.Meta
+	entry     *responsestore.Entry // as it is kept; its response and its output come last
 }
 
-func (f *responseForm) stream(w *sse.Writer) streamEncoder {
+func (f *responseForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
 	return &responseStream{responses.NewStream(f.meta, w.WriteEvent), w}
 }
 
-func (f *responseForm) body() bodyEncoder { return responses.NewStream(f.meta, nil) }
+func (f *responseForm) body(*conversation.Place) bodyEncoder { return responses.NewStream(f.meta, nil) }
 
 func (f *responseForm) apiError(failure error) *apierror.Error { return f.q.APIError(failure) }
 
@@ -139,11 +141,11 @@ func (f *responseForm) put(ctx context.Context) error {
 
 // write writes to the store, also if the client has gone, and logs what has failed.
 func (f *responseForm) write(failure string, write func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.x.r.Context()), objects.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), objects.StoreTimeout)
 	defer cancel()
 	if err := write(ctx); err != nil {
 		f.q.g.opts.Logger.LogAttrs(ctx, slog.LevelWarn, failure,
-			slog.String("request_id", requestID(f.x.r)),
+			slog.String("request_id", f.requestID),
 			slog.String("response", f.meta.ID),
 			slog.String("error", err.Error()))
 	}
@@ -155,7 +157,7 @@ func (f *responseForm) remember() {
 	for item := range f.entry.Items() {
 		items = append(items, slices.Clone(item)) // else the whole response is held
 	}
-	f.q.session.remember(f.meta.ID, &responsestore.Entry{User: f.x.user, Response: json.RawMessage("{}"), Input: items})
+	f.q.session.remember(f.meta.ID, &responsestore.Entry{User: f.user, Response: json.RawMessage("{}"), Input: items})
 }
 
 // InputTokens serves POST /v1/responses/input_tokens. Counting takes a slot of a turn,
@@ -165,21 +167,21 @@ func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
 		x := g.newExchange(w, r)
 		defer x.close()
 		body, apiErr := g.countInput(x)
-		x.closeGrants()
 		return body, x.unlessExit(apiErr)
 	})
 }
 
 // countInput counts the tokens of a request for a response.
 func (g *Gateway) countInput(x *exchange) ([]byte, *apierror.Error) {
-	decoded, apiErr := g.receive(x, g.responsesCodec(responses.Decode, nil))
+	got, decoded, apiErr := g.receive(x, g.responsesCodec(responses.Decode, nil))
+	defer func() { closeGrants(got.grants) }()
 	if apiErr == nil {
-		apiErr = decoded.resolve(x)
+		apiErr = decoded.resolve(x, got.body)
 	}
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	count, apiErr := g.countTokens(x, decoded.(*responsesRequest).CountTokens)
+	count, apiErr := g.countTokens(x, got.body, decoded.(*responsesRequest).CountTokens)
 	return responses.InputTokens(count), apiErr
 }
 

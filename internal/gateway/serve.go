@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -17,48 +16,31 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exchange is an HTTP request that wants turns of the model, and what it holds
-// until its answer has ended. What nearly every exchange needs is a part of it, so that
-// it is allocated at once; not the choices, which a refused request does not have.
+// exchange is an HTTP request under way: who asks, and what is held for it until its answer has
+// ended.
 type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request   // its context ends when the client leaves
 	ctx     context.Context // of what is done for it: it ends with that of r, and when the server exits
-	cancel  context.CancelCauseFunc
 	user    string
-	key     *quota.Key     // nil: it has none with limits
-	limited *quota.Request // what it does with the limits of its key
-	grants  []*quota.Grant // of its turns
-	input   int64          // estimated tokens of the input of each turn
 	arrived time.Time
-	limit   func(http.Header, shownLimit) // sets the headers about a limit
-	live    *status.Entry                 // nil until the request is decoded
+	exit    watched
+	place   claims.Claim // of the request
+	held    []releaser   // released by close, the last first
+	own     allocated
+}
 
-	req    request // once it is accepted
-	lease  conversation.Lease
-	place  claims.Claim  // of the request
-	body   *claims.Claim // of the body and of what the request refers to
-	memory claims.Slots  // of the app-servers, in MiB
-	copied func()        // lets another large body be copied; may be called more than once
-
-	decoding *decoding // of its images; nil: they take no memory that counts
-	choices  []*choice
-	group    turnGroup     // of the choices
-	log      *logResponder // of a background response; nil: it is none
-	held     []releaser    // released by close, the last first
-
-	accepted atomic.Bool     // its turns may start
-	gone     <-chan struct{} // the context that cancel ends has ended
-	watch    *drainer        // of the server's exit
-
-	// These are what the fields above refer to.
-	ownLive  status.Entry
-	ownBody  claims.Claim
-	ownSlots claims.Slots
-	only     [1]*choice
-	record   [1]Record
-	ownHeld  [8]releaser
-	headers  [3]string // values of headers of the answer
+// allocated is memory for what nearly every request has, so that it is allocated at once.
+type allocated struct {
+	live          status.Entry
+	body          claims.Claim
+	slots, memory claims.Slots
+	request       request
+	running       running
+	choices       [1]*choice
+	records       [1]Record
+	held          [8]releaser
+	headers       [2]string
 }
 
 // releaser is what an exchange holds until its end.
@@ -72,9 +54,10 @@ func (f releaseFunc) Release() { f() }
 
 func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{w: w, r: r, user: g.opts.User(r), arrived: time.Now()}
-	x.held = x.ownHeld[:0]
-	x.ctx, x.cancel = context.WithCancelCause(r.Context())
-	g.exits.add(x)
+	x.held = x.own.held[:0]
+	x.ctx, x.exit.cancel = context.WithCancelCause(r.Context())
+	x.exit.done = x.ctx.Done()
+	g.exits.add(&x.exit)
 	return x
 }
 
@@ -83,13 +66,10 @@ func (x *exchange) holds(what releaser) { x.held = append(x.held, what) }
 
 // close releases all that the exchange holds, even if a part of that panics.
 func (x *exchange) close() {
-	defer x.cancel(nil)
-	defer x.watch.remove(x)
+	defer x.exit.cancel(nil)
+	defer x.exit.remove()
 	defer x.place.Release()
-	defer x.release()
-	for _, c := range x.choices {
-		c.session.Close()
-	}
+	x.release()
 }
 
 // release releases what is held. A loop with defer would allocate.
@@ -122,59 +102,57 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 // handle leases the app-servers, receives the request, starts its turns and responds
 // with what they say.
 func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
-	x.limit = c.limit
 	// The lease comes first: from here on, a reload cannot take the processes away.
-	if err := g.takeLease(x); err != nil {
+	lease, err := g.upstream.Lease()
+	if err != nil {
 		reqbody.LimitDiscard(x.w)
 		return g.refuse(x.w, x.r, failures.APIError(err))
 	}
+	x.holds(lease)
 	if apiErr := g.takePlace(&x.place, x.user); apiErr != nil {
 		reqbody.LimitDiscard(x.w)
 		return g.refuse(x.w, x.r, apiErr)
 	}
-	if apiErr := g.accept(x, c); apiErr != nil {
-		x.closeGrants()
+	req, apiErr := g.accept(x, c)
+	if apiErr != nil {
 		return g.refuse(x.w, x.r, apiErr)
 	}
-	if form, ok := x.req.form.(*responseForm); ok && form.q.Background {
-		return g.detach(x, form)
+	if form, ok := req.form.(*responseForm); ok && form.q.Background {
+		return g.detach(x, lease, req, form)
 	}
-	if form, ok := x.req.form.(*responseForm); ok && form.q.Warmup {
-		x.closeGrants()
-		return g.newStreamResponder(x).warmUp()
+	if form, ok := req.form.(*responseForm); ok && form.q.Warmup {
+		closeGrants(req.grants)
+		return g.newStreamResponder(x, form, new(conversation.Place), new(tally)).warmUp()
 	}
-	x.enter()
-	if err := g.start(x); err != nil {
-		x.settleAll(context.Cause(x.ctx))
-		return g.refuse(x.w, x.r, x.req.form.apiError(err))
+	ctx := x.enter(req.form)
+	run, err := g.start(ctx, x, lease, req)
+	if err != nil {
+		settleAll(run.choices, context.Cause(ctx))
+		return g.refuse(x.w, x.r, req.form.apiError(err))
 	}
-	return g.respond(x)
+	return g.respond(ctx, run, g.newResponder(run))
 }
 
-// enter lets others end the turns of a request.
-func (x *exchange) enter() {
-	var end func()
-	x.ctx, end = x.req.form.track(x.ctx)
+// enter lets others end the turns of a request. It returns their context.
+func (x *exchange) enter(f form) context.Context {
+	ctx, end := f.track(x.ctx)
 	x.holds(releaseFunc(end))
-}
-
-// takeLease takes the lease of the app-servers.
-func (g *Gateway) takeLease(x *exchange) (err error) {
-	if x.lease, err = g.upstream.Lease(); err == nil {
-		x.holds(x.lease)
-	}
-	return err
+	return ctx
 }
 
 // accept receives a request and prepares its turns, unless the server is exiting or begins
 // to exit.
-func (g *Gateway) accept(x *exchange, c codec) *apierror.Error {
-	defer x.accepted.Store(true)
-	decoded, apiErr := g.receive(x, c)
+func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
+	defer x.exit.accepted.Store(true)
+	got, decoded, apiErr := g.receive(x, c)
+	var req *request
 	if apiErr == nil {
-		apiErr = g.prepare(x, c.route, decoded)
+		req, apiErr = g.prepare(x, got, decoded)
 	}
-	return x.unlessExit(apiErr)
+	if apiErr != nil {
+		closeGrants(got.grants)
+	}
+	return req, x.unlessExit(apiErr)
 }
 
 // unlessExit returns the error of a request. Once the server's exit has ended the request, that
@@ -186,80 +164,96 @@ func (x *exchange) unlessExit(apiErr *apierror.Error) *apierror.Error {
 	return apiErr
 }
 
+// received is a request that was read and may run.
+type received struct {
+	route  Route
+	show   showLimit
+	key    *quota.Key     // nil: it has none with limits
+	limits *quota.Request // what it does with these; nil: nothing
+	grants []*quota.Grant // of its turns
+	body   *claims.Claim  // of the body and of what the request refers to
+	live   *status.Entry
+}
+
 // receive reads and decodes a request and waits until its turns may run. It does not read
 // the body of a request that is refused anyway, such as one that finds the queue full.
-func (g *Gateway) receive(x *exchange, c codec) (decodedRequest, *apierror.Error) {
-	var apiErr *apierror.Error
-	if x.key, apiErr = g.keyOf(x.r); apiErr == nil && g.queue.Full(x.user) {
+func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRequest, apiErr *apierror.Error) {
+	got = received{route: c.route, show: c.show}
+	if got.key, apiErr = g.keyOf(x.r); apiErr == nil && g.queue.Full(x.user) {
 		apiErr = apierror.QueueFull()
 	}
 	if apiErr == nil {
-		apiErr = g.countRequest(x)
+		got.limits, apiErr = g.countRequest(x, got.key, got.show)
 	}
 	if apiErr != nil {
 		reqbody.LimitDiscard(x.w)
-		return nil, apiErr
+		return got, nil, apiErr
 	}
-	body, apiErr := g.readBody(x)
-	if apiErr != nil {
-		return nil, apiErr
+	body, claim, apiErr := g.readBody(x)
+	if got.body = claim; apiErr != nil {
+		return got, nil, apiErr
 	}
-	var decoded decodedRequest
 	g.compute(x, int64(len(body)), func() { decoded, apiErr = c.decode(body) })
-	if apiErr == nil && x.key != nil && !x.key.Allows(decoded.ModelID()) {
-		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(x.key.Models)
+	if apiErr == nil && got.key != nil && !got.key.Allows(decoded.ModelID()) {
+		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(got.key.Models)
 	}
 	if apiErr == nil && !g.opts.WebSearch {
 		apiErr = decoded.WithoutSearch()
 	}
 	if apiErr != nil {
-		return nil, apiErr
+		return got, nil, apiErr
 	}
-	if apiErr := g.acquireTurns(x, decoded.Choices()); apiErr != nil {
-		return nil, apiErr
+	if got.grants, apiErr = g.acquireTurns(x, got.limits, decoded.Choices()); apiErr != nil {
+		return got, nil, apiErr
 	}
-	g.show(x, c.route, decoded)
+	got.live = g.show(x, c.route, decoded)
 	if apiErr := g.admit(x, decoded.Choices()); apiErr != nil {
-		return nil, apiErr
+		return got, nil, apiErr
 	}
-	x.live.Enter(status.Starting)
-	return decoded, nil
+	got.live.Enter(status.Starting)
+	return got, decoded, nil
 }
 
 // show lists the request among those that are under way, until its end.
-func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) {
-	x.live = &x.ownLive
-	g.opts.Live.Begin(x.live, status.Request{
+func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) *status.Entry {
+	live := &x.own.live
+	g.opts.Live.Begin(live, status.Request{
 		ID: requestID(x.r), User: x.user, Route: string(route), Model: decoded.ModelID(),
 		Choices: decoded.Choices(), Since: x.arrived,
 	})
-	x.holds(x.live)
+	x.holds(live)
+	return live
 }
 
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
-// the gateway's.
-func (g *Gateway) readBody(x *exchange) ([]byte, *apierror.Error) {
-	x.ownBody = *g.bodies.Claim(x.user)
-	x.body = &x.ownBody
-	x.holds(x.body)
-	body, err := g.bodies.Read(x.ctx, x.w, x.r, x.body)
+// the gateway's. claim is that of the body, until the end of the exchange.
+func (g *Gateway) readBody(x *exchange) (body []byte, claim *claims.Claim, apiErr *apierror.Error) {
+	claim = &x.own.body
+	*claim = *g.bodies.Claim(x.user)
+	x.holds(claim)
+	body, err := g.bodies.Read(x.ctx, x.w, x.r, claim)
+	return body, claim, bodyError(x.r, err)
+}
+
+// bodyError returns why a body could not be read, nil for nil.
+func bodyError(r *http.Request, err error) *apierror.Error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, apierror.PayloadTooLarge(tooLarge.Limit)
+		return apierror.PayloadTooLarge(tooLarge.Limit)
 	}
 	if corrupt, ok := errors.AsType[*reqbody.CorruptError](err); ok {
-		return nil, apierror.CorruptBody(corrupt.Encoding)
+		return apierror.CorruptBody(corrupt.Encoding)
 	}
 	switch {
 	case errors.Is(err, reqbody.ErrEncoding):
-		return nil, apierror.UnsupportedEncoding(reqbody.Encoding(x.r))
+		return apierror.UnsupportedEncoding(reqbody.Encoding(r))
 	case errors.Is(err, reqbody.ErrNoMemory):
-		return nil, apierror.BodyMemory()
+		return apierror.BodyMemory()
 	case errors.Is(err, reqbody.ErrTooSlow):
-		return nil, apierror.BodyTimeout(reqbody.MinRate, reqbody.MaxTime)
+		return apierror.BodyTimeout(reqbody.MinRate, reqbody.MaxTime)
 	case err != nil:
-		return nil, apierror.InvalidRequest("", "The request body could not be read to its end: "+err.Error())
+		return apierror.InvalidRequest("", "The request body could not be read to its end: "+err.Error())
 	}
-	return body, nil
+	return nil
 }
 
 // admit waits until all turns of a request may run.
@@ -271,15 +265,15 @@ func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	if apiErr := g.queueError(err); apiErr != nil {
 		return apiErr
 	}
-	x.ownSlots = slots
-	x.holds(&x.ownSlots)
+	x.own.slots = slots
+	x.holds(&x.own.slots)
 	return nil
 }
 
 // countTokens counts the tokens of a request on one of the processors, on which other users come
 // between the pieces of a long one. What is decoded for it counts like a body.
-func (g *Gateway) countTokens(x *exchange, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
-	if size := x.body.Size(); size >= inTurnFrom && !x.body.Grow(size) {
+func (g *Gateway) countTokens(x *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
+	if size := body.Size(); size >= inTurnFrom && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
 	}
 	var err error

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
 // TestSideBySide: the first error ends the others and is the one returned.
@@ -21,26 +22,27 @@ func TestSideBySide(t *testing.T) {
 			for i := range choices {
 				choices[i] = &choice{index: i}
 			}
-			if err := g.sideBySide(&exchange{ctx: t.Context(), choices: choices}, func(*Gateway, context.Context, *exchange, *choice) error { return nil }); err != nil {
+			run := &running{g: g, choices: choices}
+			if err := run.sideBySide(t.Context(), func(*running, context.Context, *choice) error { return nil }); err != nil {
 				t.Errorf("%d choices end well: %v", n, err)
 			}
-			fail := func(_ *Gateway, ctx context.Context, _ *exchange, c *choice) error {
+			fail := func(_ *running, ctx context.Context, c *choice) error {
 				if c.index == n-1 {
 					return broken
 				}
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			if err := g.sideBySide(&exchange{ctx: t.Context(), choices: choices}, fail); !errors.Is(err, broken) {
+			if err := run.sideBySide(t.Context(), fail); !errors.Is(err, broken) {
 				t.Errorf("one of %d fails: %v", n, err)
 			}
 			gone, leave := context.WithCancelCause(t.Context())
 			leave(broken)
-			wait := func(_ *Gateway, ctx context.Context, _ *exchange, _ *choice) error {
+			wait := func(_ *running, ctx context.Context, _ *choice) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
-			if err := g.sideBySide(&exchange{ctx: gone, choices: choices}, wait); !errors.Is(err, broken) {
+			if err := run.sideBySide(gone, wait); !errors.Is(err, broken) {
 				t.Errorf("the caller of %d has gone: %v", n, err)
 			}
 			defer func() {
@@ -48,7 +50,7 @@ func TestSideBySide(t *testing.T) {
 					t.Errorf("one of %d panics: %v", n, p)
 				}
 			}()
-			_ = g.sideBySide(&exchange{ctx: t.Context(), choices: choices}, func(_ *Gateway, ctx context.Context, _ *exchange, c *choice) error {
+			_ = run.sideBySide(t.Context(), func(_ *running, ctx context.Context, c *choice) error {
 				if c.index == 0 {
 					panic(http.ErrAbortHandler)
 				}
@@ -65,10 +67,10 @@ var brokenCodec = codec{route: RouteChat, decode: func([]byte) (decodedRequest, 
 
 type brokenRequest struct{ *chatRequest }
 
-func (brokenRequest) ModelID() string                   { return "m" }
-func (brokenRequest) Choices() int                      { return 2 }
-func (brokenRequest) WithoutSearch() *apierror.Error    { return nil }
-func (brokenRequest) resolve(*exchange) *apierror.Error { panic("broken") }
+func (brokenRequest) ModelID() string                                  { return "m" }
+func (brokenRequest) Choices() int                                     { return 2 }
+func (brokenRequest) WithoutSearch() *apierror.Error                   { return nil }
+func (brokenRequest) resolve(*exchange, *claims.Claim) *apierror.Error { panic("broken") }
 
 // TestPanicBeforeTurns: a slot is not lost with a request that panics while it
 // is prepared.

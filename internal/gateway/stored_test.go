@@ -92,7 +92,7 @@ func TestStoreFails(t *testing.T) {
 		"reference": `{"model":"m","input":[{"type":"item_reference","id":"msg_` + strings.Repeat("0", 26) + `_0"}]}`,
 	} {
 		decoded, x := decodeResponse(t, g, body)
-		apiErr := decoded.resolve(x)
+		apiErr := decoded.resolve(x, g.bodies.Claim("a"))
 		if apiErr == nil {
 			t.Fatal(what, "is resolved")
 		}
@@ -124,9 +124,7 @@ func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exc
 	if apiErr != nil {
 		t.Fatal(apiErr)
 	}
-	x := g.newExchange(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil))
-	x.body = g.bodies.Claim("a")
-	return decoded, x
+	return decoded, g.newExchange(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/responses", nil))
 }
 
 // TestNotKept: a response that cannot be kept is its client's nevertheless.
@@ -170,7 +168,7 @@ func TestChainAtExit(t *testing.T) {
 		defer leave()
 		store.end = func() { end(leave, exit) }
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/responses", strings.NewReader(body))
-		apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), g.responsesCodec(responses.Decode, nil))
+		_, apiErr := g.accept(g.newExchange(httptest.NewRecorder(), r), g.responsesCodec(responses.Decode, nil))
 		if apiErr == nil || apiErr.Code != code || store.reads != 1 {
 			t.Errorf("%+v after %d reads, want %s", apiErr, store.reads, code)
 		}
@@ -193,10 +191,11 @@ func TestChainMemory(t *testing.T) {
 		g, _ := storeGateway(store)
 		read := func() *apierror.Error {
 			decoded, x := decodeResponse(t, g, body)
-			defer x.body.Release()
-			apiErr := decoded.resolve(x)
-			if apiErr == nil && x.body.Size() < 4<<10 {
-				t.Errorf("%s: %d bytes are counted", body, x.body.Size())
+			claim := g.bodies.Claim("a")
+			defer claim.Release()
+			apiErr := decoded.resolve(x, claim)
+			if apiErr == nil && claim.Size() < 4<<10 {
+				t.Errorf("%s: %d bytes are counted", body, claim.Size())
 			}
 			return apiErr
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
@@ -22,11 +23,14 @@ const (
 // streamResponder writes an answer as server-sent events while the turns run.
 type streamResponder struct {
 	g       *Gateway
-	x       *exchange
+	w       http.ResponseWriter
+	r       *http.Request
+	sum     *tally // of the choices
 	writer  sse.Writer
 	encoder streamEncoder
 	events
-	header time.Time // when the header goes out at the latest
+	header  time.Time // when the header goes out at the latest
+	chunked [1]string // the value of a header
 }
 
 // resetWriter makes to a writer for a stream of events.
@@ -37,10 +41,11 @@ func (g *Gateway) resetWriter(to *sse.Writer, w http.ResponseWriter, r *http.Req
 	to.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
-func (g *Gateway) newStreamResponder(x *exchange) *streamResponder {
-	s := &streamResponder{g: g, x: x, header: time.Now().Add(headerDelay)}
+// newStreamResponder returns a responder for an answer that is made at a place.
+func (g *Gateway) newStreamResponder(x *exchange, f form, at *conversation.Place, sum *tally) *streamResponder {
+	s := &streamResponder{g: g, w: x.w, r: x.r, sum: sum, header: time.Now().Add(headerDelay), chunked: [1]string{"chunked"}}
 	g.resetWriter(&s.writer, x.w, x.r)
-	s.encoder = x.req.form.stream(&s.writer)
+	s.encoder = f.stream(&s.writer, at)
 	s.to = s.encoder
 	if s.encoder.Holds() {
 		s.held = g.hold(x.user)
@@ -83,22 +88,20 @@ func (s *streamResponder) flush() error {
 // sent nothing yet, it would add the length of a short answer: over HTTP/1 a header keeps it
 // from that, over HTTP/2 and HTTP/3 nothing but a flush does.
 func (s *streamResponder) end() error {
-	if s.x.budgetSpent() {
+	if s.sum.spent {
 		if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
 			return err
 		}
 	}
-	if err := s.encoder.Close(toolsOf(s.x.choices)); err != nil {
+	if err := s.encoder.Close(s.sum.tools); err != nil {
 		return err
 	}
 	s.encoder.Idle()
 	if !s.writer.Started() {
-		if s.x.r.ProtoMajor > 1 {
+		if s.r.ProtoMajor > 1 {
 			return s.writer.Flush()
 		}
-		values := &s.x.headers
-		values[2] = "chunked"
-		s.x.w.Header()["Transfer-Encoding"] = values[2:3:3]
+		s.w.Header()["Transfer-Encoding"] = s.chunked[:]
 	}
 	return s.writer.Close()
 }
@@ -138,7 +141,7 @@ func (s *streamResponder) finish(err error) requestOutcome {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	switch {
 	case failed && !s.opened && apiErr != responses.ErrCancelled:
-		return s.g.refuse(s.x.w, s.x.r, apiErr)
+		return s.g.refuse(s.w, s.r, apiErr)
 	case failed:
 		err = s.fail(apiErr)
 	case err != nil && s.opened:
@@ -151,7 +154,7 @@ func (s *streamResponder) finish(err error) requestOutcome {
 		return requestOutcome{apiErr: apiErr, streamed: true}
 	}
 	if !s.writer.Started() {
-		return s.g.refuseLost(s.x, err)
+		return s.g.refuseLost(s.w, s.r, err)
 	}
 	return lostStream(err)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -28,8 +29,8 @@ func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorde
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	x.req = request{plan: new(prompt.Plan), form: &chatForm{x: x, meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}}
-	return g.newStreamResponder(x), w
+	form := &chatForm{meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}
+	return g.newStreamResponder(x, form, new(conversation.Place), new(tally)), w
 }
 
 var (
@@ -137,8 +138,7 @@ func TestWrites(t *testing.T) {
 				handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					x := g.newExchange(w, r)
 					defer x.close()
-					x.req.form = &chatForm{x: x}
-					s := g.newStreamResponder(x)
+					s := g.newStreamResponder(x, new(chatForm), new(conversation.Place), new(tally))
 					defer s.close()
 					for _, outputs := range batches {
 						if err := s.write(0, outputs); err != nil {
@@ -208,15 +208,18 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pi
 // TestLostClient: a client that does not take its answer is counted as one that has
 // left, and a stream that has begun is cut off.
 func TestLostClient(t *testing.T) {
-	s, w := newTestResponder(t)
-	s.x.w = brokenWriter{w}
-	outcome := s.g.newStreamResponder(s.x).finish(nil)
+	g, _ := exitingGateway(t, Options{MaxConcurrent: 1})
+	x := g.newExchange(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil))
+	begin := func() *streamResponder {
+		return g.newStreamResponder(x, new(chatForm), new(conversation.Place), new(tally))
+	}
+	outcome := begin().finish(nil)
 	if outcome.apiErr != nil {
 		t.Errorf("nothing was written, and %+v", outcome)
 	}
-	s = s.g.newStreamResponder(s.x)
+	s := begin()
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
-	r := newRecord(s.x, new(choice), outcome.apiErr)
+	r := newRecord(x, &request{plan: new(prompt.Plan)}, new(choice), outcome.apiErr)
 	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.cut() {
 		t.Errorf("%+v, cut: %t", r, outcome.cut())
 	}

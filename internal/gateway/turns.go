@@ -12,24 +12,140 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// turnGroup is what the turns of one request share: the responder, and what starts them again.
-type turnGroup struct {
-	mu     sync.Mutex
-	to     responder
-	err    error        // of to, or the failure of a turn; nothing is written after it
-	plan   *prompt.Plan // nil: no turn will be started once more
-	left   int          // turns that may have to be
-	forget func()       // lets go of the rest of the request
+// running is a request whose turns were started.
+type running struct {
+	g       *Gateway
+	x       *exchange
+	req     *request
+	lease   conversation.Lease // until they have started
+	choices []*choice
+	group   turnGroup
 }
 
-// begin makes the group of the turns that were started. forget is called once none of them will be
-// started again.
-func (t *turnGroup) begin(choices []*choice, plan *prompt.Plan, to responder, forget func()) {
-	t.to, t.plan, t.forget, t.left = to, plan, forget, len(choices)
+// start starts the turns of a request, all of them side by side. If it fails, some
+// may have started. They end with the exchange.
+func (g *Gateway) start(ctx context.Context, x *exchange, lease conversation.Lease, req *request) (*running, error) {
+	run := &x.own.running
+	*run = running{g: g, x: x, req: req, lease: lease, choices: newChoices(g, x, req)}
+	x.holds(run)
+	err := run.sideBySide(ctx, (*running).startChoice)
+	lease.Release() // each turn holds its own process now
+	req.copied()
+	return run, err
+}
+
+// newChoices makes the choices of a request, none of them started.
+func newChoices(g *Gateway, x *exchange, req *request) []*choice {
+	choices := x.own.choices[:]
+	if req.plan.Choices != 1 {
+		choices = make([]*choice, req.plan.Choices)
+	}
+	compute := func(f func()) { g.compute(x, req.body.Size(), f) }
+	for i := range choices {
+		options := &req.options
+		if i > 0 {
+			options = new(req.options)
+		}
+		options.Choice = i
+		c := &choice{index: i, options: options, live: req.live, decoded: req.decoding.ended(), account: turnAccount{input: req.input}}
+		if len(req.grants) > 0 {
+			if c.account.grant = req.grants[i]; c.account.grant.LimitsTokens() {
+				options.Budget = c.account.grant
+			}
+		}
+		c.session.Reset(&g.opener, conversation.Request{
+			Plan: req.plan, Host: x.r.Host, User: x.user, Live: req.live, Compute: compute, OnInput: c.decoded,
+		})
+		choices[i] = c
+	}
+	return choices
+}
+
+// Release ends the conversations of the choices that were not kept.
+func (run *running) Release() {
+	for _, c := range run.choices {
+		c.session.Close()
+	}
+}
+
+// place returns where the first choice runs.
+func (run *running) place() *conversation.Place { return run.choices[0].session.Place() }
+
+// startChoice starts the turn of one choice.
+func (run *running) startChoice(ctx context.Context, c *choice) error {
+	err := c.session.Open(ctx, run.lease)
+	if err == nil {
+		c.newMachine()
+	}
+	return err
+}
+
+// maxAttempts bounds how often a turn is started.
+const maxAttempts = 8
+
+// runChoice runs the turn of a choice, and once more where [conversation.Session.Again] finds that
+// it may help. The error is an *apierror.Error if the request has failed; else it is why the
+// client could not be given the answer.
+func (run *running) runChoice(ctx context.Context, c *choice) error {
+	group := &run.group
+	failure, err := run.drive(ctx, c)
+	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
+		failure = c.session.Explain(ctx, failure) // it may take a moment; the others go on
+		started, failed := c.session.Again(ctx, failure)
+		if started && failed != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
+				return cause
+			}
+		}
+		if failed != nil {
+			failure = failed
+			break
+		}
+		c.newMachine()
+		if !c.session.Repeatable() {
+			group.settle(c)
+		}
+		failure, err = run.drive(ctx, c)
+	}
+	if failure == nil {
+		return err
+	}
+	group.settle(c)
+	return group.fail(run.nameModels(ctx, c, run.req.form.apiError(failure)))
+}
+
+// drive runs the turn of a choice. failure is why it failed; err is the error of the
+// responder, or the cause of the end of ctx.
+func (run *running) drive(ctx context.Context, c *choice) (failure, err error) {
+	c.failure = nil
+	defer c.session.WatchSilence(ctx)()
+	err = turn.Drive(ctx, c.session.Thread(), &c.machine, c, run.g.opts.IdleTimeout)
+	return c.failure, err
+}
+
+// turnGroup is what the turns of one request share: the responder, and what starts them again.
+type turnGroup struct {
+	mu    sync.Mutex
+	to    responder
+	err   error // of to, or the failure of a turn; nothing is written after it
+	tally tally
+	req   *request
+	left  int // turns that may have to be started once more
+}
+
+// tally is the sum over the choices whose turns have ended.
+type tally struct {
+	tools turn.Report // as far as a client is told
+	spent bool        // the limits of the key have cut the answer
+}
+
+// begin makes the group of the turns that were started.
+func (t *turnGroup) begin(choices []*choice, req *request, to responder) {
+	t.to, t.req, t.left = to, req, len(choices)
 	for _, c := range choices {
 		c.group = t
 		if !c.session.Repeatable() {
@@ -39,18 +155,31 @@ func (t *turnGroup) begin(choices []*choice, plan *prompt.Plan, to responder, fo
 }
 
 // settle records that the turn of a choice will not be started again. After the last such turn,
-// it lets go of what only starting turns needed.
+// it lets go of what only starting turns needed, and of the body's memory if that is free then.
 func (t *turnGroup) settle(c *choice) {
 	if !c.session.Settle() {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left--; t.left == 0 {
-		plan := t.plan
-		plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
-		t.plan = nil
-		t.forget()
+	if t.left--; t.left > 0 {
+		return
+	}
+	plan := t.req.plan
+	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
+	if t.req.form.forget() {
+		t.req.body.Release()
+	}
+}
+
+// add adds a choice whose turn has ended.
+func (t *turnGroup) add(c *choice) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tally.tools.Calls += c.end.calls
+	t.tally.tools.Truncated = t.tally.tools.Truncated || c.end.truncated
+	if grant := c.account.grant; c.end.finish == turn.FinishLength && grant.LimitsTokens() && grant.Spent() {
+		t.tally.spent = true
 	}
 }
 
@@ -99,26 +228,26 @@ func (t *turnGroup) fail(apiErr *apierror.Error) error {
 // errPanicked ends the other choices when one has panicked, and a background response.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// sideBySide calls do for all choices of an exchange at once, and waits for all calls. The
+// sideBySide calls do for all choices at once, and waits for all calls. The
 // first error ends the context of the others, with itself as the cause, and is returned. A
 // panic goes on in the caller's goroutine, where the server recovers it.
-func (g *Gateway) sideBySide(x *exchange, do func(*Gateway, context.Context, *exchange, *choice) error) error {
-	if len(x.choices) == 1 {
-		return do(g, x.ctx, x, x.choices[0])
+func (run *running) sideBySide(ctx context.Context, do func(*running, context.Context, *choice) error) error {
+	if len(run.choices) == 1 {
+		return do(run, ctx, run.choices[0])
 	}
-	panics := make(chan any, len(x.choices))
-	all, ctx := errgroup.WithContext(x.ctx)
-	for _, c := range x.choices {
+	panics := make(chan any, len(run.choices))
+	all, ctx := errgroup.WithContext(ctx)
+	for _, c := range run.choices {
 		all.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
-					g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a choice has panicked",
+					run.g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a choice has panicked",
 						slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 					panics <- p
 					err = errPanicked
 				}
 			}()
-			return do(g, ctx, x, c)
+			return do(run, ctx, c)
 		})
 	}
 	err := all.Wait()
