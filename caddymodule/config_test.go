@@ -101,7 +101,6 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"store":{"size":-1}}`, "store: size: must be a size above zero"},
 		{`{"store":{"age":-1}}`, "store: age: must be a duration above zero"},
 		{`{"store":{"type":"redis"}}`, "store: redis needs the URL of the server"},
-		{`{"store":{"type":"redis","urls":["redis://h"],"size":1}}`, "store: redis has no size"},
 		{`{"store":{"type":"redis","urls":["redis://u:hidden@h:x"]}}`, "store: URL 1 is not one such as redis://USER:PASSWORD@HOST:PORT/DB"},
 		{`{"store":{"type":"redis","urls":["redis://{env.NO_SUCH_VARIABLE}@h"]}}`, "store: URL 1 has a placeholder that is empty or unknown"},
 		{`{"store":{"type":"redis","urls":["redis://h"],"ca":"x"}}`, "store: ca: only a rediss:// URL has certificates"},
