@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // engines are the stores that configurations use, so that a reload keeps what they have, and their
@@ -26,8 +27,9 @@ type enginePool struct {
 // engine is an open store.
 type engine struct {
 	store responsestore.Store
-	users int         // configurations
-	end   *time.Timer // closes it; nil: it is used
+	usage *usage.Shared // nil: it counts none
+	users int           // configurations
+	end   *time.Timer   // closes it; nil: it is used
 }
 
 // use returns the engine with a key, which open makes if there is none. release ends the use.
@@ -37,6 +39,9 @@ func (p *enginePool) use(key string, open func() responsestore.Store) (store res
 	e := p.byKey[key]
 	if e == nil {
 		e = &engine{store: open()}
+		if shared, ok := e.store.(*responsestore.Redis); ok {
+			e.usage = usage.NewShared(shared.Run)
+		}
 		p.byKey[key] = e
 	}
 	if e.end != nil {
@@ -45,6 +50,18 @@ func (p *enginePool) use(key string, open func() responsestore.Store) (store res
 	}
 	e.users++
 	return e.store, sync.OnceFunc(func() { p.release(key, e) })
+}
+
+// usageOf returns the usage that a store counts, nil if it counts none.
+func (p *enginePool) usageOf(store responsestore.Store) *usage.Shared {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.byKey {
+		if e.store == store {
+			return e.usage
+		}
+	}
+	return nil
 }
 
 // release ends a use. What has nothing to close, or was never started, is forgotten at once.

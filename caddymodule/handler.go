@@ -4,6 +4,7 @@
 package caddymodule
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 func init() {
@@ -158,6 +160,7 @@ type Handler struct {
 	keys      keyring
 	keyFile   *apikeys.File // nil: there is none
 	limits    *quota.Limits // of the keys in it
+	shared    *usage.Shared // the usage of all nodes; nil: there is none
 	wrongKeys *zap.Logger
 	gateway   *gateway.Gateway
 	releases  []func() // what Cleanup does
@@ -228,6 +231,10 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	var start func() error
 	if options.Responses, start, release, err = h.Store.open(repl, ctx.Slogger()); err != nil {
 		return fmt.Errorf("store: %w", err)
+	}
+	if h.shared = engines.usageOf(options.Responses); h.shared != nil {
+		options.Observer = observer{options.Observer.(observer).turns, h.shared}
+		h.releases = append(h.releases, func() { _ = h.shared.Store(context.Background()) }) // else its nodes miss it
 	}
 	h.limits = ownLimits
 	if shared, ok := options.Responses.(interface{ Limits() *quota.Limits }); ok {

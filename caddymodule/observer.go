@@ -17,11 +17,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // observer counts requests and turns in the metrics and in the usage, and logs turns.
 type observer struct {
-	turns *zap.Logger
+	turns  *zap.Logger
+	shared *usage.Shared // the usage of all nodes; nil: there is none
 }
 
 // AnswerBegan counts an answer as active until the returned function is called.
@@ -49,6 +51,9 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	for i := range turns {
 		book.TurnEnded(turns[i])
+		if o.shared != nil {
+			o.shared.TurnEnded(turns[i])
+		}
 		logTurn(o.turns, &turns[i])
 		countTurn(&turns[i])
 	}

@@ -279,7 +279,7 @@ func pageRouteOf(path string) (route, bool) {
 // servePageStatus answers with the state of this handler's app-servers, as far as every
 // caller of the API may know it, and with the requests whose usage the caller may see.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
-	h.gateway.Document(w, r, func() any {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		all := h.pool.Processes()
 		body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), all)}
 		for i, one := range body.AppServers {
@@ -287,7 +287,7 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 		}
 		body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
 		body.Requests = requestsOf(h.seenBy(r))
-		return body
+		return body, nil
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/storedbook"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -82,18 +83,39 @@ func (h *Handler) seenBy(r *http.Request) (user string) {
 
 // serveUsage answers with the usage of the caller or of all, and the limits of the plan.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
-	h.gateway.Document(w, r, func() any {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) {
+		var account usage.Account
+		var err error
+		if h.shared != nil {
+			account, err = h.shared.Account(r.Context(), h.seenBy(r))
+		} else {
+			account = book.Account(h.seenBy(r))
+		}
 		return struct {
 			usage.Account
 			RateLimits []rateLimits `json:"rate_limits"` // those that are known
 			Keys       []keyUsage   `json:"keys,omitempty"`
-		}{book.Account(h.seenBy(r)), h.rateLimits(r), h.keyUsages(r)}
+		}{account, h.rateLimits(r), h.keyUsages(r)}, usageError(err)
 	})
 }
 
 // serveRawUsage answers with the last turns of the caller, or of all users.
 func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []string) {
-	h.gateway.Document(w, r, func() any { return book.Raw(h.seenBy(r)) })
+	h.gateway.Document(w, r, func() (any, *apierror.Error) {
+		if h.shared == nil {
+			return book.Raw(h.seenBy(r)), nil
+		}
+		raw, err := h.shared.Raw(r.Context(), h.seenBy(r))
+		return raw, usageError(err)
+	})
+}
+
+// usageError returns the error of a request for usage that Redis does not say.
+func usageError(err error) *apierror.Error {
+	if err == nil {
+		return nil
+	}
+	return apierror.UsageUnavailable()
 }
 
 // rateLimits are the limits of a login's plan, as Codex reports them.

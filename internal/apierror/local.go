@@ -70,6 +70,8 @@ var (
 	NotCancellable = about[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
 	// StoreUnavailable is the 503 of a request that needs the store of responses.
 	StoreUnavailable = plain(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
+	// UsageUnavailable is the 503 of a request for the usage of all nodes.
+	UsageUnavailable = plain(storeFailed, "The usage cannot be read at the moment. Please try again later.")
 	// InConversation is the 400 of a request that follows a response of a conversation.
 	InConversation = about[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
 	// PreviousTooLong is the 400 of a request that follows too many or too large responses.

@@ -66,8 +66,14 @@ func (g *Gateway) visit(w http.ResponseWriter, r *http.Request, serve func(*visi
 }
 
 // Document serves a request that needs no turn with a document as JSON.
-func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func() any) {
-	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) { return wirejson.Append(nil, document()), nil })
+func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func() (any, *apierror.Error)) {
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		body, apiErr := document()
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		return wirejson.Append(nil, body), nil
+	})
 }
 
 // answer answers a request that needs no turn: with the body, or with apiErr if that

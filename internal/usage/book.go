@@ -80,26 +80,33 @@ func (b *Book) Account(user string) Account {
 			continue
 		}
 		sum.add(a, now)
-		if name == sharedAccount {
-			name = "(others)"
-		}
 		users = append(users, UserTotals{name, a.Totals})
 	}
+	return sum.view(user, users, b.since.Unix(), b.started.Unix(), now)
+}
+
+// view returns the body about a user. users are those of the account; times are Unix seconds.
+func (a *account) view(user string, users []UserTotals, since, started, now int64) Account {
 	view := Account{
 		Object:            "usage",
-		Since:             b.since.Unix(),
-		Started:           b.started.Unix(),
-		Totals:            sum.Totals,
-		ToolCalls:         sum.Calls,
-		ToolBufferMetrics: sum.Buffers,
-		ByModel:           make([]ModelTotals, 0, len(sum.Models)),
-		ByHour:            sum.Hours.recent(hours, now),
-		ByDay:             sum.Days.recent(days, now),
+		Since:             since,
+		Started:           started,
+		Totals:            a.Totals,
+		ToolCalls:         a.Calls,
+		ToolBufferMetrics: a.Buffers,
+		ByModel:           make([]ModelTotals, 0, len(a.Models)),
+		ByHour:            a.Hours.recent(hours, now),
+		ByDay:             a.Days.recent(days, now),
 	}
-	for _, model := range slices.Sorted(maps.Keys(sum.Models)) {
-		view.ByModel = append(view.ByModel, ModelTotals{model, *sum.Models[model]})
+	for _, model := range slices.Sorted(maps.Keys(a.Models)) {
+		view.ByModel = append(view.ByModel, ModelTotals{model, *a.Models[model]})
 	}
 	if user == Everybody {
+		for i := range users {
+			if users[i].User == sharedAccount {
+				users[i].User = "(others)"
+			}
+		}
 		slices.SortFunc(users, func(a, b UserTotals) int { return strings.Compare(a.User, b.User) })
 		view.ByUser = users
 	}

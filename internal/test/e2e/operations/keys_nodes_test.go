@@ -114,7 +114,8 @@ func TestKeysOverRestarts(t *testing.T) {
 }
 
 // TestKeysOfNodes lets clients use up limits at three nodes that share a Redis, each request at a
-// random one, at full speed: exactly what the limits allow is let through.
+// random one, at full speed: exactly what the limits allow is let through, and each node shows the
+// usage of all.
 func TestKeysOfNodes(t *testing.T) {
 	server := redisserver.Start(t)
 	file := newKeyFile(t, map[string]string{"sk-requests": "requests 150 24h", "sk-tokens": "tokens 20000 24h"})
@@ -169,6 +170,11 @@ func TestKeysOfNodes(t *testing.T) {
 	all.Wait()
 	for _, node := range nodes {
 		requests, tokens := used(node, "sk-requests", "requests"), used(node, "sk-tokens", "tokens")
+		var all usageBody
+		response := node.Do(http.MethodGet, "/v1/usage", nil, e2e.Bearer("sk-requests"))
+		if text := node.Read(response); json.Unmarshal([]byte(text), &all) != nil || all.Requests != 150 || all.ByModel[0].Requests != 150 {
+			t.Errorf("the usage is %s", text)
+		}
 		if requests != 150 || tokens < 20_000-one || tokens > 20_000+one {
 			t.Errorf("%d requests and %d tokens are used", requests, tokens)
 		}

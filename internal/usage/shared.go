@@ -1,0 +1,310 @@
+package usage
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+// Shared counts in Redis what all nodes do. It is safe for concurrent use. A turn is counted within
+// moments; while Redis does not work, later.
+type Shared struct {
+	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
+	started time.Time
+
+	storing sync.Mutex // held while batches are stored
+
+	mu      sync.Mutex
+	pending *Book   // what is not in a batch yet
+	batches []batch // what is to be stored, the oldest first
+	busy    bool    // a goroutine stores
+}
+
+// batch is what one script stores, once.
+type batch struct {
+	script *redis.Script
+	tag    string
+	args   []any
+}
+
+// storeTime bounds the time for one batch, and for what is read.
+const storeTime = 5 * time.Second
+
+// NewShared returns the usage of all nodes. run runs a script whose keys begin with its only key,
+// which has a tag.
+func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
+	return &Shared{run: run, started: time.Now(), pending: New()}
+}
+
+// TurnEnded counts a turn.
+func (s *Shared) TurnEnded(r gateway.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending.TurnEnded(r)
+	if !s.busy {
+		s.busy = true
+		go func() { _ = s.Store(context.Background()) }() // ends with the last batch, or when one fails
+	}
+}
+
+// Store stores what is not stored yet.
+func (s *Shared) Store(ctx context.Context) error {
+	s.storing.Lock()
+	defer s.storing.Unlock()
+	for {
+		next, found := s.next()
+		if !found {
+			return nil
+		}
+		if err := s.call(ctx, next); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.busy = false // the next turn tries again
+			return err
+		}
+		s.mu.Lock()
+		s.batches = s.batches[1:]
+		s.mu.Unlock()
+	}
+}
+
+func (s *Shared) call(ctx context.Context, b batch) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	_, err := s.run(ctx, b.script, b.tag, b.args...)
+	return err
+}
+
+// next returns the first batch, of what is pending if there was none.
+func (s *Shared) next() (b batch, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.batches) == 0 {
+		s.batches = s.pending.batches()
+		s.pending = New()
+	}
+	if len(s.batches) == 0 {
+		s.busy = false
+		return b, false
+	}
+	return s.batches[0], true
+}
+
+// tagOf returns the tag of an account.
+func tagOf(user string) string {
+	sum := sha256.Sum256([]byte(user))
+	return "usage:" + hex.EncodeToString(sum[:16])
+}
+
+// batches returns what is to be stored of a book. A book without turns has none.
+func (b *Book) batches() (all []batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for user, a := range b.accounts {
+		own := batch{countScript, tagOf(user), []any{rand.Text()}}
+		a.each(func(field string, n *int64) {
+			if *n != 0 || strings.HasSuffix(field, ":requests") {
+				own.args = append(own.args, field, *n)
+			}
+		})
+		everybody := batch{countScript, tagOf(Everybody), append([]any{rand.Text()}, own.args[1:]...)}
+		a.Totals.each("u."+user+":", func(field string, n *int64) { everybody.args = append(everybody.args, field, *n) })
+		all = append(all, own, everybody)
+	}
+	if len(b.entries) > 0 {
+		raw := batch{rawScript, "usage", []any{rand.Text(), maxEntries}}
+		for _, e := range b.entries[max(0, len(b.entries)-maxEntries):] {
+			text, err := json.Marshal(e)
+			if err == nil {
+				raw.args = append(raw.args, text)
+			}
+		}
+		all = append(all, raw)
+	}
+	return all
+}
+
+// each calls f with each count and its name in Redis: t.… of all turns, m.<model>:… of a model,
+// r.<reason> of a reason.
+func (a *account) each(f func(field string, n *int64)) {
+	a.Totals.each("t.", f)
+	c, b := &a.Calls, &a.Buffers
+	for i, n := range []*int64{&c.Total, &c.Truncated, &c.Duplicates, &c.Unwritable, &b.Started, &b.Flushed, &b.Aborted} {
+		f("c."+strconv.Itoa(i), n)
+	}
+	for reason, n := range b.ByReason {
+		f("r."+reason, &n)
+	}
+	for model, t := range a.Models {
+		t.each("m."+model+":", f)
+	}
+}
+
+func (t *Totals) each(prefix string, f func(field string, n *int64)) {
+	f(prefix+"requests", &t.Requests)
+	f(prefix+"errors", &t.Errors)
+	u := &t.Tokens
+	for i, n := range []*int64{&u.TotalTokens, &u.InputTokens, &u.CachedInputTokens, &u.CacheWriteInputTokens, &u.OutputTokens, &u.ReasoningOutputTokens, (*int64)(&t.Price)} {
+		f(prefix+strconv.Itoa(i), n)
+	}
+}
+
+// Account returns what a user has used at all nodes, or [Everybody] with the totals of each user.
+func (s *Shared) Account(ctx context.Context, user string) (a Account, err error) {
+	_ = s.Store(ctx) // what cannot be stored now is missing
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	answer, err := s.run(ctx, accountScript, tagOf(user), hours.keep, days.keep)
+	if err != nil {
+		return a, err
+	}
+	parts, _ := answer.([]any)
+	if len(parts) != 4 {
+		return a, fmt.Errorf("the answer of Redis has %d parts", len(parts))
+	}
+	now, _ := parts[0].(int64)
+	counts, users, sum := countsOf(parts[1]), make(map[string]*Totals), newAccount()
+	since, known := counts["since"]
+	if !known {
+		since = now
+	}
+	for field := range counts {
+		kind, name, _ := strings.Cut(strings.TrimSuffix(field, ":requests"), ".")
+		switch total := strings.HasSuffix(field, ":requests"); {
+		case kind == "m" && total:
+			sum.Models[name] = new(Totals)
+		case kind == "u" && total:
+			users[name] = new(Totals)
+		case kind == "r":
+			sum.Buffers.add(ToolBuffers{ByReason: map[string]int64{name: counts[field]}})
+		}
+	}
+	set := func(counts map[string]int64) func(string, *int64) {
+		return func(field string, n *int64) { *n = counts[field] }
+	}
+	sum.each(set(counts))
+	for i, to := range []*series{&sum.Hours, &sum.Days} {
+		of, _ := parts[2+i].([]any)
+		for j := 0; j+1 < len(of); j += 2 {
+			start, _ := of[j].(int64)
+			t := TimeTotals{Start: start}
+			t.Totals.each("t.", set(countsOf(of[j+1])))
+			*to = append(*to, t)
+		}
+	}
+	var totals []UserTotals
+	for name, t := range users {
+		t.each("u."+name+":", set(counts))
+		totals = append(totals, UserTotals{name, *t})
+	}
+	return sum.view(user, totals, since, s.started.Unix(), now), nil
+}
+
+// countsOf returns the fields of a hash.
+func countsOf(pairs any) map[string]int64 {
+	fields, _ := pairs.([]any)
+	counts := make(map[string]int64, len(fields)/2)
+	for i := 0; i+1 < len(fields); i += 2 {
+		field, _ := fields[i].(string)
+		text, _ := fields[i+1].(string)
+		counts[field], _ = strconv.ParseInt(text, 10, 64)
+	}
+	return counts
+}
+
+// Raw returns those of the last turns of all nodes that are a user's, or those of [Everybody].
+func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
+	account, err := s.Account(ctx, user)
+	if err != nil {
+		return Raw{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	answer, err := s.run(ctx, entriesScript, "usage")
+	if err != nil {
+		return Raw{}, err
+	}
+	raw := Raw{Object: "list", Data: []Entry{}, ToolBufferMetrics: account.ToolBufferMetrics}
+	texts, _ := answer.([]any)
+	for _, text := range texts {
+		var e Entry
+		if text, ok := text.(string); ok && json.Unmarshal([]byte(text), &e) == nil && (user == Everybody || user == e.User) {
+			raw.Data = append(raw.Data, e)
+		}
+	}
+	return raw, nil
+}
+
+// The scripts: of an account there are
+//
+//	<account>all                       a hash: all counts, and since when
+//	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which end by themselves
+//	<account>batch:<id>                what was stored already, for a day
+//
+// Of the models and users of an account the first ones have counts of their own.
+
+// Arguments: id of the batch, then fields and what is added.
+var countScript = redis.NewScript(`
+local base = KEYS[1]
+if not redis.call('SET', base .. 'batch:' .. ARGV[1], '1', 'NX', 'EX', 86400) then return 'done' end
+local now = tonumber(redis.call('TIME')[1])
+local all, hour, day = base .. 'all', base .. 'hour:' .. (now - now % 3600), base .. 'day:' .. (now - now % 86400)
+local most, rest = {m = 20, u = 1000}, {m = 'other', u = '\0others'}
+redis.call('HSETNX', all, 'since', now)
+for i = 2, #ARGV, 2 do
+	local field, n = ARGV[i], ARGV[i + 1]
+	local kind, name, what = string.match(field, '^([mu])%.(.*):(%w+)$')
+	if kind and redis.call('HEXISTS', all, kind .. '.' .. name .. ':requests') == 0 then
+		if tonumber(redis.call('HGET', all, 'n.' .. kind) or '0') >= most[kind] then
+			field = kind .. '.' .. rest[kind] .. ':' .. what
+		else
+			redis.call('HINCRBY', all, 'n.' .. kind, 1)
+		end
+	end
+	redis.call('HINCRBY', all, field, n)
+	if string.sub(field, 1, 2) == 't.' then
+		redis.call('HINCRBY', hour, field, n)
+		redis.call('HINCRBY', day, field, n)
+	end
+end
+redis.call('EXPIRE', hour, 50 * 3600)
+redis.call('EXPIRE', day, 64 * 86400)
+redis.call('EXPIRE', all, 400 * 86400)
+return 'done'`)
+
+// Arguments: hours, days. The answer is the time, all counts, and the hours and the days with theirs.
+var accountScript = redis.NewScript(`
+local base, now = KEYS[1], tonumber(redis.call('TIME')[1])
+local view = {now, redis.call('HGETALL', base .. 'all'), {}, {}}
+for kind, width in ipairs({3600, 86400}) do
+	for i = tonumber(ARGV[kind]) - 1, 0, -1 do
+		local start = now - now % width - i * width
+		local counts = redis.call('HGETALL', base .. (kind == 1 and 'hour:' or 'day:') .. start)
+		if #counts > 0 then
+			table.insert(view[2 + kind], start)
+			table.insert(view[2 + kind], counts)
+		end
+	end
+end
+return view`)
+
+// Arguments: id of the batch, most entries, entries.
+var rawScript = redis.NewScript(`
+if not redis.call('SET', KEYS[1] .. 'batch:' .. ARGV[1], '1', 'NX', 'EX', 86400) then return 'done' end
+for i = 3, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
+redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[2] - 1)
+redis.call('EXPIRE', KEYS[1] .. 'turns', 400 * 86400)
+return 'done'`)
+
+var entriesScript = redis.NewScript(`return redis.call('LRANGE', KEYS[1] .. 'turns', 0, -1)`)

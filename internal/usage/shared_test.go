@@ -1,0 +1,143 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+)
+
+// newNode returns the usage as a node counts it. Each script runs twice, as if its first answer were
+// lost.
+func newNode(t *testing.T, server *redisserver.Server) *Shared {
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	return NewShared(func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
+		key := []string{"codex:{" + tag + "}:"}
+		if _, err := script.Run(ctx, client, key, args...).Result(); err != nil {
+			return nil, err
+		}
+		return script.Run(ctx, client, key, args...).Result()
+	})
+}
+
+// TestShared counts turns of many users at three nodes: each of them shows what a book shows that
+// counts all of them.
+func TestShared(t *testing.T) {
+	server, whole := redisserver.Start(t), New()
+	nodes := []*Shared{newNode(t, server), newNode(t, server), newNode(t, server)}
+	users := []string{"", "ann", "b:ob", `"<c>`, "d\ne", "m.x:requests"}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for n, node := range nodes {
+		all.Go(func() {
+			for i := range 60 {
+				r := record(users[(i+n)%len(users)], fmt.Sprint(n, "-", i))
+				r.Model, r.Choice = fmt.Sprintf("model:%d", i%3), i%2
+				r.Price = 12345
+				if i%5 == 0 {
+					r.Status = 502
+				}
+				node.TurnEnded(r)
+				mu.Lock()
+				whole.TurnEnded(r)
+				mu.Unlock()
+			}
+			if err := node.Store(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, user := range append(users, Everybody, "nobody") {
+		want := whole.Account(user)
+		raw := whole.Raw(user)
+		for n, node := range nodes {
+			got, err := node.Account(t.Context(), user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Since < want.Since || got.Since > time.Now().Unix() {
+				t.Errorf("since %d", got.Since)
+			}
+			got.Since, got.Started = want.Since, want.Started
+			if g, w := encode(t, got), encode(t, want); g != w {
+				t.Errorf("node %d, %q:\n%s\nwant\n%s", n, user, g, w)
+			}
+			turns, err := node.Raw(t.Context(), user)
+			if err != nil || len(turns.Data) != len(raw.Data) || encode(t, turns.ToolBufferMetrics) != encode(t, raw.ToolBufferMetrics) {
+				t.Errorf("node %d, %q: %d turns, want %d; %v", n, user, len(turns.Data), len(raw.Data), err)
+			}
+		}
+	}
+}
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestSharedBounds counts more models and users than have counts of their own.
+func TestSharedBounds(t *testing.T) {
+	node := newNode(t, redisserver.Start(t))
+	for i := range maxUsers + 5 {
+		r := record(fmt.Sprint("user", i), "id")
+		r.Model = fmt.Sprint("model", i%(maxModels+5))
+		node.TurnEnded(r)
+		if i%400 == 0 {
+			if err := node.Store(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a, err := node.Account(t.Context(), Everybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, m := range a.ByModel {
+		sum += m.Requests
+	}
+	if a.Requests != maxUsers+5 || len(a.ByModel) != maxModels+1 || sum != a.Requests || len(a.ByUser) != maxUsers+1 {
+		t.Errorf("%d requests, %d of models, %d models, %d users", a.Requests, sum, len(a.ByModel), len(a.ByUser))
+	}
+}
+
+// TestSharedOutage counts turns while Redis does not work: they are counted once it does.
+func TestSharedOutage(t *testing.T) {
+	node := newNode(t, redisserver.Start(t))
+	run := node.run
+	var mu sync.Mutex
+	fails := true
+	node.run = func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if fails {
+			return nil, errors.New("down")
+		}
+		return run(ctx, script, tag, args...)
+	}
+	for range 50 {
+		node.TurnEnded(record("ann", "id"))
+	}
+	if _, err := node.Account(t.Context(), "ann"); err == nil {
+		t.Error("it shows what it does not know")
+	}
+	mu.Lock()
+	fails = false
+	mu.Unlock()
+	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 50 {
+		t.Errorf("%d requests, %v", a.Requests, err)
+	}
+}
