@@ -134,11 +134,14 @@ func try(ctx context.Context, o options, out outage, what happening) (seen once,
 	seen.during, seen.code = ask(ctx, site)
 	model.Plan.Heal()
 	begin = time.Now()
-	for code := ""; code != answered && time.Since(begin) < giveUp; time.Sleep(20 * time.Millisecond) {
+	for code := ""; code != answered && time.Since(begin) < giveUp && ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		_, code = ask(ctx, site)
 	}
 	seen.after = time.Since(begin)
-	if seen.after > backWithin+out.lasts {
+	switch {
+	case ctx.Err() != nil:
+		err = errors.Join(err, context.Cause(ctx))
+	case seen.after > backWithin+out.lasts:
 		err = errors.Join(err, fmt.Errorf("the next answer came after %s", seen.after.Round(time.Millisecond)))
 	}
 	return seen, errors.Join(err, site.Stop(), checkLogin(model))
