@@ -102,7 +102,7 @@ func (b *Backend) Close() {
 	b.end()
 	_ = b.http.Close() // only fails for what is closed already
 	<-b.served
-	b.calls.running.Wait()
+	b.calls.close()
 	_ = os.RemoveAll(b.dir)
 }
 
@@ -115,6 +115,9 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, answer := b.route(r)
 	login := b.loginOf(r)
 	done := b.calls.begin(r, kind, login, kind == Other && !b.isExpected(r))
+	if done == nil {
+		return // its connection is closed
+	}
 	defer done()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, login) })
 	b.faults.serve(w, r, kind, login, handler)

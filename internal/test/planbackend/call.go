@@ -42,20 +42,32 @@ type Call struct {
 
 // recorder keeps and counts calls.
 type recorder struct {
-	running sync.WaitGroup
+	running sync.WaitGroup // waited for once closed is set
 
 	mu      sync.Mutex
+	closed  bool
 	kept    []Call
 	counts  map[Kind]map[*Login]int
 	unknown []string
 	changed chan struct{} // closed and replaced with each call
 }
 
-// begin records a call. done is called at its end.
+// close waits for the calls under way, and lets no other begin.
+func (r *recorder) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+// begin records a call. done is called at its end; it is nil if the recorder is closed.
 func (r *recorder) begin(request *http.Request, kind Kind, login *Login, unknown bool) (done func()) {
-	r.running.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.running.Add(1)
 	url := "https://" + request.Host + request.URL.RequestURI()
 	r.kept = append(r.kept, Call{
 		Kind: kind, Login: login, At: time.Now(), Method: request.Method, URL: url, Proto: request.Proto, Header: request.Header.Clone(),

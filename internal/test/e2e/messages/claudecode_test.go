@@ -60,7 +60,10 @@ func TestClaudeCode(t *testing.T) {
 	c := newClaude(t, s)
 	file := filepath.Join(c.dir, "grüße.txt")
 	const text = "héllo \\\"wörld\\\" \\u2028 😀 <use_tool> \\\\n"
-	says(t, s, nil,
+	// Codex itself answers a call that is no JSON, and may ask the model again before its turn is
+	// interrupted.
+	unheard := map[string]scriptedmodel.Script{"failed to parse function arguments": saying("Nobody hears this.")}
+	says(t, s, unheard,
 		calling(scriptedmodel.Reason("Hm."), scriptedmodel.Say("I write 😀."), use("Write", `{"file_path":%q,"content":"%s"}`, file, text)),
 		calling(use("Edit", `{"file_path":%q,"old_string":"héllo","new_string":"adieu"}`, file), use("Bash", `{"command":"echo ran > ran.txt; exit 3","description":"run"}`)),
 		calling(use("Read", `{"file_path":"/nowhere"}`), use("Bash", `{"command":"cat ran.txt"}`)),
