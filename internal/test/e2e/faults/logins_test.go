@@ -84,22 +84,30 @@ func checkLeftAlone(t *testing.T, s *e2e.Site, login *planbackend.Login) {
 	}
 }
 
+// besideSilence serves two logins that are left after a short silence. The requests of the second get
+// the answers of model.
+func besideSilence(t *testing.T) (s *e2e.Site, model *scriptedmodel.Server) {
+	t.Helper()
+	s, model = e2e.NewSite(t, ""), scriptedmodel.New(scriptedmodel.Options{})
+	t.Cleanup(model.Close)
+	second, home := s.Plan.AddLogin(planbackend.LoginOptions{Model: model}), t.TempDir()
+	if err := second.Write(home); err != nil {
+		t.Fatal(err)
+	}
+	server := func(home string) string {
+		return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nprovider_timeout 500ms\n}\n"
+	}
+	s.Load(s.Caddyfile(server(s.Home) + server(home)))
+	s.WaitMembers(2)
+	return s, model
+}
+
 // TestSilentLogin checks that a request moves from a login whose provider gives no sign to another
 // one, and that the next ones leave it alone. One that has begun to answer may be silent for longer.
 func TestSilentLogin(t *testing.T) {
 	e2e.WithLogin(t)
 	e2e.OverBoth(t, func(t *testing.T) {
-		s, model := e2e.NewSite(t, ""), scriptedmodel.New(scriptedmodel.Options{})
-		t.Cleanup(model.Close)
-		second, home := s.Plan.AddLogin(planbackend.LoginOptions{Model: model}), t.TempDir()
-		if err := second.Write(home); err != nil {
-			t.Fatal(err)
-		}
-		server := func(home string) string {
-			return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nprovider_timeout 500ms\n}\n"
-		}
-		s.Load(s.Caddyfile(server(s.Home) + server(home)))
-		s.WaitMembers(2)
+		s, model := besideSilence(t)
 		asked := func() int { return len(model.Requests()) + len(s.Model.Requests()) }
 		ask := func(prompt string) time.Duration {
 			began := time.Now()
@@ -138,17 +146,7 @@ func TestSilentLogin(t *testing.T) {
 // count together, so that later requests leave it alone.
 func TestSilentLoginOfImpatientClients(t *testing.T) {
 	e2e.WithLogin(t)
-	s, model := e2e.NewSite(t, ""), scriptedmodel.New(scriptedmodel.Options{})
-	t.Cleanup(model.Close)
-	second, home := s.Plan.AddLogin(planbackend.LoginOptions{Model: model}), t.TempDir()
-	if err := second.Write(home); err != nil {
-		t.Fatal(err)
-	}
-	server := func(home string) string {
-		return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\nprovider_timeout 500ms\n}\n"
-	}
-	s.Load(s.Caddyfile(server(s.Home) + server(home)))
-	s.WaitMembers(2)
+	s, model := besideSilence(t)
 	model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
 		return scriptedmodel.Script{End: scriptedmodel.Hang{}}, true
 	})
