@@ -102,6 +102,8 @@ func (g *Gateway) newLogResponder(user string, form *responseForm) *logResponder
 	return &logResponder{log, encoder, events{to: encoder, held: g.hold(user)}}
 }
 
+func (l *logResponder) restart() {}
+
 // nextWake is when the first events are due.
 func (l *logResponder) nextWake() time.Duration {
 	if l.opened {

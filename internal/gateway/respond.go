@@ -23,6 +23,8 @@ type responder interface {
 	write(choice int, outputs []turn.Output) error
 	// leave takes the last outputs of a choice whose client has gone, for an answer that is stored.
 	leave(choice int, outputs []turn.Output)
+	// restart says that a turn which had no output yet was started again.
+	restart()
 	// nextWake returns when wake has to be called if nothing else happens.
 	nextWake() time.Duration
 	// wake does what is due: a header, a keepalive.
@@ -120,6 +122,8 @@ func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
 
 // leave does nothing: an answer that its client has not got is not stored.
 func (b *bufferedResponder) leave(int, []turn.Output) {}
+
+func (b *bufferedResponder) restart() {}
 
 // nextWake is never: nothing is written before the end.
 func (b *bufferedResponder) nextWake() time.Duration { return math.MaxInt64 }

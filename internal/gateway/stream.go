@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// headerDelay is how long a stream's header waits for the first output, so
-	// that an immediate failure can still be an HTTP status.
+	// headerDelay is how long a stream's header waits for the first output of a turn that was
+	// started, so that an immediate failure can still be an HTTP status.
 	headerDelay = time.Second
 	// WriteTimeout is how long the client of a stream may take to accept what is written.
 	WriteTimeout = 30 * time.Second
@@ -105,6 +105,10 @@ func (s *streamResponder) end() error {
 	}
 	return s.writer.Close()
 }
+
+// restart lets the header wait anew, so that a failure can be an HTTP status however often its
+// turn was started.
+func (s *streamResponder) restart() { s.header = time.Now().Add(headerDelay) }
 
 // nextWake is when the header or the next keepalive is due.
 func (s *streamResponder) nextWake() time.Duration {

@@ -126,6 +126,23 @@ func TestHeaderAndKeepalives(t *testing.T) {
 	})
 }
 
+// TestHeaderWaitsAnew: a turn that is started again may fail with an HTTP status, too.
+func TestHeaderWaitsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newTestResponder(t)
+		for range 3 {
+			time.Sleep(headerDelay - time.Millisecond)
+			if err := s.wake(); err != nil || w.Flushed {
+				t.Errorf("the header went out early: %v", err)
+			}
+			s.restart()
+		}
+		if got := s.nextWake(); got != headerDelay {
+			t.Errorf("the header is due in %s", got)
+		}
+	})
+}
+
 // TestWrites: each batch of outputs is one write to the connection, and so is the last one
 // with the end of the body. Neither the length nor the form of the body depends on it.
 func TestWrites(t *testing.T) {

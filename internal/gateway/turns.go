@@ -109,6 +109,7 @@ func (run *running) runChoice(ctx context.Context, c *choice) error {
 		if !c.session.Repeatable() {
 			group.settle(c)
 		}
+		group.restart()
 		failure, err = run.drive(ctx, c)
 	}
 	if failure == nil {
@@ -198,6 +199,13 @@ func (t *turnGroup) leave(choice int, outputs []turn.Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.to.leave(choice, outputs)
+}
+
+// restart tells the responder of a turn that was started again.
+func (t *turnGroup) restart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.to.restart()
 }
 
 func (t *turnGroup) nextWake() time.Duration {
