@@ -122,7 +122,9 @@ func TestNodesExact(t *testing.T) {
 		}
 	}
 	if node := newRedis(t, server, nil); admitted(NewLimits(node, 0, false), k, 1) == 1 {
+		mu.Lock()
 		requests++
+		mu.Unlock()
 	}
 	server.Do("SCRIPT FLUSH")
 	all.Wait()
