@@ -34,7 +34,7 @@ func checkPreflight(s *e2e.Site, origin string) {
 	}
 }
 
-// TestCORSBehindAuthentication checks the configuration in docs/configuration.md that
+// TestCORSBehindAuthentication checks the configuration in docs/keys.md that
 // lets preflights pass Caddy's own authentication.
 func TestCORSBehindAuthentication(t *testing.T) {
 	s := e2e.NewSite(t, "")
