@@ -13,6 +13,8 @@ type attempt struct {
 	item string // id of the item that is being written; empty: none
 	cut  bool   // the model did not finish its last item
 	over bool   // the response broke off after calls, and Codex has their answers
+
+	failure string // of the attempts before, the last one that Codex has reported; it explains a silence
 }
 
 // errBrokeOff is the failure of a response that broke off and that Codex silently
@@ -35,7 +37,7 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 		case a.over, a.item != "" && a.item != e.ItemID:
 			m.retried(errBrokeOff)
 		}
-		m.attempt = attempt{item: e.ItemID}
+		m.attempt = attempt{item: e.ItemID, failure: m.attempt.failure}
 	}
 }
 
@@ -55,10 +57,10 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	switch {
 	case ok:
 		m.finishCut(reason)
-	case m.begun || m.texts.any || m.partial:
+	case m.out.begun || m.texts.any || m.structured.partial:
 		m.fail(err)
 	default:
-		m.pendingReasoning = m.pendingReasoning[:0] // it belongs to the failed attempt
+		m.out.forgetReasoning() // it belongs to the failed attempt
 		m.rest.again()
 	}
 }
@@ -67,11 +69,11 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 // it does not say that the model's response broke off; brokeOff reports whether that is
 // known all the same.
 func (m *Machine) Waits() (waits, brokeOff bool) {
-	return m.asked && !m.refused && !m.done, m.attempt.cut
+	return m.structured.whole && !m.structured.refused && !m.done, m.attempt.cut
 }
 
 // CallsRefused records that the calls were answered with a failure.
-func (m *Machine) CallsRefused() { m.refused, m.rest.differs = true, true }
+func (m *Machine) CallsRefused() { m.structured.refused, m.rest.differs = true, true }
 
 // incompleteMark precedes the reason in Codex's message when the model's response ended
 // with response.incomplete.

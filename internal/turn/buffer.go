@@ -21,14 +21,12 @@ func (m *Machine) part(p *aggregator.Part) {
 	textual := p.Kind != aggregator.PartText && p.Text != ""
 	if textual {
 		m.report.Flushed++
-		m.open--
 	}
 	switch p.Kind {
 	case aggregator.PartText:
 		m.policy.textAt(p.Text, p.Offset)
 	case aggregator.PartBlockStarted:
 		m.report.Started++
-		m.open++
 	case aggregator.PartBlockAborted:
 		m.blockAborted(p)
 	case aggregator.PartCall:
@@ -40,7 +38,7 @@ func (m *Machine) part(p *aggregator.Part) {
 		m.called(textual, false)
 	case aggregator.PartOverLimit:
 		if p.Reason != "" {
-			m.countAborted(p.Reason)
+			m.report.abort(p.Reason)
 		}
 		m.report.Truncated = true
 		m.truncate()
@@ -53,7 +51,7 @@ func (m *Machine) called(textual, got bool) {
 	switch {
 	case got && m.policy.closed():
 		m.grace.start()
-	case textual && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
+	case textual && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.whole:
 		m.grace.start()
 	}
 }
@@ -61,28 +59,22 @@ func (m *Machine) called(textual, got bool) {
 // blockAborted processes the end of a begun block that is no call. Its text follows. The grace
 // starts again, but not in a block that is too large, of which it would cut the rest.
 func (m *Machine) blockAborted(p *aggregator.Part) {
-	m.countAborted(p.Reason)
+	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
 	switch {
 	case m.policy.closed():
 	case p.Reason == usetool.AbortTooLarge:
 		m.grace.running = false
-	case m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.asked:
+	case m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.whole:
 		m.grace.start()
 	}
 }
 
-// countAborted counts a begun block that is no call.
-func (m *Machine) countAborted(reason usetool.AbortReason) {
-	m.open--
-	m.report.abort(reason)
-}
-
 // discard ignores the rest of the text. It counts a block that is open as aborted.
 func (m *Machine) discard() {
-	m.stops, m.limit = nil, nil
-	for m.open > 0 {
-		m.countAborted(usetool.AbortInterrupted)
+	m.cuts.drop()
+	for m.report.open() > 0 {
+		m.report.abort(usetool.AbortInterrupted)
 	}
 }
 
@@ -109,7 +101,7 @@ func (m *Machine) blockName(name string) string {
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {
-		m.cut = true
+		m.last.open = true
 	}
 	m.pass(m.choice.EndMessage(reason, m.parts[:0]))
 }

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"cmp"
-	"encoding/json"
 
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -13,7 +12,7 @@ func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
 	}
-	m.lastError = e.Err.Message
+	m.attempt.failure = e.Err.Message
 	if e.WillRetry {
 		m.retried(e.Err)
 	}
@@ -43,16 +42,10 @@ var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason
 // within another one, the reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	m.closeBuffer("")
-	if m.report.Calls > 0 && (m.policy.closed() || !m.endsInCall()) {
+	if m.report.Calls > 0 && (m.policy.closed() || !m.last.isCut()) {
 		reason = FinishToolCalls
 	}
 	m.finish(reason)
-}
-
-// endsInCall reports whether the last thing the model said is a call without an
-// end: an open block, or a structured call whose arguments are not JSON.
-func (m *Machine) endsInCall() bool {
-	return m.cut || m.afterCall && !json.Valid([]byte(m.lastCall))
 }
 
 // reason returns the finish of a turn that ended well.
@@ -86,10 +79,10 @@ func (m *Machine) end(reason FinishReason) {
 		m.usage.interrupt()
 	}
 	if reason != FinishStop {
-		m.sequence = "" // something else has ended the turn
+		m.cuts.sequence = "" // something else has ended the turn
 	}
 	total, estimated := m.usage.total()
-	m.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.sequence, Usage: total, Estimated: estimated})
+	m.out.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.cuts.sequence, Usage: total, Estimated: estimated})
 }
 
 // Usage returns the tokens of the turn so far, and whether a part of them is this
@@ -114,13 +107,12 @@ func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 		return
 	}
 	m.policy.release()
-	if len(m.held) > 0 {
+	if len(m.out.held) > 0 {
 		m.endCalls()
 	}
-	m.live, m.done = 0, true
+	m.done = true
 	m.usage.interrupt()
-	m.pendingReasoning = nil // the failure may have to be the first output
-	m.emit(Output{Kind: OutputFailure, Err: err})
+	m.out.fail(err)
 }
 
 // lastUsage processes an event after the limit of calls was exceeded, when only the usage

@@ -5,60 +5,58 @@
 package turn
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // Machine is the state of one turn of one choice. It must not be used by several
 // goroutines at once.
 type Machine struct {
-	opts    *Options
-	texts   texts
-	stops   *stopFilter       // nil: no sequence ends the text
-	limit   *tokens.Limit     // nil: the text has no limit
-	funded  int               // tokens taken from the budget
-	choice  aggregator.Choice // the calls, and the blocks in the text
-	policy  policy
-	report  Report
-	usage   usage
-	rest    rest
-	grace   grace
-	attempt attempt
-	search  webSearch
+	opts       *Options
+	texts      texts
+	cuts       cuts
+	choice     aggregator.Choice // the calls, and the blocks in the text
+	policy     policy
+	out        emitter
+	report     Report
+	usage      usage
+	rest       rest
+	grace      grace
+	attempt    attempt
+	search     webSearch
+	strays     strays
+	structured structured
+	last       lastSaid
+	done       bool // the last output was returned
 
-	out              []Output
-	short            [2]Output // the memory of out for the batches of most turns
-	pendingReasoning []Output  // ends of reasoning items, held until the next output
-	parts            []aggregator.Part
-	fewParts         [1]aggregator.Part // the memory of parts for most pieces of text
-	live             int                // 1 more than the index of the call whose begin was sent, but not its end; 0: none
-	held             []Output           // that wait for that end
-	heldBytes        int                // of text in them
-	gap              string             // between the last message and the text that comes next
-	sequence         string             // the stop sequence that ended the turn
-	lastError        string             // of an attempt that Codex repeats, to explain a silence
-	lastCall         string             // the arguments of the structured call after which no text came
-	afterCall        bool               // there is such a call
-	open             int                // blocks that were begun and are neither flushed nor aborted
-	begun            bool               // there was an output
-	asked            bool               // Codex waits for the client's answer to a structured call
-	refused          bool               // such calls were answered with a failure
-	strayed          bool               // this response has called a tool that is not the client's
-	stray            []string           // the ids of such calls, which Codex has to refuse
-	strays           int                // responses in a row that did
-	cut              bool               // the text ends with a block without an end
-	partial          bool               // there was a call that was not complete at once
-	done             bool               // the last output was returned
+	parts    []aggregator.Part
+	fewParts [1]aggregator.Part // the memory of parts for most pieces of text
 }
+
+// structured is what is known of the structured calls of a turn.
+type structured struct {
+	whole   bool // there was a complete one, for whose answer Codex waits
+	partial bool // there was one that was not complete at once
+	refused bool // their answers were failures
+}
+
+// lastSaid is the last thing that the model has said, if that is a call.
+type lastSaid struct {
+	open      bool   // it is a block without an end
+	call      bool   // it is a structured call
+	arguments string // of that
+}
+
+// isCut reports whether it is a call without an end: an open block, or a structured call whose
+// arguments are not JSON.
+func (l *lastSaid) isCut() bool { return l.open || l.call && !json.Valid([]byte(l.arguments)) }
 
 // New returns a machine at the start of a turn. It reads the options until the turn ends.
 func New(opts *Options) *Machine {
@@ -70,15 +68,10 @@ func New(opts *Options) *Machine {
 // Reset puts a machine at the start of a turn, as [New] does. It is for a machine that is a
 // part of something larger; the turn that it had before is forgotten.
 func (m *Machine) Reset(opts *Options) {
-	*m = Machine{opts: opts, stops: newStopFilter(opts.StopSequences)}
-	m.out, m.parts = m.short[:0], m.fewParts[:0]
-	switch {
-	case opts.Budget != nil:
-		m.limit = tokens.NewLimit(0) // fund raises it
-	case opts.MaxTokens > 0:
-		m.limit = tokens.NewLimit(opts.MaxTokens)
-	}
-	m.policy = policy{opts: opts, report: &m.report, to: m}
+	*m = Machine{opts: opts, cuts: newCuts(opts)}
+	m.out.batch, m.parts = m.out.short[:0], m.fewParts[:0]
+	m.out.counts = opts.WebSearch
+	m.policy = policy{opts: opts, report: &m.report, out: &m.out}
 	calls := aggregator.ChoiceOptions{
 		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.limit(), Dedup: opts.ToolBlockDedup, AppendOnly: true,
 	}
@@ -111,20 +104,22 @@ func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
 // Feed processes a batch of events and returns their outputs. The slice is valid until
 // the next call.
 func (m *Machine) Feed(events []codexrpc.Event) []Output {
-	m.out = m.out[:0]
+	m.out.start()
 	for i := range events {
 		if m.done {
 			break
 		}
-		m.event(&events[i])
+		if m.event(&events[i]); m.out.overfull() {
+			m.endCalls()
+		}
 	}
-	return m.out
+	return m.out.batch
 }
 
 // GraceOver ends a turn whose grace has passed. While another block is being written,
 // or only its tag, the grace starts again.
 func (m *Machine) GraceOver() []Output {
-	m.out = m.out[:0]
+	m.out.start()
 	switch {
 	case m.done || !m.grace.running:
 	case m.tagHeld() && !m.hasAll():
@@ -132,31 +127,31 @@ func (m *Machine) GraceOver() []Output {
 	default:
 		m.finish(FinishToolCalls)
 	}
-	return m.out
+	return m.out.batch
 }
 
 // Fail ends the turn with a failure that is no event, such as a lost connection. It
 // returns nothing if the turn has already ended.
 func (m *Machine) Fail(err error) []Output {
-	m.out = m.out[:0]
+	m.out.start()
 	switch {
 	case m.done:
 	case m.report.Truncated:
 		m.end(m.reason())
-	case errors.Is(err, ErrIdle) && strings.HasSuffix(m.lastError, "waiting for network"):
+	case errors.Is(err, ErrIdle) && strings.HasSuffix(m.attempt.failure, "waiting for network"):
 		m.fail(fmt.Errorf("the model's provider cannot be reached: this server has no network, or needs a proxy; %w", err))
-	case errors.Is(err, ErrIdle) && m.lastError != "":
-		m.fail(fmt.Errorf("%w; its last message: %s", err, m.lastError))
+	case errors.Is(err, ErrIdle) && m.attempt.failure != "":
+		m.fail(fmt.Errorf("%w; its last message: %s", err, m.attempt.failure))
 	default:
 		m.fail(err)
 	}
-	return m.out
+	return m.out.batch
 }
 
 // Abandon ends the turn because its client has gone. It returns what was held of the text, which is
 // a part of what the model has said: the answer may be stored. There is no last output.
 func (m *Machine) Abandon() []Output {
-	m.out = m.out[:0]
+	m.out.start()
 	if !m.done {
 		m.closeBuffer(usetool.AbortDisconnect)
 	}
@@ -165,7 +160,7 @@ func (m *Machine) Abandon() []Output {
 		m.done = true
 		m.usage.interrupt()
 	}
-	return m.out
+	return m.out.batch
 }
 
 func (m *Machine) event(e *codexrpc.Event) {
@@ -210,8 +205,8 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.functionCall(e)
 		m.attempt.cut = m.attempt.cut || e.Status == codexrpc.StatusIncomplete
 	case codexrpc.EventCallOutput:
-		m.attempt.over = m.refused // the end of a whole response would have ended the turn
-		if e.Status != codexrpc.StatusFailed && slices.Contains(m.stray, e.CallID) {
+		m.attempt.over = m.structured.refused // the end of a whole response would have ended the turn
+		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
 			m.fail(ErrOwnTools)
 		}
 	case codexrpc.EventOffered:
@@ -232,31 +227,6 @@ func (m *Machine) event(e *codexrpc.Event) {
 	}
 }
 
-// emit appends an output, after the reasoning items that are pending. The outputs of a call
-// follow one another: what comes between its begin and its end waits for the end.
-func (m *Machine) emit(o Output) {
-	if m.live != 0 && (o.Call != m.live-1 || !o.Kind.ofCall()) {
-		m.hold(o)
-		return
-	}
-	m.begun = true
-	if len(m.pendingReasoning) > 0 {
-		m.out = append(m.out, m.pendingReasoning...)
-		m.pendingReasoning = m.pendingReasoning[:0]
-	}
-	if m.opts.WebSearch && o.Kind == OutputText {
-		m.search.chars += utf8.RuneCountInString(o.Text)
-	}
-	m.out = append(m.out, o)
-	switch o.Kind {
-	case OutputCallStart:
-		m.live = o.Call + 1
-	case OutputCallEnd:
-		m.live = 0
-		m.emitHeld()
-	}
-}
-
 // text processes a new piece of a message, after the gap between it and the message
 // before.
 func (m *Machine) text(gap, text string) {
@@ -268,7 +238,7 @@ func (m *Machine) text(gap, text string) {
 		if m.stopped() || m.full() {
 			return
 		}
-		m.gap = gap
+		m.texts.gapDue = gap
 	}
 	m.untilStop(text)
 }
@@ -290,31 +260,20 @@ func (m *Machine) reasoning(e *codexrpc.Event) {
 		return
 	}
 	if gap := m.texts.reasoning(e.ItemID, e.Index); gap != "" {
-		m.emit(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: gap, Gap: true})
+		m.out.emit(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: gap, Gap: true})
 	}
 	if e.Text != "" {
-		m.emit(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: e.Text})
+		m.out.emit(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: e.Text})
 	}
 }
 
-// maxPendingReasoning bounds the number of pending reasoning items; a model has one or
-// two before its next output.
-const maxPendingReasoning = 64
-
-// reasoningItem ends a reasoning item. The end is pending until the next output, since
-// the client sees nothing of it alone: if the response breaks off before, Codex may try
-// again without the item.
+// reasoningItem ends a reasoning item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	m.rest.reason(e)
-	if !m.opts.Items || m.hasAll() || len(m.pendingReasoning) == maxPendingReasoning {
-		return
+	if m.opts.Items && !m.hasAll() {
+		m.out.endReasoning(Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
 	}
-	m.pendingReasoning = append(m.pendingReasoning, Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
 }
-
-// maxStray bounds the calls whose answer by Codex is checked. More are rare enough: the turn
-// ends after 16 responses of nothing else.
-const maxStray = 64
 
 // offered checks that Codex offers the model the client's tools and no other.
 func (m *Machine) offered(e *codexrpc.Event) {
@@ -342,10 +301,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	m.rest.call(e, ok)
 	if !ok {
 		m.report.Unoffered++
-		m.strayed = true
-		if len(m.stray) < maxStray {
-			m.stray = append(m.stray, e.CallID)
-		}
+		m.strays.add(e.CallID)
 		return
 	}
 	if m.choice.Repeats(call) {
@@ -359,9 +315,9 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	}
 	// Codex waits for an answer, even if the client does not get this call because it is
 	// the twin of a block. So no grace runs.
-	m.asked = true
+	m.structured.whole = true
 	m.grace.running = m.policy.closed()
-	m.cut, m.lastCall, m.afterCall = false, e.Text, true
+	m.last = lastSaid{call: true, arguments: e.Text}
 	if !known {
 		m.usage.say(e.Name)
 		m.usage.say(e.Text)
@@ -391,25 +347,19 @@ func (m *Machine) truncate() {
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.response(e)
 	m.closeBuffer("")
-	if m.asked || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
+	if m.structured.whole || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
 		m.rest.natural = !m.done
 		m.finish(m.reason())
-	} else if m.strayed && !m.done {
+	} else if m.strays.now && !m.done {
 		m.goOn(e.Usage)
 	}
 }
-
-// maxStrays is how many responses of a turn may call tools that are not the client's. A model
-// that has not understood by then what Codex tells it will not until its context is full.
-const maxStrays = 16
 
 // goOn is called when Codex asks the model again, since only tools were called that are not the
 // client's. The turn ends if that is once too often, or beyond the budget: the next response has
 // at least the input of this one.
 func (m *Machine) goOn(u *codexrpc.Usage) {
-	m.strayed = false
-	m.strays++
-	within := m.strays < maxStrays
+	within := m.strays.responded()
 	if u != nil && m.opts.Budget != nil {
 		used, _ := m.usage.total()
 		within = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && within

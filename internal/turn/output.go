@@ -114,3 +114,12 @@ func (r *Report) abort(reason usetool.AbortReason) {
 	}
 	r.Aborted[reason]++
 }
+
+// open returns the number of blocks that were begun and are in neither Flushed nor Aborted.
+func (r *Report) open() int {
+	n := r.Started - r.Flushed
+	for _, aborted := range r.Aborted {
+		n -= aborted
+	}
+	return n
+}

@@ -34,10 +34,10 @@ func (m *Machine) partialCall(call aggregator.Input) {
 		if m.stopped() || m.full() {
 			return
 		}
-		m.partial = true
+		m.structured.partial = true
 	}
 	m.grace.running = m.policy.closed()
-	m.cut, m.lastCall, m.afterCall = false, "", true // which is no JSON
+	m.last = lastSaid{call: true}
 	m.usage.say(call.Name)
 	m.usage.say(call.Text)
 	m.pass(m.choice.Call(call, m.parts[:0]))
@@ -45,7 +45,7 @@ func (m *Machine) partialCall(call aggregator.Input) {
 
 // endCalls ends the calls of which no more will come.
 func (m *Machine) endCalls() {
-	if !m.partial {
+	if !m.structured.partial {
 		return
 	}
 	for _, part := range m.choice.End(nil) {
@@ -53,33 +53,5 @@ func (m *Machine) endCalls() {
 			m.rest.differs = true
 			m.policy.call(&part)
 		}
-	}
-}
-
-// ofCall reports whether an output of the kind is a part of a call.
-func (k OutputKind) ofCall() bool {
-	return k == OutputCallStart || k == OutputCallArguments || k == OutputCallEnd
-}
-
-// maxHeldBytes bounds the outputs that wait for the end of a call, in bytes.
-const maxHeldBytes = 1 << 20
-
-// hold keeps an output until the call under way has ended. If there are too many, the call ends.
-func (m *Machine) hold(o Output) {
-	m.held = append(m.held, o)
-	if m.heldBytes += len(o.Text) + outputSize; m.heldBytes > maxHeldBytes {
-		m.endCalls()
-	}
-}
-
-// outputSize is about what an output takes beside its text, in bytes.
-const outputSize = 200
-
-// emitHeld emits what has waited for the end of a call.
-func (m *Machine) emitHeld() {
-	held := m.held
-	m.held, m.heldBytes = nil, 0
-	for _, o := range held {
-		m.emit(o)
 	}
 }

@@ -18,7 +18,7 @@ const maxTail = 1 << 20
 type policy struct {
 	opts   *Options
 	report *Report
-	to     *Machine // emits what the client gets
+	out    *emitter // of what the client gets
 
 	tail   strings.Builder   // text that is held
 	flows  bool              // no text is held until the next call: the tail, or a block, was too large
@@ -73,14 +73,14 @@ func (p *policy) gap(text string) {
 	case !p.opts.Items || p.tail.Len() > 0:
 		p.text(text)
 	case !p.suppressing():
-		p.to.emit(Output{Kind: OutputText, Gap: true})
+		p.out.emit(Output{Kind: OutputText, Gap: true})
 	}
 }
 
 // phase ends a message for a client of items with its phase, unless its text is held.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
-		p.to.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
+		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
 	}
 }
 
@@ -97,7 +97,7 @@ func (p *policy) holdsBlank() bool {
 
 func (p *policy) speak(text string) {
 	p.spoken = p.spoken || !isBlank(text)
-	p.to.emit(Output{Kind: OutputText, Text: text})
+	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
 // release sends the text that is held.
@@ -164,11 +164,11 @@ func (p *policy) send(part *aggregator.Part) (ended bool) {
 		text = call.Arguments
 	}
 	if text != "" {
-		p.to.emit(Output{Kind: OutputCallArguments, Call: call.Index, ID: call.ID, Text: text})
+		p.out.emit(Output{Kind: OutputCallArguments, Call: call.Index, ID: call.ID, Text: text})
 	}
 	if call.Done {
 		p.ended++
-		p.to.emit(Output{Kind: OutputCallEnd, Call: call.Index, ID: call.ID, Name: call.Name, Text: call.Arguments})
+		p.out.emit(Output{Kind: OutputCallEnd, Call: call.Index, ID: call.ID, Name: call.Name, Text: call.Arguments})
 	}
 	return call.Done
 }
@@ -180,7 +180,7 @@ func (p *policy) begin(part *aggregator.Part) {
 	if p.opts.xml() {
 		p.emitBlock(part)
 	}
-	p.to.emit(Output{Kind: OutputCallStart, Call: call.Index, ID: call.ID, Name: call.Name})
+	p.out.emit(Output{Kind: OutputCallStart, Call: call.Index, ID: call.ID, Name: call.Name})
 	p.report.Calls++
 	p.spoken, p.flows, p.open = false, false, false
 }
@@ -193,7 +193,7 @@ func (p *policy) beforeCall(first bool) {
 	}
 	p.release()
 	if blank && p.opts.xml() && !first && p.opts.ToolBlockDelimiter != "" {
-		p.to.emit(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
+		p.out.emit(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
 	}
 }
 
@@ -204,10 +204,10 @@ func (p *policy) emitBlock(part *aggregator.Part) {
 	if part.Pattern != "" || text == "" || part.Rewrite {
 		text = p.block(part.Call)
 		if p.open {
-			p.to.emit(Output{Kind: OutputText, Text: "</use_tool>"})
+			p.out.emit(Output{Kind: OutputText, Text: "</use_tool>"})
 		}
 	}
-	p.to.emit(Output{Kind: OutputText, Text: text})
+	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
 // block makes a block of a call. One that cannot be written as a block becomes a sentence that

@@ -6,26 +6,85 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
+	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
 // The text of the model passes, in this order,
 //
 //	untilStop    the stop sequences, which end it,
 //	withinLimit  the limit of tokens, which ends it,
-//	buffered     the scanner, which takes the blocks out of it, and the policy.
+//	buffered     the scanner, which separates the blocks from it, and the policy.
 //
 // Each may hold a part of it, and each may end the turn: the text after that is ignored.
 
+// cuts are what ends the text before the model does.
+type cuts struct {
+	stops    *stopFilter   // nil: no sequence ends it
+	limit    *tokens.Limit // nil: it has no limit
+	funded   int           // tokens of the limit that were taken from the budget
+	sequence string        // the stop sequence that has ended the turn
+}
+
+func newCuts(opts *Options) cuts {
+	c := cuts{stops: newStopFilter(opts.StopSequences)}
+	switch {
+	case opts.Budget != nil:
+		c.limit = tokens.NewLimit(0) // fund raises it
+	case opts.MaxTokens > 0:
+		c.limit = tokens.NewLimit(opts.MaxTokens)
+	}
+	return c
+}
+
+// drop ignores what they hold of the text, and the rest of it.
+func (c *cuts) drop() { c.stops, c.limit = nil, nil }
+
+// holdTag reports whether they hold what may be the beginning of a block.
+func (c *cuts) holdTag() bool {
+	return c.stops != nil && strings.Contains(c.stops.held, "<") ||
+		c.limit != nil && bytes.IndexByte(c.limit.Held(), '<') >= 0
+}
+
+// fund takes tokens from the budget until n more bytes are certainly within the limit, as
+// far as the budget has some and the request's own limit allows.
+func (c *cuts) fund(opts *Options, n int) {
+	for opts.Budget != nil && !c.limit.Fits(n) {
+		want := min(max(c.funded, leastStep), mostStep)
+		if opts.MaxTokens > 0 {
+			want = min(want, opts.MaxTokens-c.funded)
+		}
+		if want <= 0 {
+			return
+		}
+		got := opts.Budget.Take(want)
+		if got == 0 {
+			return
+		}
+		c.limit.Raise(got)
+		c.funded += got
+	}
+}
+
+// How many tokens a turn takes from its budget at once: as many as it has already, within
+// these bounds. So other turns are not cut for want of tokens that this one does not need.
+const (
+	leastStep = 16
+	mostStep  = 1024
+)
+
+// lookAhead is for how many bytes of text tokens are taken in advance. A token has one or more.
+const lookAhead = 256
+
 // untilStop processes the next piece of a message.
 func (m *Machine) untilStop(text string) {
-	if m.stops == nil {
+	if m.cuts.stops == nil {
 		m.withinLimit(text)
 		return
 	}
-	before, found := m.stops.feed(text)
+	before, found := m.cuts.stops.feed(text)
 	m.withinLimit(before)
 	if found && !m.stopped() {
-		m.sequence = m.stops.found
+		m.cuts.sequence = m.cuts.stops.found
 		m.closeBuffer("") // which may still emit calls
 		m.finish(m.reason())
 	}
@@ -36,18 +95,18 @@ func (m *Machine) withinLimit(text string) {
 	if text == "" || m.stopped() {
 		return
 	}
-	if m.limit == nil {
+	if m.cuts.limit == nil {
 		m.buffered(text, false)
 		return
 	}
 	if m.opts.Budget == nil {
-		m.buffered(m.limit.Add(text))
+		m.buffered(m.cuts.limit.Add(text))
 		return
 	}
-	for text != "" && !m.stopped() && m.limit != nil {
+	for text != "" && !m.stopped() && m.cuts.limit != nil {
 		n := min(len(text), lookAhead)
-		m.fund(n)
-		m.buffered(m.limit.Add(text[:n]))
+		m.cuts.fund(m.opts, n)
+		m.buffered(m.cuts.limit.Add(text[:n]))
 		text = text[n:]
 	}
 }
@@ -55,11 +114,11 @@ func (m *Machine) withinLimit(text string) {
 // buffered processes text within the limit; over means that the limit cut the rest.
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
-		m.cut, m.afterCall = false, false
+		m.last = lastSaid{}
 		m.usage.say(text)
-		if m.gap != "" {
-			m.policy.gap(m.gap)
-			m.gap = ""
+		if m.texts.gapDue != "" {
+			m.policy.gap(m.texts.gapDue)
+			m.texts.gapDue = ""
 		}
 		if m.choice.Plain(text) {
 			m.policy.text(text)
@@ -75,22 +134,22 @@ func (m *Machine) buffered(text string, over bool) {
 // releaseText passes on what the stop sequences and the limit hold. Neither a sequence
 // nor a token spans such a place.
 func (m *Machine) releaseText() {
-	if m.stops != nil {
-		m.withinLimit(m.stops.release())
+	if m.cuts.stops != nil {
+		m.withinLimit(m.cuts.stops.release())
 	}
-	if m.limit != nil && !m.stopped() {
-		m.fund(0)
-		m.buffered(m.limit.End())
+	if m.cuts.limit != nil && !m.stopped() {
+		m.cuts.fund(m.opts, 0)
+		m.buffered(m.cuts.limit.End())
 	}
 }
 
 // full reports whether the limit is reached, and then ends the turn. The text before
 // must have been released.
 func (m *Machine) full() bool {
-	if m.limit == nil {
+	if m.cuts.limit == nil {
 		return false
 	}
-	if m.fund(1); !m.limit.Full() {
+	if m.cuts.fund(m.opts, 1); !m.cuts.limit.Full() {
 		return false
 	}
 	m.overLimit()
@@ -99,20 +158,20 @@ func (m *Machine) full() bool {
 
 // countCall counts the tokens of a structured call that was sent.
 func (m *Machine) countCall(call *aggregator.Input) {
-	if m.limit == nil || m.stopped() {
+	if m.cuts.limit == nil || m.stopped() {
 		return
 	}
-	m.limit.Whole(call.Name)
-	m.limit.Whole(call.Text)
-	if m.fund(0); m.limit.Exceeded() {
+	m.cuts.limit.Whole(call.Name)
+	m.cuts.limit.Whole(call.Text)
+	if m.cuts.fund(m.opts, 0); m.cuts.limit.Exceeded() {
 		m.overLimit()
 	}
 }
 
 // overLimit ends the turn at its limit of tokens, as the provider's own limit does.
 func (m *Machine) overLimit() {
-	m.usage.counted = int64(m.limit.Count())
-	m.stops, m.limit = nil, nil // what they hold is beyond the limit
+	m.usage.counted = int64(m.cuts.limit.Count())
+	m.cuts.drop() // what they hold is beyond the limit
 	m.finishCut(FinishLength)
 }
 
@@ -121,47 +180,15 @@ func (m *Machine) tagHeld() bool {
 	if !m.opts.textual() {
 		return false
 	}
-	return m.choice.Writing() ||
-		m.stops != nil && strings.Contains(m.stops.held, "<") ||
-		m.limit != nil && bytes.IndexByte(m.limit.Held(), '<') >= 0
-}
-
-// How many tokens a turn takes from its budget at once: as many as it has already, within
-// these bounds. So other turns are not cut for want of tokens that this one does not need.
-const (
-	leastStep = 16
-	mostStep  = 1024
-)
-
-// lookAhead is for how many bytes of text tokens are taken in advance. A token has one or more.
-const lookAhead = 256
-
-// fund takes tokens from the budget until n more bytes are certainly within the limit, as
-// far as the budget has some and the request's own limit allows.
-func (m *Machine) fund(n int) {
-	for m.opts.Budget != nil && !m.limit.Fits(n) {
-		want := min(max(m.funded, leastStep), mostStep)
-		if m.opts.MaxTokens > 0 {
-			want = min(want, m.opts.MaxTokens-m.funded)
-		}
-		if want <= 0 {
-			return
-		}
-		got := m.opts.Budget.Take(want)
-		if got == 0 {
-			return
-		}
-		m.limit.Raise(got)
-		m.funded += got
-	}
+	return m.choice.Writing() || m.cuts.holdTag()
 }
 
 // Counted returns the tokens of the text and the calls that were counted for the limit.
 func (m *Machine) Counted() int64 {
-	if m.limit == nil {
+	if m.cuts.limit == nil {
 		return m.usage.counted
 	}
-	m.limit.Whole("") // ends the text
-	m.limit.Fits(math.MaxInt32)
-	return int64(m.limit.Count())
+	m.cuts.limit.Whole("") // ends the text
+	m.cuts.limit.Fits(math.MaxInt32)
+	return int64(m.cuts.limit.Count())
 }

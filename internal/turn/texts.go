@@ -24,7 +24,8 @@ type texts struct {
 	differs bool // Codex has other text than the client got
 	open    int  // messages of which there were deltas, but not yet the whole
 
-	any     bool // there was text
+	any     bool   // there was text
+	gapDue  string // between the last message and the text that comes next
 	summary summaryPart
 	reasons bool // there was reasoning: summary is its last part
 }

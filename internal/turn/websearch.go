@@ -4,7 +4,6 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 
 // webSearch is what a turn with web searches needs besides.
 type webSearch struct {
-	chars int // of the text so far
 	// ended says that a message has ended, with this phase. Its annotations are the next
 	// event, if there are any.
 	ended bool
@@ -16,18 +15,18 @@ type webSearch struct {
 func (m *Machine) searched(o Output) {
 	m.rest.differs = true
 	if m.opts.Items && !m.stopped() {
-		m.emit(o)
+		m.out.emit(o)
 	}
 }
 
 // annotated processes the annotations of the last message. They are dropped if the client
 // did not get the whole text, or not as the model wrote it: their indexes would be wrong.
 func (m *Machine) annotated(e *codexrpc.Event) {
-	begin := m.search.chars - e.Index
+	begin := m.out.chars - e.Index
 	if !m.opts.WebSearch || m.stopped() || m.texts.last != e.ItemID || begin < 0 || m.report.Started > 0 {
 		return
 	}
-	m.emit(Output{Kind: OutputAnnotations, ID: e.ItemID, Text: e.Text, Part: begin})
+	m.out.emit(Output{Kind: OutputAnnotations, ID: e.ItemID, Text: e.Text, Part: begin})
 }
 
 // endMessage emits the end of the last message, which waits for its annotations.

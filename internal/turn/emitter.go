@@ -1,0 +1,89 @@
+package turn
+
+import "unicode/utf8"
+
+// emitter collects the outputs of a turn, in the order in which the client gets them.
+type emitter struct {
+	batch     []Output  // since start
+	short     [2]Output // the memory of batch for most turns
+	reasoning []Output  // ends of reasoning items, held until the next output
+	call      int       // 1 more than the index of the call whose begin was sent, but not its end; 0: none
+	held      []Output  // that wait for that end
+	heldBytes int       // of held
+	counts    bool      // the text is counted
+	chars     int       // of the text so far
+	begun     bool      // there was an output
+}
+
+// start begins a batch. The memory of the one before is used again.
+func (e *emitter) start() { e.batch = e.batch[:0] }
+
+// emit adds an output, after the reasoning items that are pending. The outputs of a call
+// follow one another: what comes between its begin and its end waits for the end.
+func (e *emitter) emit(o Output) {
+	if e.call != 0 && (o.Call != e.call-1 || !o.Kind.ofCall()) {
+		e.held = append(e.held, o)
+		e.heldBytes += len(o.Text) + outputSize
+		return
+	}
+	e.begun = true
+	if len(e.reasoning) > 0 {
+		e.batch = append(e.batch, e.reasoning...)
+		e.reasoning = e.reasoning[:0]
+	}
+	if e.counts && o.Kind == OutputText {
+		e.chars += utf8.RuneCountInString(o.Text)
+	}
+	e.batch = append(e.batch, o)
+	switch o.Kind {
+	case OutputCallStart:
+		e.call = o.Call + 1
+	case OutputCallEnd:
+		e.call = 0
+		e.emitHeld()
+	}
+}
+
+// ofCall reports whether an output of the kind is a part of a call.
+func (k OutputKind) ofCall() bool {
+	return k == OutputCallStart || k == OutputCallArguments || k == OutputCallEnd
+}
+
+// emitHeld emits what has waited for the end of a call.
+func (e *emitter) emitHeld() {
+	held := e.held
+	e.held, e.heldBytes = nil, 0
+	for _, o := range held {
+		e.emit(o)
+	}
+}
+
+const (
+	maxHeldBytes = 1 << 20 // of the outputs that wait for the end of a call
+	outputSize   = 200     // about what an output needs beside its text, in bytes
+)
+
+// overfull reports whether so much waits for the end of a call that the call has to be ended.
+func (e *emitter) overfull() bool { return e.heldBytes > maxHeldBytes }
+
+// maxPendingReasoning bounds the number of pending reasoning items; a model has one or
+// two before its next output.
+const maxPendingReasoning = 64
+
+// endReasoning adds the end of a reasoning item before the next output. Alone the client does
+// not get it: if the response breaks off, Codex may try again without the item.
+func (e *emitter) endReasoning(o Output) {
+	if len(e.reasoning) < maxPendingReasoning {
+		e.reasoning = append(e.reasoning, o)
+	}
+}
+
+// forgetReasoning drops the reasoning items that are pending.
+func (e *emitter) forgetReasoning() { e.reasoning = e.reasoning[:0] }
+
+// fail adds the failure that ends the turn, which may have to be the first output.
+func (e *emitter) fail(err error) {
+	e.call = 0
+	e.forgetReasoning()
+	e.emit(Output{Kind: OutputFailure, Err: err})
+}

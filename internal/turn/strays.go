@@ -1,0 +1,36 @@
+package turn
+
+import "slices"
+
+const (
+	// maxStrays is how many responses of a turn may call tools that are not the client's. A model
+	// that has not understood by then what Codex tells it will not until its context is full.
+	maxStrays = 16
+	// maxStrayCalls bounds the calls whose answer by Codex is checked. There are hardly ever more.
+	maxStrayCalls = 64
+)
+
+// strays follows the calls of tools that are not the client's, which Codex has to refuse.
+type strays struct {
+	calls     []string // their ids
+	now       bool     // the response under way has such a call
+	responses int      // that had
+}
+
+// add records a call.
+func (s *strays) add(id string) {
+	s.now = true
+	if len(s.calls) < maxStrayCalls {
+		s.calls = append(s.calls, id)
+	}
+}
+
+// has reports whether the call with an id is one.
+func (s *strays) has(id string) bool { return slices.Contains(s.calls, id) }
+
+// responded ends a response with such calls. It reports whether there may be another one.
+func (s *strays) responded() bool {
+	s.now = false
+	s.responses++
+	return s.responses < maxStrays
+}
