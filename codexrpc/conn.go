@@ -49,8 +49,7 @@ type Conn struct {
 	slots           chan struct{} // holds one element for each call in flight
 	lastID          atomic.Int64
 	limits          limits
-	instructions    instructions
-	parallel        parallelCalls
+	loginChanges    atomic.Uint64 // see LoginChanges
 	done            chan struct{}
 	loops           sync.WaitGroup         // the reader and the writer
 	closers         sync.WaitGroup         // threads being unloaded in the background, and Monitor
@@ -139,6 +138,9 @@ func (c *Conn) Close() error {
 // HasCompletedTurn reports whether turn/completed was received on the connection.
 func (c *Conn) HasCompletedTurn() bool { return c.completed.Load() }
 
+// LoginChanges returns how often the app-server has said that its login has changed.
+func (c *Conn) LoginChanges() uint64 { return c.loginChanges.Load() }
+
 // Fail ends the connection: every call and every turn gets the cause, unless the
 // connection has ended before. Unlike Close it waits for nothing.
 func (c *Conn) Fail(cause error) {
@@ -216,8 +218,7 @@ func (c *Conn) handleNotification(m message) {
 		}
 		return
 	case methodAccountUpdated:
-		c.instructions.forget()
-		c.parallel.forget()
+		c.loginChanges.Add(1)
 		return
 	case methodConfigWarning:
 		c.noteConfigWarning(m.params)

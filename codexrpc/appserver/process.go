@@ -61,6 +61,7 @@ type Process struct {
 	login      LoginFiles // as far as it is kept
 	list       modelList
 	account    accountState
+	acceptance map[*codexrpc.Conn]*Acceptance
 	unfinished []string      // threads of lost connections to a remote app-server
 	changed    chan struct{} // closed and replaced at each change of the status
 }
@@ -79,6 +80,7 @@ func New(cfg Config, logger *slog.Logger) *Process {
 		drainGrace:   drainGrace,
 		dir:          cfg.Dir,
 		changed:      make(chan struct{}),
+		acceptance:   make(map[*codexrpc.Conn]*Acceptance),
 	}
 	if cfg.StartTimeout <= 0 {
 		p.cfg.StartTimeout = 10 * time.Second
@@ -217,7 +219,9 @@ func (p *Process) Status() Status {
 	status.Memory, status.Draining = p.memory, len(p.draining)
 	if p.conn != nil {
 		status.Threads = p.conn.Threads()
-		status.Strict, status.SerialModels = p.conn.Strict(), p.conn.SerialModels()
+		if a := p.acceptance[p.conn]; a != nil {
+			status.Strict, status.SerialModels = a.Strict(), a.SerialModels()
+		}
 	}
 	for _, in := range p.draining {
 		status.Threads += in.conn.Threads()

@@ -60,8 +60,8 @@ type Status struct {
 	Threads      int   `json:"threads"`                // open threads, including those on draining app-servers
 	Draining     int   `json:"draining"`               // replaced app-servers that still have turns
 	Memory       int64 `json:"memory_bytes,omitempty"` // resident memory of the app-server that takes new turns; 0: not known
-	Strict       bool  `json:"-"`                      // see [codexrpc.Conn.Strict]
-	// SerialModels call one tool at a time, see [codexrpc.Conn.SerialModels].
+	Strict       bool  `json:"-"`                      // see [Acceptance.Strict]
+	// SerialModels call one tool at a time, see [Acceptance.SerialModels].
 	SerialModels []string `json:"serial_models,omitempty"`
 }
 

@@ -120,7 +120,7 @@ func (s *Session) Repeatable() bool {
 // before, so that such a request need not be kept.
 func (s *Session) mayAppend() bool {
 	at := &s.now.place
-	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Conn.TakesInstructions(at.Model)
+	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Acceptance.Instructions(at.Model)
 }
 
 // mayWait reports whether the turn is started again, after a wait, if the provider fails.
@@ -167,7 +167,7 @@ func (s *Session) instructionsRefused(failure error) bool {
 	if s.opener.Instructions != InstructionsAuto || at.Instructions.Append || !failures.RefusesInstructions(failure) {
 		return false
 	}
-	if at.Conn.InstructionsRefused(at.Model) {
+	if at.Acceptance.InstructionsRefused(at.Model) {
 		s.opener.Logger.Warn("the provider refuses instructions in the place of codex's own prompt; from now on they follow it, see the option instructions",
 			"error", failure)
 	}

@@ -146,7 +146,7 @@ func triesParallel(at Place, plan *prompt.Plan) bool {
 	if !at.parallel(plan) {
 		return false
 	}
-	accepted, _ := at.Conn.TakesParallelCalls(at.Model)
+	accepted, _ := at.Acceptance.ParallelCalls(at.Model)
 	return !accepted
 }
 

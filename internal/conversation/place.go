@@ -20,7 +20,8 @@ const catalogueKey = "model_catalog_json"
 type Place struct {
 	Process      *appserver.Process
 	Conn         *codexrpc.Conn
-	Model        string // Codex's name of it
+	Acceptance   *appserver.Acceptance // of Conn
+	Model        string                // Codex's name of it
 	Instructions prompt.Placement
 	Serial       bool // a lite model keeps its form, in which it calls one tool at a time
 	OverHTTP     bool // Codex asks the model's provider over HTTP only

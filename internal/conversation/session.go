@@ -154,14 +154,14 @@ func (s *Session) Answered() {
 	if s.request.Plan == nil {
 		return // there was nothing to learn
 	}
-	conn, model := now.place.Conn, now.place.Model
+	accepts, model := now.place.Acceptance, now.place.Model
 	if s.mayAppend() {
-		conn.InstructionsTaken(model)
+		accepts.InstructionsAccepted(model)
 	}
 	switch {
 	case now.parallel:
-		conn.ParallelCallsTaken(model)
-	case s.serial != nil && conn.ParallelCallsRefused(model):
+		accepts.ParallelCallsAccepted(model)
+	case s.serial != nil && accepts.ParallelCallsRefused(model):
 		s.opener.Logger.Warn("the provider refuses requests in which this model may call several tools; from now on it calls one at a time",
 			"model", model, "error", s.serial)
 	}
@@ -223,13 +223,14 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 			return Place{}, err
 		}
 	}
-	_, refused := conn.TakesParallelCalls(model)
+	accepts := process.Acceptance(conn)
+	_, refused := accepts.ParallelCalls(model)
 	own := process.Model(model)
 	return Place{
-		Process: process, Conn: conn, Model: model,
+		Process: process, Conn: conn, Acceptance: accepts, Model: model,
 		Instructions: prompt.Placement{
 			Append: s.opener.Instructions == InstructionsAppend ||
-				s.opener.Instructions == InstructionsAuto && conn.Strict() && !conn.TakesInstructions(model),
+				s.opener.Instructions == InstructionsAuto && accepts.Strict() && !accepts.Instructions(model),
 			Once: own.Lite && len(plan.Thread.DynamicTools) == 0,
 			Own:  own.Prompt,
 		},

@@ -1,0 +1,113 @@
+package appserver
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// Acceptance records which forms of a request the model's provider has accepted or refused over
+// one connection. It is empty again when the login has changed: another login may have another
+// provider. All methods are safe for concurrent use.
+type Acceptance struct {
+	conn *codexrpc.Conn
+
+	mu           sync.Mutex
+	logins       uint64 // how often the login had changed when this was recorded
+	strict       bool
+	instructions modelSet // models with which instructions were accepted
+	parallel     modelSet // lite models with which the full form was accepted
+	serial       modelSet // and those with which it was refused
+}
+
+// Acceptance returns what the provider has accepted over a connection of the process.
+func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.acceptance[conn]
+	if a == nil {
+		maps.DeleteFunc(p.acceptance, func(other *codexrpc.Conn, _ *Acceptance) bool { return other.Err() != nil })
+		a = &Acceptance{conn: conn}
+		p.acceptance[conn] = a
+	}
+	return a
+}
+
+// lock locks a record, and empties it if the login has changed since.
+func (a *Acceptance) lock() {
+	a.mu.Lock()
+	if logins := a.conn.LoginChanges(); logins != a.logins {
+		a.logins, a.strict, a.instructions, a.parallel, a.serial = logins, false, nil, nil, nil
+	}
+}
+
+// Strict reports whether the provider has refused instructions in place of Codex's
+// own prompt.
+func (a *Acceptance) Strict() bool {
+	a.lock()
+	defer a.mu.Unlock()
+	return a.strict
+}
+
+// Instructions reports whether the provider has accepted such instructions with a model.
+func (a *Acceptance) Instructions(model string) bool {
+	a.lock()
+	defer a.mu.Unlock()
+	return a.instructions[model]
+}
+
+// InstructionsAccepted records that the provider has accepted such instructions with a
+// model.
+func (a *Acceptance) InstructionsAccepted(model string) {
+	a.lock()
+	defer a.mu.Unlock()
+	a.instructions.add(model)
+}
+
+// InstructionsRefused records that the provider has refused them, and reports
+// whether that is the first time.
+func (a *Acceptance) InstructionsRefused(model string) (first bool) {
+	a.lock()
+	defer a.mu.Unlock()
+	first = !a.strict
+	a.strict = true
+	delete(a.instructions, model)
+	return first
+}
+
+// ParallelCalls reports whether the provider has accepted a lite model in the full form, in which
+// the model may call several tools at a time, and whether it has refused that. Both are false
+// before the first request.
+func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
+	a.lock()
+	defer a.mu.Unlock()
+	return a.parallel[model], a.serial[model]
+}
+
+// ParallelCallsAccepted records that the provider has accepted the full form with a model.
+func (a *Acceptance) ParallelCallsAccepted(model string) {
+	a.lock()
+	defer a.mu.Unlock()
+	a.parallel.add(model)
+}
+
+// ParallelCallsRefused records that the provider has refused the full form with a model that
+// it serves in the lite one. It reports whether that is new.
+func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
+	a.lock()
+	defer a.mu.Unlock()
+	return a.serial.add(model)
+}
+
+// SerialModels returns the models with which the provider has refused the full form, in the
+// order of their names.
+func (a *Acceptance) SerialModels() []string {
+	a.lock()
+	defer a.mu.Unlock()
+	if len(a.serial) == 0 { // nearly always
+		return nil
+	}
+	return slices.Sorted(maps.Keys(a.serial))
+}
