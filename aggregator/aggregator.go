@@ -25,7 +25,7 @@ func New(opts Options) *Aggregator {
 
 // Ingest takes one event of a choice, as JSON, and returns what it changed. The
 // package documentation lists the shapes. Events without a call, and broken ones,
-// change nothing and are counted in Stats. An element of the choices of a
+// change nothing and are counted in Stats; of broken ones the result has an error. An element of the choices of a
 // chat.completion.chunk that has an index names its choice itself, and choice is not used.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	a.mu.Lock()

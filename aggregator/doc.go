@@ -91,5 +91,5 @@
 // A choice has at most [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of
 // arguments, unless options change that, and 1 MiB of names and ids. An Aggregator has
 // [MaxChoices] choices.
-// Everything that is ignored is counted in [Stats]. Nothing panics or fails.
+// Everything that is ignored is counted in [Stats], and [Result].Err says why. Nothing panics.
 package aggregator

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -18,7 +19,21 @@ type ingestion struct {
 	agg    *Aggregator
 	opts   ingestOptions
 	deltas []Delta
-	calls  bool // a call was found in the input, whatever became of it
+	calls  bool  // a call was found in the input, whatever became of it
+	err    error // the first reason why a part of it is ignored
+}
+
+// fail records why a part of the input is ignored.
+func (in *ingestion) fail(kind error, reason string) {
+	if in.err == nil {
+		in.err = fmt.Errorf("%w: %s", kind, reason)
+	}
+}
+
+// malformed counts a part of the input that cannot be read.
+func (in *ingestion) malformed(reason string) {
+	in.agg.stats.Malformed++
+	in.fail(ErrMalformed, reason)
 }
 
 // ingest reads one event and hands it to the reader of its shape.
@@ -27,15 +42,15 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	in := ingestion{agg: a, opts: opts}
 	text, ok := wirejson.Valid(event)
 	if !ok || !wirejson.IsObject(text) {
-		a.stats.Malformed++
-		return Result{}
+		in.malformed("it is not a JSON object")
+		return Result{Err: in.err}
 	}
 	refusedBefore := a.stats.Malformed
 	in.dispatch(choice, readMembers(text))
 	if !in.calls && a.stats.Malformed == refusedBefore {
 		a.stats.Unknown++
 	}
-	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas}
+	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
 }
 
 // choice is Aggregator.choice with the refusals counted.
@@ -45,9 +60,10 @@ func (in *ingestion) choice(index int) *Choice {
 	switch {
 	case c != nil:
 	case index < 0:
-		in.agg.stats.Malformed++
+		in.malformed("the index of a choice is negative")
 	default:
 		in.agg.stats.OverLimit++
+		in.fail(ErrOverLimit, "too many choices")
 	}
 	return c
 }
@@ -64,12 +80,21 @@ func (in *ingestion) take(choice int, u *Input) (room bool) {
 		return true
 	}
 	c.deltas = c.deltas[:0]
-	in.collect(c.take(u, in.agg.parts[:0]))
+	before := c.stats
+	parts := c.take(u, in.agg.parts[:0])
+	if c.stats.Malformed > before.Malformed {
+		in.fail(ErrMalformed, "a call has no name")
+	}
+	in.collect(c, &before, parts)
 	return true
 }
 
-// collect keeps the deltas that have changed what a client knows of a call.
-func (in *ingestion) collect(parts []Part) {
+// collect keeps the deltas of a choice that have changed what a client knows of a call. before are
+// its counts before them.
+func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
+	if c.stats.OverLimit > before.OverLimit {
+		in.fail(ErrOverLimit, "too many calls, or too large ones")
+	}
 	for i := range parts {
 		if d := parts[i].Call; d != nil && (d.First || d.Replaced || d.Fragment != "") {
 			in.deltas = append(in.deltas, *d)

@@ -43,7 +43,7 @@ func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 	for w := wirejson.Walk(m.toolCalls); w.Next(); {
 		if !wirejson.IsObject(w.Value) {
 			in.calls = true
-			in.agg.stats.Malformed++
+			in.malformed("a tool call is not an object")
 			continue
 		}
 		entry := readMembers(w.Value)
@@ -87,7 +87,8 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 		// same place.
 		at := place{kind: placeBlock, index: b.Start, text: id + "\x00" + b.Name}
 		c.deltas = c.deltas[:0]
-		in.collect(c.textCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
+		before := c.stats
+		in.collect(c, &before, c.textCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
 	}
 }
 

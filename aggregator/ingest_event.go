@@ -125,7 +125,7 @@ func (in *ingestion) looseID(value string) string {
 func (in *ingestion) identifier(value string) string {
 	id := in.looseID(value)
 	if id == "" && value != "" && value != "null" && value != `""` {
-		in.agg.stats.Malformed++
+		in.malformed("a name or an id is not a string, or too long")
 	}
 	return id
 }
@@ -142,7 +142,7 @@ func (in *ingestion) argumentText(value string, from Source) (string, Source) {
 	case wirejson.IsObject(value):
 		return value, SourceParsed
 	case value != "" && value != "null":
-		in.agg.stats.Malformed++
+		in.malformed("arguments are neither a string nor an object")
 	}
 	return "", SourceNone
 }
@@ -154,7 +154,7 @@ func (in *ingestion) number(value string) int64 {
 	}
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || len(value) > 18 {
-		in.agg.stats.Malformed++
+		in.malformed("an index is not a number")
 		return -1
 	}
 	return int64(n)

@@ -30,7 +30,7 @@ func (in *ingestion) argumentsEvent(choice int, m members, u Input, arguments st
 	u.Done = from != SourceFragment
 	u.Text, u.Source = in.argumentText(arguments, from)
 	if u.Source == SourceParsed || !u.Done && u.Source == SourceNone {
-		in.agg.stats.Malformed++
+		in.malformed("arguments are not a string")
 		return
 	}
 	in.take(choice, &u)

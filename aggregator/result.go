@@ -1,5 +1,14 @@
 package aggregator
 
+import "errors"
+
+var (
+	// ErrMalformed is matched by a [Result.Err] for what [Stats].Malformed counts.
+	ErrMalformed = errors.New("aggregator: malformed input")
+	// ErrOverLimit is matched by a [Result.Err] for what [Stats].OverLimit counts.
+	ErrOverLimit = errors.New("aggregator: a limit is exceeded")
+)
+
 // CallType is the type of every call, OpenAI's "function".
 const CallType = "function"
 
@@ -7,6 +16,7 @@ const CallType = "function"
 type Result struct {
 	Updated bool    // there are Deltas
 	Deltas  []Delta // the calls that changed, in the order of the change; nil if nothing did
+	Err     error   // why a part of the input, or all of it, was ignored; nil for input without a call
 }
 
 // Delta is one change of one call: that its name became known, that its arguments
