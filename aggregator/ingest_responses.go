@@ -44,17 +44,17 @@ func (in *ingestion) outputItems(choice int, items string) {
 }
 
 // takeItem reads an item of the Responses API, or, with a kind in camel case, of the
-// app-server, at the place that its event gives it. An item that is not settled is announced:
+// app-server, at the place that its event gives it. An item that is not complete is announced:
 // more of it is to come. Items of other kinds have no call.
-func (in *ingestion) takeItem(choice int, m members, u Input, settled bool) {
+func (in *ingestion) takeItem(choice int, m members, u Input, complete bool) {
 	u.ID, u.Name = in.identifier(m.callID), in.identifier(m.name)
 	switch in.tag(m.kind) {
 	case "function_call":
-		in.functionCall(choice, m, u, settled)
+		in.functionCall(choice, m, u, complete)
 	case "dynamicToolCall":
 		// Codex makes it from a call of a client's tool. Its id is the call_id of the raw item.
 		u.ID, u.ThreadItem = "", in.looseID(m.id)
-		in.parsedCall(choice, m, u, settled && in.tag(m.status) != "inProgress")
+		in.parsedCall(choice, m, u, complete && in.tag(m.status) != "inProgress")
 	case "agentMessage", "message":
 		if in.opts.message {
 			in.chatMessage(choice, in.looseID(m.id), m)
@@ -65,11 +65,11 @@ func (in *ingestion) takeItem(choice int, m members, u Input, settled bool) {
 // functionCall reads a Responses function_call: the model's own text of the
 // arguments. Arguments that an announced item has already are a fragment, which
 // only the announcement itself brings, not its repetition.
-func (in *ingestion) functionCall(choice int, m members, u Input, settled bool) {
+func (in *ingestion) functionCall(choice int, m members, u Input, complete bool) {
 	in.calls = true
 	u.Item = in.looseID(m.id)
 	status := in.tag(m.status)
-	if settled && status != "in_progress" || status == "completed" {
+	if complete && status != "in_progress" || status == "completed" {
 		u.Text, u.Source = in.argumentText(m.arguments, SourceItem)
 		if u.Done = true; u.raw {
 			u.asRaw()

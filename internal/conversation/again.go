@@ -132,7 +132,7 @@ func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.Provider
 func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
 	f := s.record(failure)
 	if s.request.Plan == nil {
-		return false, failure // it is settled
+		return false, failure // the plan is forgotten
 	}
 	for i := range remedies {
 		r := &remedies[i]

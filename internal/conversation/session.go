@@ -167,9 +167,9 @@ func (s *Session) Answered() {
 	}
 }
 
-// Settle lets go of the plan: the turn will not be started again. It reports false if it was
-// settled before.
-func (s *Session) Settle() (now bool) {
+// ForgetPlan lets go of the plan: the turn will not be started again. It reports false if there
+// was none any more.
+func (s *Session) ForgetPlan() (now bool) {
 	now = s.request.Plan != nil
 	s.request.Plan = nil
 	return now

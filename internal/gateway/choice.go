@@ -64,7 +64,7 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	c.live.Add(said)
 	c.session.Said(outputs, c.options.OutputMode)
 	if !failed {
-		c.group.settle(c)
+		c.group.forgetPlan(c)
 	}
 	switch last := len(outputs) - 1; outputs[last].Kind {
 	case turn.OutputFinish:

@@ -107,7 +107,7 @@ func (run *running) runChoice(ctx context.Context, c *choice) error {
 		}
 		c.newMachine()
 		if !c.session.Repeatable() {
-			group.settle(c)
+			group.forgetPlan(c)
 		}
 		group.restart()
 		failure, err = run.drive(ctx, c)
@@ -115,7 +115,7 @@ func (run *running) runChoice(ctx context.Context, c *choice) error {
 	if failure == nil {
 		return err
 	}
-	group.settle(c)
+	group.forgetPlan(c)
 	return group.fail(run.nameModels(ctx, c, run.req.form.apiError(failure)))
 }
 
@@ -150,15 +150,15 @@ func (t *turnGroup) begin(choices []*choice, req *request, to responder) {
 	for _, c := range choices {
 		c.group = t
 		if !c.session.Repeatable() {
-			t.settle(c)
+			t.forgetPlan(c)
 		}
 	}
 }
 
-// settle records that the turn of a choice will not be started again. After the last such turn,
+// forgetPlan records that the turn of a choice will not be started again. After the last such turn,
 // it lets go of what only starting turns needed, and of the body's memory if that is free then.
-func (t *turnGroup) settle(c *choice) {
-	if !c.session.Settle() {
+func (t *turnGroup) forgetPlan(c *choice) {
+	if !c.session.ForgetPlan() {
 		return
 	}
 	t.mu.Lock()

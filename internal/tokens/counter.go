@@ -40,6 +40,6 @@ func (c *Counter) Add(text string, pause func() error) error {
 
 // Count returns the number of tokens of all texts.
 func (c *Counter) Count() int {
-	c.limit.settle(true)
+	c.limit.update(true)
 	return c.limit.Count()
 }

@@ -75,14 +75,14 @@ func (l *Limit) Whole(text string) {
 	l.text = append(l.text, text...)
 	l.passed = len(l.text)
 	l.end()
-	l.settle(len(l.text) > l.left())
+	l.update(len(l.text) > l.left())
 }
 
 // Full reports whether the limit is reached. Call it between texts.
-func (l *Limit) Full() bool { return l.settle(len(l.text) >= l.left()) <= 0 }
+func (l *Limit) Full() bool { return l.update(len(l.text) >= l.left()) <= 0 }
 
 // Exceeded reports whether a text added by Whole went beyond the limit. Call it between texts.
-func (l *Limit) Exceeded() bool { return l.settle(len(l.text) > l.left()) < 0 }
+func (l *Limit) Exceeded() bool { return l.update(len(l.text) > l.left()) < 0 }
 
 // Raise raises the limit. A text that it has cut stays cut.
 func (l *Limit) Raise(tokens int) { l.max += tokens }
@@ -93,7 +93,7 @@ func (l *Limit) Fits(n int) bool {
 	if len(l.text)+n <= l.left() {
 		return true
 	}
-	left := l.settle(true)
+	left := l.update(true)
 	return len(l.text)+n <= left
 }
 
@@ -109,8 +109,8 @@ func (l *Limit) Held() []byte {
 	return l.text[l.passed:]
 }
 
-// settle counts the text if needed, see countIf, and returns the tokens until the limit.
-func (l *Limit) settle(needed bool) (left int) {
+// update counts the text if needed, see countIf, and returns the tokens until the limit.
+func (l *Limit) update(needed bool) (left int) {
 	l.countIf(needed)
 	l.drop()
 	return l.left()
