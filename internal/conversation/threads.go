@@ -130,9 +130,9 @@ type kept struct {
 // parked reports whether its turn waits for the results of calls.
 func (k *kept) parked() bool { return len(k.waits) > 0 }
 
-// rests reports whether the thread does nothing until the next request: its turn has
+// idle reports whether the thread does nothing until the next request: its turn has
 // completed, or waits for results.
-func (k *kept) rests() bool {
+func (k *kept) idle() bool {
 	if k.parked() {
 		return k.thread.HasParked(k.waits)
 	}
@@ -142,12 +142,12 @@ func (k *kept) rests() bool {
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// awaitRest waits until the thread rests, or will not.
-func (k *kept) awaitRest() {
+// awaitIdle waits until the thread is idle, or will not be.
+func (k *kept) awaitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if k.parked() {
-		_ = k.thread.Parked(ctx, k.waits) // rests tells
+		_ = k.thread.Parked(ctx, k.waits) // idle tells
 		return
 	}
 	select {
@@ -160,14 +160,14 @@ func (k *kept) awaitRest() {
 // put keeps a thread, and then ends its announcement. One whose turn has calls is kept once
 // Codex waits for all of their results, another once its turn has completed.
 func (c *Threads) put(one *kept, announced *announcement) {
-	if one.rests() {
+	if one.idle() {
 		c.store(one)
 		announced.end()
 		return
 	}
 	c.ending.Go(func() {
 		defer announced.end()
-		one.awaitRest()
+		one.awaitIdle()
 		c.store(one)
 	})
 }
@@ -224,7 +224,7 @@ func (c *Threads) store(one *kept) {
 	c.mu.Lock()
 	parks := c.parks
 	c.mu.Unlock()
-	if one.parked() && !parks || !one.rests() {
+	if one.parked() && !parks || !one.idle() {
 		one.thread.Close(nil) // which interrupts a turn that goes on
 		return
 	}
