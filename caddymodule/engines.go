@@ -32,13 +32,13 @@ type engine struct {
 	end   *time.Timer   // closes it; nil: it is used
 }
 
-// use returns the engine with a key, which open makes if there is none. release ends the use.
-func (p *enginePool) use(key string, open func() responsestore.Store) (store responsestore.Store, release func()) {
+// open returns the engine with a key, which create makes if there is none. release ends the use.
+func (p *enginePool) open(key string, create func() responsestore.Store) (store responsestore.Store, release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.byKey[key]
 	if e == nil {
-		e = &engine{store: open()}
+		e = &engine{store: create()}
 		if shared, ok := e.store.(*responsestore.Redis); ok {
 			e.usage = usage.NewShared(shared.Run)
 		}

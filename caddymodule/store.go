@@ -143,7 +143,7 @@ func (s *Store) complete() error {
 func (s *Store) open(repl *caddy.Replacer, logger *slog.Logger) (store responsestore.Store, start func() error, release func(), err error) {
 	switch s.Type {
 	case storeMemory:
-		store, release = engines.use(s.memoryKey(), func() responsestore.Store {
+		store, release = engines.open(s.memoryKey(), func() responsestore.Store {
 			return responsestore.NewMemory(s.Size, time.Duration(s.Age))
 		})
 	case storeDisk:
@@ -151,7 +151,7 @@ func (s *Store) open(repl *caddy.Replacer, logger *slog.Logger) (store responses
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("dir: %w", err)
 		}
-		store, release = engines.use(storeDisk+dir, func() responsestore.Store { return responsestore.NewDisk(dir) })
+		store, release = engines.open(storeDisk+dir, func() responsestore.Store { return responsestore.NewDisk(dir) })
 		disk := store.(*responsestore.Disk)
 		start = func() error {
 			disk.Limit(s.Size, time.Duration(s.Age))
@@ -162,7 +162,7 @@ func (s *Store) open(repl *caddy.Replacer, logger *slog.Logger) (store responses
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		store, release = engines.use(options.key, func() responsestore.Store { return responsestore.NewRedis(options.RedisOptions, logger) })
+		store, release = engines.open(options.key, func() responsestore.Store { return responsestore.NewRedis(options.RedisOptions, logger) })
 		start = store.(*responsestore.Redis).Start
 	default:
 		return nil, nil, func() {}, nil

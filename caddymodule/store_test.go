@@ -97,27 +97,27 @@ func TestEngines(t *testing.T) {
 		}
 	}
 	disk := responsestore.NewDisk(t.TempDir())
-	first, release := pool.use("disk", open(disk))
+	first, release := pool.open("disk", open(disk))
 	disk.Limit(1<<20, time.Hour)
 	if err := disk.Start(); err != nil {
 		t.Fatal(err)
 	}
-	second, releaseSecond := pool.use("disk", open(nil))
+	second, releaseSecond := pool.open("disk", open(nil))
 	if first != second || made != 1 || pool.uses("disk") != 2 {
 		t.Error(first, second, made)
 	}
 	release()
 	release()
 	releaseSecond()
-	if third, release := pool.use("disk", open(nil)); third != first {
+	if third, release := pool.open("disk", open(nil)); third != first {
 		t.Error("requests of the last configuration may still use it, but there is another one")
 	} else {
 		release()
 	}
 	pool.close("disk", pool.byKey["disk"])
-	memory, release := pool.use("memory", open(responsestore.NewMemory(1, time.Hour)))
+	memory, release := pool.open("memory", open(responsestore.NewMemory(1, time.Hour)))
 	release()
-	if again, release := pool.use("memory", open(responsestore.NewMemory(1, time.Hour))); again == memory {
+	if again, release := pool.open("memory", open(responsestore.NewMemory(1, time.Hour))); again == memory {
 		t.Error("what nobody uses was kept")
 	} else {
 		release()

@@ -40,7 +40,7 @@ func (p *Process) withRelay(home *privateHome, env []string) ([]string, error) {
 		}
 		p.relay = relay
 	}
-	p.relay.Use(issuer.Issuer{
+	p.relay.SetIssuer(issuer.Issuer{
 		File: filepath.Join(home.operator, loginFiles[0]),
 		Env:  slices.Concat(env, home.variables), // Codex adds these itself
 	})

@@ -63,7 +63,7 @@ func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt,
 		}
 		next, err := s.openThread(ctx, lease, picked, false)
 		if err == nil {
-			return s.use(next, lease, picked.Login, done), true, nil
+			return s.withLogin(next, lease, picked.Login, done), true, nil
 		}
 		done()
 		if !isGone(err) || ctx.Err() != nil {

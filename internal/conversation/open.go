@@ -76,7 +76,7 @@ func (s *Session) goOn(ctx context.Context, lease Lease) bool {
 	if one.parked() {
 		next.origin = Resumed
 	}
-	s.now = s.use(next, lease, member.Login, done)
+	s.now = s.withLogin(next, lease, member.Login, done)
 	return true
 }
 
@@ -106,7 +106,7 @@ func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt
 		done()
 		return attempt{}, err
 	}
-	return s.use(next, lease, picked.Login, done), nil
+	return s.withLogin(next, lease, picked.Login, done), nil
 }
 
 // isGone reports whether an error means that the process does not work, rather than
@@ -150,9 +150,9 @@ func triesParallel(at Place, plan *prompt.Plan) bool {
 	return !accepted
 }
 
-// use returns an attempt with the login of its process, which it holds until done.
-func (s *Session) use(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
-	s.request.Live.Use(next.place.Process)
+// withLogin returns an attempt with the login of its process, which it holds until done.
+func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
+	s.request.Live.SetProcess(next.place.Process)
 	next.login, next.others, next.closed = login, lease.Len() > 1, done
 	if tried := login.Try(); tried != nil {
 		next.closed = func() {

@@ -55,8 +55,8 @@ func (g *Gateway) ConversationItem(w http.ResponseWriter, r *http.Request, id, i
 }
 
 // conversationBody reads and decodes the body of a request that changes a conversation, counts
-// the request for its key, and passes the body to use.
-func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, required string, use func(*responses.ConversationRequest) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
+// the request for its key, and passes the body to answer.
+func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, required string, answer func(*responses.ConversationRequest) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
 	x := g.newExchange(w, r)
 	defer x.close()
 	if apiErr := g.countWrite(x); apiErr != nil {
@@ -71,7 +71,7 @@ func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, requi
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return use(decoded)
+	return answer(decoded)
 }
 
 // countWrite counts a request that stores something, like one for a turn.

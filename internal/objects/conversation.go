@@ -37,14 +37,14 @@ func (o *Objects) withConversation(r *http.Request, id string, run func(context.
 	return o.apiError(r, run(ctx), apierror.ConversationNotFound(id))
 }
 
-// readConversation reads a conversation of the caller and passes it to use.
-func (o *Objects) readConversation(r *http.Request, id string, use func(*responsestore.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
+// readConversation reads a conversation of the caller and passes it to answer.
+func (o *Objects) readConversation(r *http.Request, id string, answer func(*responsestore.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
 	var wrong *apierror.Error
 	apiErr = o.withConversation(r, id, func(ctx context.Context) error {
 		entry, err := o.Store.Get(ctx, o.User(r), id)
 		if err == nil {
 			defer entry.Release()
-			body, wrong = use(entry)
+			body, wrong = answer(entry)
 		}
 		return err
 	})

@@ -91,9 +91,9 @@ func (e *Entry) Release() {
 // Enter changes the state.
 func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
 
-// Use names the process that runs the request. The first one counts: several choices may
+// SetProcess names the process that runs the request. The first one counts: several choices may
 // have several.
-func (e *Entry) Use(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
+func (e *Entry) SetProcess(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
 
 // Add counts characters of output that has arrived.
 func (e *Entry) Add(characters int) {

@@ -56,8 +56,8 @@ func TestEntry(t *testing.T) {
 	}
 	first, second := new(appserver.Process), new(appserver.Process)
 	e.Enter(Starting)
-	e.Use(first)
-	e.Use(second) // of another choice
+	e.SetProcess(first)
+	e.SetProcess(second) // of another choice
 	e.Enter(Running)
 	if r := now(); r.State != Running || r.Process != first {
 		t.Errorf("%+v", r)
@@ -87,7 +87,7 @@ func TestRace(t *testing.T) {
 				var e Entry
 				s.Begin(&e, Request{Model: "m"})
 				e.Enter(Running)
-				e.Use(new(appserver.Process))
+				e.SetProcess(new(appserver.Process))
 				e.Add(1)
 				if !slices.ContainsFunc(s.List(everyone, 100), func(r Request) bool { return r.Model == "m" }) {
 					t.Error("it is not listed")

@@ -77,8 +77,8 @@ func Listen(log func() *slog.Logger) (*Relay, error) {
 // URL returns what app-servers ask in place of the issuer.
 func (r *Relay) URL() string { return "http://" + r.address + r.path }
 
-// Use sets how the issuer is asked from now on.
-func (r *Relay) Use(i Issuer) {
+// SetIssuer sets how the issuer is asked from now on.
+func (r *Relay) SetIssuer(i Issuer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.issuer = i

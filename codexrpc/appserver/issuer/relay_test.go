@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.Relay = relay
 	t.Cleanup(relay.Close)
-	relay.Use(Issuer{File: w.file, Env: []string{Variable + "=http://not.used.invalid", Variable + "=" + issuer.URL + "/token"}})
+	relay.SetIssuer(Issuer{File: w.file, Env: []string{Variable + "=http://not.used.invalid", Variable + "=" + issuer.URL + "/token"}})
 	return w
 }
 
@@ -107,7 +107,7 @@ func TestAskedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	second.Use(w.issuer)
+	second.SetIssuer(w.issuer)
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan int)
 	go func() {
@@ -179,7 +179,7 @@ func TestFailures(t *testing.T) {
 	if !strings.Contains(w.log.String(), "500 Internal Server Error") || strings.Contains(w.log.String(), "secret") || strings.Contains(w.log.String(), w.token) {
 		t.Errorf("the log is %s", &w.log)
 	}
-	w.Use(Issuer{File: w.file, Env: []string{Variable + "=http://127.0.0.1:1/"}})
+	w.SetIssuer(Issuer{File: w.file, Env: []string{Variable + "=http://127.0.0.1:1/"}})
 	if status, _ := w.ask(t.Context(), "another-"+w.token); status != http.StatusBadGateway {
 		t.Errorf("an issuer that cannot be reached is %d", status)
 	}
