@@ -131,7 +131,7 @@ func (l *leased) Peek() (conversation.Member, func()) {
 // compared returns the members as they are now. The caller holds the lock.
 func (l *leased) compared(avoid []*appserver.Process) []candidate {
 	for i, m := range l.members {
-		m.candidate(&l.candidates[i], avoid)
+		m.assess(&l.candidates[i], avoid)
 	}
 	return l.candidates
 }
@@ -226,8 +226,8 @@ const (
 	isAvoided
 )
 
-// candidate sets what the choice of a member depends on and the configuration does not say.
-func (m *member) candidate(f *candidate, avoid []*appserver.Process) {
+// assess sets what the choice of a member depends on and the configuration does not say.
+func (m *member) assess(f *candidate, avoid []*appserver.Process) {
 	f.state, f.due, f.turns = isOut, time.Time{}, 0
 	p := m.current()
 	if p == nil {

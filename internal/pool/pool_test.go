@@ -289,7 +289,7 @@ func BenchmarkChoice(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for i, m := range p.members {
-			m.candidate(&p.candidates[i], nil)
+			m.assess(&p.candidates[i], nil)
 		}
 		p.choose(p.candidates)
 	}
