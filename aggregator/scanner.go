@@ -74,11 +74,11 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	if opts.MaxBlock <= 0 {
 		opts.MaxBlock = DefaultMaxBlock
 	}
-	s := &Scanner{useTool: layer{opts: &opts, forms: useToolForms}}
+	s := &Scanner{useTool: layer{opts: &opts, openings: useToolOpenings}}
 	if len(opts.Patterns) > 0 {
 		s.patterns = &layer{opts: &opts}
 		for _, p := range opts.Patterns {
-			s.patterns.forms = append(s.patterns.forms, form{p, p.Pattern.Opener()})
+			s.patterns.openings = append(s.patterns.openings, opening{p, p.Pattern.Opener()})
 		}
 	}
 	return s

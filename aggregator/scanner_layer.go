@@ -17,15 +17,15 @@ var (
 	errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 )
 
-// form is a textual form of calls. Without a Pattern it is <use_tool>.
-type form struct {
+// opening is how the blocks of a textual form of calls begin. Without a Pattern that is <use_tool>.
+type opening struct {
 	NamedPattern
 	start string // the beginning of every opener
 }
 
 // match returns the size of the opener with which a text begins, and without one whether
 // the text may yet become one.
-func (f *form) match(text []byte) (size int, more bool) {
+func (f *opening) match(text []byte) (size int, more bool) {
 	n := min(len(text), len(f.start))
 	switch {
 	case string(text[:n]) != f.start[:n]:
@@ -66,8 +66,8 @@ type ending struct {
 // What was fed and not returned is pending: window[given:]. Outside of a block, no opener
 // begins in window[given:pos]. A block begins with window[given] and is read up to pos.
 type layer struct {
-	forms []form
-	opts  *ScannerOptions
+	openings []opening
+	opts     *ScannerOptions
 
 	held   []byte // what is pending between two pieces
 	window []byte // held and the piece
@@ -76,10 +76,10 @@ type layer struct {
 	pos    int
 	offset int64 // of window[given] in the whole text
 
-	form   *form         // of the open block
-	reader blockReader   // nil: no block is open
-	tags   useToolReader // room for reader
-	fence  codeFence     // before window[pos], or before the open block
+	opening *opening      // of the open block
+	reader  blockReader   // nil: no block is open
+	tags    useToolReader // room for reader
+	fence   codeFence     // before window[pos], or before the open block
 
 	out   []usetool.Segment
 	looks int64 // bytes looked at, for the tests of linear cost
@@ -123,9 +123,9 @@ func (l *layer) skip(text string) bool {
 // isPlain reports whether a text has no beginning of an opener and ends with a whole character,
 // as nearly all pieces do.
 func (l *layer) isPlain(text string) bool {
-	return len(l.forms) == 1 && len(text) > 0 &&
+	return len(l.openings) == 1 && len(text) > 0 &&
 		(text[len(text)-1] < utf8.RuneSelf || begunRune(wirejson.View(text)) == 0) &&
-		strings.IndexByte(text, l.forms[0].start[0]) < 0
+		strings.IndexByte(text, l.openings[0].start[0]) < 0
 }
 
 // finish ends the text: it appends everything pending to out and returns it. An open block
@@ -173,7 +173,7 @@ func (l *layer) scan() {
 // search looks for the opener that is complete first, of several the longest, and begins its
 // block. It reports whether there is one. If not, pos is where one may have begun.
 func (l *layer) search() bool {
-	var found *form
+	var found *opening
 	start, end, begun := 0, len(l.window)+1, len(l.window)
 	fence := l.fence
 	for i := l.pos; i < len(l.window) && i < end; i++ {
@@ -181,18 +181,18 @@ func (l *layer) search() bool {
 			if fence.step(l.window[i]); fence.inside() {
 				continue
 			}
-		} else if len(l.forms) == 1 {
-			if i += index(l.window[i:], l.forms[0].start); i == len(l.window) {
+		} else if len(l.openings) == 1 {
+			if i += index(l.window[i:], l.openings[0].start); i == len(l.window) {
 				break
 			}
 		}
-		for f := range l.forms {
-			if l.forms[f].start[0] != l.window[i] {
+		for f := range l.openings {
+			if l.openings[f].start[0] != l.window[i] {
 				continue
 			}
-			size, more := l.forms[f].match(l.window[i:])
+			size, more := l.openings[f].match(l.window[i:])
 			if size > 0 && i+size < end {
-				found, start, end = &l.forms[f], i, i+size
+				found, start, end = &l.openings[f], i, i+size
 			}
 			if more {
 				begun = min(begun, i)
@@ -246,11 +246,11 @@ func (l *layer) follow(text []byte) {
 }
 
 // begin begins a block of a form, whose opener is window[start:end].
-func (l *layer) begin(f *form, start, end int) {
+func (l *layer) begin(f *opening, start, end int) {
 	l.looks += int64(end - l.pos)
 	l.give(start)
 	l.step(start)
-	l.form, l.pos = f, end
+	l.opening, l.pos = f, end
 	l.notice(usetool.Segment{Kind: usetool.SegmentStarted})
 	switch {
 	case f.Pattern == nil && isSelfClosed(l.window[start:end]):
@@ -302,8 +302,8 @@ func (l *layer) end(e ending) bool {
 func (l *layer) begun(from, size int) int {
 	block := l.window[l.given : l.given+size]
 	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {
-		for f := range l.forms {
-			if _, more := l.forms[f].match(block[k:]); more {
+		for f := range l.openings {
+			if _, more := l.openings[f].match(block[k:]); more {
 				return k
 			}
 		}
@@ -314,11 +314,11 @@ func (l *layer) begun(from, size int) int {
 // complete returns the first bytes of the open block: as a block if they are one, else as
 // text.
 func (l *layer) complete(size int) {
-	s := usetool.Segment{Pattern: l.form.Name, Offset: l.offset}
+	s := usetool.Segment{Pattern: l.opening.Name, Offset: l.offset}
 	l.leave(size)
 	text, parse := l.take(size), usetool.Parse
-	if l.form.Pattern != nil {
-		parse = l.form.Pattern.Parse
+	if l.opening.Pattern != nil {
+		parse = l.opening.Pattern.Parse
 	}
 	name, arguments, err := parse(text)
 	if err == nil && (name == "" || len(name) > maxNameBytes) {
@@ -355,7 +355,7 @@ func (l *layer) leave(size int) {
 
 // notice returns a segment without text, of the open block.
 func (l *layer) notice(s usetool.Segment) {
-	s.Pattern, s.Offset = l.form.Name, l.offset
+	s.Pattern, s.Offset = l.opening.Name, l.offset
 	l.out = append(l.out, s)
 }
 
@@ -375,7 +375,7 @@ func (l *layer) give(end int) {
 // take removes the first pending bytes and returns them. Those of the piece need no copy,
 // and neither does the most frequent text that was held, a begun opening tag.
 func (l *layer) take(size int) string {
-	start, tag := l.given, useToolForms[0].start
+	start, tag := l.given, useToolOpenings[0].start
 	l.given += size
 	l.offset += int64(size)
 	if held := len(l.window) - len(l.piece); start >= held {

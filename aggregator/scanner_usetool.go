@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// useToolForms is the form of <use_tool> blocks.
-var useToolForms = []form{{start: "<use_tool"}}
+// useToolOpenings is how <use_tool> blocks begin.
+var useToolOpenings = []opening{{start: "<use_tool"}}
 
 func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 

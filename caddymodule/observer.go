@@ -64,22 +64,22 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 // allocated for it once. Only the goroutine of the request uses that.
 type requestContext struct {
 	context.Context
-	failure    *apierror.Error // nil: the request succeeded
-	form       apierror.Form   // of errors; nil: OpenAI's
-	user       string          // what userOf returns, once the user is identified
+	failure    *apierror.Error  // nil: the request succeeded
+	encoder    apierror.Encoder // of errors; nil: OpenAI's
+	user       string           // what userOf returns, once the user is identified
 	identified bool
 	ids        [2]string // its id, as the value of two headers
 }
 
 type outcomeKey struct{}
 
-// Value returns the outcome itself for its key, and the form of errors for that of forms.
+// Value returns the outcome itself for its key, and the encoder of errors for that of encoders.
 func (o *requestContext) Value(key any) any {
 	switch key {
 	case outcomeKey{}:
 		return o
-	case apierror.FormKey{}:
-		return o.form
+	case apierror.EncoderKey{}:
+		return o.encoder
 	}
 	return o.Context.Value(key)
 }

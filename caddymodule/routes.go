@@ -139,7 +139,7 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 	if rt.counts != nil {
 		outcome.Context = r.Context()
 		if rt.claude || messages.IsClient(r) {
-			outcome.form = messages.ErrorForm
+			outcome.encoder = messages.EncodeError
 			w.Header()[messages.RequestIDHeader] = outcome.ids[1:]
 		}
 		*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes

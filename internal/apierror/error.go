@@ -83,20 +83,20 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Form is how the clients of an API read errors: it returns the status and the body of one,
+// Encoder is how the clients of an API read errors: it returns the status and the body of one,
 // and may set headers.
-type Form func(e *Error, h http.Header) (status int, body []byte)
+type Encoder func(e *Error, h http.Header) (status int, body []byte)
 
-// FormKey is the key of the [Form] in the context of a request. Without one it is OpenAI's.
-type FormKey struct{}
+// EncoderKey is the key of the [Encoder] in the context of a request. Without one it is OpenAI's.
+type EncoderKey struct{}
 
 // Respond writes the headers, the status and the body in the form of a request. It returns the
 // error of the connection.
 func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 	e.SetHeaders(w.Header())
 	status, body := e.Status, []byte(nil)
-	if form, ok := r.Context().Value(FormKey{}).(Form); ok && form != nil {
-		status, body = form(e, w.Header())
+	if encode, ok := r.Context().Value(EncoderKey{}).(Encoder); ok && encode != nil {
+		status, body = encode(e, w.Header())
 	} else {
 		body = e.Body()
 	}

@@ -88,10 +88,10 @@ func body(e *apierror.Error, requestID string) []byte {
 	return wirejson.Append(nil, errorBody{"error", object, requestID})
 }
 
-// ErrorForm is the form of errors for Anthropic's clients: their status and their body. It
+// EncodeError encodes errors for Anthropic's clients: their status and their body. It
 // sets the headers by which these clients decide whether to try again, and takes the id of
 // the request from them.
-func ErrorForm(e *apierror.Error, h http.Header) (status int, _ []byte) {
+func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	if e.Status == http.StatusUnauthorized { // else Claude Code tries for minutes
 		h.Set("X-Should-Retry", "false")
 	}

@@ -19,8 +19,8 @@ func tooLong(t testing.TB) *apierror.Error {
 	return e
 }
 
-// TestErrorForm: the statuses, the types and the headers by which Anthropic's clients decide.
-func TestErrorForm(t *testing.T) {
+// TestEncodeError: the statuses, the types and the headers by which Anthropic's clients decide.
+func TestEncodeError(t *testing.T) {
 	_, thread := Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"q"}],"thread":{"type":"create"}}`))
 	_, deep := Decode([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text"}]}]}`))
 	for name, c := range map[string]struct {
@@ -44,7 +44,7 @@ func TestErrorForm(t *testing.T) {
 	} {
 		h := http.Header{RequestIDHeader: {"req"}}
 		c.err.SetHeaders(h)
-		status, body := ErrorForm(c.err, h)
+		status, body := EncodeError(c.err, h)
 		if status != c.status || !strings.Contains(string(body), c.body) || h.Get("X-Should-Retry") != c.retry {
 			t.Errorf("%s: %d %s, retry %q", name, status, body, h.Get("X-Should-Retry"))
 		}

@@ -41,7 +41,7 @@ func FuzzDecode(f *testing.F) {
 		if apiErr.Status != http.StatusBadRequest || apiErr.Type != apierror.TypeInvalidRequest || apiErr.Message == "" {
 			t.Fatalf("refused by %+v", apiErr)
 		}
-		if status, refusal := ErrorForm(apiErr, http.Header{}); status != http.StatusBadRequest || !json.Valid(refusal) {
+		if status, refusal := EncodeError(apiErr, http.Header{}); status != http.StatusBadRequest || !json.Valid(refusal) {
 			t.Fatalf("refused by %d %s", status, refusal)
 		}
 	})

@@ -13,7 +13,7 @@
 //     $ref nor anyOf, oneOf or allOf, it removes all its keywords.
 //   - If an array has no items, it adds {"type":"string"}. It replaces the schemas true
 //     and false by the same.
-//   - It refuses the thread if the value of a keyword has the wrong form.
+//   - It refuses the thread if the value of a keyword has the wrong shape.
 //   - If the result has more than 5,000 bytes, it removes all descriptions, then the
 //     definitions, then deeply nested objects and compositions.
 //
@@ -113,17 +113,17 @@ func (f *fitter) schema(s *schema, name string, path []byte) {
 
 // value writes the value of a member that is kept.
 func (f *fitter) value(m member, path []byte) {
-	switch m.form {
-	case formSchema:
+	switch m.shape {
+	case shapeSchema:
 		if m.keyword == "additionalProperties" && m.value.Kind() == wirejson.KindBool {
 			break // Codex keeps a boolean here
 		}
 		f.child(m, 0, path)
 		return
-	case formSchemaList, formSchemaMap:
+	case shapeSchemaList, shapeSchemaMap:
 		f.out = append(f.out, m.value[0])
 		for i := range m.children {
-			if m.form == formSchemaMap {
+			if m.shape == shapeSchemaMap {
 				f.name(m.children[i].name)
 			} else if i > 0 {
 				f.out = append(f.out, ',')
@@ -132,9 +132,9 @@ func (f *fitter) value(m member, path []byte) {
 		}
 		f.out = append(f.out, m.value[len(m.value)-1])
 		return
-	case formAny:
+	case shapeAny:
 		f.added += len(`enum[]`) - len(`const`) + exponents(m.value)
-	case formList:
+	case shapeList:
 		for _, v := range m.value.Elements() {
 			f.added += exponents(v)
 		}

@@ -67,7 +67,7 @@ func TestFit(t *testing.T) {
 			"\n- a.b: format \"date\"\n- c: minimum 0\n- e: prefixItems [{\"type\":\"string\"}]",
 		},
 		"nothing at all": {`{}`, `{"type":"object"}`, ""},
-		"keywords of a wrong form": {
+		"keywords of a wrong shape": {
 			`{"type":"object","properties":{"a":{"type":"string","required":true},"b":{"type":"array","items":[{"type":"string"}]},"c":{"type":"any"},"d":{"type":"array","items":{},"minItems":1.0}}}`,
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array","items":{}},"c":{},"d":{"type":"array","items":{}}}}`,
 			"\n- a: required true\n- b: items [{\"type\":\"string\"}]\n- c: type \"any\"\n- d: minItems 1.0",

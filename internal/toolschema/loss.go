@@ -54,7 +54,7 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 		return append(path, '*')
 	}
 	path = append(append(append(path, '{'), m.keyword...), ' ')
-	if m.form == formSchemaList {
+	if m.shape == shapeSchemaList {
 		path = strconv.AppendInt(path, int64(index), 10)
 	} else {
 		path = appendName(path, name)
@@ -73,8 +73,8 @@ func (l *loss) ofSchema(s *schema, name string, path []byte, kept func(member) b
 	for _, m := range s.known {
 		switch {
 		case kept(m):
-			l.needsWhole = l.needsWhole || m.form == formRef && m.refersElsewhere()
-		case m.form != formIrrelevant:
+			l.needsWhole = l.needsWhole || m.shape == shapeRef && m.refersElsewhere()
+		case m.shape != shapeIrrelevant:
 			note(m)
 		}
 	}

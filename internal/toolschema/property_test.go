@@ -70,7 +70,7 @@ func (g generator) schema(depth int) string {
 	used := map[string]bool{}
 	kept := names[:0]
 	for _, name := range names {
-		if !used[name] && (!g.tame || keywords[name] != formIrrelevant) {
+		if !used[name] && (!g.tame || keywords[name] != shapeIrrelevant) {
 			kept = append(kept, name)
 		}
 		used[name] = true
@@ -87,42 +87,42 @@ func (g generator) value(keyword string, depth int) string {
 		return g.schema(depth - 1)
 	}
 	if !g.tame && g.IntN(30) == 0 {
-		return pick(g, someValues) // of a wrong form, as a rule
+		return pick(g, someValues) // of a wrong shape, as a rule
 	}
 	switch keywords[keyword] {
-	case formTypes:
+	case shapeTypes:
 		if g.tame {
 			return pick(g, someTypes[:5])
 		}
 		return pick(g, someTypes)
-	case formString, formIrrelevant:
+	case shapeString, shapeIrrelevant:
 		return pick(g, []string{`"x"`, `"What it is.` + strings.Repeat(" More.", g.long) + `"`, `""`})
-	case formRef:
+	case shapeRef:
 		if g.tame {
 			return `"#/$defs/a"`
 		}
 		return pick(g, []string{`"#"`, `"#/$defs/a"`, `"#/definitions/b%20c"`, `"#/properties/a"`, `"#x"`})
-	case formStrings:
+	case shapeStrings:
 		return g.list(g.IntN(3), func() string { return `"` + pick(g, []string{"a", "Limit"}) + `"` })
-	case formBool:
+	case shapeBool:
 		return "true"
-	case formCount:
+	case shapeCount:
 		if g.tame {
 			return "2"
 		}
 		return pick(g, []string{"0", "3", "1.0"})
-	case formList:
+	case shapeList:
 		return g.list(g.IntN(4), func() string {
 			if g.IntN(2) == 0 {
 				return `"` + strings.Repeat("value ", g.long) + `"`
 			}
 			return pick(g, someValues)
 		})
-	case formSchema:
+	case shapeSchema:
 		return child()
-	case formSchemaList:
+	case shapeSchemaList:
 		return g.list(g.IntN(3), child)
-	case formSchemaMap:
+	case shapeSchemaMap:
 		g.Shuffle(len(someNames), func(i, j int) { someNames[i], someNames[j] = someNames[j], someNames[i] })
 		names := append([]string(nil), someNames[:g.IntN(4)]...)
 		return g.object(len(names), func(i int) string { return names[i] }, child)

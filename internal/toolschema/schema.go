@@ -19,9 +19,9 @@ type schema struct {
 // member is a keyword of a schema and its value.
 type member struct {
 	keyword  string
-	form     form // of the keyword
+	shape    shape // of the keyword
 	value    wirejson.Value
-	valid    bool    // whether the value has that form, so that Codex keeps the member
+	valid    bool    // whether the value has that shape, so that Codex keeps the member
 	children []child // the schemas in a value that is valid
 }
 
@@ -41,8 +41,8 @@ func readSchema(c *wirejson.Cursor) (s schema) {
 	s.text = c.Read(func() {
 		for c.Enter(); c.Next(); {
 			m := member{keyword: c.Name().Text()}
-			m.form = keywords[m.keyword]
-			m.value = c.Read(func() { m.children = readChildren(c, m.form) })
+			m.shape = keywords[m.keyword]
+			m.value = c.Read(func() { m.children = readChildren(c, m.shape) })
 			m.valid = m.wellFormed()
 			s.add(m)
 		}
@@ -51,18 +51,18 @@ func readSchema(c *wirejson.Cursor) (s schema) {
 }
 
 // readChildren reads the value at the cursor and returns the schemas in it.
-func readChildren(c *wirejson.Cursor, f form) (children []child) {
+func readChildren(c *wirejson.Cursor, f shape) (children []child) {
 	switch kind := c.Kind(); {
-	case f == formSchemaMap && kind == wirejson.KindObject:
+	case f == shapeSchemaMap && kind == wirejson.KindObject:
 		for c.Enter(); c.Next(); {
 			name := c.Name().Text()
 			children = append(children, child{name, readSchema(c)})
 		}
-	case f == formSchemaList && kind == wirejson.KindArray:
+	case f == shapeSchemaList && kind == wirejson.KindArray:
 		for c.Enter(); c.Next(); {
 			children = append(children, child{"", readSchema(c)})
 		}
-	case f == formSchema && (kind == wirejson.KindObject || kind == wirejson.KindBool):
+	case f == shapeSchema && (kind == wirejson.KindObject || kind == wirejson.KindBool):
 		children = []child{{"", readSchema(c)}}
 	default:
 		c.Skip()
@@ -74,7 +74,7 @@ func readChildren(c *wirejson.Cursor, f form) (children []child) {
 func (s *schema) add(m member) {
 	switch {
 	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // the same as no member
-	case m.form == formDropped:
+	case m.shape == shapeDropped:
 		s.dropped = append(s.dropped, m)
 	default:
 		if i := slices.IndexFunc(s.known, func(k member) bool { return k.keyword == m.keyword }); i >= 0 {
@@ -162,47 +162,47 @@ var typeNames = map[wirejson.Kind]string{
 	wirejson.KindArray: `"array"`, wirejson.KindObject: `"object"`, wirejson.KindNumber: `"number"`,
 }
 
-// form is the form that Codex expects of the value of a keyword.
-type form int
+// shape is the shape that Codex expects of the value of a keyword.
+type shape int
 
 const (
-	formDropped    form = iota // Codex removes the keyword
-	formIrrelevant             // Codex removes it, and it says nothing of the arguments
-	formAny                    // any value
-	formTypes                  // the name of a type, or a list of such names
-	formString                 // a string
-	formStrings                // a list of strings
-	formBool                   // a boolean
-	formCount                  // a whole number, not negative
-	formList                   // any list
-	formRef                    // a reference to another schema
-	formSchema                 // a schema
-	formSchemaList             // a list of schemas
-	formSchemaMap              // an object with schemas
+	shapeDropped    shape = iota // Codex removes the keyword
+	shapeIrrelevant              // Codex removes it, and it says nothing of the arguments
+	shapeAny                     // any value
+	shapeTypes                   // the name of a type, or a list of such names
+	shapeString                  // a string
+	shapeStrings                 // a list of strings
+	shapeBool                    // a boolean
+	shapeCount                   // a whole number, not negative
+	shapeList                    // any list
+	shapeRef                     // a reference to another schema
+	shapeSchema                  // a schema
+	shapeSchemaList              // a list of schemas
+	shapeSchemaMap               // an object with schemas
 )
 
 // keywords is the table of the keywords that Codex keeps, and of those that say nothing
 // of the arguments since they are about the document or for its authors.
-var keywords = map[string]form{
-	"$ref":                 formRef,
-	"$defs":                formSchemaMap,
-	"definitions":          formSchemaMap,
-	"type":                 formTypes,
-	"description":          formString,
-	"encrypted":            formBool,
-	"const":                formAny,
-	"enum":                 formList,
-	"items":                formSchema,
-	"minItems":             formCount,
-	"properties":           formSchemaMap,
-	"required":             formStrings,
-	"additionalProperties": formSchema,
-	"anyOf":                formSchemaList,
-	"oneOf":                formSchemaList,
-	"allOf":                formSchemaList,
+var keywords = map[string]shape{
+	"$ref":                 shapeRef,
+	"$defs":                shapeSchemaMap,
+	"definitions":          shapeSchemaMap,
+	"type":                 shapeTypes,
+	"description":          shapeString,
+	"encrypted":            shapeBool,
+	"const":                shapeAny,
+	"enum":                 shapeList,
+	"items":                shapeSchema,
+	"minItems":             shapeCount,
+	"properties":           shapeSchemaMap,
+	"required":             shapeStrings,
+	"additionalProperties": shapeSchema,
+	"anyOf":                shapeSchemaList,
+	"oneOf":                shapeSchemaList,
+	"allOf":                shapeSchemaList,
 
-	"$schema": formIrrelevant, "$id": formIrrelevant, "$comment": formIrrelevant, "$vocabulary": formIrrelevant,
-	"$anchor": formIrrelevant, "$dynamicAnchor": formIrrelevant, "$recursiveAnchor": formIrrelevant,
+	"$schema": shapeIrrelevant, "$id": shapeIrrelevant, "$comment": shapeIrrelevant, "$vocabulary": shapeIrrelevant,
+	"$anchor": shapeIrrelevant, "$dynamicAnchor": shapeIrrelevant, "$recursiveAnchor": shapeIrrelevant,
 }
 
 var types = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
@@ -210,25 +210,25 @@ var types = []string{"string", "number", "integer", "boolean", "object", "array"
 // wellFormed reports whether Codex keeps the member as it is.
 func (m member) wellFormed() bool {
 	kind := m.value.Kind()
-	switch m.form {
-	case formAny:
+	switch m.shape {
+	case shapeAny:
 		return true
-	case formTypes:
+	case shapeTypes:
 		return !m.value.IsEmptyArray() && all(m.value, func(v wirejson.Value) bool { return slices.ContainsFunc(types, v.Is) })
-	case formString, formRef:
+	case shapeString, shapeRef:
 		return kind == wirejson.KindString
-	case formStrings:
+	case shapeStrings:
 		return kind == wirejson.KindArray && all(m.value, func(v wirejson.Value) bool { return v.Kind() == wirejson.KindString })
-	case formBool:
+	case shapeBool:
 		return kind == wirejson.KindBool
-	case formCount:
+	case shapeCount:
 		_, err := strconv.ParseUint(string(m.value), 10, 64)
 		return err == nil
-	case formList, formSchemaList:
+	case shapeList, shapeSchemaList:
 		return kind == wirejson.KindArray
-	case formSchema:
+	case shapeSchema:
 		return kind == wirejson.KindObject || kind == wirejson.KindBool
-	case formSchemaMap:
+	case shapeSchemaMap:
 		return kind == wirejson.KindObject
 	}
 	return false
@@ -250,7 +250,7 @@ func all(v wirejson.Value, ok func(wirejson.Value) bool) bool {
 // refersElsewhere reports whether the member refers to a schema that Codex may remove or
 // move. Codex keeps the root and the root's definitions.
 func (m member) refersElsewhere() bool {
-	if m.form != formRef {
+	if m.shape != shapeRef {
 		return bytes.Contains(m.value, []byte(`"$ref"`)) ||
 			m.keyword == "$dynamicRef" || m.keyword == "$recursiveRef"
 	}

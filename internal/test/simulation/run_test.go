@@ -195,7 +195,7 @@ func (r *run) serve(w http.ResponseWriter, request *http.Request) {
 	case request.URL.Path == "/v1/responses":
 		g.Responses(w, request)
 	case request.URL.Path == "/v1/messages":
-		g.Messages(w, request.WithContext(context.WithValue(request.Context(), apierror.FormKey{}, apierror.Form(messages.ErrorForm))))
+		g.Messages(w, request.WithContext(context.WithValue(request.Context(), apierror.EncoderKey{}, apierror.Encoder(messages.EncodeError))))
 	case request.URL.Path == "/v1/messages/count_tokens":
 		g.CountTokens(w, request)
 	case request.URL.Path == "/readyz":
