@@ -23,7 +23,7 @@ func New(opts Options) *Aggregator {
 	return &Aggregator{opts: opts, choices: make(map[int]*Choice)}
 }
 
-// Ingest takes one event of a choice, as JSON, and returns what it changed. The
+// Ingest reads one event of a choice, as JSON, and returns what it changed. The
 // package documentation lists the shapes. Events without a call, and broken ones,
 // change nothing and are counted in Stats; of broken ones the result has an error. An element of the choices of a
 // chat.completion.chunk that has an index names its choice itself, and choice is not used.
@@ -51,7 +51,7 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
 }
 
-// IngestMessage takes a complete message: an assistant message, an object with
+// IngestMessage reads a complete message: an assistant message, an object with
 // such a message or with the choices of a chat.completion, a Responses object or
 // one of its items, or an agentMessage item of the app-server. What the deltas
 // have brought already adds nothing. Calls whose arguments are missing have the

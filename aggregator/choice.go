@@ -123,7 +123,7 @@ type Part struct {
 	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than the call
 }
 
-// Text takes the next piece of the text, cut anywhere, appends the parts that are certain now
+// Text reads the next piece of the text, cut anywhere, appends the parts that are certain now
 // to out and returns it.
 func (c *Choice) Text(text string, out []Part) []Part {
 	if c.scanner == nil {
@@ -134,8 +134,8 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.scanned(out)
 }
 
-// Plain takes the next piece of the text, as Text does, if all of it is text that nothing is held
-// before. Then there is no part but that text. Otherwise it reports false and takes nothing.
+// Plain reads the next piece of the text, as Text does, if all of it is text that nothing is held
+// before. Then there is no part but that text. Otherwise it reports false and reads nothing.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
 }

@@ -51,7 +51,7 @@ func (c *Choice) placed(slot int) *call {
 	return c.calls[at]
 }
 
-// readHead takes the text out of a head that comes again. A fragment without a name shows that
+// readHead reads the text of a head that comes again. A fragment without a name shows that
 // the backend does not repeat heads.
 func (c *Choice) readHead(made *call, in *Input) {
 	switch {

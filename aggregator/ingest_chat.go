@@ -35,7 +35,7 @@ func (in *ingestion) readFunction(object string, whole bool) Input {
 	return u
 }
 
-// takeChat takes the calls of a delta, or of a message, whose calls are complete. function_call
+// takeChat reads the calls of a delta, or of a message, whose calls are complete. function_call
 // beside tool_calls is the same call again, in the older form, and not read. It reports whether
 // there is room for the choice.
 func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
@@ -64,7 +64,7 @@ func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 	return in.take(choice, &u)
 }
 
-// chatMessage takes a complete message: its calls, and the blocks of its text if
+// chatMessage reads a complete message: its calls, and the blocks of its text if
 // that is asked for.
 func (in *ingestion) chatMessage(choice int, id string, m members) {
 	if in.takeChat(choice, m, true) && in.opts.synthesize {

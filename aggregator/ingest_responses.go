@@ -109,7 +109,7 @@ func (in *ingestion) toolCall(choice int, m members) {
 	in.parsedCall(choice, m, Input{ID: in.identifier(m.callID)}, true)
 }
 
-// parsedCall takes a call of a tool whose arguments Codex has parsed, so that they are not the
+// parsedCall reads a call of a tool whose arguments Codex has parsed, so that they are not the
 // text of the model. Until the call is done they only announce it.
 func (in *ingestion) parsedCall(choice int, m members, u Input, done bool) {
 	in.calls = true

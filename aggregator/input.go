@@ -34,7 +34,7 @@ func (in *Input) nameless() bool {
 	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{} && in.Name == ""
 }
 
-// Call takes an input about a structured call, appends the parts that are certain now to out and
+// Call applies an input about a structured call, appends the parts that are certain now to out and
 // returns it. An input that changes nothing has none.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]

@@ -46,7 +46,7 @@ type Pattern interface {
 
 // BlockReader finds the end of one block. It is used by one goroutine at a time.
 type BlockReader interface {
-	// Next takes the next byte of the block, the first time the one behind the opener,
+	// Next reads the next byte of the block, the first time the one behind the opener,
 	// and classifies it. It is not called again after another result than BlockOpen.
 	Next(b byte) BlockState
 }

@@ -31,7 +31,7 @@ type ScannerOptions struct {
 }
 
 // Scanner is the tool buffer of one choice. It is fed the text of a model's messages in
-// pieces and takes the blocks out of it. Text outside blocks is returned at once. From its
+// pieces and separates the blocks from it. Text outside blocks is returned at once. From its
 // opener on, a block is held until its end has come, and then returned as one. Nothing is
 // lost or returned twice: the Text of all segments, joined, is the text that was fed. The
 // segments do not depend on how the text was cut, except that text outside blocks may come
@@ -54,13 +54,13 @@ type ScannerOptions struct {
 //   - Another opening tag inside a block, also in a value like <content>, ends it:
 //     the outer block is given up as [usetool.AbortNested], and the inner one begins. So
 //     a block whose value mentions <use_tool> is text, unchanged. Obsidian clients
-//     take the blocks out of the whole text themselves.
+//     search the whole text for blocks themselves.
 //
 // Patterns read the text that is left between the <use_tool> blocks. So a <use_tool>
 // block is found wherever it stands, as clients find it that search a whole text: a
 // block of another pattern that is open there is given up as [usetool.AbortNested].
-// Of the patterns the one whose opener is complete first reads the block; of openers
-// that are complete with the same byte the longest one counts.
+// The block is read by the pattern whose opener is complete first, or by that with the
+// longest opener if several are complete with the same byte.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -84,7 +84,7 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	return s
 }
 
-// Feed takes the next piece of the text, cut anywhere, appends the segments that are
+// Feed reads the next piece of the text, cut anywhere, appends the segments that are
 // certain now to out and returns it. Text without the beginning of an opener is given as a
 // substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8 sequence that
 // may yet become whole.
@@ -96,7 +96,7 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	return s.forward(out)
 }
 
-// skip takes the next piece, as Feed does, if it is one segment of text and nothing is held.
+// skip reads the next piece, as Feed does, if it is one segment of text and nothing is held.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
 // Finish ends a message: it appends everything held to out and returns it. A begun

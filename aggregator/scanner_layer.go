@@ -59,7 +59,7 @@ type ending struct {
 	at int
 }
 
-// layer takes the blocks of some forms out of a text. It looks at each byte once, or twice
+// layer separates the blocks of some forms from a text. It looks at each byte once, or twice
 // after a broken JSON value (see useToolReader), and once a piece at an opener that is
 // begun and not complete.
 //
@@ -85,7 +85,7 @@ type layer struct {
 	looks int64 // bytes looked at, for the tests of linear cost
 }
 
-// feed takes the next piece, appends the segments that are certain now to out and returns
+// feed reads the next piece, appends the segments that are certain now to out and returns
 // it.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.skip(text) {
@@ -109,7 +109,7 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// skip takes the next piece if all of it is text, as nearly all pieces are.
+// skip reads the next piece if all of it is text, as nearly all pieces are.
 func (l *layer) skip(text string) bool {
 	if len(l.held) > 0 || !l.isPlain(text) {
 		return false

@@ -247,7 +247,7 @@ func (h *Handler) checkModels() error {
 	return nil
 }
 
-// newAliases returns the models as the gateway takes them. It refuses a placeholder that
+// newAliases returns the models as the gateway gets them. It refuses a placeholder that
 // resolves to nothing: Codex has no model of its name.
 func (h *Handler) newAliases(repl *caddy.Replacer) ([]models.Alias, error) {
 	var aliases []models.Alias

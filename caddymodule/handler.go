@@ -262,7 +262,7 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	return nil
 }
 
-// gatewayOptions returns the settings that the gateway takes as they are.
+// gatewayOptions returns the settings that the gateway gets as they are.
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	return gateway.Options{
 		MaxBody:       h.MaxBody,

@@ -192,7 +192,7 @@ func (o *option) set(arg string) error {
 	return isOneOf(arg, o.syntax)
 }
 
-// isOneOf refuses a word that the syntax does not have. It takes any text for <text> and <name>.
+// isOneOf refuses a word that the syntax does not have. It accepts any text for <text> and <name>.
 func isOneOf(word, syntax string) error {
 	allowed := strings.Split(syntax, "|")
 	if strings.HasPrefix(syntax, "<") || slices.Contains(allowed, word) {

@@ -215,7 +215,7 @@ func (c *Conn) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	return true
 }
 
-// watchCalls lets expireCalls run at a time, or before. All calls share one timer: to set
+// watchCalls lets expireCalls run at a time or earlier. All calls share one timer: to set
 // one for each costs as much as the call. The lock is held.
 func (c *Conn) watchCalls(at time.Time) {
 	switch {

@@ -183,7 +183,7 @@ func (s *WebSocket) write(ctx context.Context, message []byte) error {
 	return w.Close()
 }
 
-// MaxWrite is the largest message that the app-server takes over a WebSocket, in
+// MaxWrite is the largest message that the app-server accepts over a WebSocket, in
 // bytes. A larger one would end the connection.
 func (s *WebSocket) MaxWrite() int { return maxSent }
 

@@ -9,8 +9,8 @@ import (
 
 // WriteData writes an event without a type: "data: …" and an empty line. Each line
 // of data (ended by LF, CR or both) becomes a data line, so the client gets every
-// line break as LF. The error is that of an earlier write, or of one that was
-// needed because the buffer was full.
+// line break as LF. It returns the error of an earlier write, or of the one that
+// a full buffer needs.
 func (w *Writer) WriteData(data []byte) error { return w.frame("data: ", data) }
 
 // WriteEvent writes an event with a type: "event: TYPE" and then the same as

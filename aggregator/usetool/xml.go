@@ -43,7 +43,7 @@ const (
 //
 // For a tool of the client's canon ([Canon]) it renames aliases to the client's names, puts the
 // parameters into its order and drops those that the client does not know; for other tools all
-// parameters stay, in their order. Of a parameter that is given twice the last value stays, and a
+// parameters stay, in their order. If a parameter is given twice, its last value stays. A
 // null is dropped. [Shape] returns what is left, so that a caller can compare.
 //
 // Strings are written by Escaping, arrays and objects as compact JSON with <, > and

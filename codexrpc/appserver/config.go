@@ -27,9 +27,9 @@ type Config struct {
 	// Dir is the working directory; empty: a new, empty one, removed at the end. Not
 	// used with Connect.
 	Dir string
-	// Env is added to the environment of the program. Of this process's environment
-	// it gets the variables that it needs to run, to reach the network and to log, and the
-	// variables that its model providers name.
+	// Env is added to the environment of the program. From this process's environment
+	// the program gets the variables that it needs to run, to reach the network and to log,
+	// and those that its model providers name.
 	Env map[string]string
 	// StartTimeout bounds a start up to the end of the handshake; 0: 10 s.
 	StartTimeout time.Duration

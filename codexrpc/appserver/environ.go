@@ -51,7 +51,7 @@ func mayHave(name string, named []string) bool {
 
 // environ returns the environment of programs with a home: the inherited variables,
 // directories of their own, Config.Env, which cannot change CODEX_HOME, and the
-// variables for the proxy and the certificates. Of two values for one name the later one counts.
+// variables for the proxy and the certificates. If a name has two values, the later one counts.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	named := home.config.variables()
 	for _, variable := range os.Environ() {

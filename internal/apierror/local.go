@@ -39,7 +39,7 @@ var (
 	ChoicesTooLarge = about2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
 	// TooManySockets is the 503 of a WebSocket above the number that is served.
 	TooManySockets = plain(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
-	// SocketTooOld is the 400 of a request over a WebSocket that takes no more. Its code is
+	// SocketTooOld is the 400 of a request over a WebSocket that accepts no more. Its code is
 	// OpenAI's, at which Codex connects again.
 	SocketTooOld = plain(NewClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
 

@@ -15,7 +15,7 @@ func (r *Request) readStreamOptions(v wirejson.Value) *field.Error {
 	if !r.hasOptions {
 		return nil
 	}
-	var usage, obfuscation wirejson.Value // of the latter there is none to leave out
+	var usage, obfuscation wirejson.Value // obfuscation is never sent, so it may be on or off
 	f := field.Object(v, wirejson.Into("include_usage", &usage), wirejson.Into("include_obfuscation", &obfuscation))
 	return cmp.Or(f, field.Bool(&r.IncludeUsage, usage).In("include_usage"),
 		field.Optional(wirejson.KindBool, obfuscation).In("include_obfuscation"))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Order runs a bounded number of functions at once. The users of those that wait are served in
-// turn, and of a user the one whose request has arrived first is the next. It bounds neither
+// Order runs a bounded number of functions at once. The users whose functions wait are served in
+// turn, and the functions of one user in the order of their requests. An Order bounds neither
 // how many wait nor how long: it is for functions that take milliseconds. Its methods are safe
 // for concurrent use.
 type Order struct {

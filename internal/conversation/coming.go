@@ -22,8 +22,8 @@ type announcement struct {
 }
 
 // announce says that a thread will be kept under a hash. The caller ends the announcement
-// once the thread is kept, or will not be. Of two with the same hash, which is the same
-// answer to the same history, the first one counts: the second is nil.
+// once the thread is kept, or will not be. A second announcement of the same hash,
+// which is the same answer to the same history, is nil.
 func (c *coming) announce(hash Hash) *announcement {
 	c.mu.Lock()
 	defer c.mu.Unlock()

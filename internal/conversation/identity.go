@@ -27,7 +27,7 @@ var parameters = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) 
 // maxParameters is the size of the largest buffers that are used again, in bytes.
 const maxParameters = 64 << 10
 
-// hash is where the chain of the conversation begins. The error is that the
+// hash is where the chain of the conversation begins. It fails if the
 // parameters cannot be written as JSON.
 func (id *Identity) hash() (Hash, error) {
 	// The settings that all threads have tell none from another, and are longer than the rest

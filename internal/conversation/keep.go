@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// anyEffort reports whether the model of a plan takes another effort in the same conversation, on
+// anyEffort reports whether the model of a plan accepts another effort in the same conversation, on
 // every app-server.
 func anyEffort(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {

@@ -136,7 +136,7 @@ func (k *keeper) victim() *list.Element {
 	return e
 }
 
-// take takes a thread out. The lock is held.
+// take removes a thread. The lock is held.
 func (k *keeper) take(e *list.Element) *kept {
 	one := k.order.Remove(e).(*kept)
 	delete(k.byHash, one.hash)
@@ -150,7 +150,7 @@ func (k *keeper) take(e *list.Element) *kept {
 	return one
 }
 
-// letGo takes a thread out that nobody has claimed. The lock is held.
+// letGo removes a thread that nobody has claimed. The lock is held.
 func (k *keeper) letGo(e *list.Element, why Reason) *kept {
 	k.lose(e.Value.(*kept).hash, why)
 	return k.take(e)
@@ -182,7 +182,7 @@ func (k *keeper) whyLost(links []Link) Reason {
 	return why
 }
 
-// claim takes out the thread that holds the most of a history: the caller has it
+// claim removes the thread that holds the most of a history: the caller has it
 // alone from now on.
 func (k *keeper) claim(links []Link) (one *kept, at Link, found bool) {
 	k.mu.Lock()
@@ -255,7 +255,7 @@ func (k *keeper) expire() {
 	})
 }
 
-// letGoIf takes out the threads of which it holds. The lock is held.
+// letGoIf removes the threads for which a condition holds. The lock is held.
 func (k *keeper) letGoIf(why Reason, holds func(*kept) bool) (out []*kept) {
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()

@@ -69,7 +69,7 @@ type spare struct {
 	expiry time.Time
 }
 
-// claim takes out a spare thread of a connection. Without one, more of the kind are wanted if
+// claim removes a spare thread of a connection. Without one, more of the kind are wanted if
 // its settings are not new. It returns the name of the kind as well; empty: there are no spares.
 func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
@@ -178,7 +178,7 @@ func (s *spares) expire() {
 	}
 }
 
-// take takes out a thread that waits. The lock is held.
+// take removes a thread that waits. The lock is held.
 func (s *spares) take(k *kind, i int) *codexrpc.Thread {
 	thread := k.ready[i].thread
 	k.ready = slices.Delete(k.ready, i, i+1)

@@ -172,14 +172,14 @@ func (c *Threads) put(one *kept, announced *announcement) {
 	})
 }
 
-// claim takes out the thread that holds the most of a history, and waits for the thread of
+// claim removes the thread that holds the most of a history, and waits for the thread of
 // the newest answer if it is about to be kept.
 func (c *Threads) claim(ctx context.Context, links []Link) (*kept, Link, bool) {
 	c.coming.wait(ctx, links)
 	return c.keeper.claim(links)
 }
 
-// spare takes out a spare thread with these settings, or returns nil.
+// spare removes a spare thread with these settings and returns it, or nil if there is none.
 func (c *Threads) spare(s *settings) *codexrpc.Thread {
 	var buffer wirejson.Buffer
 	defer buffer.Release()

@@ -67,7 +67,7 @@ func WithConversation(err error, field string) *apierror.Error {
 	return &named
 }
 
-// What clients are told if the app-server has no login that the provider takes, and if its
+// What clients are told if the app-server has no login that the provider accepts, and if its
 // configuration is invalid.
 const (
 	signInAgain         = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."

@@ -224,7 +224,7 @@ func RefusesInstructions(failure error) bool {
 	return detail == "instructions are not valid" && fromTurn(e).Status == http.StatusBadRequest
 }
 
-// RejectsRequest reports whether a turn failed because the model's provider does not take the
+// RejectsRequest reports whether a turn failed because the model's provider rejects the
 // form of the request. What it says is not known: such a failure is any 400 that is not about
 // the instructions, the model, what the conversation says, or its length.
 func RejectsRequest(failure error) bool {

@@ -114,7 +114,7 @@ func (l *logResponder) nextWake() time.Duration {
 
 func (l *logResponder) wake() error { return l.open() }
 
-// finish ends the response. Whatever has failed, its end can be read.
+// finish logs the last event of the response, also after a failure.
 func (l *logResponder) finish(err error) requestOutcome {
 	if err == nil {
 		return requestOutcome{}

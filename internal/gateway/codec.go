@@ -28,7 +28,7 @@ type decodedRequest interface {
 	GuessTokens() int    // of the input, which takes no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
-	// WithoutSearch takes the web search from the request; the error is that the request
+	// WithoutSearch removes the web search from the request; the error is that the request
 	// must not have one then.
 	WithoutSearch() *apierror.Error
 	RemoteImages() []string

@@ -89,7 +89,7 @@ func body(e *apierror.Error, requestID string) []byte {
 }
 
 // EncodeError encodes errors for Anthropic's clients: their status and their body. It
-// sets the headers by which these clients decide whether to try again, and takes the id of
+// sets the headers by which these clients decide whether to try again, and reads the id of
 // the request from them.
 func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	if e.Status == http.StatusUnauthorized { // else Claude Code tries for minutes

@@ -28,7 +28,7 @@ type fold struct {
 	done     bool
 }
 
-// sink takes the blocks of an answer, one after the other.
+// sink gets the blocks of an answer, one after the other.
 type sink interface {
 	begin(b block)
 	text(piece string)

@@ -72,8 +72,8 @@ func (c *chooser) best(members []candidate) int {
 
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares two members. Of those that wait, the one that waits least is better; of
-// others, the one that the policy prefers, then the one with fewer turns.
+// compare compares two members. Among those that wait, the shortest wait is best. Among
+// the others the policy decides, and then the number of turns.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(

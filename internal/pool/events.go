@@ -23,7 +23,7 @@ type event struct {
 	data map[string]any
 }
 
-// observe takes a change of state without waiting. It is called for one change at a time.
+// observe records a change of state without waiting. It is called for one change at a time.
 func (p *Process) observe(s appserver.Status) {
 	p.Conversations.Follow(p.Serving())
 	p.login.observe(s)
@@ -84,7 +84,7 @@ type stateTracker struct {
 	pid  int // of the program that runs or has run last
 }
 
-// enter takes the next state and returns its event, or nil.
+// enter records the next state and returns its event, or nil.
 func (t *stateTracker) enter(s appserver.Status) *event {
 	last, pid := t.last, t.pid
 	t.last = s

@@ -73,7 +73,7 @@ func (l *login) look() {
 	}
 }
 
-// observe takes a change of a process of the login, without waiting.
+// observe records a change of a process of the login, without waiting.
 func (l *login) observe(s appserver.Status) {
 	switch {
 	case s.SignedOut:

@@ -106,7 +106,7 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	if c.searches() {
 		c.Search.configure(config)
 	}
-	if c.Verbosity != "" { // Codex passes it on to those of its models that take one
+	if c.Verbosity != "" { // Codex passes it on to those of its models that accept one
 		config["model_verbosity"] = c.Verbosity
 	}
 	return codexrpc.Config{Fixed: settings, Own: config}

@@ -74,7 +74,7 @@ func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 }
 
 // CustomSchema is the schema of the function that stands for a custom tool, which
-// takes any text: Codex and the model know functions only.
+// accepts any text: Codex and the model know functions only.
 var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
 // ReadCustomTool reads the name, the description and the format of a custom tool. Its grammar is
@@ -125,7 +125,7 @@ func CustomArguments(input wirejson.Value) wirejson.Value {
 	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
-// CustomInput takes the input out of the arguments of a custom tool's function.
+// CustomInput returns the input in the arguments of a custom tool's function.
 // Arguments of another form are the input themselves: better an odd text than none.
 func CustomInput(arguments string) string {
 	if input, ok := customInput(arguments); ok {

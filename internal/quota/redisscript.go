@@ -2,7 +2,7 @@ package quota
 
 import "github.com/redis/go-redis/v9"
 
-// operateText does an [Op] as account.do does, on the clock of the server. Of an account there are
+// operateText does an [Op] as account.do does, on the clock of the server. The keys of an account are
 //
 //	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
 //	<account>held                        a hash: what turns hold, by their ids, and until when;

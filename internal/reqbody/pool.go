@@ -41,8 +41,9 @@ type Pool struct {
 	pace    *pace         // of the bodies that are being read
 }
 
-// NewPool returns a pool of bodies of at most maxSize bytes each, which take at most
-// memory bytes together, and of each user in a crowd a share. Of these, maxSize are for joining one.
+// NewPool returns a pool of bodies of at most maxSize bytes each. Together they take at most
+// memory bytes, of which maxSize are for joining one, and those of each user in a crowd at
+// most a share.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:  claims.NewBudget(memory-maxSize, maxSize, crowd),

@@ -83,9 +83,8 @@ func (r *reading) close() (wasCut bool) {
 	return r.wasCut
 }
 
-// pace cuts the readings whose clients are too slow. One timer is enough for all: it rings
-// when the first of them may have to be cut, at most paceStep later, or before, and then is set
-// again. A body that has come with its request costs no work on timers.
+// pace cuts the readings whose clients are too slow. One timer checks all of them, at least
+// every paceStep. A body that has come with its request costs no work on timers.
 type pace struct {
 	start time.Time
 

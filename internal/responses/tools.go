@@ -236,7 +236,7 @@ func (r *Request) readSearch(v wirejson.Value, at int) (f *field.Error) {
 	return f
 }
 
-// WithoutSearch takes the web search from a request, since the operator does not allow it.
+// WithoutSearch removes the web search from a request, since the operator does not allow it.
 // It is an error unless the client is a Codex, see skipHosted.
 func (r *Request) WithoutSearch() *apierror.Error {
 	if r.Search == nil {

@@ -58,7 +58,7 @@ func NewDisk(dir string) *Disk {
 	return &Disk{dir: dir, now: time.Now, shares: newShares(0), owned: make(map[string]bool)}
 }
 
-// Start opens the store, once, or makes it. The error is that the file cannot be used.
+// Start opens the store, once, or makes it. It fails if the file cannot be used.
 func (d *Disk) Start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

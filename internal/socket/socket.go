@@ -20,7 +20,7 @@ import (
 const (
 	// maxSockets is how many WebSockets a server serves at once.
 	maxSockets = 1024
-	// maxAge is the age at which a WebSocket takes no more requests, as with OpenAI.
+	// maxAge is the age at which a WebSocket accepts no more requests, as with OpenAI.
 	maxAge = time.Hour
 	// pingEvery is how often a WebSocket is pinged, and pongTime how long the client may
 	// take to answer.

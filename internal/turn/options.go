@@ -12,10 +12,10 @@ import (
 type Mode string
 
 const (
-	// ModeAuto lets each request decide. A [Machine] takes it for ModeJSON.
+	// ModeAuto lets each request decide. A [Machine] treats it as ModeJSON.
 	ModeAuto Mode = "auto"
-	// ModeJSON gives every call as OpenAI's tool_calls, and takes textual blocks
-	// out of the text.
+	// ModeJSON gives every call as OpenAI's tool_calls, and removes textual blocks
+	// from the text.
 	ModeJSON Mode = "openai-json"
 	// ModeXML gives every call as a <use_tool> block in the text, as Obsidian
 	// Copilot reads it, with tool_calls beside it.
@@ -42,11 +42,11 @@ const (
 type Textual string
 
 const (
-	// TextualAuto lets the request decide. A [Machine] takes it for TextualOff.
+	// TextualAuto lets the request decide. A [Machine] treats it as TextualOff.
 	TextualAuto Textual = "auto"
-	// TextualOn takes every block that [Options.AcceptTextual] accepts.
+	// TextualOn accepts every block that [Options.AcceptTextual] accepts.
 	TextualOn Textual = "on"
-	// TextualOff takes none: blocks are text.
+	// TextualOff accepts none: blocks are text.
 	TextualOff Textual = "off"
 )
 

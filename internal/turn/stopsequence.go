@@ -3,8 +3,8 @@ package turn
 import "strings"
 
 // stopFilter ends a text at the first of its sequences. It gets the text in pieces,
-// cut anywhere. Of sequences that overlap, the one that is complete first counts; of
-// two that are complete with the same byte, the longer one.
+// cut anywhere. If sequences overlap, the first that is complete counts, and if two
+// are complete with the same byte, the longer one.
 //
 // The filter holds the end of the text that may be the beginning of a sequence, and
 // searches it again with the next piece. It moves forward only, and there are at most
@@ -30,7 +30,7 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 	return f
 }
 
-// feed takes the next piece of the text and returns what can be passed on. If a
+// feed reads the next piece of the text and returns what can be passed on. If a
 // sequence is found, that is all text before it, and the filter starts again; f.found is
 // the sequence.
 func (f *stopFilter) feed(piece string) (out string, found bool) {

@@ -252,7 +252,7 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 //	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which end by themselves
 //	<account>batch:<id>                what was stored already, for a day
 //
-// Of the models and users of an account the first ones have counts of their own.
+// Only the first models and users of an account have counts of their own.
 
 // Arguments: id of the batch, then fields and what is added.
 var countScript = redis.NewScript(`

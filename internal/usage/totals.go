@@ -17,8 +17,8 @@ type Totals struct {
 	Price turn.Price `json:"price,omitzero"`
 }
 
-// totalsOf returns the totals of one turn. Of several choices only the first
-// counts as a request.
+// totalsOf returns the totals of one turn. Only the first choice of a request
+// counts as one.
 func totalsOf(r *gateway.Record) Totals {
 	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price}
 	if r.Choice == 0 {
