@@ -297,8 +297,8 @@ func (l *layer) end(e ending) bool {
 	return true
 }
 
-// begun returns the offset in the open block of the opener that is begun at its end: size
-// bytes are given up, in which none begins before from. Without one it returns size.
+// begun returns where an opener may begin at the end of the first size bytes of the open block,
+// which are given up; size if none does. Before from there is none.
 func (l *layer) begun(from, size int) int {
 	block := l.window[l.given : l.given+size]
 	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {

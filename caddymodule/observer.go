@@ -150,7 +150,7 @@ func countTurn(r *gateway.Record) {
 }
 
 // maxLogged bounds the model's name and the error's code in the log, in bytes. The
-// client chooses the former, and a provider may choose the latter.
+// client chooses the name, and a provider may choose the code.
 const maxLogged = 200
 
 // logged returns a foreign text as it is logged: valid UTF-8, at most maxLogged bytes.

@@ -2,6 +2,7 @@ package codexrpc_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -11,10 +12,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
-// connect connects to an app-server, here to one that plays a recording of Codex. A program
+// connect connects to an app-server, here to one that plays this recording of Codex. A program
 // gives [codexrpc.NewStdio] the pipes of `codex app-server`, or calls
 // [codexrpc.DialWebSocket].
-func connect(ctx context.Context) *codexrpc.Conn {
+func connect(ctx context.Context, recording string) *codexrpc.Conn {
 	recordings, err := fakecodex.Load(filepath.Join("..", "testdata", "transcripts"))
 	if err != nil {
 		log.Fatal(err)
@@ -22,7 +23,7 @@ func connect(ctx context.Context) *codexrpc.Conn {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	go func() {
-		err := fakecodex.Serve(ctx, in, out, fakecodex.Options{Transcripts: recordings, Default: "text"})
+		err := fakecodex.Serve(ctx, in, out, fakecodex.Options{Transcripts: recordings, Default: recording})
 		_ = out.CloseWithError(err)
 	}()
 	conn := codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), nil)
@@ -36,7 +37,7 @@ func connect(ctx context.Context) *codexrpc.Conn {
 func ExampleThread_Events() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	conn := connect(ctx)
+	conn := connect(ctx, "text")
 	defer conn.Close()
 	thread, err := conn.StartThread(ctx, codexrpc.ThreadStartParams{Model: "gpt-5"})
 	if err != nil {
@@ -67,7 +68,7 @@ func ExampleThread_Events() {
 func ExampleCall() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	conn := connect(ctx)
+	conn := connect(ctx, "text")
 	defer conn.Close()
 	type models struct {
 		Data []struct{ ID string }
@@ -78,4 +79,59 @@ func ExampleCall() {
 	}
 	fmt.Println(len(answer.Data) > 0)
 	// Output: true
+}
+
+// The model calls a tool of the client's. The client answers, and the turn goes on.
+func ExampleThread_AnswerCalls() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	conn := connect(ctx, "tool-burst-answered")
+	defer conn.Close()
+	search := codexrpc.DynamicTool{Type: "function", Name: "localSearch", InputSchema: json.RawMessage(`{"type":"object"}`)}
+	thread, err := conn.StartThread(ctx, codexrpc.ThreadStartParams{
+		Model: "gpt-5", ExperimentalRawEvents: true, DynamicTools: []codexrpc.DynamicTool{search},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer thread.Close(nil)
+	question := []codexrpc.UserInput{{Type: "text", Text: "find my notes"}}
+	if err := thread.StartTurn(ctx, codexrpc.TurnStartParams{Input: question}); err != nil {
+		log.Fatal(err)
+	}
+	var calls []string
+	var results []codexrpc.ToolResult
+	for event, err := range thread.Events(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if event.Kind == codexrpc.EventFunctionCall {
+			fmt.Println(event.Name, event.Text)
+			found := []codexrpc.UserInput{{Type: "text", Text: "3 notes found"}}
+			calls = append(calls, event.CallID)
+			results = append(results, codexrpc.ToolResult{CallID: event.CallID, Parts: found})
+		}
+		if event.Kind == codexrpc.EventResponseCompleted {
+			break // the model waits for the results
+		}
+	}
+	if err := thread.Parked(ctx, calls); err != nil {
+		log.Fatal(err)
+	}
+	if err := thread.AnswerCalls(ctx, results); err != nil {
+		log.Fatal(err)
+	}
+	for event, err := range thread.Events(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if event.Kind == codexrpc.EventTextDelta {
+			fmt.Print(event.Text)
+		}
+	}
+	// Output:
+	// localSearch {"query":"note 1"}
+	// localSearch {"query":"note 2"}
+	// localSearch {"query":"note 3"}
+	// All three were answered.
 }

@@ -27,7 +27,7 @@ const (
 	// the upgrade.
 	dialTimeout = 10 * time.Second
 	// maxFrame bounds a frame of ours, in bytes. Above 16 MiB codex ends the
-	// connection with all its turns. It is smaller, since each written frame counts
+	// connection with all its turns. maxFrame is smaller, since each written frame counts
 	// as progress.
 	maxFrame = 1 << 20
 	// maxSent bounds a message of ours, in bytes. Codex ends the connection above it.

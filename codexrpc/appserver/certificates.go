@@ -37,7 +37,7 @@ const (
 type trustStore struct {
 	files []string // the first that exists has them all, or all but those in dirs
 	dirs  []string // each file in them has certificates
-	// others are paths of which none exists usually. They may have other certificates
+	// others are paths that usually do not exist. They may have other certificates
 	// that Codex would trust, or name a server to which it connects.
 	others []string
 }

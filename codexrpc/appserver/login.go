@@ -37,7 +37,7 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 }
 
 // LoginFile identifies a version of the file that has a login. The zero value stands for
-// none, also for that of an app-server that runs elsewhere.
+// no such file, as an app-server that runs elsewhere has.
 type LoginFile struct {
 	modified int64 // Unix nanoseconds
 	size     int64

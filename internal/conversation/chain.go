@@ -37,8 +37,8 @@ type Chain struct {
 }
 
 // NewChain reads the history of a request: items of the Responses API, each a
-// JSON object, and the user's input that ends it, which may be empty. The error is
-// that the identity cannot be hashed.
+// JSON object, and the user's input that ends it, which may be empty. It fails if
+// the identity cannot be hashed.
 func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput) (*Chain, error) {
 	start, err := id.hash()
 	if err != nil {

@@ -127,7 +127,7 @@ func classOfMessage(code, message string) apierror.Class {
 		return apierror.BadRequest // a provider's 400: the message is its body
 	case code == nameless && message != "" && !codexsOwn.MatchString(message):
 		// The provider's refusals of a prompt (invalid_prompt, bio_policy and others) come without
-		// their codes, in its words alone. Another request with it would be refused as well.
+		// their codes, in its words alone. Another request with the same prompt would be refused as well.
 		return promptRefused
 	}
 	return codexError

@@ -28,8 +28,8 @@ type decodedRequest interface {
 	GuessTokens() int    // of the input, which takes no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
-	// WithoutSearch removes the web search from the request; the error is that the request
-	// must not have one then.
+	// WithoutSearch removes the web search from the request; it fails if the client
+	// needs one.
 	WithoutSearch() *apierror.Error
 	RemoteImages() []string
 	SetImages(data map[string]string) bool

@@ -62,8 +62,8 @@ type Options struct {
 	// from then on the gateway bounds each write by [WriteTimeout], and the server need not.
 	// It returns the writer for the answer.
 	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
-	// Key returns the key of a request, which has its limits; a nil key has none. The error
-	// is that the key is not valid any more. Nil: no key has limits.
+	// Key returns the key of a request, which has its limits; a nil key has none. It fails if
+	// the key is not valid any more. Nil: no key has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
 	Limits *quota.Limits // of the keys; needed with Key
 	Logger *slog.Logger

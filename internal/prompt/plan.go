@@ -204,7 +204,7 @@ const (
 )
 
 // The configuration of every thread: the model gets the client's tools and instructions, and
-// nothing of the host. The names are Codex's own and change between its releases. It ignores
+// nothing of the host. The names are Codex's own and change between its releases. Codex ignores
 // unknown ones with a warning.
 const (
 	// With models of the catalogue's "code_mode_only" the client's tools would be functions

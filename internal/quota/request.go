@@ -141,8 +141,8 @@ func (r *Request) States() []State {
 // lookers is how many keys are looked at side by side.
 const lookers = 16
 
-// States returns the states of the limits of keys, in their order, with forecasts: none of those that
-// the engine cannot say now.
+// States returns the states of the limits of keys, in their order, with forecasts. A key has none
+// if the engine cannot say them now.
 func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	states := make([][]State, len(keys))
 	var all sync.WaitGroup

@@ -65,7 +65,7 @@ func NewKeeper(book Book, what string, every time.Duration) *Keeper {
 }
 
 // Hold keeps the book in a file until release is called; the last release waits until it is stored.
-// The first call restores what the first file has that exists.
+// The first call restores the book from file, or else from the first file of before that exists.
 func (k *Keeper) Hold(logger *slog.Logger, file string, before ...string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

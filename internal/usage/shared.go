@@ -246,7 +246,7 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	return raw, nil
 }
 
-// The scripts: of an account there are
+// The keys of an account are
 //
 //	<account>all                       a hash: all counts, and since when
 //	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which end by themselves
