@@ -3,6 +3,8 @@ package redisserver
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -22,6 +24,7 @@ type Server struct {
 	t       testing.TB
 	program string
 	args    []string
+	env     []string
 	log     *bytes.Buffer
 	process *exec.Cmd
 }
@@ -30,6 +33,39 @@ type Server struct {
 // the test, which is skipped if there is no such program.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	return start(t, nil, settings)
+}
+
+// start starts a server with further environment variables.
+func start(t testing.TB, env, settings []string) *Server {
+	t.Helper()
+	s, err := prepare(t.TempDir(), settings)
+	if errors.Is(err, errNoProgram) {
+		needs.Missing(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.t, s.env = t, env
+	s.Restart()
+	t.Cleanup(func() { s.Kill() })
+	return s
+}
+
+// Open starts a server that keeps its files in a directory, for a program that is no test. The caller
+// kills it.
+func Open(dir string, settings ...string) (*Server, error) {
+	s, err := prepare(dir, settings)
+	if err == nil {
+		err = s.launch()
+	}
+	return s, err
+}
+
+var errNoProgram = errors.New("there is no redis-server: `make deps` installs it")
+
+// prepare returns a server that is still to be started.
+func prepare(dir string, settings []string) (*Server, error) {
 	var program string
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -38,18 +74,15 @@ func Start(t testing.TB, settings ...string) *Server {
 		}
 	}
 	if program == "" {
-		needs.Missing(t, "there is no redis-server: `make deps` installs it")
+		return nil, errNoProgram
 	}
 	addr, err := ports.Free()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	host, port, _ := net.SplitHostPort(addr)
-	args := append([]string{"--bind", host, "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "yes", "--appendfsync", "always"}, settings...)
-	s := &Server{Addr: addr, t: t, program: program, args: args, log: new(bytes.Buffer)}
-	s.Restart()
-	t.Cleanup(func() { s.Kill() })
-	return s
+	args := append([]string{"--bind", host, "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always"}, settings...)
+	return &Server{Addr: addr, program: program, args: args, log: new(bytes.Buffer)}, nil
 }
 
 // URL returns the URL of a database, which may be empty.
@@ -58,20 +91,26 @@ func (s *Server) URL(database string) string { return "redis://" + s.Addr + "/" 
 // Restart starts the server that was killed, with what it had stored.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.process = exec.Command(s.program, s.args...)
-	s.process.Stdout, s.process.Stderr = s.log, s.log
-	if err := s.process.Start(); err != nil {
+	if err := s.launch(); err != nil {
 		s.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+}
+
+func (s *Server) launch() error {
+	s.process = exec.Command(s.program, s.args...)
+	s.process.Stdout, s.process.Stderr = s.log, s.log
+	s.process.Env = append(os.Environ(), s.env...)
+	if err := s.process.Start(); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if answer := s.Do("PING"); strings.HasPrefix(answer, "+PONG") {
-			return
+			return nil
 		}
 		if time.Now().After(deadline) {
 			s.Kill()
-			s.t.Fatalf("%s does not start: %s", s.program, s.log)
+			return fmt.Errorf("%s does not start: %s", s.program, s.log)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
