@@ -8,6 +8,7 @@
 //   - conversations: threads that are kept for the next request
 //   - faults: kills, hangs, disconnects and reloads under load; pools, and app-servers that
 //     run elsewhere
+//   - nodes: several Caddys that share a Redis, behind a balancer
 //   - operations: configuration, logins, keys, metrics, commands, start and exit
 //   - responses: the Responses API, stored or not
 //   - tools: calls of tools, structured or textual

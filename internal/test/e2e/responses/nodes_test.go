@@ -13,42 +13,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
-// cluster is three nodes that share a Redis, behind a balancer that sends each request anywhere.
-type cluster struct {
-	*e2e.Site // the balancer
-	nodes     []*e2e.Running
-	redis     *redisserver.Server
-}
-
-func newCluster(t *testing.T) *cluster {
+// newCluster starts three nodes that share a Redis, behind a balancer. The clock of Redis is an hour
+// ahead of theirs.
+func newCluster(t *testing.T) *e2e.Cluster {
 	t.Helper()
-	base, c := e2e.NewUnstarted(t), &cluster{redis: redisserver.Start(t)}
-	var addresses []string
-	for range 3 {
-		node := base.Node()
-		r := node.RunFile(node.Caddyfile("realm cluster\nstore redis " + c.redis.URL("")))
-		c.nodes, addresses = append(c.nodes, r), append(addresses, node.Addr)
-	}
-	for _, node := range c.nodes {
-		node.WaitUp()
-	}
-	c.Site = base.Node()
-	text := e2e.ReadFile(t, "../../../../examples/cluster/balancer.Caddyfile")
-	for _, replaced := range [][2]string{
-		{":8080 {", "http://" + c.Addr + " {"}, {"node-1:8080 node-2:8080 node-3:8080", strings.Join(addresses, " ")}, {"lb_policy header Authorization", "lb_policy random"},
-	} {
-		if !strings.Contains(text, replaced[0]) {
-			t.Fatalf("the example of a balancer lacks %q", replaced[0])
-		}
-		text = strings.Replace(text, replaced[0], replaced[1], 1)
-	}
-	balancer := c.RunFile("{\nadmin off\npersist_config off\n}\n" + text)
-	balancer.WaitUp()
-	return c
+	server := redisserver.StartAhead(t, time.Hour)
+	return e2e.NewCluster(t, func(int) string { return "store redis " + server.URL("") })
 }
-
-// at is a node.
-func (c *cluster) at(node int) *e2e.Site { return c.nodes[node].Site }
 
 // TestNodesConversation lets many clients continue one conversation at the same time: nothing of
 // them is lost or doubled, and a chain goes on wherever its requests arrive.
@@ -118,41 +89,49 @@ func endOf(s *e2e.Site, id string) string {
 // that makes them, and kills and stops nodes that do: each has one end for everybody.
 func TestNodesBackground(t *testing.T) {
 	c := newCluster(t)
-	stream, cancelled := begin(c.at(0), e2e.Fields{"stream": true, "background": true}, nil)
-	follower := c.at(1).Do(http.MethodGet, "/v1/responses/"+cancelled+"?stream=true", nil, nil)
+	stream, cancelled := begin(c.Through(0), e2e.Fields{"stream": true, "background": true}, nil)
+	follower := c.Through(1).Do(http.MethodGet, "/v1/responses/"+cancelled+"?stream=true", nil, nil)
 	e2e.ReadUntil(t, follower.Body, "It begins")
-	status, body := about(c.at(2), http.MethodPost, cancelled+"/cancel", nil)
+	status, body := about(c.Through(2), http.MethodPost, cancelled+"/cancel", nil)
 	if status != http.StatusOK || c.ParseResponse([]byte(body)).Status != "cancelled" {
 		t.Fatal(status, body)
 	}
-	for node := range c.nodes {
-		if read := endOf(c.at(node), cancelled); read != body {
+	whole := c.Read(stream)
+	if !strings.Contains(whole, `"status":"cancelled"`) {
+		t.Errorf("the maker's client has %s", whole)
+	}
+	_, first := about(c.Through(0), http.MethodGet, cancelled+"?stream=true&starting_after=1", nil)
+	if !strings.Contains(first, `"sequence_number":2,`) || strings.Contains(first, `"sequence_number":1,`) || !strings.HasSuffix(first, whole) && !strings.HasSuffix(whole, first) {
+		t.Errorf("resumed with %s, the first client has %s", first, whole)
+	}
+	for node := range c.Nodes {
+		if read := endOf(c.Through(node), cancelled); read != body {
 			t.Errorf("node %d has %s, not %s", node, read, body)
+		}
+		if _, resumed := about(c.Through(node), http.MethodGet, cancelled+"?stream=true&starting_after=1", nil); resumed != first {
+			t.Errorf("node %d resumes with %s, not %s", node, resumed, first)
 		}
 	}
 	if rest := c.Read(follower); !strings.Contains(rest, `"status":"cancelled"`) {
 		t.Errorf("the follower has %s", rest)
 	}
-	if rest := c.Read(stream); !strings.Contains(rest, `"status":"cancelled"`) {
-		t.Errorf("the maker's client has %s", rest)
-	}
 
-	_, ofKilled := begin(c.at(0), e2e.Fields{"stream": true, "background": true}, nil)
-	_, ofStopped := begin(c.at(1), e2e.Fields{"stream": true, "background": true}, nil)
-	follower = c.at(2).Do(http.MethodGet, "/v1/responses/"+ofKilled+"?stream=true", nil, nil)
+	_, ofKilled := begin(c.Through(0), e2e.Fields{"stream": true, "background": true}, nil)
+	_, ofStopped := begin(c.Through(1), e2e.Fields{"stream": true, "background": true}, nil)
+	follower = c.Through(2).Do(http.MethodGet, "/v1/responses/"+ofKilled+"?stream=true", nil, nil)
 	e2e.ReadUntil(t, follower.Body, "It begins")
-	if err := c.nodes[0].Cmd.Process.Kill(); err != nil {
+	if err := c.Nodes[0].Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.nodes[0].Wait()
-	if err := c.nodes[1].Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	_ = c.Nodes[0].Wait()
+	if err := c.Nodes[1].Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	failures := make(map[string]string)
 	for _, id := range []string{ofKilled, ofStopped} {
 		deadline := time.Now().Add(60 * time.Second) // a lease has 30
 		for failures[id] == "" && time.Now().Before(deadline) {
-			_, body := about(c.at(2), http.MethodGet, id, nil)
+			_, body := about(c.Through(2), http.MethodGet, id, nil)
 			if strings.Contains(body, `"status":"failed"`) {
 				failures[id] = body
 			}
@@ -165,14 +144,14 @@ func TestNodesBackground(t *testing.T) {
 	if rest := c.Read(follower); !strings.Contains(rest, "event: response.failed") {
 		t.Errorf("the follower has %s", rest)
 	}
-	if err := c.nodes[1].Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := c.Nodes[1].Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	c.nodes[0].Start()
+	c.Nodes[0].Start()
 	c.WaitOpen(0) // the node that goes on ends its turn
 	for id, failure := range failures {
-		for node := range c.nodes {
-			if _, read := about(c.at(node), http.MethodGet, id, nil); read != failure {
+		for node := range c.Nodes {
+			if _, read := about(c.Through(node), http.MethodGet, id, nil); read != failure {
 				t.Errorf("node %d has %s, not %s", node, read, failure)
 			}
 		}
@@ -208,7 +187,7 @@ func TestNodesRolling(t *testing.T) {
 			}
 		})
 	}
-	for _, node := range c.nodes {
+	for _, node := range c.Nodes {
 		node.End()
 		node.Start()
 	}

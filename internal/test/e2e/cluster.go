@@ -1,0 +1,45 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// Cluster is three nodes behind the balancer of the examples, which sends each request to a random
+// one.
+type Cluster struct {
+	*Site // the balancer
+	Nodes []*Running
+}
+
+// NewCluster starts three nodes, each with the options of its number in the codex block, and the
+// balancer before them.
+func NewCluster(t testing.TB, options func(node int) string) *Cluster {
+	t.Helper()
+	base, c := NewUnstarted(t), &Cluster{}
+	var addresses []string
+	for i := range 3 {
+		node := base.Node()
+		r := node.RunFile(node.Caddyfile("realm cluster\n" + options(i)))
+		c.Nodes, addresses = append(c.Nodes, r), append(addresses, node.Addr)
+	}
+	for _, node := range c.Nodes {
+		node.WaitUp()
+	}
+	c.Site = base.Node()
+	text := ReadFile(t, "../../../../examples/cluster/balancer.Caddyfile")
+	for _, replaced := range [][2]string{
+		{":8080 {", "http://" + c.Addr + " {"}, {"node-1:8080 node-2:8080 node-3:8080", strings.Join(addresses, " ")}, {"lb_policy header Authorization", "lb_policy random"},
+	} {
+		if !strings.Contains(text, replaced[0]) {
+			t.Fatalf("the example of a balancer lacks %q", replaced[0])
+		}
+		text = strings.Replace(text, replaced[0], replaced[1], 1)
+	}
+	balancer := c.RunFile("{\nadmin off\npersist_config off\n}\n" + text)
+	balancer.WaitUp()
+	return c
+}
+
+// Through is a node, past the balancer.
+func (c *Cluster) Through(node int) *Site { return c.Nodes[node].Site }
