@@ -13,6 +13,14 @@
 //
 //	go run ./internal/test/cmd/measure -conversations 5000
 //
+// With -store it prints how often requests of each kind use Redis, and how many bytes they
+// exchange with it. With -nodes it prints the CPU time of so many nodes that share a Redis, and
+// how long chats with limits take there and at one node, which has a Redis of its own, beside
+// them:
+//
+//	go run ./internal/test/cmd/measure -store
+//	go run ./internal/test/cmd/measure -nodes 20 -keys 5000 -turns 2000
+//
 // Command bench measures Caddy beside the least program that does the same, and beside a
 // Caddy of another commit. It runs on Linux only.
 package main
@@ -23,6 +31,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/rig"
 )
@@ -36,6 +45,9 @@ type options struct {
 	log           bool
 	agents        int
 	conversations int
+	store         bool
+	nodes, keys   int
+	every         time.Duration
 }
 
 func main() {
@@ -46,10 +58,18 @@ func main() {
 	flag.StringVar(&o.maxMemory, "max-memory", "1GiB", "above it a fresh codex takes over, as in a Caddyfile; off: never")
 	flag.IntVar(&o.agents, "agents", 0, "measure so many conversations of agents instead of turns")
 	flag.IntVar(&o.conversations, "conversations", 0, "read the memory during so many conversations of two turns instead")
+	flag.BoolVar(&o.store, "store", false, "count what requests ask of Redis instead")
+	flag.IntVar(&o.nodes, "nodes", 0, "measure so many nodes that share a Redis instead")
+	flag.IntVar(&o.keys, "keys", 5000, "keys with limits at those nodes")
+	flag.DurationVar(&o.every, "every", 50*time.Millisecond, "pause between two turns at those nodes")
 	flag.BoolVar(&o.log, "log", false, "show what Caddy and codex say")
 	rig.Main("measure", func(ctx context.Context, programs rig.Programs) error {
 		o.Programs = programs
 		switch {
+		case o.store:
+			return measureStore(ctx, o)
+		case o.nodes > 0:
+			return measureNodes(ctx, o)
 		case o.agents > 0:
 			return measureAgents(ctx, o)
 		case o.conversations > 0:
