@@ -48,6 +48,7 @@ type Backend struct {
 
 	mu       sync.Mutex
 	logins   []*Login
+	devices  []*device
 	expected []string          // see Expect
 	models   []json.RawMessage // nil: those of the program
 }
@@ -145,6 +146,10 @@ func (b *Backend) route(r *http.Request) (Kind, answerer) {
 		return Socket, needsLogin(b.serveSocket)
 	case auth + " POST /oauth/token":
 		return Issuer, b.issue
+	case auth + " POST /api/accounts/deviceauth/usercode":
+		return DeviceCode, b.deviceCode
+	case auth + " POST /api/accounts/deviceauth/token":
+		return DeviceToken, b.deviceToken
 	}
 	return Other, func(w http.ResponseWriter, _ *http.Request, _ *Login) {
 		writeJSON(w, http.StatusNotFound, object{"detail": "Not Found"})

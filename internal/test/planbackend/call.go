@@ -21,9 +21,12 @@ const (
 	Credits   Kind = "credits"   // credits to reset a limit
 	Responses Kind = "responses" // a request of the model over HTTP
 	Socket    Kind = "socket"    // the handshake of a WebSocket for such requests
-	Issuer    Kind = "issuer"    // the renewal of tokens
-	Other     Kind = "other"     // what this back end does not know
-	All       Kind = ""          // for Fail and Count: any
+	Issuer    Kind = "issuer"    // the renewal of tokens, and the first ones of a sign-in
+	// The two of a sign-in: for a code, and whether somebody has entered it.
+	DeviceCode  Kind = "device code"
+	DeviceToken Kind = "device token"
+	Other       Kind = "other" // what this back end does not know
+	All         Kind = ""      // for Fail and Count: any
 )
 
 // maxCalls bounds the calls that are kept.

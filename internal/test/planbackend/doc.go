@@ -14,10 +14,13 @@
 //	                 POST /backend-api/codex/responses                 Responses
 //	                 GET  /backend-api/codex/responses                 Socket, a WebSocket
 //	auth.openai.com  POST /oauth/token                                 Issuer
+//	                 POST /api/accounts/deviceauth/usercode            DeviceCode
+//	                 POST /api/accounts/deviceauth/token               DeviceToken
 //
 // Everything else is 404 and kept for [Backend.Unknown]. Nothing reaches the network.
 //
 // Logins are checked as the plan does: an access token has an end, a refresh token is spent
-// by its first use. [Backend.Fail] makes the calls of a kind fail, for all logins or some,
+// by its first use. [Backend.Authorize] is the person who enters the code of a sign-in.
+// [Backend.Fail] makes the calls of a kind fail, for all logins or some,
 // until it is healed.
 package planbackend
