@@ -22,7 +22,8 @@ func init() {
 	caddy.RegisterModule(Admin{})
 }
 
-// Admin adds GET /codex/status and POST /codex/restart to Caddy's admin API.
+// Admin adds GET /codex/status, POST /codex/restart and POST and DELETE /codex/login to Caddy's
+// admin API.
 type Admin struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -38,6 +39,8 @@ func (Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /codex/status", Handler: caddy.AdminHandlerFunc(serveStatus)},
 		{Pattern: "POST /codex/restart", Handler: caddy.AdminHandlerFunc(serveRestart)},
+		{Pattern: "POST /codex/login", Handler: caddy.AdminHandlerFunc(serveAdminSignIn)},
+		{Pattern: "DELETE /codex/login", Handler: caddy.AdminHandlerFunc(serveAdminSignIn)},
 	}
 }
 

@@ -77,6 +77,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    usage           own|all
 //	    realm           <name>
 //	    page            on|off
+//	    admin_key       <key>
 //
 //	    model        <id> [<codex model> [<effort> [force]]]
 //	    image_fetch  on|off
@@ -112,6 +113,7 @@ func (h *Handler) specials() map[string]special {
 		"app_server":       {parse: h.parseAppServer, repeats: true},
 		"pool":             {parse: h.Pool.parse},
 		"api_key":          {parse: h.parseAPIKey, repeats: true},
+		"admin_key":        {parse: h.parseAdminKey},
 		"max_queue":        {check: h.checkQueue},
 		"store":            {parse: h.Store.parse},
 		"cors":             {parse: h.parseCORS},

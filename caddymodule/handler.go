@@ -123,6 +123,12 @@ type Handler struct {
 	// app-servers, plans and usage. It asks for a key if there are keys. Default: false.
 	Page bool `json:"page,omitempty" option:"on|off"`
 
+	// The key of who may administer on the page: sign logins in, and see the requests of all
+	// users, credits and what identifies this machine. It is no API key, has 16 characters or
+	// more, and needs `page`. Placeholders are resolved when the configuration is loaded.
+	// Default: none; then only the admin API has this.
+	AdminKey string `json:"admin_key,omitempty"`
+
 	// Names of your own for Codex's models. GET /v1/models lists them after those
 	// that Codex lists. Your name takes precedence over a model of the same name.
 	Models []models.Alias `json:"models,omitempty"`
@@ -159,6 +165,7 @@ type Handler struct {
 
 	keys      keyring
 	keyFile   *apikeys.File // nil: there is none
+	adminKey  *apikeys.Hash // nil: there is none
 	limits    *quota.Limits // of the keys in it
 	shared    *usage.Shared // the usage of all nodes; nil: there is none
 	wrongKeys *zap.Logger
@@ -189,6 +196,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.wrongKeys = ctx.Logger().WithOptions(zap.WrapCore(sampled))
+	if err := h.resolveAdminKey(repl); err != nil {
+		return err
+	}
 	if err := h.openKeys(ctx, repl); err != nil {
 		return err
 	}
@@ -342,7 +352,7 @@ const unhandled = "unhandled"
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := routeOf(r.URL.Path)
 	if !ok && h.Page {
-		route, ok = pageRouteOf(r.URL.Path)
+		route, ok = h.pageRouteOf(r.URL.Path)
 	}
 	if !ok {
 		caddyhttp.SetVar(r.Context(), unhandled, false)
@@ -356,7 +366,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	outcome := new(requestContext)
 	setRequestID(w, r, &outcome.ids)
-	if h.cors.serve(w, r) {
+	if !route.admin && h.cors.serve(w, r) {
 		return nil
 	}
 	h.serve(route, w, r, outcome)

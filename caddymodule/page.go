@@ -8,7 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"strings"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
 // pageIndex is the file of the page itself.
@@ -55,4 +61,68 @@ func servePage(w http.ResponseWriter, r *http.Request, name string) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
+}
+
+// pagePrefix precedes the names of the page's files.
+const pagePrefix = "/codex/"
+
+var (
+	pageCounts = countsOf("page")
+	// pageStatus is the route of what the page shows.
+	pageStatus = route{counts: pageCounts, refused: true, methods: readMethods, serve: (*Handler).servePageStatus}
+	// adminRoutes are those of the page that the admin key opens.
+	adminRoutes = map[string]route{
+		pagePrefix + "admin/status": {counts: pageCounts, refused: true, admin: true, open: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
+		pagePrefix + "admin/login":  {counts: pageCounts, refused: true, admin: true, open: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: (*Handler).serveSignIn},
+	}
+)
+
+// pageRouteOf returns the route of a path of the page. The page itself needs no key: it
+// has nothing but the files of this module. What it shows does.
+func (h *Handler) pageRouteOf(path string) (route, bool) {
+	if path == pagePrefix+"status" {
+		return pageStatus, true
+	}
+	if found, ok := adminRoutes[path]; ok && h.adminKey != nil {
+		return found, true
+	}
+	name, ok := strings.CutPrefix(path, pagePrefix)
+	toPage := path+"/" == pagePrefix
+	return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+		if !toPage {
+			servePage(w, r, name)
+			return
+		}
+		// It is relative, since a prefix may have been stripped from the path.
+		w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
+		w.WriteHeader(http.StatusPermanentRedirect)
+	}}, toPage || ok && hasPage(name)
+}
+
+// servePageStatus answers with the state of this handler's app-servers, as far as every
+// caller of the API may know it, and with the requests whose usage the caller may see.
+func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) {
+		body := h.document(r, h.seenBy(r))
+		for i, p := range h.pool.Processes() {
+			body.AppServers[i] = body.AppServers[i].Public(p.Status().Remedy)
+		}
+		return struct {
+			status.Document
+			Administration bool `json:"administration,omitempty"` // there is an admin key
+		}{body, h.adminKey != nil}, nil
+	})
+}
+
+// document returns the state of this handler's app-servers, and the requests of a user or of
+// all.
+func (h *Handler) document(r *http.Request, user string) status.Document {
+	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), h.pool.Processes()), Requests: requestsOf(user)}
+	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
+	return body
+}
+
+// serveAdminStatus answers with what the admin API tells of this handler.
+func (h *Handler) serveAdminStatus(w http.ResponseWriter, r *http.Request, _ []string) {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) { return h.document(r, usage.Everybody), nil })
 }

@@ -12,9 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
-	"github.com/caddy-codex/caddy-codex/internal/pool"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
-	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
 // route is one entry of the API.
@@ -23,6 +21,7 @@ type route struct {
 	refused bool         // of the requests only those that are refused are counted
 	methods []string     // the first one is the canonical method; nil: any
 	open    bool         // needs neither a key nor an allowed host: probes have none
+	admin   bool         // needs the admin key instead, and is never another origin's
 	socket  bool         // WebSockets are served as well
 	noBody  bool         // also a POST needs no body
 	claude  bool         // of Anthropic's API, whose clients read errors in its form
@@ -154,7 +153,12 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 		return
 	}
-	if !rt.open {
+	if rt.admin {
+		if apiErr := h.authenticateAdmin(r); apiErr != nil {
+			refuse(w, r, apiErr)
+			return
+		}
+	} else if !rt.open {
 		if apiErr := h.authenticate(r); apiErr != nil {
 			refuse(w, r, apiErr)
 			return
@@ -249,46 +253,6 @@ func (h *Handler) forgedHandshake(r *http.Request) bool {
 	post.Method = http.MethodPost
 	post.Header.Del("Content-Type")
 	return h.cors.forged(post)
-}
-
-// pagePrefix precedes the names of the page's files.
-const pagePrefix = "/codex/"
-
-// pageStatus is the route of what the page shows.
-var pageStatus = route{counts: countsOf("page"), refused: true, methods: readMethods, serve: (*Handler).servePageStatus}
-
-// pageRouteOf returns the route of a path of the page. The page itself needs no key: it
-// has nothing but the files of this module. What it shows does.
-func pageRouteOf(path string) (route, bool) {
-	if path == pagePrefix+"status" {
-		return pageStatus, true
-	}
-	name, ok := strings.CutPrefix(path, pagePrefix)
-	toPage := path+"/" == pagePrefix
-	return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
-		if !toPage {
-			servePage(w, r, name)
-			return
-		}
-		// It is relative, since a prefix may have been stripped from the path.
-		w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
-		w.WriteHeader(http.StatusPermanentRedirect)
-	}}, toPage || ok && hasPage(name)
-}
-
-// servePageStatus answers with the state of this handler's app-servers, as far as every
-// caller of the API may know it, and with the requests whose usage the caller may see.
-func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
-	h.gateway.Document(w, r, func() (any, *apierror.Error) {
-		all := h.pool.Processes()
-		body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), all)}
-		for i, one := range body.AppServers {
-			body.AppServers[i] = one.Public(all[i].Status().Remedy)
-		}
-		body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
-		body.Requests = requestsOf(h.seenBy(r))
-		return body, nil
-	})
 }
 
 // foreignPrefix matches what clients with a wrong base URL put before the paths of the API:

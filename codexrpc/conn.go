@@ -56,6 +56,7 @@ type Conn struct {
 	scratch         Event                  // used by the reader alone, to save an allocation
 	wakes           wakes                  // used by the reader alone
 	probeNow        chan struct{}          // capacity 1: the app-server is to be probed at once
+	signedIn        chan error             // capacity 1: the end of a sign-in
 	completed       atomic.Bool            // see HasCompletedTurn
 	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
 	plan            atomic.Bool            // see HasPlan
@@ -88,6 +89,7 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 		slots:      make(chan struct{}, maxInFlight),
 		done:       make(chan struct{}),
 		probeNow:   make(chan struct{}, 1),
+		signedIn:   make(chan error, 1),
 		calls:      make(map[int64]*pendingCall),
 		unanswered: make(map[string]int),
 		threads:    make(map[string]*Thread),
@@ -222,6 +224,9 @@ func (c *Conn) handleNotification(m message) {
 		return
 	case methodConfigWarning:
 		c.noteConfigWarning(m.params)
+		return
+	case methodLoginCompleted:
+		c.noteSignIn(m.params)
 		return
 	}
 	e := &c.scratch

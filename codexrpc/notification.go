@@ -24,6 +24,7 @@ const (
 	methodTurnCompleted     = "turn/completed"
 	methodRateLimitsUpdated = "account/rateLimits/updated"
 	methodAccountUpdated    = "account/updated"
+	methodLoginCompleted    = "account/login/completed"
 	methodConfigWarning     = "configWarning"
 )
 

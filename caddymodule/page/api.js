@@ -33,15 +33,14 @@ export class ApiError extends Error {
 }
 
 // call sends a request and returns its response, if that is a success.
-export async function call(path, { body, headers = {}, signal } = {}) {
+export async function call(path, { body, headers = {}, signal, method = body === undefined ? 'GET' : 'POST', secret = key() } = {}) {
   const all = { ...headers };
-  const secret = key();
   if (secret) all.Authorization = `Bearer ${secret}`;
   if (body !== undefined) all['Content-Type'] = 'application/json';
   let response;
   try {
     response = await fetch(new URL(path, base), {
-      method: body === undefined ? 'GET' : 'POST',
+      method,
       headers: all,
       body: body === undefined ? undefined : JSON.stringify(body),
       signal,

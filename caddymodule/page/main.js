@@ -1,5 +1,6 @@
 // The page as a whole: its views and panes, the key, and what is asked of the server.
 
+import { administer, administers, setAdminKey } from './admin.js';
 import { ApiError, call, getJSON, key, setKey } from './api.js';
 import { busy, clear, onChat, open, send, shownRequest, stop } from './chat.js';
 import { code } from './code.js';
@@ -133,6 +134,33 @@ function useKey(value) {
   refresh();
 }
 
+// Administration
+
+function askAdminKey(why = '') {
+  problem('admin-problem', why);
+  byId('admin-key').value = '';
+  if (!byId('admin-dialog').open) byId('admin-dialog').showModal();
+}
+
+function useAdminKey(value) {
+  setAdminKey(value);
+  byId('admin-dialog').close();
+  byId('open-admin').textContent = administers() ? 'Stop administering' : 'Administer';
+  refresh();
+}
+
+// administered returns the state as the administrator sees it.
+async function administered() {
+  try {
+    return await administer('status');
+  } catch (failure) {
+    if (failure.status !== 401) throw failure;
+    useAdminKey('');
+    askAdminKey('The server does not know this admin key.');
+    return getJSON('codex/status');
+  }
+}
+
 function showKey() {
   byId('open-key').textContent = key() ? 'Key ✓' : 'Key';
   byId('open-key').setAttribute('aria-label', key() ? 'API key: set' : 'API key: none');
@@ -182,7 +210,8 @@ async function refresh() {
   if (refreshing || refused || document.hidden) return;
   refreshing = true;
   try {
-    const status = await (await call('codex/status')).json();
+    const seen = document.body.dataset.view === 'status' && administers();
+    const status = seen ? await administered() : await getJSON('codex/status');
     const servers = status.app_servers ?? [];
     const ready = servers.filter((server) => server.state === 'ready').length;
     const running = status.turns?.running ?? 0;
@@ -190,7 +219,8 @@ async function refresh() {
     setHealth(ready === 0 ? 'bad' : ready < servers.length ? 'some' : 'good', text, running > 0 ? `· ${number(running)} running` : '');
     if (document.body.dataset.view === 'status') {
       const [usage, turns] = await Promise.all([getJSON('v1/usage'), getJSON('v1/usage/raw')]);
-      showStatus(status, usage, turns);
+      byId('open-admin').hidden = !seen && !status.administration;
+      showStatus(status, usage, turns, (failure) => refresh().then(() => problem('status-problem', failure?.message)));
     }
     if (byId('model').options.length < 2) models();
   } catch (failure) {
@@ -254,7 +284,7 @@ function listen() {
   });
   byId('stop').addEventListener('click', stop);
   document.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape' && !event.isComposing && !byId('key-dialog').open) stop();
+    if (event.key === 'Escape' && !event.isComposing && !document.querySelector('dialog[open]')) stop();
   });
   byId('clear').addEventListener('click', clear);
   byId('attach').addEventListener('click', () => byId('files').click());
@@ -292,6 +322,12 @@ function listen() {
   });
   byId('key-cancel').addEventListener('click', () => byId('key-dialog').close());
   byId('key-forget').addEventListener('click', () => useKey(''));
+  byId('open-admin').addEventListener('click', () => (administers() ? useAdminKey('') : askAdminKey()));
+  byId('admin-form').addEventListener('submit', (event) => {
+    event.preventDefault();
+    useAdminKey(byId('admin-key').value);
+  });
+  byId('admin-cancel').addEventListener('click', () => byId('admin-dialog').close());
   window.addEventListener('hashchange', showView);
   document.addEventListener('visibilitychange', refresh);
   onChat({

@@ -1,12 +1,14 @@
 // The view of the state: requests, app-servers and logins, plans, usage, the latest turns.
 
+import { administers, signIn } from './admin.js';
 import { byId, el, problem, svg } from './dom.js';
 import { age, bytes, clock, counted, number, until, words } from './format.js';
 
 const maxRows = 25; // of a table
 
-// showStatus shows the documents of /codex/status, /v1/usage and /v1/usage/raw.
-export function showStatus(status, usage, turns) {
+// showStatus shows the documents of /codex/status or /codex/admin/status, /v1/usage and
+// /v1/usage/raw. changed is called when the administrator has changed something.
+export function showStatus(status, usage, turns, changed) {
   problem('status-problem', '');
   const total = usage.usage ?? {};
   byId('tiles').replaceChildren(
@@ -16,7 +18,7 @@ export function showStatus(status, usage, turns) {
     ...tile('Tokens', number(total.total_tokens), `${number(total.prompt_tokens)} in, ${number(total.completion_tokens)} out`),
   );
   replace('requests', [underWay(status.requests ?? [])]);
-  replace('servers', (status.app_servers ?? []).map(card));
+  replace('servers', (status.app_servers ?? []).map((server) => card(server, changed)));
   replace('usage', usageParts(usage));
   replace('recent', [recent(turns.data ?? [])]);
 }
@@ -26,21 +28,21 @@ const tile = (name, value, note) => [el('div', {}, el('dt', {}, name), el('dd', 
 // replace replaces the children of an element. What the person has opened, scrolled or given
 // the focus stays so.
 function replace(id, children) {
-  const all = () => [...byId(id).querySelectorAll('details, summary, .table')];
-  const before = all().map((e) => ({ open: e.open, left: e.scrollLeft, focused: e === document.activeElement }));
+  const all = () => [...byId(id).querySelectorAll('details, summary, .table, .sign-in button, .sign-in a')];
+  const before = all().map((e) => ({ open: e.open, left: e.scrollLeft, focused: e === document.activeElement, text: e.textContent }));
   byId(id).replaceChildren(...children);
   for (const [i, e] of all().entries()) {
     if (before[i]?.open) e.open = true;
     if (before[i]?.left) e.scrollLeft = before[i].left;
-    if (before[i]?.focused) e.focus({ preventScroll: true });
+    if (before[i]?.focused && (!e.closest('.sign-in') || e.textContent === before[i].text)) e.focus({ preventScroll: true });
   }
 }
 
 // What a card shows in a place of its own; everything else is in its list.
 const placed = new Set(['id', 'state', 'since', 'reason', 'login', 'version', 'threads', 'memory_bytes', 'restarts']);
-const placedOfLogin = new Set(['state', 'reason', 'plan', 'resets_at', 'windows']);
+const placedOfLogin = new Set(['state', 'reason', 'plan', 'resets_at', 'rests_until', 'windows', 'sign_in']);
 
-function card(server) {
+function card(server, changed) {
   const login = server.login ?? {};
   const more = flat(without(server, placed));
   return el(
@@ -54,6 +56,7 @@ function card(server) {
       ['Login', login.state && pill(words(login.state), { fine: 'good', spent: 'bad', signed_out: 'bad' }[login.state] ?? 'plain')],
       ['', login.reason],
       ['Plan', login.plan],
+      ['Rests for', login.rests_until && until(login.rests_until)],
       ['Resets', login.resets_at && clock(login.resets_at)],
       ...flat(without(login, placedOfLogin)),
       ['Threads', server.threads],
@@ -61,6 +64,7 @@ function card(server) {
       ['Restarts', server.restarts],
     ]),
     ...(login.windows ?? []).map(planWindow),
+    administers() && !server.address && signIn(server, changed),
     more.length > 0 && el('details', {}, el('summary', {}, 'More'), facts(more)),
   );
 }

@@ -45,6 +45,14 @@ var (
 
 	// Unauthorized is the 401 of a request without a key, or with a wrong one.
 	Unauthorized = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
+	// AdminKeyWrong is the 401 of a request to administer without the key for that.
+	AdminKeyWrong = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
+	// NoSuchAppServer is the 404 of an app-server that is named by an id.
+	NoSuchAppServer = about[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
+	// SignInUnderWay is the 409 of a second sign-in of a login.
+	SignInUnderWay = plain(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
+	// SignInFailed is the 502 of a sign-in that gets no code, for a reason.
+	SignInFailed = about[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
 	// KeyConcurrency is the 429 of a request of a key that has as many turns running or
 	// waiting as it may.
 	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")

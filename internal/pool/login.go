@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -34,10 +35,14 @@ type login struct {
 	wake       chan struct{} // capacity 1: the state has changed, or a process is ready
 	cancel     context.CancelFunc
 	done       chan struct{}
+	signIn     signIn
+	// renewed has, after a sign-in, the files of the processes before it; nil: watch knows of it.
+	renewed atomic.Pointer[map[*Process]appserver.LoginFiles]
 
 	// These are of the goroutine of watch.
 	last    loginstate.Status                 // that was reported
-	refused map[*Process]appserver.LoginFiles // of the processes when the login was signed out
+	refused map[*Process]appserver.LoginFiles // of the processes when the login was signed out, or before a sign-in
+	renews  bool                              // there was a sign-in, which not all processes have
 	unasked bool                              // the plan is spent, and Codex was not asked about it
 	asked   time.Time
 }
@@ -60,6 +65,7 @@ func (s *Supervisor) acquireLogin(key string) *login {
 // releaseLogin releases a reference. The last one ends the watch of the login.
 func (s *Supervisor) releaseLogin(l *login) {
 	if _, last := s.logins.release(l.key); last {
+		l.signIn.stop(true)
 		l.cancel()
 		<-l.done
 	}
@@ -92,10 +98,13 @@ func (l *login) watch(ctx context.Context) {
 	for {
 		if all := l.processes(); len(all) > 0 { // else its first process is being made
 			l.report(all)
-			switch l.last.State {
-			case loginstate.SignedOut:
+			if before := l.renewed.Swap(nil); before != nil {
+				l.refused, l.renews = *before, true
+			}
+			switch {
+			case l.renews, l.last.State == loginstate.SignedOut:
 				l.readAgain(all)
-			case loginstate.Spent:
+			case l.last.State == loginstate.Spent:
 				l.askLimits(ctx, all)
 			}
 		}
@@ -187,6 +196,7 @@ func (l *login) readAgain(all []*Process) {
 		}
 	}
 	if ready > 0 && !old {
+		l.renews = false
 		l.SignIn()
 		l.report(all)
 	}

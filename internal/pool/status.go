@@ -38,6 +38,7 @@ func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
 	if command := p.creator.cfg.Command; len(command) > 0 {
 		one.Program = filepath.Base(command[0])
 	}
+	one.Login.SignIn = p.login.signIn.status()
 	if one.Strict {
 		one.Instructions = string(conversation.InstructionsAppend)
 	}
@@ -46,7 +47,7 @@ func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
 
 // loginStatusOf returns what is known of a login. limits may be nil.
 func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
-	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC()}
+	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC(), RestsUntil: login.RestsTo.UTC()}
 	if limits == nil {
 		return of
 	}

@@ -38,24 +38,50 @@ type AppServer struct {
 
 // Public returns the status without what only the operator may know: what identifies the
 // machine, its files and its processes, and what the account has bought. The reason is
-// replaced by the remedy, which has nothing of that.
+// replaced by the remedy, which has nothing of that. Who knew the code of a sign-in could follow it.
 func (a AppServer) Public(remedy string) AppServer {
 	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
-	a.Login.Credits = nil
+	a.Login.Credits, a.Login.SignIn = nil, nil
 	return a
 }
 
 // Login is what is known of the login of an app-server.
 type Login struct {
 	State    string    `json:"state"`              // "unknown", "fine", "spent" or "signed_out"
-	Reason   string    `json:"reason,omitempty"`   // why it is spent or signed out
+	Reason   string    `json:"reason,omitempty"`   // why it is spent or signed out, or rests
 	ResetsAt time.Time `json:"resets_at,omitzero"` // of a spent plan
-	Plan     string    `json:"plan,omitempty"`     // its name, for example "plus"
+	// RestsUntil is when it is tried again, if it rests.
+	RestsUntil time.Time `json:"rests_until,omitzero"`
+	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
 	// Allowed is whether the provider allows the use that the plan includes, if known.
 	Allowed *bool             `json:"allowed,omitempty"`
 	Windows []Window          `json:"windows,omitempty"` // of the plan
 	Credits *codexrpc.Credits `json:"credits,omitempty"` // bought besides
+	SignIn  *SignIn           `json:"sign_in,omitempty"` // that is under way, or was last
 }
+
+// SignInState is how far a sign-in is.
+type SignInState string
+
+// The states of a sign-in.
+const (
+	SignInStarting SignInState = "starting"  // the issuer is asked for a code
+	SignInWaiting  SignInState = "waiting"   // somebody has to enter the code
+	SignInDone     SignInState = "signed_in" // somebody has
+	SignInFailed   SignInState = "failed"    // nobody has, for the reason
+)
+
+// SignIn is a sign-in of a login, by a code that a person enters in a browser.
+type SignIn struct {
+	State     SignInState `json:"state"`
+	URL       string      `json:"url,omitempty"`  // where the code is to be entered
+	Code      string      `json:"code,omitempty"` // as long as it waits
+	ExpiresAt time.Time   `json:"expires_at,omitzero"`
+	Reason    string      `json:"reason,omitempty"` // for the operator alone
+}
+
+// UnderWay reports whether the sign-in goes on.
+func (s *SignIn) UnderWay() bool { return s.State == SignInStarting || s.State == SignInWaiting }
 
 // Window is a window of time whose use a plan limits.
 type Window struct {

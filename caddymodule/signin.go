@@ -1,0 +1,104 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/apikeys"
+	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+)
+
+// minAdminKey is the least length of an admin key, which nobody may guess.
+const minAdminKey = 16
+
+func (h *Handler) parseAdminKey(d *caddyfile.Dispenser) error {
+	if !d.AllArgs(&h.AdminKey) || h.AdminKey == "" {
+		return d.Err("admin_key takes one key, which must not be empty") // not ArgErr, which may show it
+	}
+	return nil
+}
+
+// resolveAdminKey resolves the key. Like [newKeyring] it refuses an empty placeholder. The errors
+// do not contain the key.
+func (h *Handler) resolveAdminKey(repl *caddy.Replacer) error {
+	if h.AdminKey == "" {
+		return nil
+	}
+	key, err := repl.ReplaceOrErr(h.AdminKey, true, true)
+	if err != nil {
+		return errors.New("admin_key has a placeholder that is empty or unknown: is its variable or file set?")
+	}
+	key = strings.TrimSpace(key)
+	hash := apikeys.Hash(sha256.Sum256([]byte(key)))
+	switch _, isAPIKey := h.keys[hash]; {
+	case !h.Page:
+		return errors.New("admin_key is for the page: it needs `page on`")
+	case len(key) < minAdminKey:
+		return fmt.Errorf("admin_key must have %d characters or more, as `openssl rand -hex 16` makes them", minAdminKey)
+	case isAPIKey:
+		return errors.New("admin_key is also an api_key, whose users must not administer")
+	}
+	h.adminKey = &hash
+	return nil
+}
+
+// authenticateAdmin checks that a request has the admin key and comes from no page of another
+// origin. No browser adds the key by itself, so that a page which does not know it can do nothing.
+func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
+	if crossOrigin.Check(r) != nil {
+		return apierror.OriginNotAllowed(r.Header.Get("Origin"))
+	}
+	key := presentedKey(r)
+	hash := sha256.Sum256([]byte(key))
+	if subtle.ConstantTimeCompare(hash[:], h.adminKey[:]) == 0 || h.keyFile.Set().Find(key) != nil {
+		return apierror.AdminKeyWrong()
+	}
+	return nil
+}
+
+// serveSignIn begins a sign-in of an app-server of this handler, or cancels it.
+func (h *Handler) serveSignIn(w http.ResponseWriter, r *http.Request, _ []string) {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) { return signIn(r, h.pool.Processes()) })
+}
+
+// serveAdminSignIn does the same for the app-servers of all handlers.
+func serveAdminSignIn(w http.ResponseWriter, r *http.Request) error {
+	body, apiErr := signIn(r, supervisor.All())
+	if apiErr != nil {
+		return caddy.APIError{HTTPStatus: apiErr.Status, Err: errors.New(apiErr.Message)}
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return writeAdmin(w, body)
+}
+
+// signIn begins the sign-in of the one of some app-servers that the query names, and waits for its
+// code; a DELETE cancels it. It returns how far the sign-in is.
+func signIn(r *http.Request, all []*pool.Process) (*status.SignIn, *apierror.Error) {
+	wanted := r.URL.Query().Get("app_server")
+	for _, p := range all {
+		if p.ID() != wanted {
+			continue
+		}
+		if r.Method == http.MethodDelete {
+			return p.CancelSignIn(), nil
+		}
+		now, err := p.SignIn(r.Context())
+		switch {
+		case err != nil:
+			return nil, apierror.SignInUnderWay()
+		case now.State == status.SignInFailed:
+			return nil, apierror.SignInFailed(now.Reason)
+		}
+		return now, nil
+	}
+	return nil, apierror.NoSuchAppServer(wanted)
+}

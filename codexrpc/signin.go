@@ -1,0 +1,55 @@
+package codexrpc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// DeviceCode is what a person needs to sign in with a browser on any device.
+type DeviceCode struct {
+	URL  string `json:"verificationUrl"`
+	Code string `json:"userCode"` // to be entered there
+}
+
+const (
+	// methodLogin begins a sign-in. Its end is [methodLoginCompleted].
+	methodLogin = "account/login/start"
+	// maxSignInError bounds what is kept of the reason why a sign-in has failed, in bytes.
+	maxSignInError = 300
+)
+
+// StartSignIn begins to sign the app-server in by a code, for which it asks the issuer of the
+// login. What the issuer refuses is a *CallError.
+func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
+	return Call[DeviceCode](ctx, c, methodLogin, struct {
+		Type string `json:"type"`
+	}{"chatgptDeviceCode"})
+}
+
+// AwaitSignIn waits until the sign-in has ended that was begun on this connection. The login is
+// then in the app-server's CODEX_HOME. The error may have words of the issuer.
+func (c *Conn) AwaitSignIn(ctx context.Context) error {
+	select {
+	case err := <-c.signedIn:
+		return err
+	case <-c.done:
+		return c.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// noteSignIn keeps how the sign-in has ended. There is one on a connection.
+func (c *Conn) noteSignIn(params string) {
+	var err error
+	if s := newScanner(wirejson.View(params)); !s.Find("success") || s.Value() != "true" {
+		err = fmt.Errorf("codex says: %s", cmp.Or(cut(textAt(params, "error"), maxSignInError), "no reason"))
+	}
+	select {
+	case c.signedIn <- err:
+	default: // an end is known
+	}
+}

@@ -1,0 +1,138 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/status"
+)
+
+// ErrSigningIn means that a sign-in of the login is under way.
+var ErrSigningIn = errors.New("a sign-in of this login is under way already; enter its code, or cancel it")
+
+// errCancelled is the end of a sign-in that somebody has cancelled, or that Caddy's exit has.
+var errCancelled = errors.New("it was cancelled")
+
+// signIn is the sign-in of a login that is under way, or was last.
+type signIn struct {
+	mu      sync.Mutex
+	now     *status.SignIn // nil: there was none
+	cancel  context.CancelCauseFunc
+	shown   chan struct{} // closed once the code is known, or that there will be none
+	closed  bool
+	running stops
+}
+
+// status returns how far it is; nil: there was none.
+func (s *signIn) status() *status.SignIn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil {
+		return nil
+	}
+	now := *s.now
+	return &now
+}
+
+// begin runs a sign-in in the background. It fails if one is under way.
+func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errCancelled
+	case s.now != nil && s.now.UnderWay():
+		return ErrSigningIn
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	shown := make(chan struct{})
+	show := sync.OnceFunc(func() { close(shown) })
+	s.now, s.cancel, s.shown = &status.SignIn{State: status.SignInStarting}, cancel, shown
+	s.running.Go(func() {
+		defer cancel(nil)
+		defer show()
+		err := run(ctx, func(code codexrpc.DeviceCode, expires time.Time) {
+			s.set(status.SignIn{State: status.SignInWaiting, URL: code.URL, Code: code.Code, ExpiresAt: expires.UTC()})
+			show()
+		})
+		switch {
+		case err == nil:
+			s.set(status.SignIn{State: status.SignInDone})
+		case context.Cause(ctx) == errCancelled:
+			s.set(status.SignIn{State: status.SignInFailed, Reason: errCancelled.Error()})
+		default:
+			s.set(status.SignIn{State: status.SignInFailed, Reason: err.Error()})
+		}
+	})
+	return nil
+}
+
+func (s *signIn) set(now status.SignIn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = &now
+}
+
+// stop cancels the sign-in that is under way, if there is one, and waits for its end. With forGood
+// there is none any more.
+func (s *signIn) stop(forGood bool) {
+	s.mu.Lock()
+	s.closed = s.closed || forGood
+	if s.cancel != nil {
+		s.cancel(errCancelled)
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// awaitCode waits until the code is known, or that there will be none, or for ctx.
+func (s *signIn) awaitCode(ctx context.Context) {
+	s.mu.Lock()
+	shown := s.shown
+	s.mu.Unlock()
+	select {
+	case <-shown:
+	case <-ctx.Done():
+	}
+}
+
+// SignIn begins to sign the login of the process in by a code that a person enters in a browser,
+// and returns it once it is known, or why there is none. It fails with [ErrSigningIn]. The sign-in
+// goes on when ctx ends; [Process.CancelSignIn] ends it. Once somebody has signed in, all processes
+// of the login are started with it, and a rest of the login ends.
+func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
+	l := p.login
+	all := l.processes()
+	err := l.signIn.begin(func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error {
+		before := make(map[*Process]appserver.LoginFiles)
+		for _, one := range all {
+			before[one] = one.LoginFiles()
+		}
+		p.logger().Info("somebody signs the login of the codex app-server in", "app_server", p.id)
+		err := p.Process.SignIn(ctx, show)
+		if err != nil { // which may have words of the issuer
+			p.logger().Warn("the sign-in of the codex app-server has failed or was cancelled", "app_server", p.id)
+			return err
+		}
+		p.logger().Info("the login of the codex app-server was signed in", "app_server", p.id)
+		l.renewed.Store(&before)
+		l.look()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.signIn.awaitCode(ctx)
+	return l.signIn.status(), nil
+}
+
+// CancelSignIn ends the sign-in that is under way, and returns how the last one has ended; nil:
+// there was none.
+func (p *Process) CancelSignIn() *status.SignIn {
+	p.login.signIn.stop(false)
+	return p.login.signIn.status()
+}

@@ -1,0 +1,270 @@
+package operations
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/planbackend"
+)
+
+// adminKey is the admin key of the sites.
+const adminKey = "an-admin-key-of-a-test"
+
+// signInSite is a site whose login the provider refuses.
+type signInSite struct {
+	*e2e.Site
+	admin *e2e.Site
+	id    string // of its app-server
+}
+
+// newSignInSite starts one. prepare may change its home before.
+func newSignInSite(t *testing.T, prepare func(s *e2e.Site)) *signInSite {
+	t.Helper()
+	e2e.WithLogin(t)
+	ownTemp(t)
+	s := &signInSite{Site: e2e.NewUnstarted(t)}
+	prepare(s.Site)
+	s.Serve("")
+	s.admin = withAdminAt(s.Site, s.Caddyfile("api_key k-ann ann\ncors *\npage on\nadmin_key "+adminKey))
+	e2e.WaitFor(t, "the login to be signed out", func() bool {
+		_, text := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("k-ann"))
+		return strings.Contains(text, "codex_unauthorized") && s.login().State == "signed_out"
+	})
+	s.id = s.admin.Status().AppServers[0].ID
+	return s
+}
+
+func (s *signInSite) login() status.Login { return s.admin.Status().AppServers[0].Login }
+
+// ask asks the site to sign in, or to cancel it, with headers in pairs.
+func (s *signInSite) ask(method, key string, headers ...string) (int, gjson.Result) {
+	s.T.Helper()
+	header := e2e.Bearer(key)
+	for i := 0; i < len(headers); i += 2 {
+		header.Set(headers[i], headers[i+1])
+	}
+	response := s.Do(method, "/codex/admin/login?app_server="+s.id, nil, header)
+	if got := response.Header.Get("Access-Control-Allow-Origin"); got != "" {
+		s.T.Errorf("pages of %q may read the answer", got)
+	}
+	return response.StatusCode, gjson.Parse(s.Read(response))
+}
+
+// begin begins a sign-in and returns its code.
+func (s *signInSite) begin() string {
+	s.T.Helper()
+	code, body := s.ask(http.MethodPost, adminKey)
+	if code != http.StatusOK || body.Get("state").Str != "waiting" || body.Get("url").Str != planbackend.DeviceURL || body.Get("code").Str == "" {
+		s.T.Fatalf("the sign-in began with %d %s", code, body)
+	}
+	return body.Get("code").Str
+}
+
+// awaitServed waits until the login is used again.
+func (s *signInSite) awaitServed() {
+	s.T.Helper()
+	e2e.WaitFor(s.T, "an answer with the new login", func() bool {
+		response, text := s.Post(e2e.ChatBody("say:served", nil), e2e.Bearer("k-ann"))
+		return response.StatusCode == http.StatusOK && strings.Contains(text, "served")
+	})
+	if now := s.login(); now.State != "fine" || now.SignIn == nil || now.SignIn.State != status.SignInDone || now.SignIn.Code != "" {
+		s.T.Errorf("the login is %+v, %+v", now, now.SignIn)
+	}
+	path := filepath.Join(s.Home, "auth.json")
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o600 {
+		s.T.Errorf("the login in the home is %v, %v", info, err)
+	}
+	if token := gjson.Get(e2e.ReadFile(s.T, path), "tokens.refresh_token").Str; token != s.Login.Tokens().Refresh {
+		s.T.Error("the home has another login")
+	}
+}
+
+// failed waits until a sign-in has failed, and returns the reason.
+func (s *signInSite) failed() string {
+	s.T.Helper()
+	e2e.WaitFor(s.T, "the end of the sign-in", func() bool {
+		now := s.login().SignIn
+		return now != nil && now.State == status.SignInFailed && now.Code == "" && now.URL == ""
+	})
+	return s.login().SignIn.Reason
+}
+
+// TestSignIn signs a login in that was refused, or that there was not, by the page's route and by
+// the admin API: it is used without a restart of Caddy, and the operator's home has it.
+func TestSignIn(t *testing.T) {
+	for name, prepare := range map[string]func(*e2e.Site){
+		"refused": func(s *e2e.Site) { s.Login.Revoke() },
+		"missing": func(s *e2e.Site) {
+			if err := os.Remove(filepath.Join(s.Home, "auth.json")); err != nil {
+				s.T.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSignInSite(t, prepare)
+			code := s.begin()
+			if now := s.login().SignIn; now.State != status.SignInWaiting || now.Code != code || time.Until(now.ExpiresAt) < time.Minute {
+				t.Errorf("the admin API says %+v", now)
+			}
+			s.Plan.Authorize(code, s.Login)
+			s.awaitServed()
+		})
+	}
+}
+
+// TestSignInNeedsTheRight checks that nobody begins or sees a sign-in without the admin key, and
+// no page of another origin with it.
+func TestSignInNeedsTheRight(t *testing.T) {
+	s := newSignInSite(t, func(s *e2e.Site) { s.Login.Revoke() })
+	for name, c := range map[string]struct {
+		key     string
+		headers []string
+		want    int
+	}{
+		"no key":                  {"", nil, http.StatusUnauthorized},
+		"an API key":              {"k-ann", nil, http.StatusUnauthorized},
+		"another key":             {adminKey + "x", nil, http.StatusUnauthorized},
+		"an API key twice":        {"k-ann", []string{"X-Api-Key", adminKey}, http.StatusUnauthorized},
+		"a page elsewhere":        {adminKey, []string{"Origin", "https://evil.example"}, http.StatusForbidden},
+		"a newer browser":         {adminKey, []string{"Origin", s.URL, "Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		"a page that sends JSON":  {adminKey, []string{"Origin", "https://evil.example", "Content-Type", "application/json"}, http.StatusForbidden},
+		"a page beside this site": {adminKey, []string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
+	} {
+		for _, method := range []string{http.MethodPost, http.MethodDelete} {
+			if code, body := s.ask(method, c.key, c.headers...); code != c.want || body.Get("code").Exists() {
+				t.Errorf("%s, %s: %d %s", method, name, code, body)
+			}
+		}
+	}
+	if code, body := s.ask(http.MethodOptions, "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"); code < 400 {
+		t.Errorf("a preflight is answered %d %s", code, body)
+	}
+	if n := s.Plan.Count(planbackend.DeviceCode); n != 0 || s.login().SignIn != nil {
+		t.Fatalf("the issuer was asked %d times", n)
+	}
+	code := s.begin()
+	for path, key := range map[string]string{"/codex/status": "k-ann", "/readyz": "", "/v1/usage": "k-ann"} {
+		response := s.Do(http.MethodGet, path, nil, e2e.Bearer(key))
+		if text := s.Read(response); strings.Contains(text, code) || strings.Contains(text, "sign_in") {
+			t.Errorf("%s tells of the sign-in: %s", path, text)
+		}
+	}
+	if response := s.Do(http.MethodGet, "/codex/admin/status", nil, e2e.Bearer("k-ann")); response.StatusCode != http.StatusUnauthorized || s.Read(response) == "" {
+		t.Errorf("an API key gets %s", response.Status)
+	}
+	response := s.Do(http.MethodGet, "/codex/admin/status", nil, e2e.Bearer(adminKey))
+	if text := s.Read(response); !strings.Contains(text, code) || !strings.Contains(text, `"pid"`) {
+		t.Errorf("the administrator sees %s", text)
+	}
+	if code, body := s.ask(http.MethodDelete, adminKey); code != http.StatusOK || body.Get("state").Str != "failed" {
+		t.Errorf("cancelled: %d %s", code, body)
+	}
+}
+
+// TestSignInEnds checks every end of a sign-in but success: cancelled, expired, refused, and its
+// administrator gone, after each of which the next one can begin. There is one at a time.
+func TestSignInEnds(t *testing.T) {
+	s := newSignInSite(t, func(s *e2e.Site) { s.Login.Revoke() })
+	before := s.login()
+
+	first := s.begin()
+	if code, body := s.ask(http.MethodPost, adminKey); code != http.StatusConflict || body.Get("error.code").Str != "sign_in_under_way" {
+		t.Errorf("a second one: %d %s", code, body)
+	}
+	response := s.admin.Do(http.MethodPost, "/codex/login?app_server="+s.id, nil, nil)
+	if text := s.Read(response); response.StatusCode != http.StatusConflict || strings.Contains(text, first) {
+		t.Errorf("a second one by the admin API: %s %s", response.Status, text)
+	}
+	children := e2e.AppServers()
+	response = s.admin.Do(http.MethodDelete, "/codex/login?app_server="+s.id, nil, nil)
+	if text := s.Read(response); response.StatusCode != http.StatusOK || gjson.Get(text, "state").Str != "failed" || !strings.Contains(text, "cancelled") {
+		t.Errorf("cancelled: %s %s", response.Status, text)
+	}
+	if left := e2e.AppServers(); len(left) != len(children)-1 {
+		t.Errorf("of the programs %v there are %v", children, left)
+	}
+
+	s.Plan.Expire(s.begin())
+	if why := s.failed(); !strings.Contains(why, "400") {
+		t.Errorf("an expired code: %s", why)
+	}
+	for _, fault := range []planbackend.Fault{planbackend.Status(http.StatusInternalServerError), planbackend.HTML(http.StatusOK), planbackend.HTML(http.StatusServiceUnavailable), planbackend.Down()} {
+		heal := s.Plan.Fail(planbackend.DeviceCode, fault)
+		if code, body := s.ask(http.MethodPost, adminKey); code != http.StatusBadGateway || body.Get("error.code").Str != "sign_in_failed" || strings.Contains(body.Raw, "<html") {
+			t.Errorf("an issuer that fails: %d %s", code, body)
+		}
+		heal()
+		heal = s.Plan.Fail(planbackend.DeviceToken, fault)
+		s.begin()
+		if why := s.failed(); strings.Contains(why, "<html") {
+			t.Errorf("an issuer that fails: %s", why)
+		}
+		heal()
+	}
+	heal := s.Plan.Fail(planbackend.Issuer, planbackend.HTML(http.StatusOK))
+	s.Plan.Authorize(s.begin(), s.Login)
+	s.failed()
+	heal()
+	if now := s.login(); now.State != before.State {
+		t.Errorf("the login is %+v", now)
+	}
+
+	// Who has begun it goes before the code is there, and another one takes it over.
+	heal = s.Plan.Fail(planbackend.DeviceCode, planbackend.Silent())
+	ctx, leave := e2e.ContextWithCancel(t)
+	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/codex/admin/login?app_server="+s.id, nil)
+	request.Header = e2e.Bearer(adminKey)
+	asked := s.Plan.Count(planbackend.DeviceCode)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := http.DefaultClient.Do(request)
+		gone <- err
+	}()
+	if err := s.Plan.Await(e2e.Context(t), planbackend.DeviceCode, asked+1); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	<-gone
+	if now := s.login().SignIn; now.State != status.SignInStarting {
+		t.Errorf("without its administrator it is %+v", now)
+	}
+	heal()
+	if code, _ := s.ask(http.MethodDelete, adminKey); code != http.StatusOK {
+		t.Error("it is not cancelled:", code)
+	}
+	code := s.begin()
+	s.Plan.Authorize(code, s.Login)
+	s.awaitServed()
+}
+
+// TestSignInElsewhere checks that a configuration with a wrong admin key is refused, and one of an
+// app-server that there is not.
+func TestSignInElsewhere(t *testing.T) {
+	s := newSignInSite(t, func(s *e2e.Site) { s.Login.Revoke() })
+	for _, query := range []string{"", "?app_server=", "?app_server=other"} {
+		response := s.Do(http.MethodPost, "/codex/admin/login"+query, nil, e2e.Bearer(adminKey))
+		if text := s.Read(response); response.StatusCode != http.StatusNotFound {
+			t.Errorf("%q: %s %s", query, response.Status, text)
+		}
+	}
+	for options, want := range map[string]string{
+		"page on\nadmin_key short":                                 "16 characters",
+		"page on\nadmin_key {env.NO_SUCH_VARIABLE}":                "placeholder",
+		"admin_key " + adminKey:                                    "page on",
+		"page on\nadmin_key " + adminKey + "\napi_key " + adminKey: "api_key",
+		"page on\nadmin_key \"\"":                                  "admin_key",
+	} {
+		if err := e2e.LoadCaddyfile(s.Caddyfile(options)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), adminKey) {
+			t.Errorf("%q: %v", options, err)
+		}
+	}
+}
