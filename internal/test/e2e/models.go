@@ -62,30 +62,16 @@ func (s *Site) CheckModel(model string, ask func(openai.ChatCompletionNewParams)
 	if request.Model != model {
 		s.T.Errorf("%q was asked", request.Model)
 	}
-	if offered := EveryTool(s.T, request); !slices.Equal(offered, []string{"localSearch"}) {
+	if offered := EveryTool(request); !slices.Equal(offered, []string{"localSearch"}) {
 		s.T.Errorf("the model is offered %q", offered)
 	}
 }
 
-// offer is a tool or a namespace of tools in a request.
-type offer struct {
-	Type, Name string
-	Tools      []offer
-}
-
 // EveryTool returns the names of all tools of a request. Newer models get them in an
 // input item.
-func EveryTool(t testing.TB, request scriptedmodel.Request) []string {
-	t.Helper()
-	var body struct {
-		Tools []offer
-		Input []offer
-	}
-	if err := json.Unmarshal(request.Body, &body); err != nil {
-		t.Fatal(err)
-	}
-	names := toolNames(body.Tools)
-	for _, item := range body.Input {
+func EveryTool(request scriptedmodel.Request) []string {
+	names := toolNames(request.Tools)
+	for _, item := range request.Input {
 		if item.Type == "additional_tools" {
 			names = append(names, toolNames(item.Tools)...)
 		}
@@ -93,7 +79,7 @@ func EveryTool(t testing.TB, request scriptedmodel.Request) []string {
 	return names
 }
 
-func toolNames(tools []offer) []string {
+func toolNames(tools []scriptedmodel.Tool) []string {
 	var names []string
 	for _, t := range tools {
 		switch {

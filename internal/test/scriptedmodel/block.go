@@ -28,7 +28,7 @@ func useToolBlock(name string, arguments []byte) (string, error) {
 			return "", fmt.Errorf("read the parameter %v: %w", key, err)
 		}
 		value := string(raw)
-		if isString(raw) {
+		if bytes.HasPrefix(raw, []byte{'"'}) {
 			if err := json.Unmarshal(raw, &value); err != nil {
 				return "", fmt.Errorf("read the parameter %v: %w", key, err)
 			}

@@ -1,39 +1,52 @@
 package scriptedmodel
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // create is a request message of a WebSocket.
 type create struct {
-	members  map[string]json.RawMessage
-	body     []byte            // the message, or the expanded one
-	previous string            // id of the response to continue, if any
-	input    []json.RawMessage // items in the message
-	items    []json.RawMessage // whole input
+	message  gjson.Result
+	body     []byte   // the message, or the expanded one
+	previous string   // id of the response to continue, if any
+	input    []string // items in the message, as JSON
+	items    []string // whole input
 }
 
 // decodeCreate decodes the members of a message that matter for the transport.
 func decodeCreate(message []byte) (*create, error) {
-	c := &create{body: message}
-	if err := json.Unmarshal(message, &c.members); err != nil {
-		return nil, fmt.Errorf("the message is not a JSON object: %w", err)
+	c := &create{body: message, message: gjson.ParseBytes(message)}
+	if !gjson.ValidBytes(message) || !c.message.IsObject() {
+		return nil, fmt.Errorf("the message: %w", errNoObject)
 	}
-	if string(c.members["type"]) != `"response.create"` {
-		return nil, fmt.Errorf("messages of type %s are not known", c.members["type"])
-	}
-	if id, ok := c.members["previous_response_id"]; ok {
-		if err := json.Unmarshal(id, &c.previous); err != nil {
-			return nil, fmt.Errorf("previous_response_id: %w", err)
+	var input gjson.Result
+	kind := ""
+	c.message.ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case "type":
+			kind = value.String()
+		case "previous_response_id":
+			c.previous = value.String()
+		case "input":
+			input = value
 		}
-	}
-	input := c.members["input"]
-	if isString(input) {
-		input = fmt.Appendf(nil, `[{"type":"message","role":"user","content":%s}]`, input)
-	}
-	if len(input) == 0 || json.Unmarshal(input, &c.input) != nil {
+		return true
+	})
+	switch {
+	case kind != "response.create":
+		return nil, fmt.Errorf("messages of type %q are not known", kind)
+	case input.Type == gjson.String:
+		c.input = []string{`{"type":"message","role":"user","content":` + input.Raw + `}`}
+	case input.IsArray():
+		input.ForEach(func(_, item gjson.Result) bool {
+			c.input = append(c.input, item.Raw)
+			return true
+		})
+	default:
 		return nil, errors.New("the input is neither a text nor a list")
 	}
 	c.items = c.input
@@ -50,10 +63,13 @@ func (c *create) expand(last *exchange) bool {
 		return false
 	}
 	c.items = append(last.items[:len(last.items):len(last.items)], c.input...)
-	input, err := json.Marshal(c.items)
-	if err == nil {
-		c.members["input"] = input
-		c.body, err = json.Marshal(c.members)
-	}
-	return err == nil // decoded raw messages can be encoded
+	c.body = append(c.body[:0:0], '{')
+	c.message.ForEach(func(name, value gjson.Result) bool {
+		if name.Str != "input" {
+			c.body = append(append(append(append(c.body, name.Raw...), ':'), value.Raw...), ',')
+		}
+		return true
+	})
+	c.body = append(c.body, `"input":[`+strings.Join(c.items, ",")+`]}`...)
+	return true
 }

@@ -29,7 +29,7 @@ func TestRequests(t *testing.T) {
 	want := Request{
 		Number: 3, Header: got.Header, Body: got.Body, Delivery: Delivery{Transport: HTTP, Bytes: len(got.Body)},
 		Model: "gpt-5", Stream: true, Instructions: "Be brief.",
-		Input:      Input{{Type: "message", Role: "user", Content: Content{{Type: "input_text", Text: "say:three"}}}},
+		Input:      []Item{{Type: "message", Role: "user", Content: Content{{Type: "input_text", Text: "say:three"}}}},
 		Tools:      []Tool{{Type: "function", Name: "f", Strict: true, Parameters: []byte("{}"), Raw: got.Tools[0].Raw}},
 		ToolChoice: []byte(`"auto"`), ParallelToolCalls: new(false), Store: new(false),
 		Text:      Text{Format: Format{Type: "text"}, Verbosity: "low"},

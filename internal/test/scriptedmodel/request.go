@@ -3,8 +3,11 @@ package scriptedmodel
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/tidwall/gjson"
 )
 
 // Request is a request to create a response, with the members that tests and the
@@ -23,7 +26,7 @@ type Request struct {
 	Model        string          `json:"model"`
 	Stream       bool            `json:"stream"`
 	Instructions string          `json:"instructions"`
-	Input        Input           `json:"input"`
+	Input        []Item          `json:"-"`
 	Tools        []Tool          `json:"tools"`
 	ToolChoice   json.RawMessage `json:"tool_choice"` // a string or an object; nil if absent
 	// ParallelToolCalls is nil if absent.
@@ -111,70 +114,32 @@ type Reasoning struct {
 
 // Item is an input item. Its fields depend on its type.
 type Item struct {
-	Type    string  `json:"type"` // "message" by default
-	ID      string  `json:"id"`
-	Role    string  `json:"role"`    // of a message: user, assistant, developer, system
-	Content Content `json:"content"` // of a message, and of reasoning
+	Type    string // "message" by default
+	ID      string
+	Role    string  // of a message: user, assistant, developer, system
+	Content Content // of a message, and of reasoning
 
-	CallID    string  `json:"call_id"`   // of a function_call and its output
-	Name      string  `json:"name"`      // of a function_call
-	Arguments string  `json:"arguments"` // of a function_call
-	Output    Content `json:"output"`    // of a function_call_output
+	CallID    string  // of a function_call and its output
+	Name      string  // of a function_call
+	Arguments string  // of a function_call
+	Output    Content // of a function_call_output
 
-	Tools []Tool `json:"tools"` // of additional_tools, by which newer models get them
+	Tools []Tool // of additional_tools, by which newer models get them
 
-	Summary          Content `json:"summary"`           // of reasoning
-	EncryptedContent string  `json:"encrypted_content"` // of reasoning
+	Summary          Content // of reasoning
+	EncryptedContent string  // of reasoning
 }
 
 // Part is a part of a content.
 type Part struct {
-	Type     string `json:"type"` // input_text, output_text, input_image, …
-	Text     string `json:"text"`
-	ImageURL string `json:"image_url"`
-	Detail   string `json:"detail"`
-}
-
-// Input is the list of input items. A string is decoded as one message of the
-// user.
-type Input []Item
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (in *Input) UnmarshalJSON(data []byte) error {
-	var items []Item
-	if isString(data) {
-		var text Content
-		if err := text.UnmarshalJSON(data); err != nil {
-			return err
-		}
-		items = []Item{{Role: "user", Content: text}}
-	} else if err := json.Unmarshal(data, &items); err != nil {
-		return err
-	}
-	for i := range items {
-		if items[i].Type == "" {
-			items[i].Type = "message"
-		}
-	}
-	*in = items
-	return nil
+	Type     string // input_text, output_text, input_image, …
+	Text     string
+	ImageURL string
+	Detail   string
 }
 
 // Content is a list of parts. A string is decoded as one part of type input_text.
 type Content []Part
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (c *Content) UnmarshalJSON(data []byte) error {
-	if isString(data) {
-		var text string
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-		*c = Content{{Type: "input_text", Text: text}}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]Part)(c))
-}
 
 // String returns the concatenated text of all parts.
 func (c Content) String() string {
@@ -185,18 +150,116 @@ func (c Content) String() string {
 	return string(text)
 }
 
-func isString(data []byte) bool {
-	return bytes.HasPrefix(bytes.TrimSpace(data), []byte{'"'})
-}
-
 // decode decodes the body of a request that was received. With an error, the result still has
-// the body.
+// the body. The input may have megabytes, so nothing scans it more often than it has to.
 func decode(header http.Header, body []byte, how Delivery) (Request, error) {
 	var req Request
-	err := json.Unmarshal(body, &req)
+	err := errNoObject
+	if parsed := gjson.ParseBytes(body); gjson.ValidBytes(body) && parsed.IsObject() {
+		var input error
+		others := []byte("{")
+		parsed.ForEach(func(name, value gjson.Result) bool {
+			if name.Str == "input" {
+				req.Input, input = decodeInput(value)
+				return true
+			}
+			if len(others) > 1 {
+				others = append(others, ',')
+			}
+			others = append(append(append(others, name.Raw...), ':'), value.Raw...)
+			return true
+		})
+		err = errors.Join(input, json.Unmarshal(append(others, '}'), &req))
+	}
 	if err != nil {
 		req, err = Request{}, fmt.Errorf("the body is not a request to create a response: %w", err)
 	}
 	req.Header, req.Body, req.Delivery = header, body, how
 	return req, err
+}
+
+var errNoObject = errors.New("not a JSON object")
+
+// decodeInput decodes the list of input items. A string is one message of the user.
+func decodeInput(input gjson.Result) ([]Item, error) {
+	if input.Type == gjson.String {
+		return []Item{{Type: "message", Role: "user", Content: Content{{Type: "input_text", Text: input.Str}}}}, nil
+	}
+	var items []Item
+	err := eachObject(input, func(one gjson.Result) error {
+		item, errs := Item{Type: "message"}, [4]error{}
+		one.ForEach(func(name, value gjson.Result) bool {
+			switch name.Str {
+			case "type":
+				item.Type = value.String()
+			case "id":
+				item.ID = value.String()
+			case "role":
+				item.Role = value.String()
+			case "content":
+				item.Content, errs[0] = decodeContent(value)
+			case "call_id":
+				item.CallID = value.String()
+			case "name":
+				item.Name = value.String()
+			case "arguments":
+				item.Arguments = value.String()
+			case "output":
+				item.Output, errs[1] = decodeContent(value)
+			case "tools":
+				errs[2] = json.Unmarshal([]byte(value.Raw), &item.Tools)
+			case "summary":
+				item.Summary, errs[3] = decodeContent(value)
+			case "encrypted_content":
+				item.EncryptedContent = value.String()
+			}
+			return true
+		})
+		items = append(items, item)
+		return errors.Join(errs[:]...)
+	})
+	return items, err
+}
+
+func decodeContent(content gjson.Result) (Content, error) {
+	if content.Type == gjson.String {
+		return Content{{Type: "input_text", Text: content.Str}}, nil
+	}
+	var parts Content
+	err := eachObject(content, func(one gjson.Result) error {
+		var part Part
+		one.ForEach(func(name, value gjson.Result) bool {
+			switch name.Str {
+			case "type":
+				part.Type = value.String()
+			case "text":
+				part.Text = value.String()
+			case "image_url":
+				part.ImageURL = value.String()
+			case "detail":
+				part.Detail = value.String()
+			}
+			return true
+		})
+		parts = append(parts, part)
+		return nil
+	})
+	return parts, err
+}
+
+// eachObject calls do for each object of a list. null is an empty list.
+func eachObject(list gjson.Result, do func(gjson.Result) error) (err error) {
+	if list.Type == gjson.Null {
+		return nil
+	}
+	if !list.IsArray() {
+		return errors.New("neither a text nor a list")
+	}
+	list.ForEach(func(_, one gjson.Result) bool {
+		if err = errNoObject; one.IsObject() {
+			err = do(one)
+		}
+		return err == nil
+	})
+	return err
 }

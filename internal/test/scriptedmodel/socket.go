@@ -25,7 +25,7 @@ type socket struct {
 // exchange is a response with its history.
 type exchange struct {
 	id    string
-	items []json.RawMessage // the whole input and the output
+	items []string // JSON: the whole input and the output
 }
 
 // serveSocket serves a WebSocket until it ends.
@@ -132,14 +132,14 @@ func (sock *socket) refuse(ctx context.Context, e refuser) error {
 }
 
 // remember sets the response that the next request may continue.
-func (sock *socket) remember(p *player, input []json.RawMessage) error {
+func (sock *socket) remember(p *player, input []string) error {
 	e := &exchange{id: p.response["id"].(string), items: input}
 	for _, item := range p.items {
 		raw, err := json.Marshal(item)
 		if err != nil {
 			return err
 		}
-		e.items = append(e.items, raw)
+		e.items = append(e.items, string(raw))
 	}
 	sock.last = e
 	return nil

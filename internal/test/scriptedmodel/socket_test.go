@@ -157,8 +157,7 @@ func TestSocketChain(t *testing.T) {
 			types = append(types, strings.TrimPrefix(it.Type+" "+it.Role, "message "))
 		}
 		got = append(got, strings.Join(types, ", "))
-		var again Request
-		if err := json.Unmarshal(r.Body, &again); err != nil || len(again.Input) != len(r.Input) {
+		if again, err := decode(r.Header, r.Body, r.Delivery); err != nil || len(again.Input) != len(r.Input) {
 			t.Errorf("request %d has the body %s", r.Number, r.Body)
 		}
 		if r.Transport != WebSocket || r.Socket != 1 || r.NewItems != 1 || r.Bytes == 0 || r.Header.Get("Session-Id") != "the session" {

@@ -89,7 +89,7 @@ func checkNoTools(t *testing.T, s *e2e.Site, model string) {
 	if n := s.Model.Stats().Requests - before; n != 1 || !strings.Contains(string(request.Body), long) {
 		t.Errorf("the history was not passed on: %d requests, the last of %d bytes", n, len(request.Body))
 	}
-	if offered := e2e.EveryTool(t, request); len(offered) > 0 {
+	if offered := e2e.EveryTool(request); len(offered) > 0 {
 		t.Errorf("the model is offered %q", offered)
 	}
 }
@@ -114,7 +114,7 @@ func TestNewModelUnseen(t *testing.T) {
 			t.Fatal(response.Status, text)
 		}
 		request, _ := s.Model.Last()
-		if offered := e2e.EveryTool(t, request); !slices.Equal(offered, []string{"localSearch"}) {
+		if offered := e2e.EveryTool(request); !slices.Equal(offered, []string{"localSearch"}) {
 			t.Errorf("%s is offered %q", model, offered)
 		}
 		t.Logf("%s answered after %s", request.Model, time.Since(begin))
