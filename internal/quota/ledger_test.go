@@ -62,7 +62,7 @@ func engines(t *testing.T, test func(t *testing.T, c *clock, l *Limits)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		c := newClock()
-		test(t, c, NewLimits(newRedis(t, redisserver.Start(t), c), 0, false))
+		test(t, c, NewLimits(newRedis(t, redisserver.Cluster(t), c), 0, false))
 	})
 }
 

@@ -86,7 +86,7 @@ func TestSameResults(t *testing.T) {
 // TestNodesExact lets nodes use up the limits of a key at the same time, with clocks an hour apart:
 // exactly what a limit allows is let through. An emptied script cache does not matter.
 func TestNodesExact(t *testing.T) {
-	server := redisserver.Start(t)
+	server := redisserver.Cluster(t)
 	k := &Key{Account: "k", Limits: []Limit{{Requests, 600, sliding(t, time.Hour)}, {Tokens, 20_000, calendar(t, month)}}}
 	var all sync.WaitGroup
 	var mu sync.Mutex

@@ -56,3 +56,17 @@ func waitFor(t testing.TB, what string, done func() bool) {
 		}
 	}
 }
+
+// Cluster starts a server that is a whole Redis Cluster.
+func Cluster(t testing.TB) *Server {
+	t.Helper()
+	addr, err := ports.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	server := Start(t, "--cluster-enabled", "yes", "--cluster-port", port)
+	server.Do("CLUSTER ADDSLOTSRANGE 0 16383")
+	waitFor(t, "the cluster", func() bool { return strings.Contains(server.Do("CLUSTER INFO"), "cluster_state:ok") })
+	return server
+}
