@@ -22,6 +22,7 @@ import (
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
+	me      string // begins the numbers of the batches
 
 	storing sync.Mutex // held while batches are stored
 
@@ -29,9 +30,10 @@ type Shared struct {
 	pending *Book   // what is not in a batch yet
 	batches []batch // what is to be stored, the oldest first
 	busy    bool    // a goroutine stores
+	made    int64   // batches
 }
 
-// batch is what one script stores, once.
+// batch is what one script stores, once: its first arguments are the node and its number.
 type batch struct {
 	script *redis.Script
 	tag    string
@@ -44,7 +46,7 @@ const storeTime = 5 * time.Second
 // NewShared returns the usage of all nodes. run runs a script whose keys begin with its only key,
 // which has a tag.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
-	return &Shared{run: run, started: time.Now(), pending: New()}
+	return &Shared{run: run, started: time.Now(), me: rand.Text(), pending: New()}
 }
 
 // TurnEnded counts a turn.
@@ -91,7 +93,7 @@ func (s *Shared) next() (b batch, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.batches) == 0 {
-		s.batches = s.pending.batches()
+		s.batches = s.pending.batches(s.number)
 		s.pending = New()
 	}
 	if len(s.batches) == 0 {
@@ -101,6 +103,12 @@ func (s *Shared) next() (b batch, found bool) {
 	return s.batches[0], true
 }
 
+// number returns the first arguments of the next batch.
+func (s *Shared) number() []any {
+	s.made++
+	return []any{s.me, s.made}
+}
+
 // tagOf returns the tag of an account.
 func tagOf(user string) string {
 	sum := sha256.Sum256([]byte(user))
@@ -108,22 +116,22 @@ func tagOf(user string) string {
 }
 
 // batches returns what is to be stored of a book. A book without turns has none.
-func (b *Book) batches() (all []batch) {
+func (b *Book) batches(number func() []any) (all []batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for user, a := range b.accounts {
-		own := batch{countScript, tagOf(user), []any{rand.Text()}}
+		own := batch{countScript, tagOf(user), number()}
 		a.each(func(field string, n *int64) {
 			if *n != 0 || strings.HasSuffix(field, ":requests") {
 				own.args = append(own.args, field, *n)
 			}
 		})
-		everybody := batch{countScript, tagOf(Everybody), append([]any{rand.Text()}, own.args[1:]...)}
+		everybody := batch{countScript, tagOf(Everybody), append(number(), own.args[2:]...)}
 		a.Totals.each("u."+user+":", func(field string, n *int64) { everybody.args = append(everybody.args, field, *n) })
 		all = append(all, own, everybody)
 	}
 	if len(b.entries) > 0 {
-		raw := batch{rawScript, "usage", []any{rand.Text(), maxEntries}}
+		raw := batch{rawScript, "usage", append(number(), maxEntries)}
 		for _, e := range b.entries[max(0, len(b.entries)-maxEntries):] {
 			text, err := json.Marshal(e)
 			if err == nil {
@@ -250,19 +258,25 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 //
 //	<account>all                       a hash: all counts, and since when
 //	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which end by themselves
-//	<account>batch:<id>                what was stored already, for a day
+//	<account>batch:<node>              the number of the last batch of a node, for a day
 //
 // Only the first models and users of an account have counts of their own.
 
-// Arguments: id of the batch, then fields and what is added.
-var countScript = redis.NewScript(`
+// once begins the scripts that store a batch. A node stores its batches one after the other.
+const once = `
+local batch = KEYS[1] .. 'batch:' .. ARGV[1]
+if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end
+redis.call('SET', batch, ARGV[2], 'EX', 86400)
+`
+
+// Arguments: node, number of the batch, then fields and what is added.
+var countScript = redis.NewScript(once + `
 local base = KEYS[1]
-if not redis.call('SET', base .. 'batch:' .. ARGV[1], '1', 'NX', 'EX', 86400) then return 'done' end
 local now = tonumber(redis.call('TIME')[1])
 local all, hour, day = base .. 'all', base .. 'hour:' .. (now - now % 3600), base .. 'day:' .. (now - now % 86400)
 local most, rest = {m = 20, u = 1000}, {m = 'other', u = '\0others'}
 redis.call('HSETNX', all, 'since', now)
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
 	local field, n = ARGV[i], ARGV[i + 1]
 	local kind, name, what = string.match(field, '^([mu])%.(.*):(%w+)$')
 	if kind and redis.call('HEXISTS', all, kind .. '.' .. name .. ':requests') == 0 then
@@ -299,11 +313,10 @@ for kind, width in ipairs({3600, 86400}) do
 end
 return view`)
 
-// Arguments: id of the batch, most entries, entries.
-var rawScript = redis.NewScript(`
-if not redis.call('SET', KEYS[1] .. 'batch:' .. ARGV[1], '1', 'NX', 'EX', 86400) then return 'done' end
-for i = 3, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
-redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[2] - 1)
+// Arguments: node, number of the batch, most entries, entries.
+var rawScript = redis.NewScript(once + `
+for i = 4, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
+redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[3] - 1)
 redis.call('EXPIRE', KEYS[1] .. 'turns', 400 * 86400)
 return 'done'`)
 

@@ -31,7 +31,7 @@ func newNode(t *testing.T, server *redisserver.Server) *Shared {
 // TestShared counts turns of many users at three nodes: each of them shows what a book shows that
 // counts all of them.
 func TestShared(t *testing.T) {
-	server, whole := redisserver.Start(t), New()
+	server, whole := redisserver.Cluster(t), New()
 	nodes := []*Shared{newNode(t, server), newNode(t, server), newNode(t, server)}
 	users := []string{"", "ann", "b:ob", `"<c>`, "d\ne", "m.x:requests"}
 	var all sync.WaitGroup
@@ -111,6 +111,25 @@ func TestSharedBounds(t *testing.T) {
 	}
 	if a.Requests != maxUsers+5 || len(a.ByModel) != maxModels+1 || sum != a.Requests || len(a.ByUser) != maxUsers+1 {
 		t.Errorf("%d requests, %d of models, %d models, %d users", a.Requests, sum, len(a.ByModel), len(a.ByUser))
+	}
+}
+
+// TestSharedKeys stores many batches: what is remembered of them does not grow.
+func TestSharedKeys(t *testing.T) {
+	server := redisserver.Start(t)
+	node := newNode(t, server)
+	for range 100 {
+		node.TurnEnded(record("ann", "id"))
+		if err := node.Store(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, err := node.Account(t.Context(), "ann"); err != nil || a.Requests != 100 {
+		t.Errorf("%d requests, %v", a.Requests, err)
+	}
+	var keys int
+	if _, err := fmt.Sscanf(server.Do("DBSIZE"), ":%d", &keys); err != nil || keys > 20 {
+		t.Errorf("%d keys, %v", keys, err)
 	}
 }
 
