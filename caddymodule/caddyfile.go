@@ -115,7 +115,7 @@ func (h *Handler) specials() map[string]special {
 		"api_key":          {parse: h.parseAPIKey, repeats: true},
 		"admin_key":        {parse: h.parseAdminKey},
 		"max_queue":        {check: h.checkQueue},
-		"store":            {parse: h.Store.parse},
+		"store":            {parse: h.parseStore},
 		"cors":             {parse: h.parseCORS},
 		"hosts":            {parse: func(d *caddyfile.Dispenser) error { return parseTexts(d, &h.Hosts) }},
 		"realm":            {check: func() error { return checkRealm(h.Realm) }},

@@ -56,13 +56,13 @@ func TestDirectiveErrors(t *testing.T) {
 
 		"store twice":            {"codex {\nstore off\nstore off\n}", 3, "store is given twice"},
 		"store of no kind":       {"codex {\nstore\n}", 2, wrongCount + "'store'"},
-		"store elsewhere":        {"codex {\nstore storage\n}", 2, `store: "storage" must be one of memory, disk, redis, off`},
+		"store elsewhere":        {"codex {\nstore storage\n}", 2, `store: "storage" must be one of disk, memory, off, redis`},
 		"store of no size":       {"codex {\nstore memory {\nsize 0\n}\n}", 3, `"0" is not a size above zero`},
 		"store of no age":        {"codex {\nstore disk {\nage never\n}\n}", 3, `"never" is not a duration above zero`},
 		"store redis without":    {"codex {\nstore redis\n}", 2, "store redis needs the URL of the server"},
 		"store memory, a size":   {"codex {\nstore memory 1MiB\n}", 2, `store memory takes no "1MiB" here`},
 		"store, another option":  {"codex {\nstore memory {\ncount 1\n}\n}", 3, `unknown option "count"`},
-		"store, its type inside": {"codex {\nstore memory {\ntype disk\n}\n}", 3, "the type of a store is given before its block"},
+		"store, its type inside": {"codex {\nstore memory {\ntype disk\n}\n}", 3, `unknown option "type"`},
 		"response_store":         {"codex {\nresponse_store storage 1h\n}", 2, "`store redis <url>` for several instead of `response_store storage`"},
 
 		"command without a program": {"codex {\napp_server {\ncommand\n}\n}", 3, wrongCount + "'command'"},

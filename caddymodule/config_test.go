@@ -97,17 +97,17 @@ func TestRefusedConfigurations(t *testing.T) {
 		{`{"output_mode":"yaml"}`, `"yaml"`},
 		{`{"usage":"everybody"}`, `usage: "everybody" must be one of own, all`},
 		{`{"max_body":-1}`, "max_body: must be a size above zero"},
-		{`{"store":{"type":"storage"}}`, `store: type: "storage" must be one of memory, disk, redis, off`},
-		{`{"store":{"size":-1}}`, "store: size: must be a size above zero"},
-		{`{"store":{"age":-1}}`, "store: age: must be a duration above zero"},
-		{`{"store":{"type":"redis"}}`, "store: redis needs the URL of the server"},
-		{`{"store":{"type":"redis","urls":["redis://u:hidden@h:x"]}}`, "store: URL 1 is not one such as redis://USER:PASSWORD@HOST:PORT/DB"},
-		{`{"store":{"type":"redis","urls":["redis://{env.NO_SUCH_VARIABLE}@h"]}}`, "store: URL 1 has a placeholder that is empty or unknown"},
-		{`{"store":{"type":"redis","urls":["redis://h"],"ca":"x"}}`, "store: ca: only a rediss:// URL has certificates"},
-		{`{"store":{"type":"redis","urls":["rediss://h"],"ca":"/no/such"}}`, "store: ca: open /no/such"},
-		{`{"store":{"dir":"x"}}`, "store: memory has no dir"},
-		{`{"store":{"type":"disk","prefix":"x"}}`, "store: disk has no prefix"},
-		{`{"store":{"type":"off","age":"1h"}}`, "store: off has no age"},
+		{`{"store":{"type":"storage"}}`, "unknown module: http.codex.stores.storage"},
+		{`{"store":{"size":-1}}`, "size: must be a size above zero"},
+		{`{"store":{"age":-1}}`, "age: must be a duration above zero"},
+		{`{"store":{"type":"redis"}}`, "redis needs the URL of the server"},
+		{`{"store":{"type":"redis","urls":["redis://u:hidden@h:x"]}}`, "URL 1 is not one such as redis://USER:PASSWORD@HOST:PORT/DB"},
+		{`{"store":{"type":"redis","urls":["redis://{env.NO_SUCH_VARIABLE}@h"]}}`, "URL 1 has a placeholder that is empty or unknown"},
+		{`{"store":{"type":"redis","urls":["redis://h"],"ca":"x"}}`, "ca: only a rediss:// URL has certificates"},
+		{`{"store":{"type":"redis","urls":["rediss://h"],"ca":"/no/such"}}`, "ca: open /no/such"},
+		{`{"store":{"dir":"x"}}`, `unknown field "dir"`},
+		{`{"store":{"type":"disk","prefix":"x"}}`, `unknown field "prefix"`},
+		{`{"store":{"type":"off","age":"1h"}}`, `unknown field "age"`},
 		{`{"max_body_memory":-1}`, "max_body_memory: must be a size above zero"},
 		{`{"max_body":2,"max_body_memory":7}`, "max_body_memory: must be at least four times max_body, which is 2 bytes"},
 		{`{"max_concurrent":-1}`, "max_concurrent: must be a number above zero"},
@@ -155,7 +155,7 @@ func TestDocumentation(t *testing.T) {
 	}
 	structs = append(structs, checkFile(t, "../internal/turn/options.go", func(name string) bool { return name == "ToolOptions" })...)
 	structs = append(structs, checkFile(t, "../internal/models/models.go", ast.IsExported)...)
-	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "Alias", "Store", "ToolOptions"} {
+	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "Alias", "MemoryStore", "DiskStore", "RedisStore", "ToolOptions"} {
 		if !slices.Contains(structs, name) {
 			t.Errorf("there is no type %s", name)
 		}

@@ -18,7 +18,7 @@ import (
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
 	for block, specials := range map[any]map[string]special{
-		new(Handler): new(Handler).specials(), new(AppServer): new(AppServer).specials(), new(Conversations): nil, new(Store): nil,
+		new(Handler): new(Handler).specials(), new(AppServer): new(AppServer).specials(), new(Conversations): nil, new(RedisStore): nil,
 	} {
 		for _, o := range optionsOf(block) {
 			if _, listed := specials[o.name]; o.line == o.name && !listed {
@@ -27,7 +27,6 @@ func TestOptionsAreDocumented(t *testing.T) {
 		}
 		options = slices.AppendSeq(options, maps.Keys(specials))
 	}
-	options = slices.DeleteFunc(options, func(name string) bool { return name == "type" }) // of a store, which is before its block
 	for place, shown := range map[string][]string{
 		"the syntax above UnmarshalCaddyfile": syntaxOptions(t),
 		"docs/configuration.md and docs/tool-calls.md": slices.Concat(

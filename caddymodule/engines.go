@@ -1,13 +1,16 @@
 package caddymodule
 
 import (
-	"io"
+	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // engines are the stores that configurations use, so that a reload keeps what they have, and their
@@ -26,19 +29,27 @@ type enginePool struct {
 
 // engine is an open store.
 type engine struct {
-	store responsestore.Store
-	usage *usage.Shared // nil: it counts none
-	users int           // configurations
-	end   *time.Timer   // closes it; nil: it is used
+	store   stores.Store
+	usage   *usage.Shared // nil: it counts none
+	users   int           // configurations
+	started bool          // one of them was used
+	end     *time.Timer   // closes it; nil: it is used
 }
 
-// open returns the engine with a key, which create makes if there is none. release ends the use.
-func (p *enginePool) open(key string, create func() responsestore.Store) (store responsestore.Store, release func()) {
+// engineKey is the same for modules that share an engine.
+func engineKey(m stores.Module) string {
+	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
+}
+
+// open returns the engine of a module, which is opened if there is none. start is called
+// once the configuration is used, and release once it is not any more.
+func (p *enginePool) open(m stores.Module, logger *slog.Logger) (_ *engine, start func() error, release func()) {
+	key := engineKey(m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.byKey[key]
 	if e == nil {
-		e = &engine{store: create()}
+		e = &engine{store: m.Open(logger)}
 		if shared, ok := e.store.(*responsestore.Redis); ok {
 			e.usage = usage.NewShared(shared.Run)
 		}
@@ -49,19 +60,16 @@ func (p *enginePool) open(key string, create func() responsestore.Store) (store 
 		e.end = nil
 	}
 	e.users++
-	return e.store, sync.OnceFunc(func() { p.release(key, e) })
-}
-
-// usageOf returns the usage that a store counts, nil if it counts none.
-func (p *enginePool) usageOf(store responsestore.Store) *usage.Shared {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.byKey {
-		if e.store == store {
-			return e.usage
+	start = func() error {
+		if err := m.Start(e.store); err != nil {
+			return err
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e.started = true
+		return nil
 	}
-	return nil
+	return e, start, sync.OnceFunc(func() { p.release(key, e) })
 }
 
 // release ends a use. What has nothing to close, or was never started, is forgotten at once.
@@ -71,17 +79,16 @@ func (p *enginePool) release(key string, e *engine) {
 	if e.users--; e.users > 0 {
 		return
 	}
-	store, starts := e.store.(startedStore)
-	if !starts {
-		delete(p.byKey, key)
-		return
-	}
-	if store.Pause() {
+	store, closes := e.store.(stores.Closer)
+	if closes && e.started {
+		store.Pause()
 		e.end = time.AfterFunc(lingers, func() { p.close(key, e) })
 		return
 	}
 	delete(p.byKey, key)
-	_ = store.Close() // nobody has used it
+	if closes {
+		_ = store.Close() // nobody has used it
+	}
 }
 
 // close closes an engine, unless it is used again.
@@ -92,7 +99,7 @@ func (p *enginePool) close(key string, e *engine) {
 		return
 	}
 	delete(p.byKey, key)
-	_ = e.store.(startedStore).Close() // nobody uses it
+	_ = e.store.(stores.Closer).Close() // nobody uses it
 }
 
 // uses returns how many configurations use the engine with a key.
@@ -103,11 +110,4 @@ func (p *enginePool) uses(key string) int {
 		return e.users
 	}
 	return 0
-}
-
-// startedStore is a store that goes on by itself once its configuration is used.
-type startedStore interface {
-	io.Closer
-	// Pause ends that, until it is started again. It reports whether the store was ever started.
-	Pause() bool
 }

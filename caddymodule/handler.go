@@ -5,6 +5,7 @@ package caddymodule
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 func init() {
@@ -94,8 +96,8 @@ type Handler struct {
 	// server_shutting_down. Default: `10s`.
 	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty" option:"<duration>" default:"10s"`
 
-	// Where responses and conversations are stored.
-	Store Store `json:"store,omitzero"`
+	// Where responses and conversations are stored. Default: `memory`.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=http.codex.stores inline_key=type"`
 
 	// The origins of web pages that may use the API, such as `https://app.example` or Obsidian's
 	// `app://obsidian.md`, or `*` alone for all. Placeholders are resolved when the
@@ -163,6 +165,7 @@ type Handler struct {
 	// more, and the usage. 0: until all that has arrived is read. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
+	store     stores.Module
 	keys      keyring
 	keyFile   *apikeys.File // nil: there is none
 	adminKey  *apikeys.Hash // nil: there is none
@@ -238,11 +241,12 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
-	var start func() error
-	if options.Responses, start, release, err = h.Store.open(repl, ctx.Slogger()); err != nil {
+	if err := h.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if h.shared = engines.usageOf(options.Responses); h.shared != nil {
+	engine, start, release := engines.open(h.store, ctx.Slogger())
+	options.Responses = engine.store
+	if h.shared = engine.usage; h.shared != nil {
 		options.Observer = observer{options.Observer.(observer).turns, h.shared}
 		h.releases = append(h.releases, func() { _ = h.shared.Store(context.Background()) }) // else its nodes miss it
 	}
@@ -255,9 +259,7 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 		options.Key, options.Limits = h.keyStill, h.limits
 	}
 	h.releases = append(h.releases, release)
-	if start != nil {
-		app.starts = append(app.starts, start)
-	}
+	app.starts = append(app.starts, start)
 	if h.ImageFetch {
 		images := imagefetch.New(imagefetch.Options{})
 		options.Images = images
@@ -315,7 +317,7 @@ func (h *Handler) complete() error {
 	if err := completeOptions(h); err != nil {
 		return err
 	}
-	if err := h.Store.complete(); err != nil {
+	if err := h.completeStore(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	if err := h.checkModels(); err != nil {

@@ -17,12 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // holdsRow is a row of the table in SECURITY.md.
@@ -212,7 +210,7 @@ func accountOfAnn(h *Handler) string {
 func begin(id, user string) {
 	response := json.RawMessage(`{"status":"cancelled"}`)
 	ctx, end := runningResponses.Begin(context.Background(), objects.Response{
-		ID: id, Stored: true, Entry: &responsestore.Entry{User: user}, InProgress: func() json.RawMessage { return response },
+		ID: id, Stored: true, Entry: &stores.Entry{User: user}, InProgress: func() json.RawMessage { return response },
 	})
 	go func() {
 		<-ctx.Done()
@@ -225,10 +223,7 @@ func begin(id, user string) {
 // needs, by the beginnings of the routes.
 func storedFor(t *testing.T, h *Handler) map[string]string {
 	t.Helper()
-	store, _, release, err := h.Store.open(caddy.NewReplacer(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine, _, release := engines.open(h.store, slog.New(slog.DiscardHandler))
 	defer release()
 	suffix := responseid.NewSuffix(time.Now())
 	ids := map[string]string{"/v1/respo": responseid.Prefix + suffix, "/v1/conve": responseid.ConversationPrefix + suffix, "/v1/model": "plain"}
@@ -236,8 +231,8 @@ func storedFor(t *testing.T, h *Handler) map[string]string {
 	for _, id := range slices.Sorted(func(yield func(string) bool) {
 		_ = yield(ids["/v1/respo"]) && yield(ids["/v1/conve"])
 	}) {
-		entry := &responsestore.Entry{User: accountOfAnn(h), Response: bytes.Clone(item), Input: []json.RawMessage{item}}
-		if err := store.Put(t.Context(), id, entry); err != nil {
+		entry := &stores.Entry{User: accountOfAnn(h), Response: bytes.Clone(item), Input: []json.RawMessage{item}}
+		if err := engine.store.Put(t.Context(), id, entry); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
@@ -16,9 +17,11 @@ import (
 // registered counts what handlers have registered globally.
 type registered struct{ handlers, memory int }
 
-func nowRegistered(h *Handler) (r registered) {
+func nowRegistered() (r registered) {
 	r.handlers = len(inUse.all())
-	r.memory = engines.uses(h.Store.memoryKey())
+	memory := new(MemoryStore)
+	_ = memory.Provision(caddy.Context{}) // sets the defaults
+	r.memory = engines.uses(engineKey(memory))
 	return r
 }
 
@@ -29,14 +32,10 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
 	full.Models, full.ImageFetch = []models.Alias{{ID: "reloaded", Model: "plain"}}, true
 	other := fakeHandler(t, t.Name())
-	other.Store = Store{Type: storeDisk, Dir: t.TempDir()}
+	other.StoreRaw = caddyconfig.JSONModuleObject(DiskStore{Dir: t.TempDir()}, "type", "disk", nil)
 	config := site(t, anyPort, full, other)
 	pid(t, load(t, config))
-	defaults := Store{}
-	if err := defaults.complete(); err != nil {
-		t.Fatal(err)
-	}
-	before, goroutines := nowRegistered(&Handler{Store: defaults}), runtime.NumGoroutine()
+	before, goroutines := nowRegistered(), runtime.NumGoroutine()
 	if before != (registered{2, 1}) {
 		t.Errorf("%+v", before)
 	}
@@ -45,7 +44,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if now := nowRegistered(&Handler{Store: defaults}); now != before {
+	if now := nowRegistered(); now != before {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// Caddy has some that come and go.
@@ -55,18 +54,13 @@ func TestReloadsLeaveNothing(t *testing.T) {
 // TestRefusedLeavesNothing: a configuration that fails to provision, or is dropped before it
 // starts, leaves nothing behind.
 func TestRefusedLeavesNothing(t *testing.T) {
-	defaults := Store{}
-	if err := defaults.complete(); err != nil {
-		t.Fatal(err)
-	}
-	known := &Handler{Store: defaults}
-	before := nowRegistered(known)
+	before := nowRegistered()
 	for _, config := range []string{
 		`{"usage":"theirs"}`, `{"api_keys":[{"key":""}]}`, `{"cors":["x"]}`, `{"app_servers":[{},{}]}`, `{"api_keys_file":"/no/such/file"}`,
 		`{"models":[{"id":"refused"},{"id":"refused"}]}`,
 	} {
 		_ = refused(t, config)
-		if now := nowRegistered(known); now != before {
+		if now := nowRegistered(); now != before {
 			t.Errorf("%s: %+v became %+v", config, before, now)
 		}
 	}
@@ -74,7 +68,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	h.Models = []models.Alias{{ID: "dropped"}}
 	c := provision(t, h)
 	c.cleanup()
-	if now := nowRegistered(known); now != before || modelLabels.of("dropped") != otherModel {
+	if now := nowRegistered(); now != before || modelLabels.of("dropped") != otherModel {
 		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.of("dropped").label)
 	}
 	h.Models[0].ID = "started"
@@ -88,21 +82,18 @@ func TestRefusedLeavesNothing(t *testing.T) {
 // releases nothing.
 func TestCleanups(t *testing.T) {
 	c := provision(t, fakeHandler(t, t.Name()), fakeHandler(t, t.Name()))
-	one, other := c.handlers[0], c.handlers[1]
-	before := nowRegistered(other)
+	one := c.handlers[0]
+	before := nowRegistered()
 	for range 3 {
 		if err := one.Cleanup(); err != nil {
 			t.Error(err)
 		}
 	}
-	if now := nowRegistered(other); now.memory != before.memory-1 || now.handlers != before.handlers-1 {
+	if now := nowRegistered(); now.memory != before.memory-1 || now.handlers != before.handlers-1 {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// So that Caddy's own cleanup has something to let go of.
-	_, _, release, err := one.Store.open(caddy.NewReplacer(), c.ctx.Slogger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, _, release := engines.open(one.store, c.ctx.Slogger())
 	one.releases = append(one.releases, release)
 	if err := new(Handler).Cleanup(); err != nil {
 		t.Error(err)

@@ -19,9 +19,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/ports"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // writeCertificate writes a certificate for 127.0.0.1, signed by itself, and its key.
@@ -66,16 +66,13 @@ func TestRedisOverTLS(t *testing.T) {
 	server.Do("ACL SETUSER default off")
 	t.Setenv("STORE_PASSWORD", "secret")
 	put := func(ca string) error {
-		s := Store{Type: storeRedis, URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}, CA: ca}
-		if err := s.complete(); err != nil {
+		s := RedisStore{URLs: []string{"rediss://node:{env.STORE_PASSWORD}@" + address + "/2"}, CA: ca}
+		if err := s.Provision(caddy.Context{}); err != nil {
 			t.Fatal(err)
 		}
-		store, _, release, err := s.open(caddy.NewReplacer(), slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		engine, _, release := engines.open(&s, slog.New(slog.DiscardHandler))
 		defer release()
-		return store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &responsestore.Entry{Response: []byte("{}")})
+		return engine.store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})
 	}
 	if err := put(certificate); err != nil {
 		t.Error(err)
@@ -88,38 +85,43 @@ func TestRedisOverTLS(t *testing.T) {
 // TestEngines checks that a configuration gets the engine of the one before, with the same settings,
 // also if that has just ended.
 func TestEngines(t *testing.T) {
-	pool := enginePool{byKey: make(map[string]*engine)}
-	made := 0
-	open := func(store responsestore.Store) func() responsestore.Store {
-		return func() responsestore.Store {
-			made++
-			return store
+	pool, dir, log := enginePool{byKey: make(map[string]*engine)}, t.TempDir(), slog.New(slog.DiscardHandler)
+	disk := func(size int64) *DiskStore {
+		s := &DiskStore{Dir: dir, Size: size}
+		if err := s.Provision(caddy.Context{}); err != nil {
+			t.Fatal(err)
 		}
+		return s
 	}
-	disk := responsestore.NewDisk(t.TempDir())
-	first, release := pool.open("disk", open(disk))
-	disk.Limit(1<<20, time.Hour)
-	if err := disk.Start(); err != nil {
+	first, start, release := pool.open(disk(1<<20), log)
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
-	second, releaseSecond := pool.open("disk", open(nil))
-	if first != second || made != 1 || pool.uses("disk") != 2 {
-		t.Error(first, second, made)
+	second, start, releaseSecond := pool.open(disk(2<<20), log)
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	key := engineKey(disk(1))
+	if first != second || pool.uses(key) != 2 {
+		t.Error(first, second)
 	}
 	release()
 	release()
 	releaseSecond()
-	if third, release := pool.open("disk", open(nil)); third != first {
+	if third, _, release := pool.open(disk(1<<20), log); third != first {
 		t.Error("requests of the last configuration may still use it, but there is another one")
 	} else {
 		release()
 	}
-	pool.close("disk", pool.byKey["disk"])
-	memory, release := pool.open("memory", open(responsestore.NewMemory(1, time.Hour)))
+	pool.close(key, pool.byKey[key])
+	memory, _, release := pool.open(new(MemoryStore), log)
 	release()
-	if again, release := pool.open("memory", open(responsestore.NewMemory(1, time.Hour))); again == memory {
+	if again, _, release := pool.open(new(MemoryStore), log); again == memory {
 		t.Error("what nobody uses was kept")
 	} else {
 		release()
+	}
+	if off, _, _ := pool.open(new(OffStore), log); off.store != nil {
+		t.Error("off stores")
 	}
 }

@@ -2,10 +2,11 @@
 package eventlog
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Limits bound [Logs].
@@ -14,9 +15,6 @@ type Limits struct {
 	Together int64         // bytes of all logs
 	Keep     time.Duration // how long a log is kept after its end
 }
-
-// ErrDropped means that events are not kept any more.
-var ErrDropped = errors.New("the events are not kept any more")
 
 // overhead is the memory that an event takes besides its bytes, and about what a log does.
 const overhead = 64
@@ -46,7 +44,7 @@ type Log struct {
 	user, id string
 
 	// Guarded by the lock of the logs.
-	events    []Event
+	events    []stores.Event
 	first     int64 // the number of the first event that is kept
 	size      int64
 	over      bool
@@ -55,13 +53,8 @@ type Log struct {
 	changed   chan struct{} // closed when there is more to read; nil: nobody waits
 }
 
-// Event is one event. It must not be changed.
-type Event struct {
-	Name string
-	Data []byte
-}
-
-func (e Event) size() int64 { return overhead + int64(len(e.Data)) }
+// sizeOf returns the memory of an event.
+func sizeOf(e stores.Event) int64 { return overhead + int64(len(e.Data)) }
 
 // Open begins the log of a response of a user. The caller calls End.
 func (s *Logs) Open(user, id string) *Log {
@@ -109,13 +102,13 @@ func (l *Log) Append(name string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.wake()
-	e := Event{name, slices.Clone(data)}
-	if s.byID[l.id] != l || !l.makeRoom(e.size()) { // it was forgotten, or the event is too large
+	e := stores.Event{Name: name, Data: slices.Clone(data)}
+	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // it was forgotten, or the event is too large
 		l.first++ // there is no event before it
 		return nil
 	}
 	l.events = append(l.events, e)
-	l.resize(e.size())
+	l.resize(sizeOf(e))
 	return nil
 }
 
@@ -162,8 +155,8 @@ func (l *Log) dropOldest() bool {
 	if len(l.events) == 0 {
 		return false
 	}
-	l.resize(-l.events[0].size())
-	l.events[0] = Event{}
+	l.resize(-sizeOf(l.events[0]))
+	l.events[0] = stores.Event{}
 	l.events, l.first = l.events[1:], l.first+1
 	return true
 }
@@ -220,14 +213,14 @@ func (l *Log) wake() {
 }
 
 // Next returns events from a number on. If there are none yet, changed is closed when there
-// may be; it is nil if there will be none. ErrDropped: that event is not kept any more.
-func (l *Log) Next(from int64) (events []Event, changed <-chan struct{}, err error) {
+// may be; it is nil if there will be none. stores.ErrDropped: that event is not kept any more.
+func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	end := l.first + int64(len(l.events))
 	switch {
 	case from < l.first:
-		return nil, nil, ErrDropped
+		return nil, nil, stores.ErrDropped
 	case from < end:
 		events = l.events[from-l.first:]
 		return slices.Clone(events[:min(len(events), maxBatch)]), nil, nil

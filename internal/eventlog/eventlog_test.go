@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // read reads a log from a number to its end.
@@ -84,7 +86,7 @@ func TestExpiry(t *testing.T) {
 			t.Error("gone too early")
 		}
 		time.Sleep(2 * time.Nanosecond)
-		if _, _, err := l.Next(0); s.Find("ann", "a") != nil || !errors.Is(err, ErrDropped) || held(s) != 0 {
+		if _, _, err := l.Next(0); s.Find("ann", "a") != nil || !errors.Is(err, stores.ErrDropped) || held(s) != 0 {
 			t.Errorf("after its time: %v, %d bytes", err, held(s))
 		}
 	})
@@ -115,7 +117,7 @@ func TestLimits(t *testing.T) {
 			_ = first.Append("e", data)
 			check()
 		}
-		if _, _, err := first.Next(5); !errors.Is(err, ErrDropped) {
+		if _, _, err := first.Next(5); !errors.Is(err, stores.ErrDropped) {
 			t.Error(err)
 		}
 		if events, _, err := first.Next(6); err != nil || len(events) != 4 {
@@ -141,7 +143,7 @@ func TestLimits(t *testing.T) {
 		_ = second.Append("e", data)
 		second.End()
 		check()
-		if _, _, err := second.Next(11); !errors.Is(err, ErrDropped) {
+		if _, _, err := second.Next(11); !errors.Is(err, stores.ErrDropped) {
 			t.Error("forgotten:", err)
 		}
 		third.End()

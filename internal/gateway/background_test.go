@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // backgroundServer serves the Responses API with a recording.
@@ -202,7 +203,7 @@ func TestBackground(t *testing.T) {
 
 // slowStore is a store whose writes wait for a value from goOn each.
 type slowStore struct {
-	responsestore.Store
+	stores.Store
 	begun chan writing
 	goOn  chan struct{}
 }
@@ -223,7 +224,7 @@ func (s *slowStore) wait(ctx context.Context, name string) {
 	}
 }
 
-func (s *slowStore) Put(ctx context.Context, id string, e *responsestore.Entry) error {
+func (s *slowStore) Put(ctx context.Context, id string, e *stores.Entry) error {
 	s.wait(ctx, "put")
 	return s.Store.Put(ctx, id, e)
 }
@@ -239,7 +240,7 @@ func (s *slowStore) Append(ctx context.Context, user, id string, items []json.Ra
 func TestBackgroundInConversation(t *testing.T) {
 	memory := responsestore.NewMemory(1<<24, time.Hour)
 	conversation := responseid.ConversationPrefix + responseid.NewSuffix(time.Now())
-	if err := memory.Put(t.Context(), conversation, &responsestore.Entry{Response: json.RawMessage(`{}`)}); err != nil {
+	if err := memory.Put(t.Context(), conversation, &stores.Entry{Response: json.RawMessage(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	store := &slowStore{memory, make(chan writing, 1), make(chan struct{})}
@@ -278,13 +279,13 @@ func TestBackgroundInConversation(t *testing.T) {
 
 // downStore is a store that fails some times before it works.
 type downStore struct {
-	responsestore.Store
+	stores.Store
 	fails atomic.Int32
 }
 
-func (s *downStore) Put(ctx context.Context, id string, e *responsestore.Entry) error {
+func (s *downStore) Put(ctx context.Context, id string, e *stores.Entry) error {
 	if s.fails.Add(-1) >= 0 {
-		return fmt.Errorf("%w: for a moment", responsestore.ErrUnavailable)
+		return fmt.Errorf("%w: for a moment", stores.ErrUnavailable)
 	}
 	return s.Store.Put(ctx, id, e)
 }

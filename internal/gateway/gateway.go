@@ -21,10 +21,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/socket"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Options are the settings of a [Gateway].
@@ -51,7 +51,7 @@ type Options struct {
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // empty: InstructionsAuto
-	Responses    responsestore.Store        // keeps responses; nil: they are not kept
+	Responses    stores.Store               // keeps responses; nil: they are not kept
 	Running      *objects.Running           // the responses under way, over reloads; nil: only these
 	Live         *status.Set                // the requests under way, of several gateways; nil: only these
 	Observer     Observer                   // nil: nobody observes

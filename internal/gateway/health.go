@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Health serves GET /healthz. It is 200 in any state of the app-servers.
@@ -55,7 +56,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 			body.AppServers = append(body.AppServers, memberOf(one.Process.Status(), one.Login))
 		}
 	}
-	if store, remote := g.opts.Responses.(interface{ Fails() bool }); remote && store.Fails() {
+	if store, remote := g.opts.Responses.(stores.Failing); remote && store.Fails() {
 		body.Store = "unavailable"
 	}
 	code, again := http.StatusOK, best.RetryAt

@@ -13,11 +13,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // nodes are two servers that share a Redis, each with a store of its own.
@@ -107,7 +107,7 @@ func (n *nodes) newLost(t *testing.T) (id string) {
 	_, ordinary := call(t, http.MethodPost, n.urls[0], `{"model":"m","input":"x","background":true}`, -1)
 	ended(t, n.urls[0]+"/"+idIn(t, ordinary))
 	id = responseid.Prefix + responseid.NewSuffix(time.Now())
-	entry := &responsestore.Entry{Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
+	entry := &stores.Entry{Response: []byte(strings.ReplaceAll(ordinary, idIn(t, ordinary), id))}
 	if err := n.stores[0].Begin(t.Context(), id, entry); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestLostEvents(t *testing.T) {
 	failed(none, "", 0, "")
 	failed(none, "&starting_after=6", 7, "")
 	some := n.newLost(t)
-	if _, err := n.stores[0].Continue(t.Context(), "", some, responsestore.Events{Events: []eventlog.Event{
+	if _, err := n.stores[0].Continue(t.Context(), "", some, stores.Events{Events: []stores.Event{
 		{Name: "a", Data: []byte(`{"n":0}`)}, {Name: "b", Data: []byte(`{"n":1}`)},
 	}}); err != nil {
 		t.Fatal(err)

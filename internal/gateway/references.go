@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // resolve adds the responses that the request follows and the items that it refers
@@ -31,10 +32,10 @@ func (q *responsesRequest) resolve(x *exchange, body *claims.Claim) *apierror.Er
 			return q.resolveWithoutStore()
 		}
 	}
-	if q.session != nil {
-		store = sessionStore{store, q.session}
-	}
 	stored := responsestore.NewReader(store, x.user, q.g.opts.MaxBody, body.Grow)
+	if q.session != nil {
+		stored.With(q.session.last, q.session.entry)
+	}
 	timed, cancel := context.WithTimeout(x.ctx, objects.StoreTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
@@ -89,7 +90,7 @@ func (q *responsesRequest) notFound(x *exchange, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
 		return q.ItemNotFound(missing.ID)
 	}
-	if errors.Is(err, responsestore.ErrTooLong) {
+	if errors.Is(err, stores.ErrTooLong) {
 		return apierror.ReferencesTooLong()
 	}
 	return q.g.notRead(x, err)
@@ -98,7 +99,7 @@ func (q *responsesRequest) notFound(x *exchange, err error) *apierror.Error {
 // notFollowed returns why a response cannot be followed.
 func (q *responsesRequest) notFollowed(x *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
-	isTooLong, inConversation := errors.Is(err, responsestore.ErrTooLong), q.ConversationID != ""
+	isTooLong, inConversation := errors.Is(err, stores.ErrTooLong), q.ConversationID != ""
 	switch {
 	case isMissing && inConversation:
 		return apierror.ConversationNotFound(id)

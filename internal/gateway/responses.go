@@ -15,9 +15,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/sse"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Responses serves POST /v1/responses.
@@ -56,7 +56,7 @@ func (q *responsesRequest) form(x *exchange, plan *prompt.Plan, options *turn.Op
 	options.IDSuffix = q.suffix[len(q.suffix)-idSuffixLength:]
 	f := &responseForm{
 		q: q, user: x.user, requestID: requestID(x.r),
-		entry: &responsestore.Entry{User: x.user, Previous: q.PreviousID, Conversation: q.ConversationID, Input: q.input},
+		entry: &stores.Entry{User: x.user, Previous: q.PreviousID, Conversation: q.ConversationID, Input: q.input},
 	}
 	f.meta = q.Meta(q.suffix)
 	f.meta.Created = time.Now().Unix()
@@ -72,7 +72,7 @@ type responseForm struct {
 	user      string
 	requestID string
 	meta      responses.Meta
-	entry     *responsestore.Entry // as it is kept; its response and its output come last
+	entry     *stores.Entry // as it is kept; its response and its output come last
 }
 
 func (f *responseForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
@@ -128,7 +128,7 @@ const putPause = 500 * time.Millisecond
 func (f *responseForm) put(ctx context.Context) error {
 	for {
 		err := f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
-		if !f.q.Background || !errors.Is(err, responsestore.ErrUnavailable) {
+		if !f.q.Background || !errors.Is(err, stores.ErrUnavailable) {
 			return err
 		}
 		select {
@@ -157,7 +157,7 @@ func (f *responseForm) remember() {
 	for item := range f.entry.Items() {
 		items = append(items, slices.Clone(item)) // else the whole response is held
 	}
-	f.q.session.remember(f.meta.ID, &responsestore.Entry{User: f.user, Response: json.RawMessage("{}"), Input: items})
+	f.q.session.remember(f.meta.ID, &stores.Entry{User: f.user, Response: json.RawMessage("{}"), Input: items})
 }
 
 // InputTokens serves POST /v1/responses/input_tokens. Counting takes a slot of a turn,

@@ -1,12 +1,11 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // ResponsesSocket serves a WebSocket at /v1/responses, whose origin the caller has checked.
@@ -38,46 +37,17 @@ func (g *Gateway) CloseSockets() { g.sockets.Close() }
 // session is what is remembered between the requests of a WebSocket: the last response if
 // it was not stored, which the next request may follow.
 type session struct {
-	last  string               // its id; empty: there is none
-	entry *responsestore.Entry // its input begins with the items of all responses before
-	claim *claims.Claim        // of entry
+	last  string        // its id; empty: there is none
+	entry *stores.Entry // its input begins with the items of all responses before
+	claim *claims.Claim // of entry
 }
 
 // remember keeps a response that is not stored for the next request. It forgets the one
 // before, which clients do not follow any more.
-func (s *session) remember(id string, e *responsestore.Entry) {
+func (s *session) remember(id string, e *stores.Entry) {
 	s.last, s.entry = "", nil
 	s.claim.Release()
 	if s.claim.Grow(e.Size()) {
 		s.last, s.entry = id, e
 	}
-}
-
-// sessionStore is the store that a request over a WebSocket reads from.
-type sessionStore struct {
-	responsestore.Store // nil: nothing is stored
-	s                   *session
-}
-
-// Get implements [responsestore.Store].
-func (s sessionStore) Get(ctx context.Context, user, id string) (*responsestore.Entry, error) {
-	if s.s.entry != nil && id == s.s.last {
-		return s.s.entry, nil
-	}
-	if s.Store == nil {
-		return nil, responsestore.ErrNotFound
-	}
-	return s.Store.Get(ctx, user, id)
-}
-
-// Chain implements [responsestore.Store].
-func (s sessionStore) Chain(ctx context.Context, user, id string, room *responsestore.Room) ([]responsestore.Link, string, error) {
-	if s.s.entry != nil && id == s.s.last {
-		link, err := room.Link(ctx, id, s.s.entry)
-		return []responsestore.Link{link}, "", err
-	}
-	if s.Store == nil {
-		return nil, id, nil
-	}
-	return s.Store.Chain(ctx, user, id, room)
 }

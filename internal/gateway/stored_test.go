@@ -19,17 +19,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // failingStore fails whatever one does.
 type failingStore struct{ err error }
 
-func (f failingStore) Put(context.Context, string, *responsestore.Entry) error { return f.err }
-func (f failingStore) Get(context.Context, string, string) (*responsestore.Entry, error) {
+func (f failingStore) Put(context.Context, string, *stores.Entry) error { return f.err }
+func (f failingStore) Get(context.Context, string, string) (*stores.Entry, error) {
 	return nil, f.err
-}
-func (f failingStore) Chain(context.Context, string, string, *responsestore.Room) ([]responsestore.Link, string, error) {
-	return nil, "", f.err
 }
 func (f failingStore) Append(context.Context, string, string, []json.RawMessage) error { return f.err }
 func (f failingStore) RemoveItem(context.Context, string, string, json.RawMessage) error {
@@ -39,7 +37,7 @@ func (f failingStore) SetObject(context.Context, string, string, json.RawMessage
 func (f failingStore) Delete(context.Context, string, string) error                     { return f.err }
 
 // storeGateway is a gateway over a store, and what it logs.
-func storeGateway(store responsestore.Store) (*Gateway, *bytes.Buffer) {
+func storeGateway(store stores.Store) (*Gateway, *bytes.Buffer) {
 	log := new(bytes.Buffer)
 	return New(nil, Options{
 		MaxBody:       1 << 20,
@@ -62,7 +60,7 @@ func (noObserver) RequestFailed(*http.Request, *apierror.Error) {}
 // is wrong with it is for the log alone.
 func TestStoreFails(t *testing.T) {
 	id := responseid.Prefix + strings.Repeat("0", 26)
-	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", responsestore.ErrUnavailable)})
+	g, log := storeGateway(failingStore{fmt.Errorf("%w: open /var/lib/secret: denied", stores.ErrUnavailable)})
 	check := func(what string, status int, body string) {
 		t.Helper()
 		if status != http.StatusServiceUnavailable || !strings.Contains(body, "response_store_unavailable") || strings.Contains(body, "secret") {
@@ -111,7 +109,7 @@ func TestNotCached(t *testing.T) {
 		if w.Code != status || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
-		if err := store.Put(t.Context(), id, &responsestore.Entry{User: "ann", Response: json.RawMessage(`{}`)}); err != nil {
+		if err := store.Put(t.Context(), id, &stores.Entry{User: "ann", Response: json.RawMessage(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +127,7 @@ func decodeResponse(t *testing.T, g *Gateway, body string) (decodedRequest, *exc
 
 // TestNotKept: a response that cannot be kept is its client's nevertheless.
 func TestNotKept(t *testing.T) {
-	for _, err := range []error{responsestore.ErrTooLarge, responsestore.ErrUnavailable} {
+	for _, err := range []error{stores.ErrTooLarge, stores.ErrUnavailable} {
 		g, log := storeGateway(failingStore{err})
 		decoded, x := decodeResponse(t, g, `{"model":"m","input":"q"}`)
 		form := decoded.form(x, new(prompt.Plan), new(turn.Options)).(*responseForm)
@@ -142,16 +140,16 @@ func TestNotKept(t *testing.T) {
 
 // slowChain calls end when a chain is read, which takes until its context has ended.
 type slowChain struct {
-	responsestore.Store
+	stores.Store
 	reads int
 	end   func()
 }
 
-func (c *slowChain) Chain(ctx context.Context, _, _ string, _ *responsestore.Room) ([]responsestore.Link, string, error) {
+func (c *slowChain) Chain(ctx context.Context, _, _ string, _ int, _ int64) ([]stores.Link, string, func(), error) {
 	c.reads++
 	c.end()
 	<-ctx.Done()
-	return nil, "", fmt.Errorf("%w: %w", responsestore.ErrUnavailable, context.Cause(ctx))
+	return nil, "", func() {}, fmt.Errorf("%w: %w", stores.ErrUnavailable, context.Cause(ctx))
 }
 
 // TestChainAtExit: a chain that is being read does not hold up the exit, nor
@@ -180,7 +178,7 @@ func TestChainMemory(t *testing.T) {
 	store := responsestore.NewMemory(1<<20, time.Hour)
 	id := responseid.Prefix + strings.Repeat("0", 26)
 	item := `{"id":"msg_` + strings.Repeat("0", 26) + `_0","type":"message","role":"user","content":"` + strings.Repeat("x", 4<<10) + `"}`
-	entry := &responsestore.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
+	entry := &stores.Entry{User: "ann", Response: json.RawMessage("{}"), Input: []json.RawMessage{json.RawMessage(item)}}
 	if err := store.Put(t.Context(), id, entry); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // stuckWriter is the writer of an answer whose client reads nothing: a write ends with its
@@ -63,7 +64,7 @@ func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gatewa
 		suffix := responseid.NewSuffix(time.Now())
 		conversation, response := responseid.ConversationPrefix+suffix, responseid.Prefix+suffix
 		for id, object := range map[string]json.RawMessage{conversation: json.RawMessage(`{}`), response: text} {
-			if err := store.Put(t.Context(), id, &responsestore.Entry{User: user, Response: object, Input: []json.RawMessage{text}}); err != nil {
+			if err := store.Put(t.Context(), id, &stores.Entry{User: user, Response: object, Input: []json.RawMessage{text}}); err != nil {
 				t.Fatal(err)
 			}
 		}

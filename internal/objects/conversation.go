@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // CreateConversation creates a conversation: POST /v1/conversations.
@@ -22,7 +22,7 @@ func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationR
 	now := time.Now()
 	suffix := responseid.NewSuffix(now)
 	id := responseid.ConversationPrefix + suffix
-	entry := &responsestore.Entry{User: o.User(r), Response: c.Object(id, now.Unix()), Input: c.Items(suffix)}
+	entry := &stores.Entry{User: o.User(r), Response: c.Object(id, now.Unix()), Input: c.Items(suffix)}
 	apiErr := o.withConversation(r, id, func(ctx context.Context) error { return o.Store.Put(ctx, id, entry) })
 	return entry.Response, apiErr
 }
@@ -38,7 +38,7 @@ func (o *Objects) withConversation(r *http.Request, id string, run func(context.
 }
 
 // readConversation reads a conversation of the caller and passes it to answer.
-func (o *Objects) readConversation(r *http.Request, id string, answer func(*responsestore.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
+func (o *Objects) readConversation(r *http.Request, id string, answer func(*stores.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
 	var wrong *apierror.Error
 	apiErr = o.withConversation(r, id, func(ctx context.Context) error {
 		entry, err := o.Store.Get(ctx, o.User(r), id)
@@ -53,7 +53,7 @@ func (o *Objects) readConversation(r *http.Request, id string, answer func(*resp
 
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
 func (o *Objects) Conversation(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
-	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) { return copied(e.Response, hold) })
+	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) { return copied(e.Response, hold) })
 }
 
 // UpdateConversation changes the metadata: POST /v1/conversations/{id}.
@@ -78,7 +78,7 @@ func (o *Objects) ConversationItems(r *http.Request, id string, hold responses.H
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
 		return responses.ItemList(e.Input, page, hold)
 	})
 }
@@ -96,7 +96,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 }
 
 // AppendResponse appends the items of a response that has ended to a conversation of its user.
-func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *responsestore.Entry) error {
+func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *stores.Entry) error {
 	var items []json.RawMessage
 	for item := range response.Items() {
 		items = append(items, slices.Clone(item)) // else the whole response is held
@@ -106,7 +106,7 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 
 // ConversationItem returns an item: GET /v1/conversations/{id}/items/{item}.
 func (o *Objects) ConversationItem(r *http.Request, id, item string, hold responses.Hold) ([]byte, *apierror.Error) {
-	return o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
 		if at < 0 {
 			return nil, apierror.ConversationItemNotFound(id, item)
@@ -119,7 +119,7 @@ func (o *Objects) ConversationItem(r *http.Request, id, item string, hold respon
 func (o *Objects) DeleteItem(r *http.Request, id, item string) (object []byte, _ *apierror.Error) {
 	missing := apierror.ConversationItemNotFound(id, item)
 	var found json.RawMessage
-	object, apiErr := o.readConversation(r, id, func(e *responsestore.Entry) ([]byte, *apierror.Error) {
+	object, apiErr := o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
 		if at < 0 {
 			return nil, missing

@@ -6,13 +6,12 @@ import (
 	"net/http"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Events are the numbered events of a background response. Next is as that of [eventlog.Log].
 type Events interface {
-	Next(from int64) (events []eventlog.Event, changed <-chan struct{}, err error)
+	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
 }
 
 // Events returns the events of a background response of the caller from a number on, for the
@@ -32,7 +31,7 @@ func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apier
 	}
 	stored := &storedEvents{nodes: o.background(), ctx: r.Context(), user: o.User(r), id: id}
 	err := stored.read(from)
-	if errors.Is(err, eventlog.ErrDropped) {
+	if errors.Is(err, stores.ErrDropped) {
 		return nil, missing
 	}
 	return stored, o.apiError(r, err, apierror.ResponseNotFound(id))
@@ -40,19 +39,19 @@ func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apier
 
 // storedEvents are the events of a response of another node or of an earlier process.
 type storedEvents struct {
-	nodes    responsestore.Background
+	nodes    stores.Background
 	ctx      context.Context
 	user, id string
 
-	last responsestore.Events // that were read last
+	last stores.Events // that were read last
 }
 
 // Next implements [Events]. The numbers that it is given must not decrease.
-func (s *storedEvents) Next(from int64) ([]eventlog.Event, <-chan struct{}, error) {
+func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error) {
 	changed := s.nodes.Watch(s.id) // before the look
 	if from >= s.end() && !s.last.Over {
 		err := s.read(from)
-		if errors.Is(err, responsestore.ErrUnavailable) && s.ctx.Err() == nil {
+		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil {
 			return nil, changed, nil // it may work again
 		}
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 const (
@@ -22,8 +22,8 @@ const (
 )
 
 // background returns the store if others find responses that go on there, else nil.
-func (o *Objects) background() responsestore.Background {
-	store, _ := o.Store.(responsestore.Background)
+func (o *Objects) background() stores.Background {
+	store, _ := o.Store.(stores.Background)
 	return store
 }
 
@@ -39,7 +39,7 @@ func (o *Objects) Begin(ctx context.Context, response Response) error {
 }
 
 // begun returns the entry of a response that goes on.
-func (r Response) begun() *responsestore.Entry {
+func (r Response) begun() *stores.Entry {
 	begun := *r.Entry
 	begun.Response = r.InProgress()
 	return &begun
@@ -72,7 +72,7 @@ func (o *Objects) Continue(response Response, log *eventlog.Log, stop context.Ca
 // continued is a background response that is continued in a store.
 type continued struct {
 	o        *Objects
-	nodes    responsestore.Background
+	nodes    stores.Background
 	response Response
 	log      *eventlog.Log
 	stop     context.CancelCauseFunc
@@ -119,10 +119,10 @@ func (c *continued) store(ctx context.Context) {
 	switch {
 	case err == nil:
 		c.next, c.over = c.next+int64(len(events.Events)), events.Over
-	case errors.Is(err, responsestore.ErrEnded), errors.Is(err, responsestore.ErrNotFound) && c.o.Running.isOver(c.response.ID):
+	case errors.Is(err, stores.ErrEnded), errors.Is(err, stores.ErrNotFound) && c.o.Running.isOver(c.response.ID):
 		c.over = true // it was lost for all others, or has ended and was deleted
 		c.stop(responses.ErrCancelled)
-	case errors.Is(err, responsestore.ErrNotFound): // the store was emptied
+	case errors.Is(err, stores.ErrNotFound): // the store was emptied
 		c.next = 0
 		err = c.nodes.Begin(ctx, c.response.ID, c.response.begun())
 	}
@@ -133,13 +133,13 @@ func (c *continued) store(ctx context.Context) {
 }
 
 // events returns the next events to store.
-func (c *continued) events() responsestore.Events {
+func (c *continued) events() stores.Events {
 	logged, more, err := c.log.Next(c.next)
 	switch {
 	case err != nil && c.ended: // readers see that some are missing
-		return responsestore.Events{First: c.next + 1, Events: []eventlog.Event{{Name: "missing"}}, Over: true}
+		return stores.Events{First: c.next + 1, Events: []stores.Event{{Name: "missing"}}, Over: true}
 	case err != nil:
-		return responsestore.Events{First: c.next}
+		return stores.Events{First: c.next}
 	}
 	size := 0
 	for i, e := range logged {
@@ -148,7 +148,7 @@ func (c *continued) events() responsestore.Events {
 			break
 		}
 	}
-	return responsestore.Events{First: c.next, Events: logged, Over: len(logged) == 0 && more == nil}
+	return stores.Events{First: c.next, Events: logged, Over: len(logged) == 0 && more == nil}
 }
 
 // logFailure logs that a response could not be continued in the store.
@@ -162,7 +162,7 @@ func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 const endLag = 250 * time.Millisecond
 
 // stopElsewhere asks the node that makes a response to cancel it, and waits for that.
-func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*responsestore.Entry, error) {
+func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*stores.Entry, error) {
 	ctx, cancel := timed(ctx)
 	defer cancel()
 	if err := o.background().Cancel(ctx, user, id); err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // double is a store of others whose answers a test decides.
 type double struct {
-	responsestore.Store
+	stores.Store
 	answer func(call int) (cancelled bool, err error)
 
 	mu    sync.Mutex
@@ -29,7 +29,7 @@ type double struct {
 	over  bool
 }
 
-func (d *double) Begin(context.Context, string, *responsestore.Entry) error {
+func (d *double) Begin(context.Context, string, *stores.Entry) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun++
@@ -37,7 +37,7 @@ func (d *double) Begin(context.Context, string, *responsestore.Entry) error {
 	return nil
 }
 
-func (d *double) Continue(ctx context.Context, _, _ string, events responsestore.Events) (bool, error) {
+func (d *double) Continue(ctx context.Context, _, _ string, events stores.Events) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls++
@@ -58,20 +58,20 @@ func (d *double) Continue(ctx context.Context, _, _ string, events responsestore
 
 func (d *double) Cancel(context.Context, string, string) error { return nil }
 
-func (d *double) Events(context.Context, string, string, int64) (responsestore.Events, error) {
-	return responsestore.Events{}, responsestore.ErrNotFound
+func (d *double) Events(context.Context, string, string, int64) (stores.Events, error) {
+	return stores.Events{}, stores.ErrNotFound
 }
 
 func (d *double) Watch(string) <-chan struct{} {
 	changed := make(chan struct{})
-	time.AfterFunc(responsestore.WatchTime, func() { close(changed) })
+	time.AfterFunc(stores.WatchTime, func() { close(changed) })
 	return changed
 }
 
 // TestContinue checks that all events of a response are stored once, in their order, whatever the
 // store does meanwhile, and that its turn ends when nobody can read it any more.
 func TestContinue(t *testing.T) {
-	down := fmt.Errorf("%w: for a while", responsestore.ErrUnavailable)
+	down := fmt.Errorf("%w: for a while", stores.ErrUnavailable)
 	for what, c := range map[string]struct {
 		answer func(call int) (bool, error)
 		begun  int
@@ -80,16 +80,16 @@ func TestContinue(t *testing.T) {
 	}{
 		"works":     {answer: func(int) (bool, error) { return false, nil }, begun: 1, all: true},
 		"fails":     {answer: func(call int) (bool, error) { return false, errorIf(call > 2 && call < 9, down) }, begun: 1, all: true},
-		"emptied":   {answer: func(call int) (bool, error) { return false, errorIf(call == 4, responsestore.ErrNotFound) }, begun: 2, all: true},
+		"emptied":   {answer: func(call int) (bool, error) { return false, errorIf(call == 4, stores.ErrNotFound) }, begun: 2, all: true},
 		"cancelled": {answer: func(call int) (bool, error) { return call == 3, nil }, begun: 1, all: true, stops: responses.ErrCancelled},
-		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, responsestore.ErrEnded) }, begun: 1, stops: responses.ErrCancelled},
+		"lost":      {answer: func(call int) (bool, error) { return false, errorIf(call > 2, stores.ErrEnded) }, begun: 1, stops: responses.ErrCancelled},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &double{answer: c.answer}
 				o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
 				response := Response{
-					ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &responsestore.Entry{User: "u"}, Stored: true,
+					ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &stores.Entry{User: "u"}, Stored: true,
 					InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"r"}`) },
 				}
 				if err := o.Begin(t.Context(), response); err != nil {
@@ -133,10 +133,10 @@ func errorIf(is bool, err error) error {
 func TestContinueDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &double{answer: func(call int) (bool, error) {
-			return false, errorIf(call > 1 && call < 20, fmt.Errorf("%w", responsestore.ErrUnavailable))
+			return false, errorIf(call > 1 && call < 20, fmt.Errorf("%w", stores.ErrUnavailable))
 		}}
 		o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
-		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &responsestore.Entry{User: "u"}}
+		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &stores.Entry{User: "u"}}
 		log := eventlog.New(eventlog.Limits{Each: 1000, Together: 1000, Keep: time.Minute}).Open("u", response.ID)
 		finish := o.Continue(response, log, func(error) {})
 		for range 50 {

@@ -16,12 +16,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Objects are the responses and conversations of a store. It is safe for concurrent use.
 type Objects struct {
-	Store   responsestore.Store        // nil: nothing is kept
+	Store   stores.Store               // nil: nothing is kept
 	Running *Running                   // the responses that go on
 	User    func(*http.Request) string // who asks
 	Logger  *slog.Logger
@@ -52,9 +52,9 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 		return apiErr
 	}
 	switch {
-	case errors.Is(err, responsestore.ErrNotFound):
+	case errors.Is(err, stores.ErrNotFound):
 		return missing
-	case errors.Is(err, responsestore.ErrTooLarge):
+	case errors.Is(err, stores.ErrTooLarge):
 		return apierror.ConversationTooLong()
 	}
 	return o.Failed(r.Context(), r, err)
@@ -94,7 +94,7 @@ func (o *Objects) InputItems(r *http.Request, id string, hold responses.Hold) ([
 }
 
 // entry reads a stored response of the caller.
-func (o *Objects) entry(r *http.Request, id string) (*responsestore.Entry, *apierror.Error) {
+func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Error) {
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}

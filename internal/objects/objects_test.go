@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // as returns a request of a user.
@@ -42,12 +43,12 @@ func TestOthersObjects(t *testing.T) {
 	_, item, _ := strings.Cut(string(list), `"first_id":"`)
 	item, _, _ = strings.Cut(item, `"`)
 	conversation, stored := idOf(t, made), responseid.Prefix+responseid.NewSuffix(time.Now())
-	if err := o.Store.Put(t.Context(), stored, &responsestore.Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}); err != nil {
+	if err := o.Store.Put(t.Context(), stored, &stores.Entry{User: "ann", Response: json.RawMessage(`{"id":"r"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	running := responseid.Prefix + responseid.NewSuffix(time.Now())
 	ctx, end := o.Running.Begin(t.Context(), Response{
-		ID: running, Entry: &responsestore.Entry{User: "ann"}, Stored: true,
+		ID: running, Entry: &stores.Entry{User: "ann"}, Stored: true,
 		InProgress: func() json.RawMessage { return json.RawMessage(`{"id":"running"}`) },
 	})
 	defer end()

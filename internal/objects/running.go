@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Running is the register of the responses that are being streamed or run in the
@@ -23,7 +23,7 @@ type Running struct {
 // Response is a response that goes on.
 type Response struct {
 	ID         string
-	Entry      *responsestore.Entry   // without a response yet
+	Entry      *stores.Entry          // without a response yet
 	Stored     bool                   // it can be read by its id
 	InProgress func() json.RawMessage // returns it as it is now, without its output
 }
@@ -100,12 +100,12 @@ func (r *Running) find(user, id string) *running {
 // entry returns a response of a user that goes on, without an output, also while its end is
 // being stored: whoever reads that it has ended may follow it. It returns nil if the response
 // does not run, or is not to be stored.
-func (r *Running) entry(user, id string) *responsestore.Entry {
+func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
 		return nil
 	}
-	return &responsestore.Entry{User: user, Response: one.InProgress(), Input: one.Entry.Input}
+	return &stores.Entry{User: user, Response: one.InProgress(), Input: one.Entry.Input}
 }
 
 // stop cancels a response and returns it as it ended; nil if it had not begun.

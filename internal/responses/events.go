@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -43,11 +42,6 @@ func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte 
 	buf = append(append(append(buf, `{"type":"`...), name...), `","sequence_number":`...)
 	buf = append(strconv.AppendInt(buf, sequence, 10), `,"response":`...)
 	return append(append(buf, object...), '}')
-}
-
-// LostEvent returns the name and the data of the last event of a response that is [Lost].
-func LostEvent(sequence int64, response json.RawMessage) (name string, data []byte) {
-	return eventFailed, appendWhole(nil, eventFailed, sequence, response)
 }
 
 // textEvents are the names of the events about a text. Without done the text is no part of

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // The values of the status of a Response. An item has one of the first three.
@@ -93,19 +94,8 @@ var responseCodes = map[string]string{
 // Record is a response for a store.
 type Record struct {
 	Response json.RawMessage // as its client got it
-	Output   []Item          // its items as a later response needs them
+	Output   []stores.Item   // its items as a later response needs them
 	Well     bool            // the turn has ended well, perhaps early
-}
-
-// Item is an item for a later response. It has the encrypted content of reasoning, even
-// if the client did not ask for that.
-type Item struct {
-	// From and To are its place in the Response, in bytes. Nearly all items are there
-	// as they are needed, so they are not kept twice.
-	From int `json:"from,omitempty"`
-	To   int `json:"to,omitempty"`
-	// Own is the item if the Response lacks it, or a part of it; else nil.
-	Own json.RawMessage `json:"own,omitempty"`
 }
 
 // keep returns the JSON of the whole Response, after passing it to Meta.Keep.
@@ -118,16 +108,16 @@ func (s *Stream) keep() []byte {
 }
 
 // output returns the items. object is the JSON of the Response.
-func (s *Stream) output(object []byte) []Item {
+func (s *Stream) output(object []byte) []stores.Item {
 	// Strings cannot contain this: their quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
-	shown := make([]Item, 0, s.shown)
+	shown := make([]stores.Item, 0, s.shown)
 	for _, v := range wirejson.Value(object[at:]).Elements() {
 		at++ // past the bracket or the comma
-		shown = append(shown, Item{From: at, To: at + len(v)})
+		shown = append(shown, stores.Item{From: at, To: at + len(v)})
 		at += len(v)
 	}
-	items := make([]Item, len(s.items))
+	items := make([]stores.Item, len(s.items))
 	for k, i := range s.items {
 		if i.index == hidden || !s.meta.encrypted && i.encrypted != "" {
 			items[k].Own = wirejson.Append(nil, i.wire(true))
@@ -136,19 +126,6 @@ func (s *Stream) output(object []byte) []Item {
 		}
 	}
 	return items
-}
-
-// running and lost are how the state of a Response begins that goes on, and of one whose
-// server has ended.
-var (
-	running = []byte(`"status":"in_progress","completed_at":null,"error":null`)
-	lost    = []byte(`"status":"failed","completed_at":null,"error":{"code":"server_error","message":` +
-		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
-)
-
-// Lost returns the Response of InProgress as one that has failed, since it did not end.
-func Lost(inProgress json.RawMessage) json.RawMessage {
-	return bytes.Replace(inProgress, running, lost, 1)
 }
 
 // InProgress returns the JSON of a Response in progress, without output.

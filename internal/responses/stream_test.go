@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/apischema"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 func summaryOut(id string, part int, text string) turn.Output {
@@ -442,7 +443,7 @@ func TestEstimatedUsage(t *testing.T) {
 // TestLost checks that a Response whose server has ended is one that has failed.
 func TestLost(t *testing.T) {
 	meta := metaOf(t, everyTool)
-	response := Lost(meta.InProgress())
+	response, _ := stores.Lost(meta.InProgress(), 0)
 	var got struct {
 		Status string
 		Error  struct{ Code, Message string }

@@ -18,6 +18,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // Disk keeps entries in a file of one process, which outlive it: what was stored is there after a
@@ -84,12 +85,8 @@ func (d *Disk) Start() error {
 	return err
 }
 
-// Pause reports whether the store was ever started. Requests may still use it.
-func (d *Disk) Pause() (wasStarted bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.db != nil
-}
+// Pause does nothing: requests may still use the store.
+func (d *Disk) Pause() {}
 
 // Close closes the file.
 func (d *Disk) Close() error {
@@ -133,7 +130,7 @@ func (d *Disk) load() error {
 		slices.SortFunc(found, func(a, b *kept) int { return a.until.Compare(b.until) })
 		for _, k := range found {
 			err := d.count(tx, users[k.id], k)
-			if errors.Is(err, ErrTooLarge) { // the limit was larger before
+			if errors.Is(err, stores.ErrTooLarge) { // the limit was larger before
 				err = drop(tx, k.id)
 			}
 			if err != nil {
@@ -174,7 +171,7 @@ func dropAll(b *bbolt.Bucket, id string) error {
 }
 
 // errNotStarted is the error of a store that nobody has started.
-var errNotStarted = unavailable(errors.New("it was not started"))
+var errNotStarted = stores.Unavailable(errors.New("it was not started"))
 
 // update changes the file. If that fails, what counts is read anew. The caller holds the lock.
 func (d *Disk) update(change func(*bbolt.Tx) error) error {
@@ -182,25 +179,27 @@ func (d *Disk) update(change func(*bbolt.Tx) error) error {
 		return errNotStarted
 	}
 	err := d.db.Update(change)
-	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrEnded) {
+	if err == nil || errors.Is(err, stores.ErrNotFound) || errors.Is(err, stores.ErrTooLarge) || errors.Is(err, stores.ErrEnded) {
 		return err
 	}
-	return unavailable(errors.Join(err, d.load()))
+	return stores.Unavailable(errors.Join(err, d.load()))
 }
 
 // numbered is the key of an item or an event.
 func numbered(id string, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte(id), n) }
 
-// Put implements [Store].
-func (d *Disk) Put(ctx context.Context, id string, e *Entry) error { return d.put(ctx, id, e, false) }
+// Put implements [stores.Store].
+func (d *Disk) Put(ctx context.Context, id string, e *stores.Entry) error {
+	return d.put(ctx, id, e, false)
+}
 
 // put stores an entry, or one that begins.
-func (d *Disk) put(ctx context.Context, id string, e *Entry, begins bool) error {
+func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, begins bool) error {
 	at, ok := responseid.Time(id)
 	if !ok {
-		return fmt.Errorf("the id %.64q: %w", id, ErrNotFound)
+		return fmt.Errorf("the id %.64q: %w", id, stores.ErrNotFound)
 	}
-	release, err := reserveEntry(ctx, e)
+	release, err := stores.ReserveEntry(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -209,7 +208,7 @@ func (d *Disk) put(ctx context.Context, id string, e *Entry, begins bool) error 
 	if responseid.ValidConversation(id) {
 		stored.Input = nil
 	}
-	value, err := encode(&stored)
+	value, err := stores.Encode(&stored)
 	if err != nil {
 		return err
 	}
@@ -218,7 +217,7 @@ func (d *Disk) put(ctx context.Context, id string, e *Entry, begins bool) error 
 	return d.update(func(tx *bbolt.Tx) error {
 		a := aboutOf(tx, id)
 		if a != nil && (a.User != e.User || a.Over && !d.owned[id]) {
-			return ErrEnded
+			return stores.ErrEnded
 		}
 		if a == nil {
 			a = &about{User: e.User}
@@ -236,15 +235,6 @@ func (d *Disk) put(ctx context.Context, id string, e *Entry, begins bool) error 
 		}
 		return err
 	})
-}
-
-// encode returns an entry as JSON.
-func encode(e *Entry) ([]byte, error) {
-	var data bytes.Buffer
-	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false) // must come back unchanged
-	err := encoder.Encode(e)
-	return data.Bytes(), err
 }
 
 func aboutOf(tx *bbolt.Tx, id string) *about {
@@ -300,13 +290,13 @@ func (d *Disk) find(user, id string) (*kept, error) {
 	}
 	k := d.shares.find(user, id, d.now())
 	if k == nil {
-		return nil, ErrNotFound
+		return nil, stores.ErrNotFound
 	}
 	return k, nil
 }
 
-// Get implements [Store].
-func (d *Disk) Get(ctx context.Context, user, id string) (*Entry, error) {
+// Get implements [stores.Store].
+func (d *Disk) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
 	e, err := d.get(ctx, user, id)
 	if err != nil || !e.Running {
 		return e, err
@@ -324,20 +314,20 @@ func (d *Disk) Get(ctx context.Context, user, id string) (*Entry, error) {
 	return d.get(ctx, user, id)
 }
 
-func (d *Disk) get(ctx context.Context, user, id string) (*Entry, error) {
+func (d *Disk) get(ctx context.Context, user, id string) (*stores.Entry, error) {
 	size, err := d.size(user, id)
 	if err != nil {
 		return nil, err
 	}
-	release, err := reserve(ctx, user, size)
+	release, err := stores.Reserve(ctx, user, size)
 	if err != nil {
 		return nil, err
 	}
-	var e *Entry
+	var e *stores.Entry
 	err = d.db.View(func(tx *bbolt.Tx) error {
-		e = readEntry(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
+		e = stores.Decode(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
 		if e == nil || e.User != user {
-			return ErrNotFound
+			return stores.ErrNotFound
 		}
 		if !responseid.ValidConversation(id) {
 			return nil
@@ -349,23 +339,18 @@ func (d *Disk) get(ctx context.Context, user, id string) (*Entry, error) {
 		return nil
 	})
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, stores.ErrNotFound):
 		release()
 		return nil, err
 	case err != nil:
 		release()
-		return nil, unavailable(err)
+		return nil, stores.Unavailable(err)
 	}
-	e.release = release
+	e.OnRelease(release)
 	return e, nil
 }
 
-// Chain implements [Store].
-func (d *Disk) Chain(ctx context.Context, user, id string, room *Room) ([]Link, string, error) {
-	return chainOf(ctx, d, user, id, room)
-}
-
-// Delete implements [Store].
+// Delete implements [stores.Store].
 func (d *Disk) Delete(_ context.Context, user, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -387,10 +372,10 @@ func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error)
 		return err
 	}
 	if !responseid.ValidConversation(id) {
-		return ErrNotFound
+		return stores.ErrNotFound
 	}
-	if k.size+more > maxEntry {
-		return ErrTooLarge
+	if k.size+more > stores.MaxEntry {
+		return stores.ErrTooLarge
 	}
 	return d.update(func(tx *bbolt.Tx) error {
 		if err := change(tx); err != nil {
@@ -398,7 +383,7 @@ func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error)
 		}
 		a := aboutOf(tx, id)
 		if a == nil {
-			return ErrNotFound
+			return stores.ErrNotFound
 		}
 		a.Size = k.size + more
 		if err := d.count(tx, user, &kept{id: id, until: k.until, size: a.Size}); err != nil {
@@ -408,37 +393,37 @@ func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error)
 	})
 }
 
-// Append implements [Store].
+// Append implements [stores.Store].
 func (d *Disk) Append(_ context.Context, user, id string, items []json.RawMessage) error {
 	more := int64(0)
 	for _, item := range items {
-		more += int64(itemOverhead + len(item))
+		more += int64(stores.ItemOverhead + len(item))
 	}
 	return d.change(user, id, more, func(tx *bbolt.Tx) error { return putItems(tx, id, items) })
 }
 
-// RemoveItem implements [Store].
+// RemoveItem implements [stores.Store].
 func (d *Disk) RemoveItem(_ context.Context, user, id string, item json.RawMessage) error {
-	return d.change(user, id, -int64(itemOverhead+len(item)), func(tx *bbolt.Tx) error {
+	return d.change(user, id, -int64(stores.ItemOverhead+len(item)), func(tx *bbolt.Tx) error {
 		c := tx.Bucket(itemBucket).Cursor()
 		for key, other := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, other = c.Next() {
 			if bytes.Equal(other, item) {
 				return c.Delete()
 			}
 		}
-		return ErrNotFound
+		return stores.ErrNotFound
 	})
 }
 
-// SetObject implements [Store].
+// SetObject implements [stores.Store].
 func (d *Disk) SetObject(_ context.Context, user, id string, object json.RawMessage) error {
 	return d.change(user, id, 0, func(tx *bbolt.Tx) error {
-		e := readEntry(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
+		e := stores.Decode(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
 		if e == nil {
-			return ErrNotFound
+			return stores.ErrNotFound
 		}
 		e.Response = object
-		value, err := encode(e)
+		value, err := stores.Encode(e)
 		if err != nil {
 			return err
 		}

@@ -15,10 +15,11 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // checkUnavailable checks that each use of a store that does not work says so.
-func checkUnavailable(t *testing.T, what string, b Background, limit time.Duration) {
+func checkUnavailable(t *testing.T, what string, b stores.Background, limit time.Duration) {
 	t.Helper()
 	for use, run := range map[string]func(ctx context.Context) error{
 		"put": func(ctx context.Context) error { return b.Put(ctx, id(1), entry("u", "", "x")) },
@@ -34,14 +35,14 @@ func checkUnavailable(t *testing.T, what string, b Background, limit time.Durati
 		"remove":   func(ctx context.Context) error { return b.RemoveItem(ctx, "u", conversationID(1), []byte("1")) },
 		"object":   func(ctx context.Context) error { return b.SetObject(ctx, "u", conversationID(1), []byte("{}")) },
 		"begin":    func(ctx context.Context) error { return b.Begin(ctx, id(2), begun("u")) },
-		"continue": func(ctx context.Context) error { _, err := b.Continue(ctx, "u", id(1), Events{}); return err },
+		"continue": func(ctx context.Context) error { _, err := b.Continue(ctx, "u", id(1), stores.Events{}); return err },
 		"cancel":   func(ctx context.Context) error { return b.Cancel(ctx, "u", id(1)) },
 		"events":   func(ctx context.Context) error { _, err := b.Events(ctx, "u", id(1), 0); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		err := run(ctx)
 		cancel()
-		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, stores.ErrUnavailable) || errors.Is(err, stores.ErrNotFound) {
 			t.Errorf("%s, %s: %v", what, use, err)
 		}
 	}
@@ -59,7 +60,7 @@ func TestRedisFails(t *testing.T) {
 		t.Helper()
 		var err error
 		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			var e *Entry
+			var e *stores.Entry
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if e, err = r.Get(ctx, "u", id(1)); err == nil {
 				cancel()
@@ -84,16 +85,16 @@ func TestRedisFails(t *testing.T) {
 	}
 	server.Do("CONFIG SET maxmemory 1mb")
 	_ = r.Put(t.Context(), id(2), entry("u", "", strings.Repeat("x", 2<<20))) // it may begin below the limit
-	if err := r.Put(t.Context(), id(3), entry("u", "", "x")); !errors.Is(err, ErrUnavailable) {
+	if err := r.Put(t.Context(), id(3), entry("u", "", "x")); !errors.Is(err, stores.ErrUnavailable) {
 		t.Error("it is full, but:", err)
 	}
-	if _, err := r.Continue(t.Context(), "u", id(4), someEvents(0, "a")); !errors.Is(err, ErrUnavailable) {
+	if _, err := r.Continue(t.Context(), "u", id(4), stores.Events{Events: []stores.Event{{Name: "a"}}}); !errors.Is(err, stores.ErrUnavailable) {
 		t.Error("it is full, but continued:", err)
 	}
 	back("full")
 	server.Do("CONFIG SET maxmemory 0")
 	server.Do("FLUSHALL")
-	if _, err := r.Get(t.Context(), "u", id(1)); !errors.Is(err, ErrNotFound) {
+	if _, err := r.Get(t.Context(), "u", id(1)); !errors.Is(err, stores.ErrNotFound) {
 		t.Error("it was emptied, but:", err)
 	}
 }
@@ -189,7 +190,7 @@ func TestACL(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, limitsErr := r.Limits().Begin(ctx, &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: 1, Window: window}}})
-	_, continueErr := r.Continue(ctx, "u", id(1), Events{})
+	_, continueErr := r.Continue(ctx, "u", id(1), stores.Events{})
 	for what, err := range map[string]error{
 		"append": r.Append(ctx, "u", at, []json.RawMessage{[]byte("1")}),
 		"remove": r.RemoveItem(ctx, "u", at, []byte("1")), "object": r.SetObject(ctx, "u", at, []byte("{}")),
@@ -200,7 +201,7 @@ func TestACL(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if !errors.Is(continueErr, ErrNotFound) {
+	if !errors.Is(continueErr, stores.ErrNotFound) {
 		t.Error(continueErr)
 	}
 	news := r.client.Subscribe(ctx, r.channel())

@@ -8,13 +8,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 func TestMemoryBounds(t *testing.T) {
 	ctx := t.Context()
 	one := entry("u", "", "x")
 	one.Response = slices.Grow(one.Response, 100) // unused capacity counts
-	if least := int64(cap(one.Response) + entryOverhead); one.Size() < least {
+	if least := int64(cap(one.Response)); one.Size() < least {
 		t.Errorf("an entry has %d bytes, not %d", one.Size(), least)
 	}
 	m := NewMemory(3*(one.Size()+int64(len(id(0)))), time.Hour)
@@ -41,7 +43,7 @@ func TestMemoryBounds(t *testing.T) {
 	if err := m.Put(ctx, id(3), one); err != nil || m.ages.Len() != 3 || m.bytes != m.maxBytes {
 		t.Errorf("again: %v, %d entries, %d bytes", err, m.ages.Len(), m.bytes)
 	}
-	if err := m.Put(ctx, id(9), entry("u", "", strings.Repeat("x", 10_000))); !errors.Is(err, ErrTooLarge) {
+	if err := m.Put(ctx, id(9), entry("u", "", strings.Repeat("x", 10_000))); !errors.Is(err, stores.ErrTooLarge) {
 		t.Error("too large:", err)
 	}
 }

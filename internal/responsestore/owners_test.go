@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // TestNobodyIsPushedOut checks that a user who stores as much as possible drops own entries only.
@@ -25,7 +27,7 @@ func TestNobodyIsPushedOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := put(500, "a", 33<<10); !errors.Is(err, ErrTooLarge) {
+	if err := put(500, "a", 33<<10); !errors.Is(err, stores.ErrTooLarge) {
 		t.Error("an entry of more than half of what is shared:", err)
 	}
 	for i, user := range []string{"b", "c", "b"} {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // MissingError is the error for a response that a chain lacks, or for an item that a
@@ -14,10 +16,16 @@ import (
 type MissingError struct{ ID string }
 
 // Error implements error.
-func (e *MissingError) Error() string { return fmt.Sprintf("%.64q: %v", e.ID, ErrNotFound) }
+func (e *MissingError) Error() string { return fmt.Sprintf("%.64q: %v", e.ID, stores.ErrNotFound) }
 
 // Unwrap returns ErrNotFound.
-func (e *MissingError) Unwrap() error { return ErrNotFound }
+func (e *MissingError) Unwrap() error { return stores.ErrNotFound }
+
+// The errors of readers, besides those of stores.
+var (
+	ErrNoMemory       = errors.New("there is no memory for the items")
+	ErrInConversation = errors.New("the response belongs to a conversation")
+)
 
 const (
 	// maxChain bounds the responses of a chain.
@@ -27,27 +35,35 @@ const (
 	leastRead = 128 << 20
 )
 
-// Room is what one request may read. It is not safe for concurrent use.
-type Room struct {
+// Reader reads the items of a user for one request. The bytes that it reads and the bytes that it
+// copies are bounded, since a short request can name much. It is not safe for concurrent use.
+type Reader struct {
+	store stores.Store // nil: there is none
+	user  string
+
 	links int   // responses that may still be read in a chain
 	read  int64 // bytes of entries that may still be read
 	keep  int64 // bytes of items that may still be copied
 	claim func(bytes int64) bool
+
+	ownID string
+	own   *stores.Entry
 }
 
-// entry counts an entry that is read.
-func (r *Room) entry(e *Entry) error {
-	if r.read -= e.Size(); r.read < 0 {
-		return ErrTooLong
-	}
-	return nil
+// NewReader returns a Reader of at most maxBytes of items. It calls claim before it
+// copies items; claim reports whether there is memory for this number of bytes.
+func NewReader(s stores.Store, user string, maxBytes int64, claim func(bytes int64) bool) *Reader {
+	return &Reader{store: s, user: user, links: maxChain, read: max(leastRead, 2*maxBytes), keep: maxBytes, claim: claim}
 }
+
+// With lets the reader find an entry that the store does not have.
+func (r *Reader) With(id string, e *stores.Entry) { r.ownID, r.own = id, e }
 
 // take counts an item that is returned a number of times.
-func (r *Room) take(item int, times int) error {
+func (r *Reader) take(item int, times int) error {
 	size := int64(item) * int64(times)
 	if r.keep -= size; r.keep < 0 {
-		return ErrTooLong
+		return stores.ErrTooLong
 	}
 	if !r.claim(size) {
 		return ErrNoMemory
@@ -55,65 +71,30 @@ func (r *Room) take(item int, times int) error {
 	return nil
 }
 
-// Link copies the items of an entry.
-func (r *Room) Link(ctx context.Context, id string, e *Entry) (Link, error) {
-	link := Link{ID: id, Conversation: e.Conversation}
-	if ctx.Err() != nil { // not every store checks
-		return link, unavailable(context.Cause(ctx))
-	}
-	if err := r.entry(e); err != nil {
-		return link, err
-	}
-	for item := range e.Items() {
-		if err := r.take(len(item), 1); err != nil {
-			return link, err
-		}
-		link.Items = append(link.Items, slices.Clone(item))
-	}
-	return link, r.linked()
-}
-
-// linked counts a link.
-func (r *Room) linked() error {
-	if r.links--; r.links < 0 {
-		return ErrTooLong
-	}
-	return nil
-}
-
-// Reader reads the items of a user for one request. The bytes that it reads and the bytes that it
-// copies are bounded, since a short request can name much. It is not safe for concurrent use.
-type Reader struct {
-	store Store
-	user  string
-	room  Room
-}
-
-// NewReader returns a Reader of at most maxBytes of items. It calls claim before it
-// copies items; claim reports whether there is memory for this number of bytes.
-func NewReader(s Store, user string, maxBytes int64, claim func(bytes int64) bool) *Reader {
-	return &Reader{s, user, Room{maxChain, max(leastRead, 2*maxBytes), maxBytes, claim}}
-}
-
 // get reads an entry, which the caller releases.
-func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
-	if ctx.Err() != nil { // not every store checks
-		return nil, unavailable(context.Cause(ctx))
+func (r *Reader) get(ctx context.Context, id string) (e *stores.Entry, err error) {
+	switch {
+	case ctx.Err() != nil: // not every store checks
+		return nil, stores.Unavailable(context.Cause(ctx))
+	case r.own != nil && id == r.ownID:
+		e = r.own
+	case r.store == nil:
+		return nil, &MissingError{id}
+	default:
+		e, err = r.store.Get(ctx, r.user, id)
 	}
-	e, err := r.store.Get(ctx, r.user, id)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, stores.ErrNotFound) || err == nil && e.Running { // half a response cannot be continued
+		if err == nil {
+			e.Release()
+		}
 		return nil, &MissingError{id}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if e.Running {
+	if r.read -= e.Size(); r.read < 0 {
 		e.Release()
-		return nil, &MissingError{id}
-	}
-	if err := r.room.entry(e); err != nil {
-		e.Release()
-		return nil, err
+		return nil, stores.ErrTooLong
 	}
 	return e, nil
 }
@@ -123,12 +104,12 @@ func (r *Reader) get(ctx context.Context, id string) (*Entry, error) {
 // are more responses or bytes than may be read, and ErrNoMemory if there is no memory for them.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain [][]json.RawMessage // the last response first
-	for id != "" {                // once more for what a session has, which a store does not
-		links, next, err := r.store.Chain(ctx, r.user, id, &r.room)
+	for id != "" {
+		links, next, err := r.chain(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if next == id {
+		if len(links) == 0 {
 			return nil, &MissingError{id}
 		}
 		for _, link := range links {
@@ -141,6 +122,50 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 	}
 	slices.Reverse(chain)
 	return slices.Concat(chain...), nil
+}
+
+// chain returns the first links of a chain, and the id of the next one.
+func (r *Reader) chain(ctx context.Context, id string) (links []stores.Link, next string, err error) {
+	whole, ok := r.store.(stores.Chains)
+	if !ok || r.own != nil && id == r.ownID {
+		link, next, err := r.link(ctx, id)
+		return []stores.Link{link}, next, err
+	}
+	links, next, release, err := whole.Chain(ctx, r.user, id, r.links, r.read)
+	defer release()
+	if err != nil {
+		return nil, "", err
+	}
+	for _, link := range links {
+		for _, item := range link.Items {
+			if err := r.take(len(item), 1); err != nil {
+				return nil, "", err
+			}
+			r.read -= int64(len(item))
+		}
+	}
+	r.links -= len(links)
+	return links, next, nil
+}
+
+// link reads one link of a chain.
+func (r *Reader) link(ctx context.Context, id string) (link stores.Link, previous string, err error) {
+	e, err := r.get(ctx, id)
+	if err != nil {
+		return link, "", err
+	}
+	defer e.Release()
+	if r.links--; r.links < 0 {
+		return link, "", stores.ErrTooLong
+	}
+	link = stores.Link{ID: id, Conversation: e.Conversation}
+	for item := range e.Items() {
+		if err := r.take(len(item), 1); err != nil {
+			return link, "", err
+		}
+		link.Items = append(link.Items, slices.Clone(item))
+	}
+	return link, e.Previous, nil
 }
 
 // Reference names an item of a response.
@@ -169,7 +194,7 @@ func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.Ra
 // itemsOf finds items of one response, each of which is named a number of times.
 func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	e, err := r.get(ctx, response)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, stores.ErrNotFound) {
 		return err
 	}
 	if err == nil {
@@ -179,7 +204,7 @@ func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]
 			if times[id] == 0 {
 				continue
 			}
-			if err := r.room.take(len(item), times[id]); err != nil {
+			if err := r.take(len(item), times[id]); err != nil {
 				return err
 			}
 			found[id] = slices.Clone(item)

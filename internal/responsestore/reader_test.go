@@ -6,25 +6,23 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // countingStore counts reads, and calls then at each.
 type countingStore struct {
-	Store
+	stores.Store
 	reads int
 	then  func(reads int)
 }
 
-func (c *countingStore) Get(ctx context.Context, user, id string) (*Entry, error) {
+func (c *countingStore) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
 	c.reads++
 	if c.then != nil {
 		c.then(c.reads)
 	}
 	return c.Store.Get(ctx, user, id)
-}
-
-func (c *countingStore) Chain(ctx context.Context, user, id string, room *Room) ([]Link, string, error) {
-	return chainOf(ctx, c, user, id, room)
 }
 
 // always claims memory without a limit.
@@ -48,7 +46,7 @@ func TestReader(t *testing.T) {
 	if err != nil || string(items[`"own"`]) != `"own"` || s.reads != 2 {
 		t.Errorf("%s after %d reads, %v", items, s.reads, err)
 	}
-	if _, err := NewReader(s, "u", size-1, always).Items(ctx, named, text); !errors.Is(err, ErrTooLong) {
+	if _, err := NewReader(s, "u", size-1, always).Items(ctx, named, text); !errors.Is(err, stores.ErrTooLong) {
 		t.Error("one byte more:", err)
 	}
 	for _, named := range []Reference{{id(1), "none"}, {id(7), `"own"`}} {
@@ -57,7 +55,7 @@ func TestReader(t *testing.T) {
 			t.Errorf("%v: %v", named, err)
 		}
 	}
-	if _, err := NewReader(s, "v", 1<<20, always).Items(ctx, named, text); !errors.Is(err, ErrNotFound) {
+	if _, err := NewReader(s, "v", 1<<20, always).Items(ctx, named, text); !errors.Is(err, stores.ErrNotFound) {
 		t.Error("another user's:", err)
 	}
 	claimed := int64(0)
@@ -73,7 +71,7 @@ func TestReader(t *testing.T) {
 	if _, err := r.Chain(ctx, id(0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Items(ctx, named[:1], text); !errors.Is(err, ErrTooLong) {
+	if _, err := r.Items(ctx, named[:1], text); !errors.Is(err, stores.ErrTooLong) {
 		t.Error("a chain and one more:", err)
 	}
 }

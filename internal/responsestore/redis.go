@@ -24,8 +24,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // RedisOptions are the settings of a [Redis].
@@ -50,10 +50,9 @@ type Redis struct {
 	fails    atomic.Bool
 	limits   *quota.Limits
 
-	mu      sync.Mutex
-	started bool               // it was, before
-	stop    context.CancelFunc // nil: it is not started
-	done    sync.WaitGroup
+	mu   sync.Mutex
+	stop context.CancelFunc // nil: it is not started
+	done sync.WaitGroup
 }
 
 // quiet is the log of the client, which has no levels. What fails is returned, and said by check.
@@ -70,7 +69,7 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // it has goroutines without an end
 	r := &Redis{
 		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: cmp.Or(o.MaxBytes, 1<<53), me: rand.Text(),
-		logger: logger, lease: LeaseTime, watched: newWatched(),
+		logger: logger, lease: stores.LeaseTime, watched: newWatched(),
 	}
 	r.limits = quota.NewLimits(quota.NewRedis(func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
 		return r.Run(ctx, script, "key:"+account, args...)
@@ -92,16 +91,14 @@ func (r *Redis) Start() error {
 	if r.stop == nil {
 		var ctx context.Context
 		ctx, r.stop = context.WithCancel(context.Background())
-		r.started = true
 		r.done.Go(func() { r.listen(ctx) })
 		r.done.Go(func() { r.check(ctx) })
 	}
 	return nil
 }
 
-// Pause ends what Start has begun. Requests may still use the store. It reports whether the store
-// was ever started.
-func (r *Redis) Pause() (wasStarted bool) {
+// Pause ends what Start has begun. Requests may still use the store.
+func (r *Redis) Pause() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stop != nil {
@@ -110,7 +107,6 @@ func (r *Redis) Pause() (wasStarted bool) {
 		r.stop = nil
 		r.fails.Store(false) // nobody checks it any more
 	}
-	return r.started
 }
 
 // Close ends the connections.
@@ -154,7 +150,7 @@ func (r *Redis) check(ctx context.Context) {
 }
 
 // errDown is the error of a use while the server does not work.
-var errDown = unavailable(errors.New("Redis does not work"))
+var errDown = stores.Unavailable(errors.New("Redis does not work"))
 
 // Fails reports whether the server did not work when that was last checked.
 func (r *Redis) Fails() bool { return r.fails.Load() }
@@ -176,7 +172,7 @@ func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args 
 		return nil, errDown
 	}
 	answer, err := script.Run(ctx, r.client, []string{r.prefix + ":{" + tag + "}:"}, args...).Result()
-	return answer, unavailable(err)
+	return answer, stores.Unavailable(err)
 }
 
 // do runs a script that answers with a word.
@@ -187,33 +183,38 @@ func (r *Redis) do(ctx context.Context, script *redis.Script, user string, args 
 	}
 	switch word, _ = answer.(string); word {
 	case "missing":
-		return word, ErrNotFound
+		return word, stores.ErrNotFound
 	case "large":
-		return word, ErrTooLarge
+		return word, stores.ErrTooLarge
 	case "ended":
-		return word, ErrEnded
+		return word, stores.ErrEnded
 	}
 	return word, nil
 }
 
+// maxDepth is how deep the arrays and objects of an item may be nested.
+const maxDepth = 1024
+
 // known reports whether an id may exist.
 func known(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
 
-// Put implements [Store].
-func (r *Redis) Put(ctx context.Context, id string, e *Entry) error { return r.put(ctx, id, e, 0) }
+// Put implements [stores.Store].
+func (r *Redis) Put(ctx context.Context, id string, e *stores.Entry) error {
+	return r.put(ctx, id, e, 0)
+}
 
-// Begin implements [Background].
-func (r *Redis) Begin(ctx context.Context, id string, e *Entry) error {
+// Begin implements [stores.Background].
+func (r *Redis) Begin(ctx context.Context, id string, e *stores.Entry) error {
 	begun := *e
 	begun.Running = true
 	return r.put(ctx, id, &begun, r.lease)
 }
 
-func (r *Redis) put(ctx context.Context, id string, e *Entry, lease time.Duration) error {
+func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.Duration) error {
 	if !known(id) {
-		return fmt.Errorf("the id %.64q: %w", id, ErrNotFound)
+		return fmt.Errorf("the id %.64q: %w", id, stores.ErrNotFound)
 	}
-	release, err := reserveEntry(ctx, e)
+	release, err := stores.ReserveEntry(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -263,11 +264,11 @@ func joined(items []json.RawMessage) string {
 // is reserved first, up to most.
 func (r *Redis) read(ctx context.Context, script *redis.Script, user string, most int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
-	for limit := min(most, freeTransfer); ; {
+	for limit := min(most, stores.FreeTransfer); ; {
 		got, err := r.run(ctx, script, user, append(args, limit)...)
 		if err != nil {
 			release()
-			return nil, nil, err
+			return nil, func() {}, err
 		}
 		size, tooLarge := got.(int64)
 		if !tooLarge {
@@ -276,17 +277,17 @@ func (r *Redis) read(ctx context.Context, script *redis.Script, user string, mos
 		}
 		release()
 		if size < 0 || size > most {
-			return nil, nil, ErrTooLong
+			return nil, func() {}, stores.ErrTooLong
 		}
-		if release, err = reserve(ctx, user, size); err != nil {
-			return nil, nil, err
+		if release, err = stores.Reserve(ctx, user, size); err != nil {
+			return nil, func() {}, err
 		}
 		limit = size
 	}
 }
 
-// Get implements [Store].
-func (r *Redis) Get(ctx context.Context, user, id string) (*Entry, error) {
+// Get implements [stores.Store].
+func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
 	for range 3 {
 		e, fields, leased, err := r.get(ctx, user, id)
 		if err != nil || !e.Running || leased {
@@ -298,14 +299,14 @@ func (r *Redis) Get(ctx context.Context, user, id string) (*Entry, error) {
 			return nil, err
 		}
 	}
-	return nil, unavailable(errors.New("the response changes too often to be read"))
+	return nil, stores.Unavailable(errors.New("the response changes too often to be read"))
 }
 
-func (r *Redis) get(ctx context.Context, user, id string) (_ *Entry, fields map[string]string, leased bool, err error) {
+func (r *Redis) get(ctx context.Context, user, id string) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
 	if !known(id) {
-		return nil, nil, false, ErrNotFound
+		return nil, nil, false, stores.ErrNotFound
 	}
-	answer, release, err := r.read(ctx, getScript, user, maxEntry, id)
+	answer, release, err := r.read(ctx, getScript, user, stores.MaxEntry, id)
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -321,15 +322,15 @@ func (r *Redis) get(ctx context.Context, user, id string) (_ *Entry, fields map[
 	}
 	if fields["bytes"] == "" {
 		release()
-		return nil, nil, false, ErrNotFound
+		return nil, nil, false, stores.ErrNotFound
 	}
 	e := entryOf(user, fields, items)
 	if e == nil {
 		release()
 		r.logger.Warn("a kept response cannot be read", "response", id)
-		return nil, nil, false, ErrNotFound
+		return nil, nil, false, stores.ErrNotFound
 	}
-	e.release = release
+	e.OnRelease(release)
 	return e, fields, leased, nil
 }
 
@@ -339,8 +340,8 @@ func texts(value any) string {
 }
 
 // entryOf returns the entry that the fields have, nil if they cannot be read.
-func entryOf(user string, fields map[string]string, items []any) *Entry {
-	e := &Entry{
+func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
+	e := &stores.Entry{
 		User: user, Previous: fields["previous"], Conversation: fields["conversation"], Running: fields["running"] == "1",
 		Response: json.RawMessage(fields["response"]), Input: split([]byte(fields["input"])),
 	}
@@ -350,7 +351,7 @@ func entryOf(user string, fields map[string]string, items []any) *Entry {
 	n, _ := strconv.Atoi(fields["n"])
 	for i := 1; i <= n && i <= len(fields); i++ {
 		value := fields["o"+strconv.Itoa(i)]
-		var o responses.Item
+		var o stores.Item
 		from, to, found := strings.Cut(value, ":")
 		if o.From, _ = strconv.Atoi(from); found && o.From >= 0 && from == strconv.Itoa(o.From) {
 			o.To, _ = strconv.Atoi(to)
@@ -359,13 +360,8 @@ func entryOf(user string, fields map[string]string, items []any) *Entry {
 		}
 		e.Output = append(e.Output, o)
 	}
-	if !wirejson.ValidWithin(maxDepth, wirejson.Value(e.Response)) || !e.sound() {
+	if !e.Sound() {
 		return nil
-	}
-	for _, item := range e.Input {
-		if !wirejson.ValidWithin(maxDepth, wirejson.Value(item)) {
-			return nil
-		}
 	}
 	return e
 }
@@ -383,63 +379,55 @@ func split(array []byte) (items []json.RawMessage) {
 	return items
 }
 
-// Chain implements [Store].
-func (r *Redis) Chain(ctx context.Context, user, id string, room *Room) ([]Link, string, error) {
+// Chain implements [stores.Chains].
+func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int64) (found []stores.Link, next string, release func(), err error) {
 	if !known(id) {
-		return nil, id, nil
+		return nil, id, func() {}, nil
 	}
-	answer, release, err := r.read(ctx, chainScript, user, room.read, id, room.links)
+	answer, release, err := r.read(ctx, chainScript, user, bytes, id, links)
 	if err != nil {
-		return nil, "", err
+		return nil, "", release, err
 	}
-	defer release()
 	if len(answer) != 2 {
-		return nil, "", unavailable(errors.New("the answer cannot be read"))
+		return nil, "", release, errUnreadable
 	}
-	var links []Link
-	found, _ := answer[0].([]any)
-	for _, f := range found {
+	all, _ := answer[0].([]any)
+	for _, f := range all {
 		parts, _ := f.([]any)
 		if len(parts) < 3 {
-			return nil, "", unavailable(errors.New("the answer cannot be read"))
+			return nil, "", release, errUnreadable
 		}
-		link := Link{ID: texts(parts[0]), Conversation: texts(parts[1]), Items: split([]byte(texts(parts[2])))}
+		link := stores.Link{ID: texts(parts[0]), Conversation: texts(parts[1]), Items: split([]byte(texts(parts[2])))}
 		for _, item := range parts[3:] {
+			if !wirejson.ValidWithin(maxDepth, wirejson.Value(texts(item))) {
+				return found, link.ID, release, nil
+			}
 			link.Items = append(link.Items, json.RawMessage(texts(item)))
 		}
-		for _, item := range link.Items {
-			if !wirejson.ValidWithin(maxDepth, wirejson.Value(item)) {
-				return links, link.ID, nil
-			}
-			if err := room.take(len(item), 1); err != nil {
-				return nil, "", err
-			}
-			room.read -= int64(len(item))
-		}
-		if err := room.linked(); err != nil {
-			return nil, "", err
-		}
-		links = append(links, link)
+		found = append(found, link)
 	}
-	return links, texts(answer[1]), nil
+	return found, texts(answer[1]), release, nil
 }
 
-// Delete implements [Store].
+// errUnreadable is the error of an answer that has another form.
+var errUnreadable = stores.Unavailable(errors.New("the answer cannot be read"))
+
+// Delete implements [stores.Store].
 func (r *Redis) Delete(ctx context.Context, user, id string) error {
 	if !known(id) {
-		return ErrNotFound
+		return stores.ErrNotFound
 	}
 	found, err := r.run(ctx, deleteScript, user, id)
 	if err == nil && found == int64(0) {
-		return ErrNotFound
+		return stores.ErrNotFound
 	}
 	return err
 }
 
-// Append implements [Store].
+// Append implements [stores.Store].
 func (r *Redis) Append(ctx context.Context, user, id string, items []json.RawMessage) error {
 	size := int64(0)
-	args := []any{id, rand.Text(), maxEntry, itemOverhead, r.maxBytes}
+	args := []any{id, rand.Text(), stores.MaxEntry, stores.ItemOverhead, r.maxBytes}
 	for _, item := range items {
 		size += int64(len(item))
 		args = append(args, []byte(item))
@@ -447,12 +435,12 @@ func (r *Redis) Append(ctx context.Context, user, id string, items []json.RawMes
 	return r.change(ctx, user, id, size, appendScript, args...)
 }
 
-// RemoveItem implements [Store].
+// RemoveItem implements [stores.Store].
 func (r *Redis) RemoveItem(ctx context.Context, user, id string, item json.RawMessage) error {
-	return r.change(ctx, user, id, int64(len(item)), removeScript, id, []byte(item), itemOverhead)
+	return r.change(ctx, user, id, int64(len(item)), removeScript, id, []byte(item), stores.ItemOverhead)
 }
 
-// SetObject implements [Store].
+// SetObject implements [stores.Store].
 func (r *Redis) SetObject(ctx context.Context, user, id string, object json.RawMessage) error {
 	return r.change(ctx, user, id, int64(len(object)), objectScript, id, []byte(object))
 }
@@ -460,9 +448,9 @@ func (r *Redis) SetObject(ctx context.Context, user, id string, object json.RawM
 // change changes a conversation with so many bytes.
 func (r *Redis) change(ctx context.Context, user, id string, size int64, script *redis.Script, args ...any) error {
 	if !responseid.ValidConversation(id) {
-		return ErrNotFound
+		return stores.ErrNotFound
 	}
-	release, err := reserve(ctx, user, size)
+	release, err := stores.Reserve(ctx, user, size)
 	if err != nil {
 		return err
 	}
@@ -472,10 +460,9 @@ func (r *Redis) change(ctx context.Context, user, id string, size int64, script 
 }
 
 // lose makes a response, whose owner does not continue it, one that has failed.
-func (r *Redis) lose(ctx context.Context, user, id string, e *Entry, events string) error {
+func (r *Redis) lose(ctx context.Context, user, id string, e *stores.Entry, events string) error {
 	at := gjson.Parse(events).Int()
-	lost := responses.Lost(e.Response)
-	name, data := responses.LostEvent(at, lost)
-	_, err := r.do(ctx, loseScript, user, id, []byte(lost), EventsTime.Milliseconds(), r.channel(), at, name, data)
+	failed, last := stores.Lost(e.Response, at)
+	_, err := r.do(ctx, loseScript, user, id, []byte(failed), stores.EventsTime.Milliseconds(), r.channel(), at, last.Name, last.Data)
 	return err
 }

@@ -5,19 +5,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // channel is where nodes publish the ids of the responses that have changed.
 func (r *Redis) channel() string { return r.prefix + ":changed" }
 
-// Continue implements [Background].
-func (r *Redis) Continue(ctx context.Context, user, id string, events Events) (cancelled bool, err error) {
+// Continue implements [stores.Background].
+func (r *Redis) Continue(ctx context.Context, user, id string, events stores.Events) (cancelled bool, err error) {
 	over := "0"
 	if events.Over {
 		over = "1"
 	}
-	args := []any{id, r.me, r.lease.Milliseconds(), EventsTime.Milliseconds(), r.channel(), events.First, over}
+	args := []any{id, r.me, r.lease.Milliseconds(), stores.EventsTime.Milliseconds(), r.channel(), events.First, over}
 	for _, e := range events.Events {
 		args = append(args, e.Name, e.Data)
 	}
@@ -25,31 +25,31 @@ func (r *Redis) Continue(ctx context.Context, user, id string, events Events) (c
 	return word == "cancel", err
 }
 
-// Cancel implements [Background].
+// Cancel implements [stores.Background].
 func (r *Redis) Cancel(ctx context.Context, user, id string) error {
 	_, err := r.do(ctx, cancelScript, user, id, r.channel())
 	return err
 }
 
-// Events implements [Background].
-func (r *Redis) Events(ctx context.Context, user, id string, from int64) (Events, error) {
-	events := Events{First: from}
+// Events implements [stores.Background].
+func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores.Events, error) {
+	events := stores.Events{First: from}
 	answer, err := r.run(ctx, eventsScript, user, id, from)
 	if err != nil {
 		return events, err
 	}
 	parts, _ := answer.([]any)
 	if len(parts) < 3 {
-		return events, ErrNotFound
+		return events, stores.ErrNotFound
 	}
 	for i := 3; i+1 < len(parts); i += 2 {
-		events.Events = append(events.Events, eventlog.Event{Name: texts(parts[i]), Data: []byte(texts(parts[i+1]))})
+		events.Events = append(events.Events, stores.Event{Name: texts(parts[i]), Data: []byte(texts(parts[i+1]))})
 	}
 	there, _ := parts[1].(int64)
 	next := from + int64(len(events.Events))
 	switch leased := parts[0] == int64(1); {
 	case len(events.Events) == 0 && from < there:
-		return events, eventlog.ErrDropped
+		return events, stores.ErrDropped
 	case from > there && parts[2] == int64(2):
 		return r.ahead(ctx, user, id, from)
 	case next >= there && parts[2] != int64(0):
@@ -62,8 +62,8 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (Events
 
 // afterLoss returns what follows in a response that nobody continues: that it has failed, unless
 // it had ended and the last of its events are missing.
-func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (Events, error) {
-	events := Events{First: from}
+func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
+	events := stores.Events{First: from}
 	e, fields, leased, err := r.get(ctx, user, id)
 	if err != nil {
 		return events, err
@@ -73,7 +73,7 @@ func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (Eve
 	case leased:
 		return events, nil // the next look shows what there is
 	case !e.Running && fields["over"] == "":
-		return events, eventlog.ErrDropped
+		return events, stores.ErrDropped
 	case !e.Running:
 		return events, nil
 	}
@@ -82,16 +82,17 @@ func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (Eve
 
 // ahead returns the end of a response for a client that had read more events than were stored, since
 // the owner was lost.
-func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (Events, error) {
+func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	e, err := r.Get(ctx, user, id)
 	if err != nil {
-		return Events{}, err
+		return stores.Events{}, err
 	}
 	defer e.Release()
-	return endAhead(from, e), nil
+	_, last := stores.Lost(e.Response, from)
+	return stores.Events{First: from, Events: []stores.Event{last}, Over: true}, nil
 }
 
-// Watch implements [Background].
+// Watch implements [stores.Background].
 func (r *Redis) Watch(id string) <-chan struct{} { return r.watched.watch(id) }
 
 // listen hears what changes until ctx ends. After a lost connection everything may have changed.
@@ -132,7 +133,7 @@ func (w *watched) watch(id string) <-chan struct{} {
 	if changed == nil {
 		changed = make(chan struct{})
 		w.byID[id] = changed
-		time.AfterFunc(WatchTime, func() { w.end(id, changed) })
+		time.AfterFunc(stores.WatchTime, func() { w.end(id, changed) })
 	}
 	return changed
 }

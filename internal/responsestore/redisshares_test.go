@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // TestRedisShares lets a user fill what one may have in Redis, from two nodes at once: the oldest of
@@ -31,12 +32,12 @@ func TestRedisShares(t *testing.T) {
 	if err := nodes[0].Put(ctx, id(1), entry("bob", "", "bob's")); err != nil {
 		t.Fatal(err)
 	}
-	large := func(n int) *Entry {
+	large := func(n int) *stores.Entry {
 		e := entry("ann", "", "ann's")
 		e.Input = []json.RawMessage{json.RawMessage(`"` + strings.Repeat("x", n) + `"`)}
 		return e
 	}
-	if err := nodes[0].Put(ctx, id(2), large(most)); !errors.Is(err, ErrTooLarge) {
+	if err := nodes[0].Put(ctx, id(2), large(most)); !errors.Is(err, stores.ErrTooLarge) {
 		t.Errorf("one that is larger than all may be: %v", err)
 	}
 	conversation := entry("ann", "", "items")

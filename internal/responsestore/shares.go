@@ -3,6 +3,8 @@ package responsestore
 import (
 	"container/list"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // shares counts what entries take. When there is no room, the least recently used entries of the
@@ -19,7 +21,7 @@ type shares struct {
 // kept is an entry that counts.
 type kept struct {
 	id    string
-	entry *Entry // nil on a disk
+	entry *stores.Entry // nil on a disk
 	until time.Time
 	size  int64
 	owner *owner
@@ -35,7 +37,7 @@ func newShares(maxBytes int64) shares {
 // it. An entry of more than half of the room is only for a user who shares it with nobody.
 func (s *shares) put(user string, k *kept, now time.Time) (dropped []*kept, err error) {
 	if k.size > s.maxBytes || k.size > s.maxBytes/2 && s.users.others(user) {
-		return nil, ErrTooLarge
+		return nil, stores.ErrTooLarge
 	}
 	drop := func(k *kept) {
 		s.remove(k)

@@ -16,8 +16,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
-	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // hog is a user who takes all of one thing that can be held, while another user, who needs little
@@ -153,11 +153,11 @@ var (
 
 // putLarge stores a large conversation and a large response of the hog.
 func (r *run) putLarge() (conversation, response string) {
-	large := &responsestore.Entry{User: hogUser, Response: json.RawMessage(`{}`), Input: slices.Repeat([]json.RawMessage{largeItem}, 20)}
+	large := &stores.Entry{User: hogUser, Response: json.RawMessage(`{}`), Input: slices.Repeat([]json.RawMessage{largeItem}, 20)}
 	suffix := responseid.NewSuffix(time.Now())
 	conversation, response = responseid.ConversationPrefix+suffix, responseid.Prefix+suffix
-	whole := &responsestore.Entry{User: hogUser, Response: largeResponse, Input: large.Input[:1]}
-	for id, entry := range map[string]*responsestore.Entry{conversation: large, response: whole} {
+	whole := &stores.Entry{User: hogUser, Response: largeResponse, Input: large.Input[:1]}
+	for id, entry := range map[string]*stores.Entry{conversation: large, response: whole} {
 		if err := r.store.Put(context.Background(), id, entry); err != nil {
 			r.fail("a hog cannot store %s: %v", id, err)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responsestore"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/stores"
 )
 
 // run is one run of a plan.
@@ -35,7 +36,7 @@ type run struct {
 	server     *http.Server
 	serverLog  lockedBuffer
 	fleet      *fleet
-	store      responsestore.Store
+	store      stores.Store
 	running    *objects.Running
 	exit       context.Context
 	exitNow    context.CancelFunc

@@ -1,7 +1,6 @@
-package responsestore
+package stores
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -9,17 +8,18 @@ import (
 	"testing"
 )
 
-// FuzzReadEntry reads arbitrary data. A valid entry must be usable, and the same
+// FuzzDecode reads arbitrary data. A valid entry must be usable, and the same
 // after it was stored and read again.
-func FuzzReadEntry(f *testing.F) {
-	for _, e := range []*Entry{entry("u", "", "x"), entry("", id(1), "<&>\u2028"), {Response: json.RawMessage("{}")}} {
+func FuzzDecode(f *testing.F) {
+	whole := &Entry{User: "u", Previous: "resp_1", Response: json.RawMessage(`{"a":"<&>\u2028"}`), Input: []json.RawMessage{[]byte("1")}, Output: []Item{{From: 5, To: 13}, {Own: []byte("2")}}}
+	for _, e := range []*Entry{whole, {Response: json.RawMessage("{}")}} {
 		f.Add(stored(f, e))
 	}
 	for _, text := range []string{`{"response":{},"input":null,"output":[{"own":null}]}`, `{"response":[1],"output":[{"from":1,"to":2},3]}`, `{"user":"\ud800","response":1,"input":{"a":[]}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e := readEntry(data)
+		e := Decode(data)
 		if e == nil {
 			return
 		}
@@ -28,7 +28,7 @@ func FuzzReadEntry(f *testing.F) {
 				t.Fatalf("item %q", item)
 			}
 		}
-		again := readEntry(stored(t, e))
+		again := Decode(stored(t, e))
 		if again == nil || again.User != e.User || again.Previous != e.Previous || len(again.Output) != len(e.Output) {
 			t.Fatalf("%+v became %+v", e, again)
 		}
@@ -42,25 +42,23 @@ func FuzzReadEntry(f *testing.F) {
 // TestDeepEntry: an entry that was modified cannot exhaust the stack, neither as a whole nor
 // by an item that is a part of a text.
 func TestDeepEntry(t *testing.T) {
-	deep := strings.Repeat("[", maxEntry-100)
+	deep := strings.Repeat("[", MaxEntry-100)
 	for _, data := range []string{`{"response":` + deep, `{"response":"` + deep + `","output":[{"from":1,"to":` + strconv.Itoa(len(deep)) + `}]}`} {
-		if readEntry([]byte(data)) != nil {
+		if Decode([]byte(data)) != nil {
 			t.Errorf("%.100s is an entry", data)
 		}
 	}
-	if readEntry([]byte(`{"response":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+"}")) == nil {
+	if Decode([]byte(`{"response":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+"}")) == nil {
 		t.Error("200 levels are too many")
 	}
 }
 
-// stored returns an entry as Put stores it.
+// stored returns an entry as JSON.
 func stored(t testing.TB, e *Entry) []byte {
 	t.Helper()
-	var data bytes.Buffer
-	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(e); err != nil {
+	data, err := Encode(e)
+	if err != nil {
 		t.Fatalf("%+v: %v", e, err)
 	}
-	return data.Bytes()
+	return data
 }

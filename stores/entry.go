@@ -1,4 +1,4 @@
-package responsestore
+package stores
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -20,10 +19,24 @@ type Entry struct {
 	Running      bool              `json:"running,omitempty"`      // it goes on, or its node has ended; it has no output then
 	Response     json.RawMessage   `json:"response"`               // the Response object that the client got
 	Input        []json.RawMessage `json:"input"`                  // the items of the request's input, each with an id
-	Output       []responses.Item  `json:"output"`                 // the items of the output as the next request needs them
+	Output       []Item            `json:"output"`                 // the items of the output as the next request needs them
 
 	release func() // may be nil
 }
+
+// Item is an item of a response as a later response needs it. It has the encrypted content of
+// reasoning, even if the client did not ask for that.
+type Item struct {
+	// From and To are its place in the Response, in bytes. Nearly all items are there
+	// as they are needed, so they are not kept twice.
+	From int `json:"from,omitempty"`
+	To   int `json:"to,omitempty"`
+	// Own is the item if the Response lacks it, or a part of it; else nil.
+	Own json.RawMessage `json:"own,omitempty"`
+}
+
+// OnRelease makes Release call a function, such as that of [Reserve].
+func (e *Entry) OnRelease(release func()) { e.release = release }
 
 // Release ends the use of an entry that a store has returned. Until then, its memory
 // counts. Items taken from it may be used afterwards.
@@ -50,22 +63,31 @@ func (e *Entry) Items() iter.Seq[json.RawMessage] {
 	}
 }
 
-func (e *Entry) output(o responses.Item) json.RawMessage {
+func (e *Entry) output(o Item) json.RawMessage {
 	if o.Own != nil {
 		return o.Own
 	}
 	return e.Response[o.From:o.To:o.To]
 }
 
+// Encode returns an entry as JSON. Its parts come back unchanged from [Decode].
+func Encode(e *Entry) ([]byte, error) {
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(e)
+	return data.Bytes(), err
+}
+
 // maxDepth is how deep the arrays and objects of an entry may be nested: far more than those
 // of a request.
 const maxDepth = 1024
 
-// readEntry decodes a stored entry, or returns nil if it is invalid. Its parts are views of
+// Decode decodes a stored entry, or returns nil if it is invalid. Its parts are views of
 // data: an entry may have 64 MiB, for which encoding/json would take seconds.
-func readEntry(data []byte) *Entry {
+func Decode(data []byte) *Entry {
 	whole := wirejson.Value(bytes.TrimSpace(data))
-	if !wirejson.ValidWithin(maxDepth, whole) || whole.Kind() != wirejson.KindObject {
+	if !valid(whole) || whole.Kind() != wirejson.KindObject {
 		return nil
 	}
 	var user, previous, conversation, running, response, input, output wirejson.Value
@@ -83,32 +105,44 @@ func readEntry(data []byte) *Entry {
 	return e
 }
 
-// sound reports whether the offsets of the output are those of items. A stored entry
+func valid(part []byte) bool { return wirejson.ValidWithin(maxDepth, wirejson.Value(part)) }
+
+// Sound reports whether an entry that was put together from stored parts can be used: a stored one
 // may have been modified.
+func (e *Entry) Sound() bool {
+	for _, item := range e.Input {
+		if !valid(item) {
+			return false
+		}
+	}
+	return valid(e.Response) && e.sound()
+}
+
+// sound reports whether the offsets of the output are those of items.
 func (e *Entry) sound() bool {
 	for _, o := range e.Output {
-		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !wirejson.ValidWithin(maxDepth, e.output(o)) {
+		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !valid(e.output(o)) {
 			return false
 		}
 	}
 	return len(e.Response) > 0
 }
 
-// Memory of an entry and of an item besides their bytes: structs, slices, and the
-// element of an entry in the map and the list of a [Memory].
-const (
-	entryOverhead = 512
-	itemOverhead  = 64
-)
+// entryOverhead is the memory of an entry besides its bytes: structs, slices, and what a store has
+// of it.
+const entryOverhead = 512
+
+// ItemOverhead is the memory of an item besides its bytes.
+const ItemOverhead = 64
 
 // Size returns the allocated memory of an entry, in bytes, with the unused capacity of its slices.
 func (e *Entry) Size() int64 {
 	size := entryOverhead + len(e.User) + len(e.Previous) + cap(e.Response)
 	for _, item := range e.Input {
-		size += itemOverhead + cap(item)
+		size += ItemOverhead + cap(item)
 	}
 	for _, o := range e.Output {
-		size += itemOverhead + cap(o.Own)
+		size += ItemOverhead + cap(o.Own)
 	}
 	return int64(size)
 }

@@ -1,0 +1,145 @@
+package caddymodule
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
+)
+
+// OffStore stores nothing: previous_response_id refers to nothing. It has no options.
+type OffStore struct{}
+
+// CaddyModule returns the Caddy module information.
+func (OffStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".off", New: func() caddy.Module { return new(OffStore) }}
+}
+
+// UnmarshalCaddyfile reads the name, which is all that there is.
+func (s *OffStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	return parseStoreBlock(d, s)
+}
+
+// Key implements [stores.Module].
+func (*OffStore) Key() string { return "" }
+
+// Open implements [stores.Module].
+func (*OffStore) Open(*slog.Logger) stores.Store { return nil }
+
+// Start implements [stores.Module].
+func (*OffStore) Start(stores.Store) error { return nil }
+
+// MemoryStore stores in this process; a reload keeps what is there.
+type MemoryStore struct {
+	// The most bytes that the responses may take. The least recently used ones of the user with
+	// the most are deleted first. Default: 64 MiB.
+	Size int64 `json:"size,omitempty" option:"<size>" default:"64MiB"`
+
+	// How long a response is stored. Default: `24h`.
+	Age caddy.Duration `json:"age,omitempty" option:"<duration>" default:"24h"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (MemoryStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".memory", New: func() caddy.Module { return new(MemoryStore) }}
+}
+
+// UnmarshalCaddyfile reads:
+//
+//	memory {
+//	    size <size>
+//	    age  <duration>
+//	}
+func (s *MemoryStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	return parseStoreBlock(d, s)
+}
+
+// Provision sets the defaults and checks the values.
+func (s *MemoryStore) Provision(caddy.Context) error { return completeOptions(s) }
+
+// Key implements [stores.Module].
+func (s *MemoryStore) Key() string { return fmt.Sprint(s.Size, " ", s.Age) }
+
+// Open implements [stores.Module].
+func (s *MemoryStore) Open(*slog.Logger) stores.Store {
+	return responsestore.NewMemory(s.Size, time.Duration(s.Age))
+}
+
+// Start implements [stores.Module].
+func (*MemoryStore) Start(stores.Store) error { return nil }
+
+// DiskStore stores in a file of this Caddy, which survives a restart.
+type DiskStore struct {
+	// The folder of the file. Placeholders are resolved when the configuration is loaded.
+	// Default: `codex` in the folder where Caddy keeps its data.
+	Dir string `json:"dir,omitempty"`
+
+	// The most bytes that the responses may take. The least recently used ones of the user with
+	// the most are deleted first. Default: 1 GiB.
+	Size int64 `json:"size,omitempty" option:"<size>" default:"1GiB"`
+
+	// How long a response is stored. Default: `720h`.
+	Age caddy.Duration `json:"age,omitempty" option:"<duration>" default:"720h"`
+
+	dir string // as a path from the root
+}
+
+// CaddyModule returns the Caddy module information.
+func (DiskStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".disk", New: func() caddy.Module { return new(DiskStore) }}
+}
+
+// UnmarshalCaddyfile reads:
+//
+//	disk [<dir>] {
+//	    size <size>
+//	    age  <duration>
+//	}
+func (s *DiskStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	d.Args(&s.Dir)
+	return parseStoreBlock(d, s)
+}
+
+// Provision sets the defaults and checks the values.
+func (s *DiskStore) Provision(caddy.Context) (err error) {
+	if err := completeOptions(s); err != nil {
+		return err
+	}
+	if s.dir, err = absolutePath(caddy.NewReplacer(), cmp.Or(s.Dir, filepath.Join(caddy.AppDataDir(), "codex"))); err != nil {
+		return fmt.Errorf("dir: %w", err)
+	}
+	return nil
+}
+
+// Key implements [stores.Module]. The limits may change.
+func (s *DiskStore) Key() string { return s.dir }
+
+// Open implements [stores.Module].
+func (s *DiskStore) Open(*slog.Logger) stores.Store { return responsestore.NewDisk(s.dir) }
+
+// Start implements [stores.Module].
+func (s *DiskStore) Start(store stores.Store) error {
+	disk := store.(*responsestore.Disk)
+	disk.Limit(s.Size, time.Duration(s.Age))
+	return disk.Start()
+}
+
+// Interface guards
+var (
+	_ stores.Module     = (*OffStore)(nil)
+	_ stores.Module     = (*MemoryStore)(nil)
+	_ stores.Module     = (*DiskStore)(nil)
+	_ caddy.Provisioner = (*MemoryStore)(nil)
+	_ caddy.Provisioner = (*DiskStore)(nil)
+	_ stores.Closer     = (*responsestore.Disk)(nil)
+)

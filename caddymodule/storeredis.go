@@ -1,0 +1,167 @@
+package caddymodule
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/stores"
+)
+
+// RedisStore stores in Redis or Valkey, which several nodes may share. There are also the limits of
+// keys and the usage, of all nodes.
+type RedisStore struct {
+	// The URLs of the nodes: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for
+	// TLS, or `unix://`. Several are a cluster, or with `master` the sentinels. Placeholders
+	// are resolved when the configuration is loaded.
+	URLs []string `json:"urls,omitempty"`
+
+	// The most bytes that the responses of each user may take, of which the oldest are deleted
+	// first. Default: 1 GiB.
+	Size int64 `json:"size,omitempty" option:"<size>" default:"1GiB"`
+
+	// How long a response is stored. Default: `720h`.
+	Age caddy.Duration `json:"age,omitempty" option:"<duration>" default:"720h"`
+
+	// What all keys begin with. Default: `codex`.
+	Prefix string `json:"prefix,omitempty" option:"<name>" default:"codex"`
+
+	// The name of the master that the sentinels watch. Default: none.
+	Master string `json:"master,omitempty" option:"<name>"`
+
+	// What happens to requests of keys with limits while Redis does not work. `closed`: they get a
+	// 503. `open`: they are let through, and not counted. Default: `closed`.
+	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
+
+	// A file with the certificates of the authorities that sign those of the nodes.
+	// Placeholders are resolved when the configuration is loaded. Default: those of the system.
+	CA string `json:"ca,omitempty" option:"<name>"`
+
+	options responsestore.RedisOptions
+	key     string
+}
+
+// failOpen is the value of [RedisStore.Fail] that lets requests through.
+const failOpen = "open"
+
+// CaddyModule returns the Caddy module information.
+func (RedisStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: stores.Namespace + ".redis", New: func() caddy.Module { return new(RedisStore) }}
+}
+
+// UnmarshalCaddyfile reads:
+//
+//	redis <url>... {
+//	    size   <size>
+//	    age    <duration>
+//	    prefix <text>
+//	    master <name>
+//	    ca     <file>
+//	    fail   open|closed
+//	}
+func (s *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if s.URLs = d.RemainingArgs(); len(s.URLs) == 0 {
+		return d.Err("store redis needs the URL of the server")
+	}
+	return parseStoreBlock(d, s)
+}
+
+// Provision sets the defaults and resolves the settings. The errors contain no URL, which may
+// have a password.
+func (s *RedisStore) Provision(caddy.Context) error {
+	if err := completeOptions(s); err != nil {
+		return err
+	}
+	if len(s.URLs) == 0 {
+		return errors.New("redis needs the URL of the server")
+	}
+	repl, o := caddy.NewReplacer(), &s.options
+	key := []string{s.Prefix, time.Duration(s.Age).String(), fmt.Sprint(s.Size), s.Master, s.CA, s.Fail}
+	for i, url := range s.URLs {
+		resolved, err := repl.ReplaceOrErr(url, true, true)
+		if err != nil {
+			return fmt.Errorf("URL %d has a placeholder that is empty or unknown: is its variable or file set?", i+1)
+		}
+		one, err := redis.ParseURL(resolved)
+		if err != nil {
+			return fmt.Errorf("URL %d is not one such as redis://USER:PASSWORD@HOST:PORT/DB, rediss://HOST or unix:///PATH", i+1)
+		}
+		if i == 0 {
+			o.UniversalOptions = universal(one)
+		}
+		o.Addrs, key = append(o.Addrs, one.Addr), append(key, resolved)
+	}
+	o.MasterName, o.Prefix, o.MaxAge, o.MaxBytes, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Size, s.Fail == failOpen
+	s.key = strings.Join(key, "\n")
+	if s.CA != "" {
+		if err := trust(&o.UniversalOptions, repl, s.CA); err != nil {
+			return fmt.Errorf("ca: %w", err)
+		}
+	}
+	return nil
+}
+
+// Key implements [stores.Module].
+func (s *RedisStore) Key() string { return s.key }
+
+// Open implements [stores.Module].
+func (s *RedisStore) Open(logger *slog.Logger) stores.Store {
+	return responsestore.NewRedis(s.options, logger)
+}
+
+// Start implements [stores.Module].
+func (*RedisStore) Start(store stores.Store) error { return store.(*responsestore.Redis).Start() }
+
+// universal returns the settings in a URL.
+func universal(o *redis.Options) redis.UniversalOptions {
+	return redis.UniversalOptions{
+		ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,
+		MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns,
+		MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime,
+		ConnMaxLifetime: o.ConnMaxLifetime, TLSConfig: o.TLSConfig,
+	}
+}
+
+// trust makes connections accept the certificates that the authorities of a file have signed.
+func trust(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error {
+	if o.TLSConfig == nil {
+		return errors.New("only a rediss:// URL has certificates")
+	}
+	path, err := absolutePath(repl, file)
+	if err != nil {
+		return err
+	}
+	certificates, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	o.TLSConfig = o.TLSConfig.Clone()
+	o.TLSConfig.RootCAs = x509.NewCertPool()
+	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(certificates) {
+		return fmt.Errorf("%s has no certificate", path)
+	}
+	o.TLSConfig.MinVersion = max(o.TLSConfig.MinVersion, tls.VersionTLS12)
+	return nil
+}
+
+// Interface guards
+var (
+	_ stores.Module     = (*RedisStore)(nil)
+	_ caddy.Provisioner = (*RedisStore)(nil)
+	_ stores.Closer     = (*responsestore.Redis)(nil)
+	_ stores.Failing    = (*responsestore.Redis)(nil)
+	_ stores.Chains     = (*responsestore.Redis)(nil)
+)

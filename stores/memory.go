@@ -1,0 +1,45 @@
+package stores
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/claims"
+)
+
+// MaxEntry bounds one entry that is not in memory, in bytes.
+const MaxEntry = 64 << 20
+
+// transferMemory bounds the memory of all large entries that are transferred from or to engines,
+// in bytes.
+const transferMemory = 4 * MaxEntry
+
+// FreeTransfer is how many bytes an entry may have for which Reserve need not wait.
+const FreeTransfer = 256 << 10
+
+var transfers = claims.NewQueue(claims.QueueOptions{
+	Concurrent: transferMemory, PerUser: transferMemory / 2, Queue: 4096, Wait: time.Minute,
+})
+
+// Reserve waits for the memory of a user's entry with this size that is about to be read or written,
+// and returns what releases it; see [Entry.OnRelease]. The entry is in memory twice, encoded and
+// decoded. The error wraps ErrUnavailable.
+func Reserve(ctx context.Context, user string, size int64) (release func(), err error) {
+	if size <= FreeTransfer {
+		return func() {}, nil
+	}
+	memory, err := transfers.Acquire(ctx, user, int(min(2*size, int64(transfers.Heaviest()))))
+	if err != nil {
+		return nil, Unavailable(err)
+	}
+	return memory.Release, nil
+}
+
+// ReserveEntry waits for the memory of an entry that is to be stored, like [Reserve]. The error is
+// ErrTooLarge if it has more than [MaxEntry].
+func ReserveEntry(ctx context.Context, e *Entry) (release func(), err error) {
+	if e.Size() > MaxEntry {
+		return nil, ErrTooLarge
+	}
+	return Reserve(ctx, e.User, e.Size())
+}

@@ -1,0 +1,277 @@
+package storestest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
+)
+
+// Begun returns a response of a user that goes on.
+func Begun(user string) *stores.Entry {
+	return &stores.Entry{User: user, Response: json.RawMessage(`{"id":"r","status":"in_progress","completed_at":null,"error":null}`), Input: []json.RawMessage{json.RawMessage(`"in"`)}}
+}
+
+func someEvents(first int64, names ...string) stores.Events {
+	events := stores.Events{First: first}
+	for _, name := range names {
+		events.Events = append(events.Events, stores.Event{Name: name, Data: []byte(`{"data":"of ` + name + `"}`)})
+	}
+	return events
+}
+
+// namesOf returns the names of the events of a response from a number on, with a dot when they are
+// over.
+func namesOf(t *testing.T, b stores.Background, from int64) string {
+	t.Helper()
+	events, err := b.Events(t.Context(), "u", ID(1), from)
+	if errors.Is(err, stores.ErrDropped) {
+		return "dropped"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for _, e := range events.Events {
+		names += e.Name
+		if want := `{"data":"of ` + e.Name + `"}`; string(e.Data) != want && e.Name != "response.failed" {
+			t.Errorf("%s has %s", e.Name, e.Data)
+		}
+	}
+	if events.Over {
+		names += "."
+	}
+	return names
+}
+
+// testBackground checks the life of a response: it goes on, has events, and ends.
+func testBackground(t *testing.T, tested Engine) {
+	b := tested.background()
+	ctx := t.Context()
+	if err := b.Begin(ctx, ID(1), Begun("u")); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := b.Get(ctx, "u", ID(1)); err != nil || !e.Running {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	if chains, ok := b.(stores.Chains); ok {
+		if links, next, release, err := chains.Chain(ctx, "u", ID(1), 9, 1<<20); len(links) > 0 || next != ID(1) || err != nil {
+			t.Error("followed before its end:", links, next, err)
+		} else {
+			release()
+		}
+	}
+	if names := namesOf(t, b, 0); names != "" {
+		t.Errorf("%q", names)
+	}
+	for _, events := range []stores.Events{someEvents(0, "a", "b"), someEvents(1, "b", "c"), {First: 3}} { // b is sent twice
+		if cancelled, err := b.Continue(ctx, "u", ID(1), events); cancelled || err != nil {
+			t.Error(cancelled, err)
+		}
+	}
+	for from, want := range []string{"abc", "bc", "c", ""} {
+		if names := namesOf(t, b, int64(from)); names != want {
+			t.Errorf("from %d: %q", from, names)
+		}
+	}
+	if _, err := b.Events(ctx, "v", ID(1), 0); !errors.Is(err, stores.ErrNotFound) {
+		t.Error("another user's events:", err)
+	}
+	if _, err := b.Continue(ctx, "u", ID(2), stores.Events{}); !errors.Is(err, stores.ErrNotFound) {
+		t.Error("what there is not goes on:", err)
+	}
+	if err := b.Put(ctx, ID(1), Entry("u", "", "end")); err != nil {
+		t.Fatal(err)
+	}
+	if names := namesOf(t, b, 3); names != "" {
+		t.Errorf("the last event is missing, but %q", names)
+	}
+	last := someEvents(3, "d")
+	last.Over = true
+	if _, err := b.Continue(ctx, "u", ID(1), last); err != nil {
+		t.Error(err)
+	}
+	check := func(b stores.Background) {
+		t.Helper()
+		e, err := b.Get(ctx, "u", ID(1))
+		if err != nil || e.Running || string(e.Response) != `{"id":"<end>"}` {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		if all, rest, after := namesOf(t, b, 0), namesOf(t, b, 4), namesOf(t, b, 9); all != "abcd." || rest != "." || after != "." {
+			t.Errorf("%q, %q, %q", all, rest, after)
+		}
+	}
+	check(b)
+	b = tested.other(t)
+	check(b)
+	if err := b.Delete(ctx, "u", ID(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Events(ctx, "u", ID(1), 0); !errors.Is(err, stores.ErrNotFound) {
+		t.Error("events of what was deleted:", err)
+	}
+}
+
+// testLost checks that a response whose owner is gone has failed for everybody, and that what the
+// owner may still do does not change that.
+func testLost(t *testing.T, tested Engine) {
+	b := tested.background()
+	ctx := t.Context()
+	if err := b.Begin(ctx, ID(1), Begun("u")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Continue(ctx, "u", ID(1), someEvents(0, "a")); err != nil {
+		t.Fatal(err)
+	}
+	owner := b
+	if b = tested.other(t); owner != b {
+		if tested.Shared {
+			if e, err := b.Get(ctx, "u", ID(1)); err != nil || !e.Running {
+				t.Fatalf("%+v, %v", e, err)
+			}
+		}
+	}
+	tested.lose()
+	e, err := b.Get(ctx, "u", ID(1))
+	if err != nil || e.Running || !strings.Contains(string(e.Response), `"status":"failed"`) {
+		t.Fatalf("%s, %v", e.Response, err)
+	}
+	if names := namesOf(t, b, 0); names != "aresponse.failed." {
+		t.Errorf("%q", names)
+	}
+	ahead, err := b.Events(ctx, "u", ID(1), 9)
+	if err != nil || len(ahead.Events) != 1 || !strings.Contains(string(ahead.Events[0].Data), `"sequence_number":9`) || !ahead.Over {
+		t.Errorf("%s, %v", ahead.Events, err)
+	}
+	for _, node := range []stores.Background{owner, b} {
+		_, err := node.Continue(ctx, "u", ID(1), someEvents(1, "b"))
+		if putErr := node.Put(ctx, ID(1), Entry("u", "", "end")); err == nil || putErr == nil {
+			t.Errorf("it goes on: %v, %v", err, putErr)
+		}
+	}
+	if again, err := b.Get(ctx, "u", ID(1)); err != nil || string(again.Response) != string(e.Response) {
+		t.Errorf("%s became %s, %v", e.Response, again.Response, err)
+	}
+}
+
+// testLostWhileRead checks that who waits for events learns that the owner is gone.
+func testLostWhileRead(t *testing.T, tested Engine) {
+	b := tested.background()
+	if err := b.Begin(t.Context(), ID(1), Begun("u")); err != nil {
+		t.Fatal(err)
+	}
+	b = tested.other(t)
+	tested.lose()
+	names := ""
+	for range 3 { // the first look makes it a failed one
+		if names = namesOf(t, b, 0); names != "" {
+			break
+		}
+	}
+	if names != "response.failed." {
+		t.Errorf("%q", names)
+	}
+}
+
+// testGap checks that missing events are not passed over.
+func testGap(t *testing.T, tested Engine) {
+	b := tested.background()
+	if err := b.Begin(t.Context(), ID(1), Begun("u")); err != nil {
+		t.Fatal(err)
+	}
+	for _, events := range []stores.Events{someEvents(0, "a"), someEvents(2, "c")} {
+		if _, err := b.Continue(t.Context(), "u", ID(1), events); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first, next := namesOf(t, b, 0), namesOf(t, b, 1); first != "a" || next != "dropped" {
+		t.Errorf("%q, %q", first, next)
+	}
+}
+
+// testWatch checks that nodes hear of what changes at others, long before a look is due.
+func testWatch(t *testing.T, tested Engine) {
+	b := tested.background()
+	if !tested.Shared {
+		select {
+		case <-b.Watch(ID(1)):
+		case <-time.After(10 * stores.WatchTime):
+			t.Error("no look is due")
+		}
+		return
+	}
+	ctx := t.Context()
+	if err := b.Begin(ctx, ID(1), Begun("u")); err != nil {
+		t.Fatal(err)
+	}
+	reader := tested.other(t)
+	hears := func(at stores.Background, change func() error) bool {
+		changed, began := at.Watch(ID(1)), time.Now()
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		<-changed
+		return time.Since(began) < stores.WatchTime/2
+	}
+	n := int64(0)
+	for deadline := time.Now().Add(20 * time.Second); !hears(reader, func() error { // once it has subscribed
+		n++
+		_, err := b.Continue(ctx, "u", ID(1), someEvents(n-1, "e"))
+		return err
+	}); {
+		if time.Now().After(deadline) {
+			t.Fatal("the reader hears nothing")
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); !hears(b, func() error { return reader.Cancel(ctx, "u", ID(1)) }); {
+		if time.Now().After(deadline) {
+			t.Fatal("the owner hears nothing")
+		}
+	}
+	if cancelled, err := b.Continue(ctx, "u", ID(1), stores.Events{First: n}); !cancelled || err != nil {
+		t.Error(cancelled, err)
+	}
+	if err := reader.Cancel(ctx, "v", ID(1)); !errors.Is(err, stores.ErrNotFound) {
+		t.Error("another user cancels:", err)
+	}
+}
+
+// testManyEvents checks that all events of a long response are read, piece by piece.
+func testManyEvents(t *testing.T, tested Engine) {
+	b := tested.background()
+	if err := b.Begin(t.Context(), ID(1), Begun("u")); err != nil {
+		t.Fatal(err)
+	}
+	var sent, got []string
+	for i := range 300 {
+		sent = append(sent, fmt.Sprintf("e%d", i))
+	}
+	large := someEvents(0, sent...)
+	for i := range large.Events {
+		large.Events[i].Data = slices.Repeat([]byte("x"), 10_000)
+	}
+	large.Over = true
+	if _, err := b.Continue(t.Context(), "u", ID(1), large); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		events, err := b.Events(t.Context(), "u", ID(1), int64(len(got)))
+		if err != nil || len(events.Events) == 0 {
+			t.Fatal(len(got), err)
+		}
+		for _, e := range events.Events {
+			got = append(got, e.Name)
+		}
+		if events.Over {
+			break
+		}
+	}
+	if !slices.Equal(got, sent) {
+		t.Errorf("%d of %d events: %q", len(got), len(sent), got)
+	}
+}
