@@ -158,6 +158,36 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestSettleAtTheExit checks that a turn that ended while Redis was killed is settled when the store
+// is not used any more, if Redis works by then.
+func TestSettleAtTheExit(t *testing.T) {
+	server := redisserver.Start(t)
+	r, ctx := openRedis(t, server.Addr, false), t.Context()
+	window, err := quota.ParseWindow("1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 10_000, Window: window}}}
+	request, err := r.Limits().Begin(ctx, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants, err := request.Acquire(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := request.Reserve(ctx, grants, 100); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	grants[0].Close(20)
+	server.Restart()
+	r.Pause()
+	if states := r.Limits().States(ctx, []*quota.Key{k}); len(states[0]) != 1 || states[0][0].Used != 20 {
+		t.Errorf("%+v", states)
+	}
+}
+
 // TestACL checks that the user that docs/cluster.md describes may do all that the engine does.
 func TestACL(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cluster.md")

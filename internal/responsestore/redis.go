@@ -105,7 +105,6 @@ func (r *Redis) Pause() {
 		r.stop()
 		r.done.Wait()
 		r.stop = nil
-		r.fails.Store(false) // nobody checks it any more
 	}
 }
 
@@ -147,6 +146,10 @@ func (r *Redis) check(ctx context.Context) {
 		case <-time.After(next):
 		}
 	}
+	r.fails.Store(false) // nobody checks it any more
+	last, cancel := context.WithTimeout(context.Background(), checkTime)
+	defer cancel()
+	r.limits.Settle(last) // this process may exit
 }
 
 // errDown is the error of a use while the server does not work.
