@@ -26,8 +26,8 @@ local function resize(id, bytes)
 	redis.call('HINCRBY', sizes, 'total', bytes - before)
 end
 local function drop(id)
-	local found = redis.call('DEL', KEYS[1] .. 'r:' .. id)
-	for _, kind in ipairs({'i:', 'l:', 'e:'}) do redis.call('DEL', KEYS[1] .. kind .. id) end
+	local found = redis.call('UNLINK', KEYS[1] .. 'r:' .. id)
+	for _, kind in ipairs({'i:', 'l:', 'e:'}) do redis.call('UNLINK', KEYS[1] .. kind .. id) end
 	if redis.call('ZREM', ends, id) == 1 then
 		resize(id, 0)
 		redis.call('HDEL', sizes, id)
@@ -55,7 +55,7 @@ if owner and owner ~= ARGV[2] then return 'ended' end
 local items, bytes, most = tonumber(ARGV[7]), tonumber(ARGV[6]), tonumber(ARGV[5])
 if bytes > most then return 'large' end
 for i = 8 + items, #ARGV, 2 do redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
-redis.call('DEL', list)
+redis.call('UNLINK', list)
 for i = 8, 7 + items do redis.call('RPUSH', list, ARGV[i]) end
 local time = redis.call('TIME')
 redis.call('ZADD', ends, string.format('%.0f', time[1] * 1000 + ARGV[3] + 1000), ARGV[1])
