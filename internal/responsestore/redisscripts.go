@@ -17,8 +17,10 @@ import "github.com/redis/go-redis/v9"
 // those come first.
 
 // sizing begins the scripts that change what a user has. Who has more than the most bytes loses the
-// oldest entries, some at a time, since a script holds up everybody.
+// oldest entries, some at a time, since a script holds up everybody. So does reading a conversation of
+// many items, of which there are at most mostItems: these take some 50 ms.
 const sizing = `
+local mostItems = 20000
 local ends, sizes = KEYS[1] .. 'ends', KEYS[1] .. 'sizes'
 local function resize(id, bytes)
 	local before = tonumber(redis.call('HGET', sizes, id) or '0')
@@ -53,7 +55,7 @@ local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1],
 local owner = redis.call('HGET', key, 'owner')
 if owner and owner ~= ARGV[2] then return 'ended' end
 local items, bytes, most = tonumber(ARGV[7]), tonumber(ARGV[6]), tonumber(ARGV[5])
-if bytes > most then return 'large' end
+if bytes > most or items > mostItems then return 'large' end
 for i = 8 + items, #ARGV, 2 do redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
 redis.call('UNLINK', list)
 for i = 8, 7 + items do redis.call('RPUSH', list, ARGV[i]) end
@@ -119,7 +121,7 @@ if bytes < 0 then return 'missing' end
 local tokens = redis.call('HGET', key, 'tokens') or ''
 if string.find(tokens, ARGV[2], 1, true) then return 'done' end
 for i = 6, #ARGV do bytes = bytes + #ARGV[i] + tonumber(ARGV[4]) end
-if bytes > math.min(tonumber(ARGV[3]), tonumber(ARGV[5])) then return 'large' end
+if bytes > math.min(tonumber(ARGV[3]), tonumber(ARGV[5])) or redis.call('LLEN', list) + #ARGV - 5 > mostItems then return 'large' end
 for i = 6, #ARGV do redis.call('RPUSH', list, ARGV[i]) end
 redis.call('HSET', key, 'bytes', bytes, 'tokens', string.sub(ARGV[2] .. tokens, 1, 64 * #ARGV[2]))
 redis.call('PEXPIRE', list, redis.call('PTTL', key))

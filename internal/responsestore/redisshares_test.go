@@ -16,6 +16,31 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
+// TestManyItems checks that a conversation cannot have so many items that whoever reads it holds up
+// Redis for all others.
+func TestManyItems(t *testing.T) {
+	r, at := openRedis(t, redisserver.Start(t).Addr, false), conversationID(0)
+	many := &stores.Entry{User: "u", Response: json.RawMessage("{}")}
+	for range 20_001 {
+		many.Input = append(many.Input, json.RawMessage("1"))
+	}
+	if err := r.Put(t.Context(), at, many); !errors.Is(err, stores.ErrTooLarge) {
+		t.Error(err)
+	}
+	many.Input = many.Input[1:]
+	if err := r.Put(t.Context(), at, many); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Append(t.Context(), "u", at, many.Input[:1]); !errors.Is(err, stores.ErrTooLarge) {
+		t.Error(err)
+	}
+	e, err := r.Get(t.Context(), "u", at)
+	if err != nil || len(e.Input) != 20_000 {
+		t.Fatal(len(e.Input), err)
+	}
+	e.Release()
+}
+
 // TestRedisShares lets a user fill what one may have in Redis, from two nodes at once: the oldest of
 // its own entries go, and those of others stay.
 func TestRedisShares(t *testing.T) {
