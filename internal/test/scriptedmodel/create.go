@@ -43,7 +43,7 @@ func decodeCreate(message []byte) (*create, error) {
 		c.input = []string{`{"type":"message","role":"user","content":` + input.Raw + `}`}
 	case input.IsArray():
 		input.ForEach(func(_, item gjson.Result) bool {
-			c.input = append(c.input, item.Raw)
+			c.input = append(c.input, strings.Clone(item.Raw)) // which is kept longer than the message
 			return true
 		})
 	default:

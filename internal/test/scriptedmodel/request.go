@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -183,7 +184,7 @@ var errNoObject = errors.New("not a JSON object")
 // decodeInput decodes the list of input items. A string is one message of the user.
 func decodeInput(input gjson.Result) ([]Item, error) {
 	if input.Type == gjson.String {
-		return []Item{{Type: "message", Role: "user", Content: Content{{Type: "input_text", Text: input.Str}}}}, nil
+		return []Item{{Type: "message", Role: "user", Content: Content{{Type: "input_text", Text: text(input)}}}}, nil
 	}
 	var items []Item
 	err := eachObject(input, func(one gjson.Result) error {
@@ -191,19 +192,19 @@ func decodeInput(input gjson.Result) ([]Item, error) {
 		one.ForEach(func(name, value gjson.Result) bool {
 			switch name.Str {
 			case "type":
-				item.Type = value.String()
+				item.Type = text(value)
 			case "id":
-				item.ID = value.String()
+				item.ID = text(value)
 			case "role":
-				item.Role = value.String()
+				item.Role = text(value)
 			case "content":
 				item.Content, errs[0] = decodeContent(value)
 			case "call_id":
-				item.CallID = value.String()
+				item.CallID = text(value)
 			case "name":
-				item.Name = value.String()
+				item.Name = text(value)
 			case "arguments":
-				item.Arguments = value.String()
+				item.Arguments = text(value)
 			case "output":
 				item.Output, errs[1] = decodeContent(value)
 			case "tools":
@@ -211,7 +212,7 @@ func decodeInput(input gjson.Result) ([]Item, error) {
 			case "summary":
 				item.Summary, errs[3] = decodeContent(value)
 			case "encrypted_content":
-				item.EncryptedContent = value.String()
+				item.EncryptedContent = text(value)
 			}
 			return true
 		})
@@ -223,7 +224,7 @@ func decodeInput(input gjson.Result) ([]Item, error) {
 
 func decodeContent(content gjson.Result) (Content, error) {
 	if content.Type == gjson.String {
-		return Content{{Type: "input_text", Text: content.Str}}, nil
+		return Content{{Type: "input_text", Text: text(content)}}, nil
 	}
 	var parts Content
 	err := eachObject(content, func(one gjson.Result) error {
@@ -231,13 +232,13 @@ func decodeContent(content gjson.Result) (Content, error) {
 		one.ForEach(func(name, value gjson.Result) bool {
 			switch name.Str {
 			case "type":
-				part.Type = value.String()
+				part.Type = text(value)
 			case "text":
-				part.Text = value.String()
+				part.Text = text(value)
 			case "image_url":
-				part.ImageURL = value.String()
+				part.ImageURL = text(value)
 			case "detail":
-				part.Detail = value.String()
+				part.Detail = text(value)
 			}
 			return true
 		})
@@ -263,3 +264,6 @@ func eachObject(list gjson.Result, do func(gjson.Result) error) (err error) {
 	})
 	return err
 }
+
+// text returns a string of its own, so that what is kept of a request does not keep a copy of its body.
+func text(value gjson.Result) string { return strings.Clone(value.String()) }
