@@ -222,6 +222,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
 		return err
 	}
+	// Before the app: Caddy would name its events by a module that is loaded with this context later.
+	if err := h.loadStore(ctx); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	return h.connect(ctx, repl, options)
 }
 
@@ -240,9 +244,6 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	h.releases = append(h.releases, release)
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
-	}
-	if err := h.loadStore(ctx); err != nil {
-		return fmt.Errorf("store: %w", err)
 	}
 	engine, start, release := engines.open(h.store, ctx.Slogger())
 	options.Responses = engine.store
