@@ -47,7 +47,10 @@ func (s *signInSite) login() status.Login { return s.admin.Status().AppServers[0
 // ask asks the site to sign in, or to cancel it, with headers in pairs.
 func (s *signInSite) ask(method, key string, headers ...string) (int, gjson.Result) {
 	s.T.Helper()
-	header := e2e.Bearer(key)
+	header := http.Header{}
+	if key != "" {
+		header = e2e.Bearer(key)
+	}
 	for i := 0; i < len(headers); i += 2 {
 		header.Set(headers[i], headers[i+1])
 	}
@@ -134,6 +137,7 @@ func TestSignInNeedsTheRight(t *testing.T) {
 		"an API key":              {"k-ann", nil, http.StatusUnauthorized},
 		"another key":             {adminKey + "x", nil, http.StatusUnauthorized},
 		"an API key twice":        {"k-ann", []string{"X-Api-Key", adminKey}, http.StatusUnauthorized},
+		"in another header":       {"", []string{"X-Api-Key", adminKey}, http.StatusUnauthorized},
 		"a page elsewhere":        {adminKey, []string{"Origin", "https://evil.example"}, http.StatusForbidden},
 		"a newer browser":         {adminKey, []string{"Origin", s.URL, "Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
 		"a page that sends JSON":  {adminKey, []string{"Origin", "https://evil.example", "Content-Type", "application/json"}, http.StatusForbidden},
