@@ -2,15 +2,19 @@ package conversation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // failed is a turn that has failed before its first output, and what is known of why.
@@ -66,6 +70,16 @@ var remedies = [...]remedy{{
 		return true, s.startAt(ctx, s.now.place)
 	},
 }, {
+	name: "no reasoning of another login",
+	open: (*Session).hasReasoning,
+	fits: func(s *Session, f *failed) bool {
+		return s.hasReasoning() && failures.RefusesReasoning(f.err)
+	},
+	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) {
+		s.request.Plan = withoutReasoning(s.request.Plan)
+		return true, s.startAt(ctx, s.now.place)
+	},
+}, {
 	name: "the instructions behind Codex's own prompt",
 	open: (*Session).mayAppend,
 	fits: func(_ *Session, f *failed) bool { return f.instructions },
@@ -113,6 +127,23 @@ func (s *Session) Repeatable() bool {
 		}
 	}
 	return false
+}
+
+// hasReasoning reports whether the history has reasoning that the client or the store gives back. Only
+// the login that has made it can read it.
+func (s *Session) hasReasoning() bool {
+	return s.chain != nil && s.request.Plan != nil && slices.ContainsFunc(s.chain.Links, func(l Link) bool { return l.Reasoned })
+}
+
+// withoutReasoning returns a plan whose history has no reasoning.
+func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
+	without := *plan
+	without.History = slices.DeleteFunc(slices.Clone(plan.History), func(item json.RawMessage) bool {
+		var kind wirejson.Value
+		wirejson.Value(item).Pick(wirejson.Into("type", &kind))
+		return kind.Is(typeReasoning)
+	})
+	return &without
 }
 
 // mayAppend reports whether the turn is started once more if the provider refuses its

@@ -224,6 +224,13 @@ func RefusesInstructions(failure error) bool {
 	return detail == "instructions are not valid" && fromTurn(e).Status == http.StatusBadRequest
 }
 
+// RefusesReasoning reports whether a turn failed because the provider cannot read reasoning of its
+// history, such as that of another account.
+func RefusesReasoning(failure error) bool {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	return ok && fromTurn(e).Code == "invalid_encrypted_content"
+}
+
 // RejectsRequest reports whether a turn failed because the model's provider rejects the
 // form of the request. What it says is not known: such a failure is any 400 that is not about
 // the instructions, the model, what the conversation says, or its length.

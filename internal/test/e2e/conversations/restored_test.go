@@ -145,3 +145,26 @@ func testRefusedReasoning(t *testing.T) {
 		t.Errorf("answered %q; %d requests were refused", message["content"], refused.Load())
 	}
 }
+
+// TestReasoningOfAnotherLogin checks that a response goes on at a login that cannot read the
+// reasoning which is stored with it.
+func TestReasoningOfAnotherLogin(t *testing.T) { e2e.OverBoth(t, testReasoningOfAnotherLogin) }
+
+func testReasoningOfAnotherLogin(t *testing.T) {
+	s := e2e.NewSite(t, "")
+	s.WaitReady()
+	first := s.Respond(e2e.Asks("reason: I see.; say:one", nil), nil)
+	var refused atomic.Int32
+	defer s.Model.On(func(request scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if len(thoughtsIn(request)) == 0 {
+			return scriptedmodel.Script{}, false
+		}
+		refused.Add(1)
+		return scriptedmodel.Script{End: scriptedmodel.HTTPError{Status: 400, Code: "invalid_encrypted_content", Message: "The encrypted content could not be verified."}}, true
+	})()
+	second := s.Respond(e2e.Asks("say:two", e2e.Fields{"previous_response_id": first.ID}), nil)
+	request, _ := s.Model.Last()
+	if second.Text() != "two" || refused.Load() == 0 || !strings.Contains(string(request.Body), `"one"`) {
+		t.Errorf("answered %q after %d refusals of %s", second.Text(), refused.Load(), request.Body)
+	}
+}
