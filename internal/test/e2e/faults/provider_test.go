@@ -124,3 +124,21 @@ func TestSilentWebSocket(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitedRequests checks that a request which the provider refuses for a while is told so at once,
+// also where a message on a WebSocket says it: Codex would wait for that while.
+func TestLimitedRequests(t *testing.T) {
+	e2e.OverBoth(t, func(t *testing.T) {
+		s := e2e.NewSite(t, "")
+		for prompt, status := range map[string]int{"http:429 40": http.StatusTooManyRequests, "http:503 40": http.StatusServiceUnavailable} {
+			began := time.Now()
+			response, text := s.Post(e2e.ChatBody(prompt, nil), nil)
+			if after := response.Header.Get("Retry-After"); response.StatusCode != status || after != "40" && after != "39" {
+				t.Errorf("%s: %s with Retry-After %q: %s", prompt, response.Status, after, text)
+			}
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("%s: it took %s", prompt, took)
+			}
+		}
+	})
+}
