@@ -36,8 +36,8 @@ var ErrSocketLimited error = &codexrpc.TurnError{
 
 // heed reads a line of Codex's log, and reports whether it is there for that alone.
 //
-// When a handshake or a request over a WebSocket meets a limit of the rate, Codex waits for as long as it was told to, perhaps a
-// minute, without an event, and then asks over HTTP. So the turn ends here.
+// When a handshake or a request over a WebSocket meets a limit of the rate, Codex waits for as long
+// as it was told to, perhaps a minute, without an event, and then asks over HTTP. So the turn ends here.
 func (in *instance) heed(line string) (only bool) {
 	switch {
 	case answered.MatchString(line):

@@ -70,13 +70,17 @@ var remedies = [...]remedy{{
 		return true, s.startAt(ctx, s.now.place)
 	},
 }, {
-	name: "no reasoning of another login",
+	name: "no reasoning of another login", optional: true,
 	open: (*Session).hasReasoning,
 	fits: func(s *Session, f *failed) bool {
 		return s.hasReasoning() && failures.RefusesReasoning(f.err)
 	},
-	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) {
-		s.request.Plan = withoutReasoning(s.request.Plan)
+	start: func(ctx context.Context, s *Session, f *failed) (bool, error) {
+		without := withoutReasoning(s.request.Plan)
+		if len(without.History) == len(s.request.Plan.History) { // it was started without
+			return false, f.err
+		}
+		s.request.Plan = without
 		return true, s.startAt(ctx, s.now.place)
 	},
 }, {
