@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -129,8 +130,11 @@ func (s *Session) Origin() Origin {
 const explainTimeout = 2 * time.Second
 
 // Explain adds to the failure of the turn what the app-server knows of it: when a spent plan
-// resets.
+// resets. A refused WebSocket is not the end of the turn: it is told from others by what it is.
 func (s *Session) Explain(ctx context.Context, failure error) error {
+	if errors.Is(failure, appserver.ErrSocketLimited) {
+		return failure
+	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	return s.now.thread.ExplainLimit(ctx, failure)

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -130,8 +131,10 @@ func TestSilentWebSocket(t *testing.T) {
 func TestLimitedRequests(t *testing.T) {
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
-		for prompt, status := range map[string]int{"http:429 40": http.StatusTooManyRequests, "http:503 40": http.StatusServiceUnavailable} {
-			began := time.Now()
+		const limited, overloaded = http.StatusTooManyRequests, http.StatusServiceUnavailable
+		// Each within a second of the one before, whose limit is not its own.
+		for _, status := range []int{limited, overloaded, limited} {
+			prompt, began := fmt.Sprintf("http:%d 40", status), time.Now()
 			response, text := s.Post(e2e.ChatBody(prompt, nil), nil)
 			if after := response.Header.Get("Retry-After"); response.StatusCode != status || after != "40" && after != "39" {
 				t.Errorf("%s: %s with Retry-After %q: %s", prompt, response.Status, after, text)
