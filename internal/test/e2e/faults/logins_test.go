@@ -70,24 +70,29 @@ func TestOneOfTwoLogins(t *testing.T) {
 	})
 }
 
-// checkLeftAlone checks that requests do not try a login that rests.
+// checkLeftAlone checks that requests do not try a login that rests. Its tokens may have been renewed
+// after the refusal, on a busy machine late: then it is started with them, and tried once more.
 func checkLeftAlone(t *testing.T, s *e2e.Site, login *planbackend.Login) {
 	t.Helper()
-	before := -1
-	e2e.WaitFor(t, "what its app-server asks after the last turn", func() bool {
-		last := before
-		before = s.Plan.Count(planbackend.All, login)
-		time.Sleep(time.Second)
-		return before == last
-	})
-	for range 10 {
-		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
-			t.Errorf("%s %s", response.Status, text)
+	more := 0
+	for range 2 {
+		before := -1
+		e2e.WaitFor(t, "what its app-server asks after the last turn", func() bool {
+			last := before
+			before = s.Plan.Count(planbackend.All, login)
+			time.Sleep(time.Second)
+			return before == last
+		})
+		for range 10 {
+			if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusOK {
+				t.Errorf("%s %s", response.Status, text)
+			}
+		}
+		if more = s.Plan.Count(planbackend.All, login) - before; more == 0 {
+			return
 		}
 	}
-	if more := s.Plan.Count(planbackend.All, login) - before; more != 0 {
-		t.Errorf("a login that rests was asked %d times", more)
-	}
+	t.Errorf("a login that rests was asked %d times", more)
 }
 
 // besideSilence serves two logins that are left after a short silence. The requests of the second get
