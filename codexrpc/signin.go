@@ -3,7 +3,9 @@ package codexrpc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -17,6 +19,8 @@ type DeviceCode struct {
 const (
 	// methodLogin begins a sign-in. Its end is [methodLoginCompleted].
 	methodLogin = "account/login/start"
+	// maxDeviceCode bounds the address and the code together, in bytes. Codex's have some fifty.
+	maxDeviceCode = 2 << 10
 	// maxSignInError bounds what is kept of the reason why a sign-in has failed, in bytes.
 	maxSignInError = 300
 )
@@ -24,9 +28,13 @@ const (
 // StartSignIn begins to sign the app-server in by a code, for which it asks the issuer of the
 // login. What the issuer refuses is a *CallError.
 func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
-	return Call[DeviceCode](ctx, c, methodLogin, struct {
+	code, err := Call[DeviceCode](ctx, c, methodLogin, struct {
 		Type string `json:"type"`
 	}{"chatgptDeviceCode"})
+	if err == nil && (!strings.HasPrefix(code.URL, "https://") || code.Code == "" || len(code.URL)+len(code.Code) > maxDeviceCode) {
+		return DeviceCode{}, errors.New("codex answers without a code, or without an address at which it can be entered")
+	}
+	return code, err
 }
 
 // AwaitSignIn waits until the sign-in has ended that was begun on this connection. The login is

@@ -44,3 +44,29 @@ func TestSignIn(t *testing.T) {
 		})
 	}
 }
+
+// TestNoDeviceCode checks that an answer without a usable code is a failure.
+func TestNoDeviceCode(t *testing.T) {
+	for _, answer := range []string{
+		`{}`,
+		`{"verificationUrl":"https://x.example/d","userCode":""}`,
+		`{"verificationUrl":"http://x.example/d","userCode":"AB-CD"}`,
+		`{"verificationUrl":"javascript:0","userCode":"AB-CD"}`,
+		`{"verificationUrl":"https://x.example/d","userCode":"` + strings.Repeat("A", maxDeviceCode) + `"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, p := dial(t)
+			done := async(func() error {
+				code, err := c.StartSignIn(t.Context())
+				if code != (DeviceCode{}) {
+					t.Errorf("the code is %+v", code)
+				}
+				return err
+			})
+			p.answer(p.expect(methodLogin), answer)
+			if err := <-done; err == nil {
+				t.Errorf("%.80s is a code", answer)
+			}
+		})
+	}
+}

@@ -107,7 +107,12 @@ func (s *signIn) awaitCode(ctx context.Context) {
 func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	l := p.login
 	all := l.processes()
-	err := l.signIn.begin(func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error {
+	release, err := l.supervisor.claimHome(p)
+	if err != nil {
+		return nil, err
+	}
+	err = l.signIn.begin(func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error {
+		defer release()
 		before := make(map[*Process]appserver.LoginFiles)
 		for _, one := range all {
 			before[one] = one.LoginFiles()
@@ -124,10 +129,24 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 		return nil
 	})
 	if err != nil {
+		release()
 		return nil, err
 	}
 	l.signIn.awaitCode(ctx)
 	return l.signIn.status(), nil
+}
+
+// claimHome makes a sign-in the only one into the CODEX_HOME of its process, which several logins
+// may name, until release is called.
+func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
+	home, err := p.creator.cfg.OperatorHome()
+	if err != nil {
+		return nil, err
+	}
+	if _, taken := s.signingIn.LoadOrStore(home, nil); taken {
+		return nil, ErrSigningIn
+	}
+	return sync.OnceFunc(func() { s.signingIn.Delete(home) }), nil
 }
 
 // CancelSignIn ends the sign-in that is under way, and returns how the last one has ended; nil:

@@ -24,6 +24,7 @@ type Supervisor struct {
 	logins    shared[*login]          // by the part of these keys that the processes of a login share
 	memories  shared[*gateway.Memory] // of pools, by the keys of their processes
 	stopping  stops                   // processes that are being stopped in the background
+	signingIn sync.Map                // the CODEX_HOMEs into which somebody signs in
 
 	mu     sync.Mutex
 	opened []*Configuration // those that run, the newest last
