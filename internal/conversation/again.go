@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -21,6 +22,7 @@ import (
 type failed struct {
 	err          error
 	account      bool // the login is spent or signed out
+	outdated     bool // so it was, but the process has been started again since, perhaps with another login
 	provider     bool // the provider fails, which another login may not see
 	instructions bool // the provider refuses instructions in the place of Codex's own prompt
 }
@@ -42,6 +44,10 @@ type remedy struct {
 
 // remedies are what is tried after a failure, in order: the first that fits.
 var remedies = [...]remedy{{
+	name:  "the app-server that serves now",
+	fits:  func(_ *Session, f *failed) bool { return f.outdated },
+	start: startAfresh,
+}, {
 	name: "another login for a failing provider", optional: true,
 	open: func(s *Session) bool { return s.now.others },
 	fits: func(s *Session, f *failed) bool { return f.provider && s.moves == 0 },
@@ -113,6 +119,7 @@ var remedies = [...]remedy{{
 	start: startAfresh,
 }, {
 	name:  "HTTP instead of a WebSocket",
+	open:  func(s *Session) bool { return !s.now.place.OverHTTP },
 	fits:  func(_ *Session, f *failed) bool { return errors.Is(f.err, appserver.ErrSocketLimited) },
 	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) { return true, s.startOverHTTP(ctx) },
 }, {
@@ -187,9 +194,16 @@ func (s *Session) Again(ctx context.Context, failure error) (started bool, err e
 // record records what a failure says of the login and of the provider, which matters to later
 // requests, also if this one cannot be repeated.
 func (s *Session) record(failure error) failed {
-	f := failed{err: failure, account: s.now.login.Fail(failure), instructions: s.instructionsRefused(failure)}
+	f := failed{err: failure, instructions: s.instructionsRefused(failure)}
+	if loginstate.IsOfLogin(failure) {
+		f.outdated = s.now.place.outdated()
+		f.account = !f.outdated
+	}
+	if f.account {
+		s.now.login.Fail(failure)
+	}
 	provider, rest := failures.FailedProvider(failure)
-	if f.provider = provider && !f.account; f.provider && !s.answered {
+	if f.provider = provider && !f.account && !f.outdated; f.provider && !s.answered {
 		s.now.login.Falter(failure, rest)
 	}
 	return f

@@ -25,6 +25,7 @@ func TestRemedies(t *testing.T) {
 		f       failed
 		want    []string
 	}{
+		"of an old app-server":    {now: attempt{origin: Continued}, f: failed{outdated: true, err: gone}, want: []string{"the app-server that serves now", "a new thread instead of a kept one"}},
 		"provider":                {f: failed{provider: true, err: gone}, want: []string{"another login for a failing provider"}},
 		"provider, moved":         {f: failed{provider: true, err: gone}, moves: 1},
 		"account":                 {f: failed{account: true, err: gone}, want: []string{"another login for one that is spent or signed out"}},

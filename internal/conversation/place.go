@@ -27,6 +27,12 @@ type Place struct {
 	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
+// outdated reports whether new turns of the process run in an app-server that was started later.
+func (at *Place) outdated() bool {
+	serving := at.Process.Serving()
+	return serving != nil && serving != at.Conn
+}
+
 // settings are what a thread is started with.
 type settings struct {
 	at        Place

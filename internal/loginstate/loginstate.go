@@ -185,9 +185,15 @@ func (l *Login) SignOut() {
 }
 
 // SignIn records that an app-server was started with another login than the one that was
-// refused or missing. One turn tries it, and until its end the others leave it alone.
+// refused or missing. One turn tries it, and until its end the others leave it alone. If one has
+// succeeded already, that is known.
 func (l *Login) SignIn() {
-	l.change(func() { l.state, l.resets, l.until, l.tried = Unknown, time.Time{}, time.Time{}, false })
+	l.change(func() {
+		if l.state != Fine {
+			l.state = Unknown
+		}
+		l.resets, l.until, l.tried = time.Time{}, time.Time{}, false
+	})
 }
 
 // Recheck records Codex's limits of a spent plan: whether it may be used, and its resets.
@@ -211,31 +217,27 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	})
 }
 
-// Fail records a failure. It reports whether the login is the cause, not the request.
-func (l *Login) Fail(failure error) bool {
-	refused, ok := errors.AsType[*codexrpc.TurnError](failure)
-	if !ok {
-		return false
-	}
+// Fail records a failure of which the login is the cause, not the request; see [IsOfLogin].
+func (l *Login) Fail(failure error) {
 	now := time.Now()
+	refused, _ := errors.AsType[*codexrpc.TurnError](failure)
 	switch {
+	case !IsOfLogin(failure):
 	case refused.Code == codexrpc.CodeUsageLimit:
 		until := now.Add(spentRest)
 		if !refused.ResetsAt.IsZero() && refused.ResetsAt.Before(until) {
 			until = refused.ResetsAt
 		}
 		l.set(Spent, failure, refused.ResetsAt, until)
-	case ofLogin(refused):
-		l.set(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
 	default:
-		return false
+		l.set(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
 	}
-	return true
 }
 
-// ofLogin reports whether a login has to be changed, or its plan, before a turn can succeed.
-func ofLogin(e *codexrpc.TurnError) bool {
-	return e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized
+// IsOfLogin reports whether the login has to be changed, or its plan, before a turn can succeed.
+func IsOfLogin(failure error) bool {
+	e, ok := errors.AsType[*codexrpc.TurnError](failure)
+	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
 }
 
 // MoreHopeful returns the one of two failures that ends sooner: a process is started again
@@ -247,7 +249,7 @@ func MoreHopeful(one, other error) error {
 	}
 	first, _ := errors.AsType[*codexrpc.TurnError](one)
 	second, _ := errors.AsType[*codexrpc.TurnError](other)
-	if first != nil && !ofLogin(first) {
+	if first != nil && !IsOfLogin(one) {
 		return one
 	}
 	spent := func(e *codexrpc.TurnError) bool { return e != nil && e.Code == codexrpc.CodeUsageLimit }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Fault is how a call fails: [Down], [Silent], [Slow], [Late], [Status], [HTML], [Redirect],
+// Fault is how a call fails: [Down], [Silent], [Slow], [Held], [Late], [Status], [HTML], [Redirect],
 // or one of these [Fault.For] a number of calls.
 type Fault struct {
 	serve func(w http.ResponseWriter, r *http.Request, next http.Handler)
@@ -39,6 +39,17 @@ func Slow(d time.Duration) Fault {
 	return Fault{serve: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if pause(r.Context(), d) {
 			next.ServeHTTP(w, r)
+		}
+	}}
+}
+
+// Held lets the call wait for a signal before it is looked at.
+func Held(until <-chan struct{}) Fault {
+	return Fault{serve: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		select {
+		case <-until:
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
 		}
 	}}
 }

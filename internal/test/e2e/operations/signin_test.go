@@ -25,19 +25,26 @@ type signInSite struct {
 	id    string // of its app-server
 }
 
-// newSignInSite starts one. prepare may change its home before.
+// newSignInSite starts one. prepare lets the login be refused.
 func newSignInSite(t *testing.T, prepare func(s *e2e.Site)) *signInSite {
 	t.Helper()
 	e2e.WithLogin(t)
+	s := newAdminSite(t, prepare)
+	e2e.WaitFor(t, "the login to be signed out", func() bool {
+		_, text := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("k-ann"))
+		return strings.Contains(text, "codex_unauthorized") && s.login().State == "signed_out"
+	})
+	return s
+}
+
+// newAdminSite starts a site with an administrator. prepare may change its home before.
+func newAdminSite(t *testing.T, prepare func(s *e2e.Site)) *signInSite {
+	t.Helper()
 	ownTemp(t)
 	s := &signInSite{Site: e2e.NewUnstarted(t)}
 	prepare(s.Site)
 	s.Serve("")
 	s.admin = withAdminAt(s.Site, s.Caddyfile("api_key k-ann ann\ncors *\npage on\nadmin_key "+adminKey))
-	e2e.WaitFor(t, "the login to be signed out", func() bool {
-		_, text := s.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("k-ann"))
-		return strings.Contains(text, "codex_unauthorized") && s.login().State == "signed_out"
-	})
 	s.id = s.admin.Status().AppServers[0].ID
 	return s
 }
@@ -71,22 +78,24 @@ func (s *signInSite) begin() string {
 	return body.Get("code").Str
 }
 
-// awaitServed waits until the login is used again.
-func (s *signInSite) awaitServed() {
+// awaitServed waits until the login is used.
+func (s *signInSite) awaitServed(login *planbackend.Login) {
 	s.T.Helper()
 	e2e.WaitFor(s.T, "an answer with the new login", func() bool {
 		response, text := s.Post(e2e.ChatBody("say:served", nil), e2e.Bearer("k-ann"))
 		return response.StatusCode == http.StatusOK && strings.Contains(text, "served")
 	})
-	if now := s.login(); now.State != "fine" || now.SignIn == nil || now.SignIn.State != status.SignInDone || now.SignIn.Code != "" {
-		s.T.Errorf("the login is %+v, %+v", now, now.SignIn)
-	}
+	// Codex tells of the end of a sign-in later than it writes the login, which may serve before.
+	e2e.WaitFor(s.T, "the end of the sign-in", func() bool {
+		now := s.login()
+		return now.State == "fine" && now.SignIn != nil && now.SignIn.State == status.SignInDone && now.SignIn.Code == ""
+	})
 	path := filepath.Join(s.Home, "auth.json")
 	info, err := os.Stat(path)
 	if err != nil || info.Mode() != 0o600 {
 		s.T.Errorf("the login in the home is %v, %v", info, err)
 	}
-	if token := gjson.Get(e2e.ReadFile(s.T, path), "tokens.refresh_token").Str; token != s.Login.Tokens().Refresh {
+	if token := gjson.Get(e2e.ReadFile(s.T, path), "tokens.refresh_token").Str; token != login.Tokens().Refresh {
 		s.T.Error("the home has another login")
 	}
 }
@@ -119,9 +128,69 @@ func TestSignIn(t *testing.T) {
 				t.Errorf("the admin API says %+v", now)
 			}
 			s.Plan.Authorize(code, s.Login)
-			s.awaitServed()
+			s.awaitServed(s.Login)
 		})
 	}
+}
+
+// TestSignInDuringATurn checks that a turn of the app-server before a sign-in, whose login is refused
+// after it, does not count against the new one, and is answered with that.
+func TestSignInDuringATurn(t *testing.T) {
+	e2e.WithLogin(t)
+	e2e.OverOne(t, "http")
+	s := newAdminSite(t, func(*e2e.Site) {})
+	refuse := make(chan struct{})
+	s.Plan.Fail(planbackend.Responses, planbackend.Held(refuse).For(1), s.Login)
+	asked := s.Plan.Count(planbackend.Responses)
+	answered := make(chan string, 1)
+	go func() {
+		_, text := s.Post(e2e.ChatBody("say:moved", nil), e2e.Bearer("k-ann"))
+		answered <- text
+	}()
+	if err := s.Plan.Await(e2e.Context(t), planbackend.Responses, asked+1); err != nil {
+		t.Fatal(err)
+	}
+	other := s.Plan.AddLogin(planbackend.LoginOptions{})
+	s.Plan.Authorize(s.begin(), other)
+	s.awaitServed(other)
+	e2e.WaitFor(t, "an answer for the new account", func() bool {
+		s.Post(e2e.ChatBody("say:served", nil), e2e.Bearer("k-ann"))
+		last, _ := s.Model.Last()
+		return last.Header.Get("Chatgpt-Account-Id") == other.Account
+	})
+	s.Login.Revoke()
+	close(refuse)
+	if text := <-answered; !strings.Contains(text, "moved") {
+		t.Error(text)
+	}
+	if now := s.login(); now.State != "fine" {
+		t.Errorf("the login is %+v", now)
+	}
+}
+
+// TestOneSignInForAHome checks that nobody signs in twice at once into one CODEX_HOME.
+func TestOneSignInForAHome(t *testing.T) {
+	e2e.WithLogin(t)
+	s := newAdminSite(t, func(*e2e.Site) {})
+	options := "api_key k-ann ann\npage on\nadmin_key " + adminKey
+	for _, name := range []string{"ONE", "TWO"} {
+		options += "\napp_server {\ncommand " + e2e.CodexBinary + " app-server\nhome " + s.Home + "\nenv OF " + name + "\n}"
+	}
+	admin := withAdminAt(s.Site, s.Caddyfile(options))
+	all := admin.Status().AppServers
+	if len(all) != 2 {
+		t.Fatalf("there are %d app-servers", len(all))
+	}
+	s.id = all[0].ID
+	s.begin()
+	s.id = all[1].ID
+	if code, body := s.ask(http.MethodPost, adminKey); code != http.StatusConflict || body.Get("error.code").Str != "sign_in_under_way" {
+		t.Errorf("a second one: %d %s", code, body)
+	}
+	s.id = all[0].ID
+	s.ask(http.MethodDelete, adminKey)
+	s.id = all[1].ID
+	s.begin()
 }
 
 // TestSignInNeedsTheRight checks that nobody begins or sees a sign-in without the admin key, and
@@ -247,7 +316,7 @@ func TestSignInEnds(t *testing.T) {
 	}
 	code := s.begin()
 	s.Plan.Authorize(code, s.Login)
-	s.awaitServed()
+	s.awaitServed(s.Login)
 }
 
 // TestSignInElsewhere checks that a configuration with a wrong admin key is refused, and one of an
