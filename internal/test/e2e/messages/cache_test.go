@@ -101,6 +101,9 @@ func session(s *e2e.Site) (all []scriptedmodel.Request) {
 	return all
 }
 
+// once runs a test over the usual transport.
+func once(t *testing.T, test func(t *testing.T)) { test(t) }
+
 // TestCache: a session of Claude Code of 20 rounds has one key of the provider's cache, and
 // nearly all of each input was sent before, with deferred tools and without. With a thread for
 // each request, as other programs do it, nothing was.
@@ -110,14 +113,15 @@ func TestCache(t *testing.T) {
 		env           []string
 		kept          bool
 		sdk           bool // it is the Agent SDK's
+		over          func(*testing.T, func(*testing.T))
 	}{
-		{"deferred tools", "", nil, true, false},
-		{"all tools", "", []string{"ENABLE_TOOL_SEARCH=false"}, true, false},
-		{"the Agent SDK", "", nil, true, true},
-		{"a thread for each request", "conversations off", nil, false, false},
+		{"deferred tools", "", nil, true, false, e2e.OverBoth},
+		{"all tools", "", []string{"ENABLE_TOOL_SEARCH=false"}, true, false, once},
+		{"the Agent SDK", "", nil, true, true, once},
+		{"a thread for each request", "conversations off", nil, false, false, once},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e2e.OverBoth(t, func(t *testing.T) {
+			c.over(t, func(t *testing.T) {
 				s := e2e.NewSite(t, c.options)
 				agent(s)
 				claude := newClaude(t, s, c.env...)
