@@ -55,7 +55,7 @@ func TestKeyLimitsHold(t *testing.T) {
 	if states[0].Used > requests || states[1].Used > limit || states[1].Used == 0 {
 		t.Errorf("%+v", states)
 	}
-	request, err := g.opts.Limits.Begin(t.Context(), &quota.Key{Account: "k", MaxConcurrent: places})
+	request, err := g.opts.Limits.Begin(&quota.Key{Account: "k", MaxConcurrent: places})
 	if err != nil {
 		t.Fatal(err)
 	}

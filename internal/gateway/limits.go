@@ -21,15 +21,15 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return g.opts.Key(r)
 }
 
-// countRequest counts a request for its key, also if it is refused later for another
-// reason.
-func (g *Gateway) countRequest(x *exchange, key *quota.Key, show showLimit) (*quota.Request, *apierror.Error) {
-	if key == nil {
-		return nil, nil
+// beginLimits begins a request of a key, which countRequest or countTurns counts.
+func (g *Gateway) beginLimits(x *exchange, got *received) (apiErr *apierror.Error) {
+	if got.key, apiErr = g.keyOf(x.r); got.key == nil || apiErr != nil {
+		return apiErr
 	}
-	limits, err := g.opts.Limits.Begin(x.ctx, key)
-	showKeyLimits(x.w, key, limits, show)
-	return limits, g.limitReached(x, err)
+	var err error
+	got.limits, err = g.opts.Limits.Begin(got.key)
+	showKeyLimits(x.w, *got)
+	return g.limitReached(x, err)
 }
 
 // acquireTurns takes the places of the turns of a request from those of its key.
@@ -45,18 +45,26 @@ func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([
 	return grants, nil
 }
 
-// reserveInput estimates the tokens of the input of a request, and takes them from the limits of
-// its key.
-func (g *Gateway) reserveInput(x *exchange, got received, request decodedRequest) (input int64, apiErr *apierror.Error) {
+// countTurns counts a request for its key. It estimates the tokens of its input, which it takes from
+// the limits.
+func (g *Gateway) countTurns(x *exchange, got received, request decodedRequest) (input int64, apiErr *apierror.Error) {
 	if len(got.grants) == 0 || !got.grants[0].LimitsTokens() {
-		return int64(request.GuessTokens()), nil
+		input = int64(request.GuessTokens())
+	} else {
+		input = int64(request.EstimateTokens())
 	}
-	input = int64(request.EstimateTokens())
-	err := got.limits.Reserve(x.ctx, got.grants, input)
-	if err != nil {
-		showKeyLimits(x.w, got.key, got.limits, got.show)
+	return input, g.countRequest(x, got, got.grants, input)
+}
+
+// countRequest counts a request for its key, with so many tokens for each of its turns. It does not
+// count if a limit refuses it.
+func (g *Gateway) countRequest(x *exchange, got received, turns []*quota.Grant, input int64) *apierror.Error {
+	if got.limits == nil {
+		return nil
 	}
-	return input, g.limitReached(x, err)
+	err := got.limits.Reserve(x.ctx, turns, input)
+	showKeyLimits(x.w, got)
+	return g.limitReached(x, err)
 }
 
 // closeGrants ends what a request holds of its key's limits.
@@ -150,12 +158,12 @@ func showOpenAILimit(header http.Header, l shownLimit) {
 // showKeyLimits sets the headers about rate limits from the limits of the key: of
 // each unit, from the limit of which the least is left. It reports false if the key has
 // none.
-func showKeyLimits(w http.ResponseWriter, key *quota.Key, limits *quota.Request, show showLimit) bool {
-	if key == nil || len(key.Limits) == 0 {
+func showKeyLimits(w http.ResponseWriter, got received) bool {
+	if got.key == nil || len(got.key.Limits) == 0 {
 		return false
 	}
 	tightest := make(map[quota.Unit]quota.State)
-	for _, s := range limits.States() {
+	for _, s := range got.limits.States() {
 		if other, ok := tightest[s.Unit]; !ok || s.Remaining() < other.Remaining() {
 			tightest[s.Unit] = s
 		}
@@ -165,7 +173,7 @@ func showKeyLimits(w http.ResponseWriter, key *quota.Key, limits *quota.Request,
 		if limit.resets.IsZero() {
 			limit.resets = time.Now() // nothing is used
 		}
-		show(w.Header(), limit)
+		got.show(w.Header(), limit)
 	}
 	return true
 }
@@ -178,7 +186,7 @@ func showKeyLimits(w http.ResponseWriter, key *quota.Key, limits *quota.Request,
 // instead.
 func (g *Gateway) showLimits(run *running) {
 	w, req := run.x.w, run.req
-	if showKeyLimits(w, req.key, req.limits, req.show) {
+	if showKeyLimits(w, req.received) {
 		return
 	}
 	limits, _ := run.place().Conn.LastRateLimits()

@@ -59,7 +59,9 @@ func (g *Gateway) ConversationItem(w http.ResponseWriter, r *http.Request, id, i
 func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, required string, answer func(*responses.ConversationRequest) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
 	x := g.newExchange(w, r)
 	defer x.close()
-	if apiErr := g.countWrite(x); apiErr != nil {
+	got := received{show: showOpenAILimit}
+	if apiErr := g.beginLimits(x, &got); apiErr != nil {
+		reqbody.LimitDiscard(x.w)
 		return nil, apiErr
 	}
 	body, _, apiErr := g.readBody(x)
@@ -68,22 +70,13 @@ func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, requi
 	}
 	var decoded *responses.ConversationRequest
 	g.compute(x, int64(len(body)), func() { decoded, apiErr = responses.DecodeConversation(body, required) })
+	if apiErr == nil {
+		apiErr = g.countRequest(x, got, nil, 0)
+	}
 	if apiErr != nil {
 		return nil, apiErr
 	}
 	return answer(decoded)
-}
-
-// countWrite counts a request that stores something, like one for a turn.
-func (g *Gateway) countWrite(x *exchange) *apierror.Error {
-	key, apiErr := g.keyOf(x.r)
-	if apiErr == nil {
-		_, apiErr = g.countRequest(x, key, showOpenAILimit)
-	}
-	if apiErr != nil {
-		reqbody.LimitDiscard(x.w)
-	}
-	return apiErr
 }
 
 // Response serves GET and DELETE /v1/responses/{id}.

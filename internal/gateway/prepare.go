@@ -21,15 +21,15 @@ func (g *Gateway) prepare(x *exchange, got received, decoded decodedRequest) (*r
 	if apiErr := g.fetchImages(x.ctx, got.body, decoded); apiErr != nil {
 		return nil, apiErr
 	}
-	input, apiErr := g.reserveInput(x, got, decoded)
-	if apiErr != nil {
-		return nil, apiErr
-	}
 	if f := decoded.CheckPixels(); f != nil {
 		return nil, f.In(conversationField(got.route)).APIError()
 	}
 	if f := decoded.CheckTools(); f != nil {
 		return nil, f.APIError()
+	}
+	input, apiErr := g.countTurns(x, got, decoded)
+	if apiErr != nil {
+		return nil, apiErr
 	}
 	decoding, apiErr := g.claimMemory(x, got.body.Size(), int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels())
 	if apiErr != nil {

@@ -178,6 +178,9 @@ func (g *Gateway) countInput(x *exchange) ([]byte, *apierror.Error) {
 	if apiErr == nil {
 		apiErr = decoded.resolve(x, got.body)
 	}
+	if apiErr == nil {
+		apiErr = g.countRequest(x, got, nil, 0)
+	}
 	if apiErr != nil {
 		return nil, apiErr
 	}

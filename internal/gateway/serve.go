@@ -179,11 +179,8 @@ type received struct {
 // the body of a request that is refused anyway, such as one that finds the queue full.
 func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRequest, apiErr *apierror.Error) {
 	got = received{route: c.route, show: c.show}
-	if got.key, apiErr = g.keyOf(x.r); apiErr == nil && g.queue.Full(x.user) {
+	if apiErr = g.beginLimits(x, &got); apiErr == nil && g.queue.Full(x.user) {
 		apiErr = apierror.QueueFull()
-	}
-	if apiErr == nil {
-		got.limits, apiErr = g.countRequest(x, got.key, got.show)
 	}
 	if apiErr != nil {
 		reqbody.LimitDiscard(x.w)

@@ -21,22 +21,9 @@ type measure struct {
 // do does an operation. [Redis] has a script that does the same.
 func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 	switch o.Kind {
-	case Count:
-		if err := a.exceeds(k, Requests, 1, now); err != nil {
-			return r, err
-		}
-		a.count(k, Requests, 1, now)
 	case Reserve:
-		turns := int64(len(o.Turns))
-		if err := a.exceeds(k, Tokens, turns*(o.N+1), now); err != nil {
+		if r.Got, err = a.reserve(k, o, now); err != nil {
 			return r, err
-		}
-		for _, turn := range o.Turns {
-			a.hold(turn, o.N)
-		}
-		r.Got = a.share(k, o.Ahead*turns, now) / turns
-		for _, turn := range o.Turns {
-			a.hold(turn, r.Got)
 		}
 	case Take:
 		r.Got = a.share(k, o.N, now)
@@ -50,6 +37,28 @@ func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 	}
 	r.Rest = a.rest(k, now)
 	return r, nil
+}
+
+// reserve counts a request and lets its turns hold tokens. It returns how many each has ahead.
+func (a *account) reserve(k *Key, o Op, now time.Time) (ahead int64, err error) {
+	if err := a.exceeds(k, Requests, 1, now); err != nil {
+		return 0, err
+	}
+	turns := int64(len(o.Turns))
+	if turns > 0 {
+		if err := a.exceeds(k, Tokens, turns*(o.N+1), now); err != nil {
+			return 0, err
+		}
+		for _, turn := range o.Turns {
+			a.hold(turn, o.N)
+		}
+		ahead = a.share(k, o.Ahead*turns, now) / turns
+		for _, turn := range o.Turns {
+			a.hold(turn, ahead)
+		}
+	}
+	a.count(k, Requests, 1, now)
+	return ahead, nil
 }
 
 // hold lets a turn hold n tokens more.

@@ -25,7 +25,7 @@ func TestRestart(t *testing.T) {
 		}
 		k := &Key{Account: "k", Limits: []Limit{{Requests, 10, sliding(t, time.Hour)}, {Tokens, 100, calendar(t, month)}}}
 		l, stop := start(file)
-		admitted(l, k, 4)
+		admitted(l, k, 3)
 		g, err := reserve(t, l, k, 30)
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestRestart(t *testing.T) {
 		if s := statesOf(l, k); s[0].Used != 4 || s[1].Used != 20 {
 			t.Fatalf("after an exit: %+v", s)
 		}
-		if got := admitted(l, k, 10); got != 6 {
+		if got := admitted(l, k, 5); got != 5 {
 			t.Errorf("%d more requests", got)
 		}
 		if _, err := reserve(t, l, k, 30); err != nil { // it runs when the process is killed

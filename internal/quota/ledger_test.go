@@ -58,11 +58,15 @@ func calendar(t testing.TB, period string) Window {
 func engines(t *testing.T, test func(t *testing.T, c *clock, l *Limits)) {
 	t.Run("memory", func(t *testing.T) {
 		c := newClock()
-		test(t, c, NewLimits(NewLedger(c.Now), 0, false))
+		l := NewLimits(NewLedger(c.Now), 0, false)
+		l.now = c.Now
+		test(t, c, l)
 	})
 	t.Run("redis", func(t *testing.T) {
 		c := newClock()
-		test(t, c, NewLimits(newRedis(t, redisserver.Cluster(t), c), 0, false))
+		l := NewLimits(newRedis(t, redisserver.Cluster(t), c), 0, false)
+		l.now = c.Now
+		test(t, c, l)
 	})
 }
 
@@ -86,7 +90,7 @@ func newRedis(t *testing.T, server *redisserver.Server, c *clock) *Redis {
 // admitted returns how many of n requests are admitted.
 func admitted(l *Limits, k *Key, n int) (got int) {
 	for range n {
-		if _, err := l.Begin(context.Background(), k); err == nil {
+		if begin(l, k) == nil {
 			got++
 		}
 	}
@@ -129,6 +133,59 @@ func TestRequests(t *testing.T) {
 		c.move(12 * time.Hour)
 		if got := admitted(l, k, 20); got != 10 {
 			t.Errorf("%d on the next day", got)
+		}
+	})
+}
+
+// TestRefusedCountNothing: a request that a limit of either unit refuses counts for neither, and those
+// after one beyond a limit of requests are refused without asking the engine, for a moment.
+func TestRefusedCountNothing(t *testing.T) {
+	engines(t, func(t *testing.T, c *clock, l *Limits) {
+		k := &Key{Account: "k", Limits: []Limit{{Requests, 2, sliding(t, time.Minute)}, {Tokens, 100, sliding(t, time.Hour)}}}
+		used := func(requests, tokens int64) {
+			t.Helper()
+			if s := statesOf(l, k); s[0].Used != requests || s[1].Used != tokens {
+				t.Errorf("%+v", s)
+			}
+		}
+		first, err := reserve(t, l, k, 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used(1, 60)
+		if _, err := reserve(t, l, k, 50); err == nil {
+			t.Error("more tokens than are left")
+		}
+		used(1, 60)
+		second, err := reserve(t, l, k, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Begin(k); err != nil {
+			t.Error(err)
+		}
+		exceeded, ok := errors.AsType[*ExceededError](begin(l, k))
+		if !ok || exceeded.Limit.Unit != Requests {
+			t.Fatal(exceeded)
+		}
+		used(2, 70)
+		first.Close(5)
+		second.Close(5)
+		used(2, 10)
+		refused, again := l.Begin(k)
+		if e, ok := errors.AsType[*ExceededError](again); !ok || !e.Resets.Equal(exceeded.Resets) || len(refused.States()) != 2 {
+			t.Errorf("%v", again)
+		}
+		raised := &Key{Account: "k", Limits: []Limit{{Requests, 3, sliding(t, time.Minute)}}}
+		if err := begin(l, raised); err != nil {
+			t.Errorf("with a limit that was raised: %v", err)
+		}
+		if begin(l, k) == nil {
+			t.Error("it is not refused any more")
+		}
+		c.move(refusalTime)
+		if _, err := l.Begin(k); err != nil {
+			t.Error("the engine is not asked again")
 		}
 	})
 }
@@ -358,6 +415,7 @@ func TestNeverExceeded(t *testing.T) {
 					}
 				case 4:
 					if g, err := reserve(t, l, k, random.Int64N(60)); err == nil {
+						log[Requests] = append(log[Requests], event{c.now, 1})
 						g.Take(random.IntN(60))
 						open = append(open, g)
 					}
@@ -379,10 +437,13 @@ func TestNeverExceeded(t *testing.T) {
 	})
 }
 
-// begin counts a request.
+// begin counts a request without turns.
 func begin(l *Limits, k *Key) error {
-	_, err := l.Begin(context.Background(), k)
-	return err
+	r, err := l.Begin(k)
+	if err != nil {
+		return err
+	}
+	return r.Reserve(context.Background(), nil, 0)
 }
 
 // statesOf returns the states of the limits of a key.

@@ -65,8 +65,7 @@ type Kind string
 // The kinds of operations.
 const (
 	Look    Kind = "look"    // nothing
-	Count   Kind = "count"   // counts a request
-	Reserve Kind = "reserve" // holds N tokens for each turn, whose output must have one more, and up to Ahead more
+	Reserve Kind = "reserve" // counts a request, and holds N tokens for each turn, whose output must have one more, and up to Ahead more
 	Take    Kind = "take"    // holds up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // holds N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens that a turn has used, instead of those that it holds

@@ -47,19 +47,19 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 		return result, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	fields, _ := answer.([]any)
-	v, exceeded := readView(k, fields)
+	v := readView(k, fields)
 	if v == nil {
 		return result, fmt.Errorf("%w: the answer of Redis cannot be read", ErrUnavailable)
 	}
 	v.ahead = r.now().Sub(v.at)
 	result.Got, _ = fields[1].(int64)
 	result.Rest, result.view = v.rest(k, v.at), v
-	if exceeded {
-		unit, wanted := Requests, int64(1)
-		if o.Kind == Reserve {
-			unit, wanted = Tokens, int64(len(o.Turns))*(o.N+1)
+	if exceeded, _ := fields[0].(string); exceeded != "" {
+		wanted := int64(1)
+		if Unit(exceeded) == Tokens {
+			wanted = int64(len(o.Turns)) * (o.N + 1)
 		}
-		e, ok := errors.AsType[*ExceededError](v.exceeds(k, unit, wanted, v.at))
+		e, ok := errors.AsType[*ExceededError](v.exceeds(k, Unit(exceeded), wanted, v.at))
 		if !ok {
 			return result, fmt.Errorf("%w: Redis refuses what the limits allow", ErrUnavailable)
 		}
@@ -70,13 +70,13 @@ func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error)
 }
 
 // readView reads the answer of the script; nil if it cannot be read.
-func readView(k *Key, fields []any) (v *view, exceeded bool) {
+func readView(k *Key, fields []any) *view {
 	if len(fields) != 4+len(k.Limits) {
-		return nil, false
+		return nil
 	}
 	now, _ := fields[2].(int64)
 	held, _ := fields[3].(int64)
-	v = &view{account: account{used: make(map[measure]counts), held: held}, at: time.UnixMicro(now)}
+	v := &view{account: account{used: make(map[measure]counts), held: held}, at: time.UnixMicro(now)}
 	for i, l := range k.Limits {
 		var all counts
 		pairs, _ := fields[4+i].([]any)
@@ -88,5 +88,5 @@ func readView(k *Key, fields []any) (v *view, exceeded bool) {
 		slices.SortFunc(all, func(a, b count) int { return int(a.part - b.part) })
 		v.used[measure{l.Unit, l.Window}] = all
 	}
-	return v, fields[0] == "exceeded"
+	return v
 }

@@ -14,8 +14,8 @@ import "github.com/redis/go-redis/v9"
 //
 // Arguments: kind, id of the operation, N, what the turn holds, tokens ahead, how long turns hold
 // them in ms, number of turns, their ids, and of each limit: unit, window, most, microseconds of a
-// part, period or "", and how long counts are kept in ms. The answer is "done" or "exceeded", what
-// each turn was given, the time, what is held, and the parts and counts of each limit.
+// part, period or "", and how long counts are kept in ms. The answer is the unit whose limit would be
+// exceeded or "", what each turn was given, the time, what is held, and the parts and counts of each limit.
 const operateText = `#!lua flags=allow-oom
 local base, kind, n, had = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -111,23 +111,21 @@ local function once()
 	return true
 end
 
-local answer, got, turn = 'done', 0, ARGV[8]
-if kind == 'count' then
-	if not string.find(done, ARGV[2], 1, true) and exceeds('requests', 1) then
-		answer = 'exceeded'
-	elseif once() then
+local exceeded, got, turn = '', 0, ARGV[8]
+if kind == 'reserve' and turns > 0 and holds[turn] then
+	got = holds[turn] - n
+elseif kind == 'reserve' and (turns > 0 or not string.find(done, ARGV[2], 1, true)) then
+	if exceeds('requests', 1) then
+		exceeded = 'requests'
+	elseif turns > 0 and exceeds('tokens', turns * (n + 1)) then
+		exceeded = 'tokens'
+	else
+		if turns == 0 then once() end
+		for i = 8, 7 + turns do hold(ARGV[i], n) end
+		got = turns > 0 and math.floor(share(tonumber(ARGV[5]) * turns) / turns) or 0
+		if got > 0 then for i = 8, 7 + turns do hold(ARGV[i], n + got) end end
 		count('requests', 1, now)
 	end
-elseif kind == 'reserve' and not holds[turn] then
-	if exceeds('tokens', turns * (n + 1)) then
-		answer = 'exceeded'
-	else
-		for i = 8, 7 + turns do hold(ARGV[i], n) end
-		got = math.floor(share(tonumber(ARGV[5]) * turns) / turns)
-		if got > 0 then for i = 8, 7 + turns do hold(ARGV[i], n + got) end end
-	end
-elseif kind == 'reserve' then
-	got = holds[turn] - n
 elseif kind == 'take' then
 	got = (holds[turn] or 0) - had
 	if got <= 0 then
@@ -143,7 +141,7 @@ elseif kind == 'settle' and once() then
 	count('tokens', ended and math.max(0, n - had) or n, now)
 end
 
-local view = {answer, got, now, held}
+local view = {exceeded, got, now, held}
 for _, l in ipairs(limits) do
 	local parts = {}
 	for part, number in pairs(l.parts) do

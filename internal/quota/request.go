@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,11 +18,27 @@ type Limits struct {
 	open   bool
 	me     string // begins the ids of turns
 	turns  atomic.Int64
+	now    func() time.Time
 
 	mu        sync.Mutex
-	running   map[string]int // turns of this process, by account
+	running   map[string]int     // turns of this process, by account
+	refused   map[string]refusal // the last ones by limits of requests, by account
 	unsettled []unsettled
 }
+
+// refusal is that of a request beyond a limit of requests, at a time.
+type refusal struct {
+	err    *ExceededError
+	states []State
+	at     time.Time
+}
+
+const (
+	// refusalTime is for how long the engine is not asked after a refusal.
+	refusalTime = time.Second
+	// maxRefusals bounds the refusals that are remembered.
+	maxRefusals = 1000
+)
 
 // unsettled is what could not be counted yet.
 type unsettled struct {
@@ -36,7 +53,7 @@ const maxUnsettled = 10_000
 // which saves calls of an engine on another machine. With open, requests are let through while the
 // engine does not work.
 func NewLimits(engine Engine, ahead int64, open bool) *Limits {
-	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), running: make(map[string]int)}
+	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), now: time.Now, running: make(map[string]int), refused: make(map[string]refusal)}
 }
 
 // Request is what one request does with the limits of its key. It is safe for concurrent use.
@@ -44,22 +61,44 @@ type Request struct {
 	l *Limits
 	k *Key
 
+	known []State // if it is refused without asking the engine
+
 	mu   sync.Mutex
-	last *view // the newest; nil: the engine is asked
+	last *view // the newest; nil: there is none
 }
 
-// Begin counts a request of a key. The error is an *ExceededError, for which nothing is counted,
-// or ErrUnavailable.
-func (l *Limits) Begin(ctx context.Context, k *Key) (*Request, error) {
+// Begin begins a request of a key, which Reserve counts. The error is an *ExceededError if another
+// request has just been refused by a limit of requests: nothing needs to be read for this one.
+func (l *Limits) Begin(k *Key) (*Request, error) {
 	r := &Request{l: l, k: k}
-	if !k.limits(Requests) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, found := l.refused[k.Account]
+	if !found {
 		return r, nil
 	}
-	_, err := r.do(ctx, Op{Kind: Count})
-	if l.passes(err) {
-		err = nil
+	now := l.now()
+	if age := now.Sub(last.at); age < 0 || age >= refusalTime || !now.Before(last.err.Resets) || !slices.Contains(k.Limits, last.err.Limit) {
+		delete(l.refused, k.Account)
+		return r, nil
 	}
-	return r, err
+	r.known = last.states
+	return r, last.err
+}
+
+// refuse remembers that a request was refused by a limit of requests.
+func (r *Request) refuse(err error) {
+	e, exceeded := errors.AsType[*ExceededError](err)
+	if !exceeded || e.Limit.Unit != Requests {
+		return
+	}
+	l, states := r.l, r.States()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.refused) >= maxRefusals {
+		clear(l.refused)
+	}
+	l.refused[r.k.Account] = refusal{e, states, l.now()}
 }
 
 // passes reports whether a request goes on although it could not be counted.
@@ -105,10 +144,14 @@ func (l *Limits) leave(k *Key) {
 	}
 }
 
-// Reserve takes tokens for the input of each turn of a request. Each must have at least
-// one more for its output. The error is an *ExceededError or ErrUnavailable.
+// Reserve counts a request and takes tokens for the input of each of its turns, in one step. Each
+// must have at least one more for its output. The error is an *ExceededError, for which nothing is
+// counted, or ErrUnavailable.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
-	if len(grants) == 0 || !r.k.limits(Tokens) {
+	if !r.k.limits(Tokens) {
+		grants = nil
+	}
+	if len(grants) == 0 && !r.k.limits(Requests) {
 		return nil
 	}
 	o := Op{Kind: Reserve, N: input, Ahead: r.l.ahead}
@@ -118,6 +161,7 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 	result, err := r.do(ctx, o)
 	passes := r.l.passes(err)
 	if err != nil && !passes {
+		r.refuse(err)
 		return err
 	}
 	for _, g := range grants {
@@ -133,6 +177,9 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 
 // States returns the states of the limits as the last operation of the request has left them.
 func (r *Request) States() []State {
+	if r.known != nil {
+		return r.known
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last.states(r.l, r.k, false)

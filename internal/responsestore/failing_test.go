@@ -168,7 +168,7 @@ func TestSettleAtTheExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 10_000, Window: window}}}
-	request, err := r.Limits().Begin(ctx, k)
+	request, err := r.Limits().Begin(k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestACL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, limitsErr := r.Limits().Begin(ctx, &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: 1, Window: window}}})
+	limitsErr := countRequest(t, r, &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Requests, Max: 1, Window: window}}})
 	_, continueErr := r.Continue(ctx, "u", id(1), stores.Events{})
 	for what, err := range map[string]error{
 		"append": r.Append(ctx, "u", at, []json.RawMessage{[]byte("1")}),

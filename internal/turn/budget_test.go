@@ -130,7 +130,7 @@ func TestBudgetForAll(t *testing.T) {
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		key := &quota.Key{Account: "k", Limits: []quota.Limit{{Unit: quota.Tokens, Max: 3000, Window: month}}}
-		request, err := quota.NewLimits(quota.NewLedger(time.Now), 0, false).Begin(t.Context(), key)
+		request, err := quota.NewLimits(quota.NewLedger(time.Now), 0, false).Begin(key)
 		if err != nil {
 			t.Fatal(err)
 		}
