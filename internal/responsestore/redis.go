@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -291,8 +292,16 @@ func (r *Redis) read(ctx context.Context, script *redis.Script, user string, mos
 
 // Get implements [stores.Store].
 func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
+	return r.settled(ctx, user, id, stores.MaxEntry)
+}
+
+// settled returns an entry of at most so many bytes, which has failed if its owner is gone.
+func (r *Redis) settled(ctx context.Context, user, id string, most int64) (*stores.Entry, error) {
 	for range 3 {
-		e, fields, leased, err := r.get(ctx, user, id)
+		e, fields, leased, err := r.get(ctx, user, id, most)
+		if errors.Is(err, errChanging) {
+			continue
+		}
 		if err != nil || !e.Running || leased {
 			return e, err
 		}
@@ -302,26 +311,32 @@ func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error)
 			return nil, err
 		}
 	}
-	return nil, stores.Unavailable(errors.New("the response changes too often to be read"))
+	return nil, errChanging
 }
 
-func (r *Redis) get(ctx context.Context, user, id string) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
+// get returns an entry of at most so many bytes, with its fields in Redis.
+func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
 	if !known(id) {
 		return nil, nil, false, stores.ErrNotFound
 	}
-	answer, release, err := r.read(ctx, getScript, user, stores.MaxEntry, id)
+	answer, release, err := r.read(ctx, getScript, user, most, id)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	fields = make(map[string]string)
 	var items []any
-	if len(answer) == 3 {
+	if len(answer) == 4 {
 		pairs, _ := answer[0].([]any)
 		for i := 0; i+1 < len(pairs); i += 2 {
 			fields[texts(pairs[i])] = texts(pairs[i+1])
 		}
-		items, _ = answer[2].([]any)
 		leased = answer[1] == int64(1)
+		there, _ := answer[2].(int64)
+		items, _ = answer[3].([]any)
+		if items, err = r.rest(ctx, user, id, items, there, cmp.Or(fields["removed"], "0")); err != nil {
+			release()
+			return nil, nil, false, err
+		}
 	}
 	if fields["bytes"] == "" {
 		release()
@@ -335,6 +350,27 @@ func (r *Redis) get(ctx context.Context, user, id string) (_ *stores.Entry, fiel
 	}
 	e.OnRelease(release)
 	return e, fields, leased, nil
+}
+
+// errChanging is the error of what is changed while it is read.
+var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
+
+// rest returns the first items of a conversation, of which there are so many, with those that follow.
+// It reads them page by page, so that nobody else waits for all. What is appended meanwhile does not
+// matter; if an item is removed, it begins again.
+func (r *Redis) rest(ctx context.Context, user, id string, items []any, there int64, removed string) ([]any, error) {
+	for int64(len(items)) < there {
+		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
+		if err != nil {
+			return nil, err
+		}
+		page, _ := answer.([]any)
+		if len(page) == 0 {
+			return nil, errChanging
+		}
+		items = append(items, page...)
+	}
+	return items[:there], nil
 }
 
 func texts(value any) string {
@@ -387,29 +423,58 @@ func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int
 	if !known(id) {
 		return nil, id, func() {}, nil
 	}
-	answer, release, err := r.read(ctx, chainScript, user, bytes, id, links)
-	if err != nil {
-		return nil, "", release, err
+	if responseid.ValidConversation(id) {
+		return r.conversation(ctx, user, id, bytes)
 	}
-	if len(answer) != 2 {
-		return nil, "", release, errUnreadable
+	answer, release, err := r.read(ctx, chainScript, user, bytes, id, links)
+	for err == nil {
+		more, next, goesOn, readable := linksOf(answer)
+		if found = append(found, more...); !readable {
+			return nil, "", release, errUnreadable
+		}
+		if !goesOn || len(more) == 0 {
+			return found, next, release, nil
+		}
+		var rest any
+		rest, err = r.run(ctx, chainScript, user, next, links-len(found), bytes)
+		answer, _ = rest.([]any)
+	}
+	return nil, "", release, err
+}
+
+// linksOf reads some links of a chain, and the id of the next one, which is there if it goes on.
+func linksOf(answer []any) (found []stores.Link, next string, goesOn, readable bool) {
+	if len(answer) != 3 {
+		return nil, "", false, false
 	}
 	all, _ := answer[0].([]any)
 	for _, f := range all {
 		parts, _ := f.([]any)
 		if len(parts) < 3 {
-			return nil, "", release, errUnreadable
+			return nil, "", false, false
 		}
 		link := stores.Link{ID: texts(parts[0]), Conversation: texts(parts[1]), Items: split([]byte(texts(parts[2])))}
 		for _, item := range parts[3:] {
 			if !wirejson.ValidWithin(maxDepth, wirejson.Value(texts(item))) {
-				return found, link.ID, release, nil
+				return found, link.ID, false, true
 			}
 			link.Items = append(link.Items, json.RawMessage(texts(item)))
 		}
 		found = append(found, link)
 	}
-	return found, texts(answer[1]), release, nil
+	return found, texts(answer[1]), answer[2] == int64(1), true
+}
+
+// conversation returns a conversation of at most so many bytes as the only link of a chain.
+func (r *Redis) conversation(ctx context.Context, user, id string, bytes int64) (found []stores.Link, next string, release func(), err error) {
+	e, err := r.settled(ctx, user, id, bytes)
+	if errors.Is(err, stores.ErrNotFound) {
+		return nil, id, func() {}, nil
+	}
+	if err != nil {
+		return nil, "", func() {}, err
+	}
+	return []stores.Link{{ID: id, Items: slices.Collect(e.Items())}}, e.Previous, e.Release, nil
 }
 
 // errUnreadable is the error of an answer that has another form.

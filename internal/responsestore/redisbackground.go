@@ -17,7 +17,7 @@ func (r *Redis) Continue(ctx context.Context, user, id string, events stores.Eve
 	if events.Over {
 		over = "1"
 	}
-	args := []any{id, r.me, r.lease.Milliseconds(), stores.EventsTime.Milliseconds(), r.channel(), events.First, over}
+	args := []any{id, r.me, r.lease.Milliseconds(), stores.EventsTime.Milliseconds(), r.channel(), events.First, over, r.maxBytes, stores.ItemOverhead}
 	for _, e := range events.Events {
 		args = append(args, e.Name, e.Data)
 	}
@@ -64,7 +64,7 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores
 // it had ended and the last of its events are missing.
 func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
-	e, fields, leased, err := r.get(ctx, user, id)
+	e, fields, leased, err := r.get(ctx, user, id, stores.MaxEntry)
 	if err != nil {
 		return events, err
 	}

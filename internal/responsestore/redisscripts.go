@@ -11,18 +11,20 @@ import "github.com/redis/go-redis/v9"
 //	<user>l:<id>  the lease of the owner, which ends by itself
 //	<user>e:<id>  a stream: the events of a background response, of which event n is 0-(n+1)
 //	<user>ends    a sorted set: when each of the user's entries ends, by their ids
-//	<user>sizes   a hash: the bytes of each, and as "total" of all
+//	<user>streams a sorted set: when the events of each end
+//	<user>sizes   a hash: the bytes of each, with its events, and as "total" of all
 //
 // A server that is full refuses the first command of a script that needs memory, but no later one:
 // those come first.
 
 // sizing begins the scripts that change what a user has. Who has more than the most bytes loses the
-// oldest entries, some at a time, since a script holds up everybody. So does reading a conversation of
-// many items, of which there are at most mostItems: these take some 50 ms.
+// oldest entries, some at a time, since a script holds up everybody. So does removing one of many
+// items of a conversation, of which there are at most mostItems.
 const sizing = `
 local mostItems = 20000
-local ends, sizes = KEYS[1] .. 'ends', KEYS[1] .. 'sizes'
+local ends, sizes, streams = KEYS[1] .. 'ends', KEYS[1] .. 'sizes', KEYS[1] .. 'streams'
 local function resize(id, bytes)
+	bytes = bytes + (redis.call('HGET', KEYS[1] .. 'r:' .. id, 'streamed') or 0)
 	local before = tonumber(redis.call('HGET', sizes, id) or '0')
 	redis.call('HSET', sizes, id, bytes)
 	redis.call('HINCRBY', sizes, 'total', bytes - before)
@@ -30,6 +32,7 @@ end
 local function drop(id)
 	local found = redis.call('UNLINK', KEYS[1] .. 'r:' .. id)
 	for _, kind in ipairs({'i:', 'l:', 'e:'}) do redis.call('UNLINK', KEYS[1] .. kind .. id) end
+	redis.call('ZREM', streams, id)
 	if redis.call('ZREM', ends, id) == 1 then
 		resize(id, 0)
 		redis.call('HDEL', sizes, id)
@@ -38,6 +41,11 @@ local function drop(id)
 end
 local function fit(id, most)
 	local time = redis.call('TIME')
+	for _, ended in ipairs(redis.call('ZRANGE', streams, '-inf', time[1] * 1000, 'BYSCORE', 'LIMIT', 0, 1000)) do
+		redis.call('ZREM', streams, ended)
+		redis.call('HDEL', KEYS[1] .. 'r:' .. ended, 'streamed')
+		resize(ended, redis.call('HGET', KEYS[1] .. 'r:' .. ended, 'bytes') or 0)
+	end
 	for _, ended in ipairs(redis.call('ZRANGE', ends, '-inf', time[1] * 1000, 'BYSCORE', 'LIMIT', 0, 1000)) do drop(ended) end
 	for _ = 1, 1000 do
 		local oldest = redis.call('ZRANGE', ends, 0, 1)
@@ -45,6 +53,30 @@ local function fit(id, most)
 		if not other or tonumber(redis.call('HGET', sizes, 'total')) <= most then return end
 		drop(other)
 	end
+end
+local function streamed(id, size, keep)
+	local key, time = KEYS[1] .. 'r:' .. id, redis.call('TIME')
+	redis.call('HINCRBY', key, 'streamed', size)
+	redis.call('ZADD', streams, string.format('%.0f', time[1] * 1000 + keep + 1000), id)
+	redis.call('PEXPIRE', streams, math.max(redis.call('PTTL', streams), redis.call('PTTL', key)))
+	resize(id, redis.call('HGET', key, 'bytes'))
+end
+`
+
+// paging begins the scripts that read the items of a conversation, a page at a time.
+const paging = `
+local function page(answer, id, from)
+	local bytes = 0
+	while bytes < 1048576 do
+		local items = redis.call('LRANGE', KEYS[1] .. 'i:' .. id, from, from + 3)
+		for _, item in ipairs(items) do
+			table.insert(answer, item)
+			bytes = bytes + #item + 64
+		end
+		if #items < 4 then break end
+		from = from + 4
+	end
+	return answer
 end
 `
 
@@ -70,17 +102,23 @@ if ARGV[4] ~= '0' then
 end
 return 'done'`)
 
-// Arguments: id, most bytes. The answer is the fields, 1 if there is a lease, and the items of a
-// conversation; or the bytes, if these are more.
-var getScript = redis.NewScript(`
+// Arguments: id, most bytes. The answer is the fields, 1 if there is a lease, the number of items of a
+// conversation, and the first of them; or the bytes, if these are more.
+var getScript = redis.NewScript(paging + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
 if bytes > tonumber(ARGV[2]) then return bytes end
-return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), redis.call('LRANGE', KEYS[1] .. 'i:' .. ARGV[1], 0, -1)}`)
+return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), redis.call('LLEN', KEYS[1] .. 'i:' .. ARGV[1]), page({}, ARGV[1], 0)}`)
 
-// Arguments: id, most links, most bytes of items. The answer is the links, each with its id, its
-// conversation, the input and the items that are not in it, and then the id of the first that is
-// missing; or the bytes, if these are more, or -1 if there are more links.
+// Arguments: id, index of the first item, how often one has been removed. The answer is some of the
+// items, or none if another one has been removed meanwhile.
+var pageScript = redis.NewScript(paging + `
+if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3] then return {} end
+return page({}, ARGV[1], tonumber(ARGV[2]))`)
+
+// Arguments: id, most links, most bytes of items. The answer is some of the links, each with its id, its
+// conversation, the input and the items that are not in it, then the id of the next one, and 1 if that
+// is there; or the bytes of all, if these are more, or -1 if there are more links.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
 while id ~= '' do
@@ -88,12 +126,14 @@ while id ~= '' do
 	if not e[1] or e[2] == '1' then break end
 	if #found == tonumber(ARGV[2]) then return -1 end
 	bytes = bytes + tonumber(e[1])
-	table.insert(found, {id, e[4], tonumber(e[5])})
+	table.insert(found, {id, e[4], tonumber(e[5]), tonumber(e[1])})
 	id = e[3]
 end
 if bytes > tonumber(ARGV[3]) then return bytes end
-local links = {}
+local links, size = {}, 0
 for _, f in ipairs(found) do
+	if size > 1048576 then return {links, f[1], 1} end
+	size = size + f[4]
 	local key = KEYS[1] .. 'r:' .. f[1]
 	local link = {f[1], f[2], redis.call('HGET', key, 'input')}
 	local response = f[3] > 0 and redis.call('HGET', key, 'response')
@@ -102,12 +142,9 @@ for _, f in ipairs(found) do
 		local from, to = string.match(item, '^(%d+):(%d+)$')
 		table.insert(link, from and string.sub(response, from + 1, to) or item)
 	end
-	if string.sub(f[1], 1, 5) == 'conv_' then
-		for _, item in ipairs(redis.call('LRANGE', KEYS[1] .. 'i:' .. f[1], 0, -1)) do table.insert(link, item) end
-	end
 	table.insert(links, link)
 end
-return {links, id}`)
+return {links, id, 0}`)
 
 // Argument: id.
 var deleteScript = redis.NewScript(sizing + `return drop(ARGV[1])`)
@@ -133,6 +170,7 @@ return 'done'`)
 var removeScript = redis.NewScript(sizing + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 if redis.call('LREM', KEYS[1] .. 'i:' .. ARGV[1], 1, ARGV[2]) == 0 then return 'missing' end
+redis.call('HINCRBY', key, 'removed', 1)
 resize(ARGV[1], redis.call('HINCRBY', key, 'bytes', -(#ARGV[2] + tonumber(ARGV[3]))))
 return 'done'`)
 
@@ -144,10 +182,11 @@ redis.call('HSET', key, 'response', ARGV[2])
 return 'done'`)
 
 // Arguments: id, me, lease, time to keep events, channel, number of the first event, 1 if there
-// are no others, and names and data of the events. The lease lasts until the last event is there.
-var continueScript = redis.NewScript(`
+// are no others, most bytes of a user, overhead of an event, and names and data of the events. Those
+// that do not fit are left out. The lease lasts until the last event is there.
+var continueScript = redis.NewScript(sizing + `
 local key, lease, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
-local e = redis.call('HMGET', key, 'owner', 'events', 'cancel', 'bytes')
+local e = redis.call('HMGET', key, 'owner', 'events', 'cancel', 'bytes', 'streamed')
 if not e[4] then return 'missing' end
 if e[1] ~= ARGV[2] then return 'ended' end
 local at = tonumber(e[2] or '0')
@@ -156,14 +195,23 @@ if type(full) == 'table' then
 	redis.call('PEXPIRE', lease, ARGV[3])
 	return full
 end
-for i = 8, #ARGV, 2 do
-	local number = tonumber(ARGV[6]) + (i - 8) / 2
+local most, size, fits = tonumber(ARGV[8]), 0, true
+for i = 10, #ARGV, 2 do
+	local number, bytes = tonumber(ARGV[6]) + (i - 10) / 2, #ARGV[i] + #ARGV[i + 1] + ARGV[9]
 	if number >= at then
-		redis.call('XADD', stream, '0-' .. string.format('%d', number + 1), 'n', ARGV[i], 'd', ARGV[i + 1])
+		fits = fits and e[4] + (e[5] or 0) + size + bytes <= most
+		if fits then
+			redis.call('XADD', stream, '0-' .. string.format('%d', number + 1), 'n', ARGV[i], 'd', ARGV[i + 1])
+			size = size + bytes
+		end
 		at = number + 1
 	end
 end
 redis.call('HSET', key, 'events', at)
+if size > 0 then
+	streamed(ARGV[1], size, ARGV[4])
+	fit(ARGV[1], most)
+end
 redis.call('PEXPIRE', stream, ARGV[4])
 if ARGV[7] == '1' then
 	redis.call('HSET', key, 'over', '1')
@@ -171,12 +219,12 @@ if ARGV[7] == '1' then
 else
 	redis.call('SET', lease, ARGV[2], 'PX', ARGV[3])
 end
-if #ARGV > 7 or ARGV[7] == '1' then redis.call('PUBLISH', ARGV[5], ARGV[1]) end
+if #ARGV > 9 or ARGV[7] == '1' then redis.call('PUBLISH', ARGV[5], ARGV[1]) end
 return e[3] and 'cancel' or 'done'`)
 
 // Arguments: id, response, time to keep events, channel, number of the event, its name, its data.
 // It does nothing if the owner has continued meanwhile.
-var loseScript = redis.NewScript(`
+var loseScript = redis.NewScript(sizing + `
 local key, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
 local e = redis.call('HMGET', key, 'running', 'events', 'over')
 if e[1] ~= '1' or redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]) == 1 or tonumber(e[2] or '0') ~= tonumber(ARGV[5]) then return 'done' end
@@ -185,6 +233,7 @@ if e[3] then return 'done' end
 redis.call('HSET', key, 'over', '2', 'events', ARGV[5] + 1)
 redis.call('XADD', stream, '0-' .. string.format('%d', ARGV[5] + 1), 'n', ARGV[6], 'd', ARGV[7])
 redis.call('PEXPIRE', stream, ARGV[3])
+streamed(ARGV[1], #ARGV[7], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[1])
 return 'done'`)
 
