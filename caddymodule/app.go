@@ -11,8 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
-	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
 func init() {
@@ -83,7 +83,7 @@ func (a *App) Start() error {
 	}
 	a.servers.Start()
 	a.keepBooks()
-	modelLabels.add(append(a.aliases, models.Default)...)
+	modelLabels.add(append(a.aliases, prompt.DefaultModel)...)
 	return nil
 }
 

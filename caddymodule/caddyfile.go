@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -216,11 +216,11 @@ func (h *Handler) parseCORS(d *caddyfile.Dispenser) error {
 
 // parseModel reads <id> [<codex model> [<effort> [force]]].
 func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
-	var alias models.Alias
+	var alias prompt.Alias
 	if err := parseLine(d, optionsOf(&alias), nil); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(h.Models, func(m models.Alias) bool { return m.ID == alias.ID }) {
+	if slices.ContainsFunc(h.Models, func(m prompt.Alias) bool { return m.ID == alias.ID }) {
 		return d.Errf("model %s is given twice", alias.ID)
 	}
 	h.Models = append(h.Models, alias)
@@ -251,8 +251,8 @@ func (h *Handler) checkModels() error {
 
 // newAliases returns the models as the gateway gets them. It refuses a placeholder that
 // resolves to nothing: Codex has no model of its name.
-func (h *Handler) newAliases(repl *caddy.Replacer) ([]models.Alias, error) {
-	var aliases []models.Alias
+func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
+	var aliases []prompt.Alias
 	seen := make(map[string]bool, len(h.Models))
 	for i, m := range h.Models {
 		id, err := repl.ReplaceOrErr(m.ID, true, true)

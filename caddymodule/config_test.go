@@ -154,7 +154,7 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	structs = append(structs, checkFile(t, "../internal/turn/options.go", func(name string) bool { return name == "ToolOptions" })...)
-	structs = append(structs, checkFile(t, "../internal/models/models.go", ast.IsExported)...)
+	structs = append(structs, checkFile(t, "../internal/prompt/alias.go", ast.IsExported)...)
 	for _, name := range []string{"Handler", "AppServer", "APIKey", "App", "Alias", "MemoryStore", "DiskStore", "RedisStore", "ToolOptions"} {
 		if !slices.Contains(structs, name) {
 			t.Errorf("there is no type %s", name)

@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/imagefetch"
-	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/pool"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/usage"
@@ -133,7 +133,7 @@ type Handler struct {
 
 	// Names of your own for Codex's models. GET /v1/models lists them after those
 	// that Codex lists. Your name takes precedence over a model of the same name.
-	Models []models.Alias `json:"models,omitempty"`
+	Models []prompt.Alias `json:"models,omitempty"`
 
 	// Whether images that a request names by an https URL are fetched for the
 	// model. Only public addresses are contacted, and the number, the size and the

@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
-	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakeserver"
 )
 
@@ -30,7 +30,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	full := fakeHandler(t, t.Name())
 	full.APIKeysFile = writeKeys(t, map[string]string{"reloaded": "requests 5 1h"})
 	full.APIKeys, full.CORS = []APIKey{{Key: "k", User: "ann"}}, []string{"*"}
-	full.Models, full.ImageFetch = []models.Alias{{ID: "reloaded", Model: "plain"}}, true
+	full.Models, full.ImageFetch = []prompt.Alias{{ID: "reloaded", Model: "plain"}}, true
 	other := fakeHandler(t, t.Name())
 	other.StoreRaw = caddyconfig.JSONModuleObject(DiskStore{Dir: t.TempDir()}, "type", "disk", nil)
 	config := site(t, anyPort, full, other)
@@ -65,7 +65,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 		}
 	}
 	h := fakeHandler(t, t.Name())
-	h.Models = []models.Alias{{ID: "dropped"}}
+	h.Models = []prompt.Alias{{ID: "dropped"}}
 	c := provision(t, h)
 	c.cleanup()
 	if now := nowRegistered(); now != before || modelLabels.of("dropped") != otherModel {

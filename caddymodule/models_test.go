@@ -7,7 +7,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
@@ -34,7 +33,7 @@ func TestModelDirectives(t *testing.T) {
 // resolves to nothing, or to the name of another model, is an error.
 func TestModelPlaceholders(t *testing.T) {
 	t.Setenv("TEST_MODEL", "gpt-5")
-	for model, want := range map[models.Alias]string{
+	for model, want := range map[prompt.Alias]string{
 		{ID: "fast", Model: "{env.TEST_MODEL}"}:        "",
 		{ID: "{env.TEST_MODEL}"}:                       "",
 		{ID: "fast", Model: "{env.TEST_NO_SUCH}"}:      "model 2 has a placeholder",
@@ -43,7 +42,7 @@ func TestModelPlaceholders(t *testing.T) {
 		{ID: "other", Model: "x-{env.TEST_MODEL}"}:     "",
 		{ID: "{file./no/such/file}", Model: "default"}: "model 2 has a placeholder",
 	} {
-		h := &Handler{Models: []models.Alias{{ID: "taken"}, model}}
+		h := &Handler{Models: []prompt.Alias{{ID: "taken"}, model}}
 		got, err := h.newAliases(caddy.NewReplacer())
 		switch {
 		case want != "":
@@ -54,7 +53,7 @@ func TestModelPlaceholders(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", model, got, err)
 		}
 	}
-	h := &Handler{Models: []models.Alias{{ID: "gpt-5"}, {ID: "{env.TEST_MODEL}"}}}
+	h := &Handler{Models: []prompt.Alias{{ID: "gpt-5"}, {ID: "{env.TEST_MODEL}"}}}
 	if _, err := h.newAliases(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), "model 2 has the name of another one") {
 		t.Error(err)
 	}
@@ -81,10 +80,10 @@ func TestModelDirectiveErrors(t *testing.T) {
 
 func TestInvalidModels(t *testing.T) {
 	for want, h := range map[string]Handler{
-		"the id must not be empty":    {Models: []models.Alias{{Model: "gpt-5"}}},
-		"a is named twice":            {Models: []models.Alias{{ID: "a"}, {ID: "a"}}},
-		`"huge" must be one of none,`: {Models: []models.Alias{{ID: "a", Effort: "huge"}}},
-		"a has no effort to force":    {Models: []models.Alias{{ID: "a", ForceEffort: true}}},
+		"the id must not be empty":    {Models: []prompt.Alias{{Model: "gpt-5"}}},
+		"a is named twice":            {Models: []prompt.Alias{{ID: "a"}, {ID: "a"}}},
+		`"huge" must be one of none,`: {Models: []prompt.Alias{{ID: "a", Effort: "huge"}}},
+		"a has no effort to force":    {Models: []prompt.Alias{{ID: "a", ForceEffort: true}}},
 		`"x" must be one of auto, `:   {Instructions: "x"},
 	} {
 		if err := h.complete(); err == nil || !strings.Contains(err.Error(), want) {
@@ -95,7 +94,7 @@ func TestInvalidModels(t *testing.T) {
 
 // TestModelEfforts checks that an alias may have each effort that a request may name.
 func TestModelEfforts(t *testing.T) {
-	for _, o := range optionsOf(new(models.Alias)) {
+	for _, o := range optionsOf(new(prompt.Alias)) {
 		if o.name == "effort" && o.syntax != strings.Join(prompt.Efforts, "|") {
 			t.Errorf("the efforts of an alias are %s, those of a request %q", o.syntax, prompt.Efforts)
 		}

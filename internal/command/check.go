@@ -21,7 +21,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
-	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -38,7 +38,7 @@ Starts each app-server as it is configured, or the one that is named, beside tho
 Caddy that may run, and asks the model one short question. If something is wrong, it
 says what, and what to do. Run it as the user that Caddy runs as.`,
 	}
-	cmd.Flags().StringP("model", "m", models.Default, "The model to ask")
+	cmd.Flags().StringP("model", "m", prompt.DefaultModel, "The model to ask")
 	cmd.Flags().DurationP("timeout", "t", time.Minute, "How long the check of one app-server may take")
 	return withConfig(cmd, configured.check)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -91,7 +90,7 @@ func (n *nobody) WriteHeader(int)                {}
 
 // logResponder writes the events of a background response to its log.
 type logResponder struct {
-	log     *eventlog.Log
+	log     *objects.Log
 	encoder *responses.Stream
 	events
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/objects"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -46,7 +45,7 @@ type Options struct {
 	Tools        turn.ToolOptions
 	Patterns     []aggregator.NamedPattern  // textual forms of calls beside <use_tool>
 	StopGrace    time.Duration              // how long a turn goes on after a textual block, in turn.StopBurst
-	Aliases      []models.Alias             // models besides those of Codex
+	Aliases      []prompt.Alias             // models besides those of Codex
 	Images       Images                     // nil: images named by URLs are refused
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning

@@ -7,10 +7,11 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
-	"github.com/caddy-codex/caddy-codex/internal/models"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
@@ -22,9 +23,9 @@ func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 		case apiErr != nil:
 			return nil, apiErr
 		case messages.IsClient(r):
-			return messages.Models(models.Names(all, g.opts.Aliases, key.Allows), time.Unix(created, 0), r.URL.Query())
+			return messages.Models(g.modelNames(all, key), time.Unix(created, 0), r.URL.Query())
 		}
-		return models.List(all, g.opts.Aliases, created, key.Allows), nil
+		return chat.Models(g.modelNames(all, key), created), nil
 	})
 }
 
@@ -35,25 +36,30 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 		if apiErr != nil {
 			return nil, apiErr
 		}
-		body, ok := models.Object(all, g.opts.Aliases, id, created)
+		body, ok := chat.Model(id, created), prompt.KnownModel(all, g.opts.Aliases, id)
 		if messages.IsClient(r) {
 			body, ok = messages.Model(id, time.Unix(created, 0)), ok || messages.IsClaude(id)
 		}
 		if !ok || !key.Allows(id) {
-			return nil, apierror.ModelNotFound(id).WithModels(models.Names(all, g.opts.Aliases, key.Allows))
+			return nil, apierror.ModelNotFound(id).WithModels(g.modelNames(all, key))
 		}
 		return body, nil
 	})
 }
 
+// modelNames returns the names of the models that a key allows.
+func (g *Gateway) modelNames(all []codexrpc.Model, key *quota.Key) []string {
+	return prompt.ModelNames(all, g.opts.Aliases, key.Allows)
+}
+
 // resolve returns Codex's name of a client's model, and the effort of the alias if it
-// is one, which may be forced. For [models.Default] the name is empty.
+// is one, which may be forced. For [prompt.DefaultModel] the name is empty.
 func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
 	codexModel = model
-	if alias := models.Find(g.opts.Aliases, model); alias != nil {
+	if alias := prompt.FindAlias(g.opts.Aliases, model); alias != nil {
 		codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
 	}
-	if codexModel == models.Default {
+	if codexModel == prompt.DefaultModel {
 		codexModel = ""
 	}
 	return codexModel, effort, forced
@@ -69,7 +75,7 @@ func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.
 	if err != nil {
 		return apiErr // the aliases alone would mislead
 	}
-	return apiErr.WithModels(models.Names(all, run.g.opts.Aliases, func(id string) bool {
+	return apiErr.WithModels(prompt.ModelNames(all, run.g.opts.Aliases, func(id string) bool {
 		return id != run.req.plan.Model && run.req.key.Allows(id)
 	}))
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
-	"github.com/caddy-codex/caddy-codex/internal/models"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -223,7 +222,7 @@ func resolver(resolve func(string) (string, string, bool)) func(string) (string,
 		if codexModel == model && IsClaude(model) {
 			codexModel = ""
 			if resolve != nil {
-				codexModel, effort, forced = resolve(models.Default)
+				codexModel, effort, forced = resolve(prompt.DefaultModel)
 			}
 		}
 		return codexModel, effort, forced

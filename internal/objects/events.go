@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Events are the numbered events of a background response. Next is as that of [eventlog.Log].
+// Events are the numbered events of a background response. Next is as that of [Log].
 type Events interface {
 	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -48,7 +47,7 @@ func (r Response) begun() *stores.Entry {
 // Continue continues a response in the store: it stores its events, and calls stop if another
 // node wants it cancelled, until the response has ended and the caller calls end, which waits
 // until the last events are stored.
-func (o *Objects) Continue(response Response, log *eventlog.Log, stop context.CancelCauseFunc) (end func()) {
+func (o *Objects) Continue(response Response, log *Log, stop context.CancelCauseFunc) (end func()) {
 	store := o.background()
 	if store == nil {
 		return func() {}
@@ -74,7 +73,7 @@ type continued struct {
 	o        *Objects
 	nodes    stores.Background
 	response Response
-	log      *eventlog.Log
+	log      *Log
 	stop     context.CancelCauseFunc
 
 	next  int64 // the number of the first event that is not stored

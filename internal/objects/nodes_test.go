@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/stores"
@@ -97,7 +96,7 @@ func TestContinue(t *testing.T) {
 				}
 				_, end := o.Running.Begin(t.Context(), response)
 				defer end()
-				log := eventlog.New(eventLimits).Open("u", response.ID)
+				log := newLogs(eventLimits).Open("u", response.ID)
 				var stopped error
 				finish := o.Continue(response, log, func(cause error) { stopped = cause })
 				var want []string
@@ -137,7 +136,7 @@ func TestContinueDropped(t *testing.T) {
 		}}
 		o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
 		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &stores.Entry{User: "u"}}
-		log := eventlog.New(eventlog.Limits{Each: 1000, Together: 1000, Keep: time.Minute}).Open("u", response.ID)
+		log := newLogs(logLimits{Each: 1000, Together: 1000, Keep: time.Minute}).Open("u", response.ID)
 		finish := o.Continue(response, log, func(error) {})
 		for range 50 {
 			if err := log.Append("e", []byte("0123456789")); err != nil {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-codex/caddy-codex/internal/eventlog"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -14,7 +13,7 @@ import (
 // Running is the register of the responses that are being streamed or run in the
 // background, so that they can be read and cancelled. It has as many as turns may run.
 type Running struct {
-	Logs *eventlog.Logs // the events of background responses
+	Logs *Logs // the events of background responses
 
 	mu   sync.Mutex
 	byID map[string]*running
@@ -38,14 +37,14 @@ type running struct {
 
 // NewRunning returns an empty register.
 func NewRunning() *Running {
-	return &Running{Logs: eventlog.New(eventLimits), byID: make(map[string]*running)}
+	return &Running{Logs: newLogs(eventLimits), byID: make(map[string]*running)}
 }
 
 // MaxBackground is how long a background response may take from its creation on.
 const MaxBackground = time.Hour
 
 // eventLimits bound the events that are kept of background responses.
-var eventLimits = eventlog.Limits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
+var eventLimits = logLimits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
 
 // Begin enters a response, whose turn runs in the context that it returns. end removes it.
 func (r *Running) Begin(ctx context.Context, response Response) (_ context.Context, end func()) {

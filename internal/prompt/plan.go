@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/toolschema"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -153,7 +152,7 @@ func joinParagraphs(a, b string) string {
 func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	dynamic := slices.Grow[[]codexrpc.DynamicTool](nil, len(tools)) // nil without tools
 	for _, t := range tools {
-		schema, words := toolschema.Fit(t.Schema)
+		schema, words := fitSchema(t.Schema)
 		dynamic = append(dynamic, codexrpc.DynamicTool{
 			Type: "function", Name: names.Codex(t.Name), Description: joinParagraphs(t.Description, words), InputSchema: schema,
 		})

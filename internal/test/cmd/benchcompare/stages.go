@@ -19,7 +19,7 @@ var stages = []stage{
 	{"aggregator", "RecordedTurn", 200},
 	{"aggregator", "ScannerPlainDeltas", 5},
 	{"aggregator", "ScannerBlocks", 5},
-	{"internal/toolschema", "Fit", 50},
+	{"internal/prompt", "Fit", 50},
 	{"internal/tokens", "Limit/counting", 3},
 	{"internal/claims", "Free", 20_000},
 	{"internal/chat", "RequestSmall", 2000},

@@ -177,7 +177,7 @@ func decodeSchema(t testing.TB, text []byte) codexschema.Schema {
 }
 
 // TestCodexSchemas compares Codex with internal/test/codexschema. If it fails for a new
-// release, change that and the table in internal/toolschema.
+// release, change that and the table in internal/prompt/schemafit.go.
 func TestCodexSchemas(t *testing.T) {
 	c := newBareCodex(t)
 	const atOnce = 200

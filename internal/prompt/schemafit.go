@@ -1,7 +1,15 @@
-// Package toolschema prepares the schemas of tools for Codex, which rewrites them
-// before the model sees them.
-//
-// This is what Codex 0.169 does. An end-to-end test compares it with the real program.
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Codex rewrites the schemas of tools before the model sees them. This is what 0.169 does; an
+// end-to-end test compares it with the real program.
 //
 //   - It keeps these keywords: $ref, $defs, definitions, type, description, encrypted,
 //     enum, items, minItems, properties, required, additionalProperties, anyOf, oneOf
@@ -17,17 +25,8 @@
 //   - If the result has more than 5,000 bytes, it removes all descriptions, then the
 //     definitions, then deeply nested objects and compositions.
 //
-// [Fit] corrects the schema where that is possible. The rest it puts into words for the
+// fitSchema corrects the schema where that is possible. The rest it puts into words for the
 // description of the tool, which Codex does not change.
-package toolschema
-
-import (
-	"bytes"
-	"encoding/json"
-	"strings"
-
-	"github.com/caddy-codex/caddy-codex/internal/wirejson"
-)
 
 const (
 	// budget is the length, in bytes, up to which Codex offers a schema whole.
@@ -37,11 +36,11 @@ const (
 	maxRead = 1 << 20
 )
 
-// Fit returns the schema to give to Codex instead of text, which is a compact JSON
+// fitSchema returns the schema to give to Codex instead of text, which is a compact JSON
 // object. It also returns words for the end of the tool's description: the parts of
 // text that the model does not see otherwise. They are empty if the model sees all of
 // it, and never longer than text and one line.
-func Fit(text json.RawMessage) (fitted json.RawMessage, words string) {
+func fitSchema(text json.RawMessage) (fitted json.RawMessage, words string) {
 	if len(text) > maxRead {
 		return text, wholeHeader + string(text)
 	}

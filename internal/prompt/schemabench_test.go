@@ -1,4 +1,4 @@
-package toolschema
+package prompt
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func BenchmarkFit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, t := range tools {
-			Fit(t.Parameters)
+			fitSchema(t.Parameters)
 		}
 	}
 }

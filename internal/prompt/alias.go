@@ -1,17 +1,15 @@
-// Package models makes the lists of models that the API offers.
-package models
+package prompt
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
-	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Default is the name by which clients ask for the model that the app-server would use if
+// DefaultModel is the name by which clients ask for the model that the app-server would use if
 // none was named. An alias of this name takes precedence.
-const Default = "default"
+const DefaultModel = "default"
 
 // Alias is a name of the operator's for one of Codex's models.
 type Alias struct {
@@ -31,29 +29,13 @@ type Alias struct {
 	ForceEffort bool `json:"force_effort,omitempty" option:"id [force]"`
 }
 
-// list is a ListModelsResponse.
-type list struct {
-	Object string  `json:"object"`
-	Data   []model `json:"data"`
-}
-
-// model is a Model.
-type model struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"` // always codex, which does not say whose a model is
-}
-
-func newModel(id string, created int64) model { return model{id, "model", created, "codex"} }
-
-// Names returns the names of all models that are not hidden and of all aliases, each in
-// their order, and then [Default], as far as they are allowed. Each name is there once:
+// ModelNames returns the names of all models that are not hidden and of all aliases, each in
+// their order, and then [DefaultModel], as far as they are allowed. Each name is there once:
 // that of an alias, rather than that of a model.
-func Names(models []codexrpc.Model, aliases []Alias, allowed func(id string) bool) []string {
+func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string) bool) []string {
 	var names []string
 	for _, m := range models {
-		if !m.Hidden && m.ID != Default && !isAlias(aliases, m.ID) {
+		if !m.Hidden && m.ID != DefaultModel && !isAlias(aliases, m.ID) {
 			names = append(names, m.ID)
 		}
 	}
@@ -62,39 +44,24 @@ func Names(models []codexrpc.Model, aliases []Alias, allowed func(id string) boo
 			names = append(names, a.ID)
 		}
 	}
-	if !isAlias(aliases, Default) {
-		names = append(names, Default)
+	if !isAlias(aliases, DefaultModel) {
+		names = append(names, DefaultModel)
 	}
 	return slices.DeleteFunc(names, func(id string) bool { return !allowed(id) })
 }
 
-// List returns the body of GET /v1/models, which has the [Names]. Codex does not say when
-// a model was made; created, in Unix seconds, stands for all.
-func List(models []codexrpc.Model, aliases []Alias, created int64, allowed func(id string) bool) []byte {
-	all := list{Object: "list", Data: []model{}}
-	for _, name := range Names(models, aliases, allowed) {
-		all.Data = append(all.Data, newModel(name, created))
-	}
-	return wirejson.Append(nil, all)
-}
-
-// Object returns the body of GET /v1/models/{id}, also of an alias or of a hidden
-// model. It reports false if there is no such model.
-func Object(models []codexrpc.Model, aliases []Alias, id string, created int64) ([]byte, bool) {
-	known := id == Default || Find(aliases, id) != nil ||
+// KnownModel reports whether there is a model of a name, an alias, or [DefaultModel].
+func KnownModel(models []codexrpc.Model, aliases []Alias, id string) bool {
+	return id == DefaultModel || FindAlias(aliases, id) != nil ||
 		slices.ContainsFunc(models, func(m codexrpc.Model) bool { return m.ID == id })
-	if !known {
-		return nil, false
-	}
-	return wirejson.Append(nil, newModel(id, created)), true
 }
 
 // prefix returns what precedes the * of a pattern. It reports false if the alias is none.
 func (a *Alias) prefix() (prefix string, pattern bool) { return strings.CutSuffix(a.ID, "*") }
 
-// Find returns the alias of a name: the one of that name, or else the first whose pattern
+// FindAlias returns the alias of a name: the one of that name, or else the first whose pattern
 // matches it. It is nil if there is none.
-func Find(aliases []Alias, id string) *Alias {
+func FindAlias(aliases []Alias, id string) *Alias {
 	for i := range aliases {
 		if aliases[i].ID == id {
 			return &aliases[i]

@@ -1,5 +1,4 @@
-// Package eventlog keeps the events of responses for clients that have lost their streams.
-package eventlog
+package objects
 
 import (
 	"slices"
@@ -9,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Limits bound [Logs].
-type Limits struct {
+// logLimits bound [Logs].
+type logLimits struct {
 	Each     int64         // bytes of one log
 	Together int64         // bytes of all logs
 	Keep     time.Duration // how long a log is kept after its end
@@ -24,7 +23,7 @@ const maxBatch = 256
 
 // Logs are the logs of all responses of a process. They are safe for concurrent use.
 type Logs struct {
-	limits Limits
+	limits logLimits
 
 	mu    sync.Mutex
 	size  int64
@@ -33,8 +32,8 @@ type Logs struct {
 	ended []*Log // those that have ended, in the order of their ends
 }
 
-// New returns no logs.
-func New(limits Limits) *Logs {
+// newLogs returns no logs.
+func newLogs(limits logLimits) *Logs {
 	return &Logs{limits: limits, users: make(map[string]int64), byID: make(map[string]*Log)}
 }
 

@@ -1,4 +1,4 @@
-package toolschema
+package prompt
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/codexschema"
 )
 
-// missing says what of a schema a model does not know that gets what [Fit] returns
+// missing says what of a schema a model does not know that gets what fitSchema returns
 // for it, by way of Codex.
 func missing(schema, fitted []byte, words string) error {
 	offered, err := codexschema.Offered(fitted)
@@ -73,7 +73,7 @@ func TestFit(t *testing.T) {
 			"\n- a: required true\n- b: items [{\"type\":\"string\"}]\n- c: type \"any\"\n- d: minItems 1.0",
 		},
 	} {
-		fitted, words := Fit([]byte(c.schema))
+		fitted, words := fitSchema([]byte(c.schema))
 		if c.words != "" {
 			c.words = partsHeader + c.words
 		}
@@ -93,7 +93,7 @@ func TestFitUnchanged(t *testing.T) {
 		`{"type":"object","properties":{"query":{"type":"string","description":"What to look for."},"tags":{"type":"array","items":{"type":"string","enum":["a","b"]},"minItems":1}},"required":["query"],"additionalProperties":false}`,
 		`{"type":"object","properties":{"to":{"oneOf":[{"$ref":"#/$defs/A"},{"type":["string","null"]}]}},"$defs":{"A":{"type":"object","properties":{"all":{"allOf":[{"$ref":"#"}]}},"additionalProperties":{"type":"number"}}}}`,
 	} {
-		if fitted, words := Fit([]byte(schema)); string(fitted) != schema || words != "" {
+		if fitted, words := fitSchema([]byte(schema)); string(fitted) != schema || words != "" {
 			t.Errorf("%s became\n%s\n%s", schema, fitted, words)
 		}
 	}
@@ -116,7 +116,7 @@ func TestFitWhole(t *testing.T) {
 		"more than fits the budget":      `{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`,
 		"more than is taken apart":       `{"type":"object","properties":{"a":{"type":"string","default":"` + strings.Repeat("x", maxRead) + `"}}}`,
 	} {
-		fitted, words := Fit([]byte(schema))
+		fitted, words := fitSchema([]byte(schema))
 		if words != wholeHeader+schema {
 			t.Errorf("%s: %.300s", name, words)
 		}
@@ -137,7 +137,7 @@ func TestFitDescriptions(t *testing.T) {
 	if len(schema) <= budget {
 		t.Fatal("it is not too long")
 	}
-	fitted, words := Fit([]byte(schema))
+	fitted, words := fitSchema([]byte(schema))
 	if want := strings.Replace(properties("", ""), `,"description":"Root"`, "", 1); string(fitted) != want {
 		t.Errorf("Codex gets %s", fitted)
 	}
@@ -149,7 +149,7 @@ func TestFitDescriptions(t *testing.T) {
 	}
 	// Up to the budget they stay.
 	schema = properties(`,"description":"`+strings.Repeat("x", budget-len(properties(`,"description":""`, "")))+`"`, "")
-	if fitted, words := Fit([]byte(schema)); string(fitted) != schema || words != "" {
+	if fitted, words := fitSchema([]byte(schema)); string(fitted) != schema || words != "" {
 		t.Errorf("%d bytes: %.100s %.100s", len(schema), fitted, words)
 	}
 }

@@ -1,4 +1,4 @@
-package toolschema
+package prompt
 
 import (
 	"encoding/json"
@@ -138,11 +138,11 @@ func TestNothingIsLost(t *testing.T) {
 		g := generator{rand.New(rand.NewPCG(seed, 0)), seed%4 == 0, int(seed % 100)}
 		schema := fmt.Sprintf(`{"type":"object","properties":{"a":%s,"b":%s},"$defs":{"a":%s},"definitions":{"b c":%s}}`,
 			g.schema(4), g.schema(2), g.schema(2), g.schema(1))
-		fitted, words := Fit([]byte(schema))
+		fitted, words := fitSchema([]byte(schema))
 		if err := missing([]byte(schema), fitted, words); err != nil {
 			t.Fatalf("seed %d: %v\n%s\n%s\n%s", seed, err, schema, fitted, words)
 		}
-		if again, _ := Fit(fitted); string(again) != string(fitted) && len(fitted) < budget {
+		if again, _ := fitSchema(fitted); string(again) != string(fitted) && len(fitted) < budget {
 			t.Fatalf("seed %d: %s becomes %s", seed, fitted, again)
 		}
 		switch {
@@ -172,14 +172,14 @@ func FuzzFit(f *testing.F) {
 			return
 		}
 		schema := v.Compact()
-		fitted, words := Fit(schema)
+		fitted, words := fitSchema(schema)
 		if !json.Valid(fitted) {
 			t.Fatalf("not JSON: %s", fitted)
 		}
 		if len(words) > len(wholeHeader)+len(schema) {
 			t.Fatalf("%d bytes of words for a schema of %d", len(words), len(schema))
 		}
-		if again, more := Fit(schema); string(again) != string(fitted) || more != words {
+		if again, more := fitSchema(schema); string(again) != string(fitted) || more != words {
 			t.Fatal("it depends on more than the schema")
 		}
 		if hasTwins(v) || isNull(fitted) {

@@ -1,4 +1,4 @@
-package eventlog
+package objects
 
 import (
 	"errors"
@@ -34,10 +34,10 @@ func read(t *testing.T, l *Log, from int64) (all []string) {
 	}
 }
 
-// TestReaders: whoever reads from any number, at whatever time, reads the same events.
-func TestReaders(t *testing.T) {
+// TestLogReaders: whoever reads from any number, at whatever time, reads the same events.
+func TestLogReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Limits{Each: 1 << 20, Together: 1 << 20, Keep: time.Hour}).Open("ann", "a")
+		l := newLogs(logLimits{Each: 1 << 20, Together: 1 << 20, Keep: time.Hour}).Open("ann", "a")
 		const events = 700
 		var want []string
 		for i := range events {
@@ -70,10 +70,10 @@ func held(s *Logs) int64 {
 	return s.size
 }
 
-// TestExpiry: a log is another user's never, and gone when its time is over.
-func TestExpiry(t *testing.T) {
+// TestLogExpiry: a log is another user's never, and gone when its time is over.
+func TestLogExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Limits{Each: 1 << 10, Together: 1 << 20, Keep: time.Minute})
+		s := newLogs(logLimits{Each: 1 << 10, Together: 1 << 20, Keep: time.Minute})
 		l := s.Open("ann", "a")
 		_ = l.Append("e", []byte("d"))
 		time.Sleep(time.Hour)
@@ -92,12 +92,12 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestLimits: the oldest events go first, and what others have ended before that. The
+// TestLogLimits: the oldest events go first, and what others have ended before that. The
 // limits hold at all times.
-func TestLimits(t *testing.T) {
+func TestLogLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits := Limits{Each: 2000, Together: 5000, Keep: time.Hour}
-		s := New(limits)
+		limits := logLimits{Each: 2000, Together: 5000, Keep: time.Hour}
+		s := newLogs(limits)
 		check := func() {
 			t.Helper()
 			var sum int64
@@ -155,11 +155,11 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestForgottenWhileRead: whoever reads a log that is forgotten after its end reads it to the end,
+// TestLogForgottenWhileRead: whoever reads a log that is forgotten after its end reads it to the end,
 // and nobody finds it.
-func TestForgottenWhileRead(t *testing.T) {
+func TestLogForgottenWhileRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Limits{Each: 1000, Together: 1000, Keep: time.Hour})
+		s := newLogs(logLimits{Each: 1000, Together: 1000, Keep: time.Hour})
 		l := s.Open("ann", "r")
 		_ = l.Append("e", []byte("last"))
 		l.End()
@@ -184,7 +184,7 @@ func TestForgottenWhileRead(t *testing.T) {
 // loses own events only.
 func TestShareOfLogs(t *testing.T) {
 	for name, ended := range map[string]bool{"ended": true, "go on": false} {
-		s := New(Limits{Each: 4000, Together: 10_000, Keep: time.Hour})
+		s := newLogs(logLimits{Each: 4000, Together: 10_000, Keep: time.Hour})
 		other, over := s.Open("b", "b1"), s.Open("b", "b2")
 		for _, l := range []*Log{other, over} {
 			_ = l.Append("x", make([]byte, 1000))
