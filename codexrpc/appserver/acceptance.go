@@ -3,6 +3,7 @@ package appserver
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -22,15 +23,29 @@ type Acceptance struct {
 	serial       modelSet // and those with which it was refused
 }
 
+// acceptances are the records of the connections of a process.
+type acceptances struct {
+	mu sync.Mutex
+	of map[*codexrpc.Conn]*Acceptance
+}
+
+// find returns the record of a connection, or nil.
+func (as *acceptances) find(conn *codexrpc.Conn) *Acceptance {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return as.of[conn]
+}
+
 // Acceptance returns what the provider has accepted over a connection of the process.
 func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a := p.acceptance[conn]
+	as := &p.acceptance
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a := as.of[conn]
 	if a == nil {
-		maps.DeleteFunc(p.acceptance, func(other *codexrpc.Conn, _ *Acceptance) bool { return other.Err() != nil })
+		maps.DeleteFunc(as.of, func(other *codexrpc.Conn, _ *Acceptance) bool { return other.Err() != nil })
 		a = &Acceptance{conn: conn}
-		p.acceptance[conn] = a
+		as.of[conn] = a
 	}
 	return a
 }
@@ -110,4 +125,27 @@ func (a *Acceptance) SerialModels() []string {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(a.serial))
+}
+
+// The bounds of a modelSet: the number of models, and the length of a name, which may come
+// from a client.
+const (
+	maxModelSet     = 256
+	maxModelSetName = 256
+)
+
+// modelSet is a bounded set of the names of models. The zero value is empty.
+type modelSet map[string]bool
+
+// add adds a model, unless the set is full or the name too long. It reports whether the model
+// is in the set now and was not before.
+func (s *modelSet) add(model string) bool {
+	if len(model) > maxModelSetName || len(*s) >= maxModelSet || (*s)[model] {
+		return false
+	}
+	if *s == nil {
+		*s = make(modelSet)
+	}
+	(*s)[strings.Clone(model)] = true
+	return true
 }

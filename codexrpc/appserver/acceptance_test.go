@@ -2,6 +2,8 @@ package appserver
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -50,9 +52,25 @@ func TestAcceptance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a = p.Acceptance(next); len(p.acceptance) != 1 {
-			t.Errorf("%d records are kept", len(p.acceptance))
+		if a = p.Acceptance(next); len(p.acceptance.of) != 1 {
+			t.Errorf("%d records are kept", len(p.acceptance.of))
 		}
 		check("over another connection", false, false, false)
 	})
+}
+
+func TestModelSet(t *testing.T) {
+	var set modelSet
+	if set["m"] || !set.add("m") || set.add("m") || !set["m"] || set["n"] {
+		t.Errorf("the set is %v", set)
+	}
+	if set.add(strings.Repeat("x", maxModelSetName+1)) {
+		t.Error("a long name was added")
+	}
+	for i := range maxModelSet + 9 {
+		set.add(strconv.Itoa(i))
+	}
+	if n := len(set); n != maxModelSet {
+		t.Errorf("%d models are remembered", n)
+	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
 )
 
 const (
@@ -42,9 +44,9 @@ type accountState struct {
 // other way the turn is tried: then Codex asks again and says so at once.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
-		p.mu.Lock()
-		account, said, changed, serving := p.account, p.status.Account, p.changed, p.conn
-		p.mu.Unlock()
+		p.board.mu.Lock()
+		account, said, changed, serving := p.board.account, p.board.status.Account, p.board.changed, p.board.conn
+		p.board.mu.Unlock()
 		left := time.Until(account.asked.Add(accountWait))
 		switch {
 		case serving != nil && serving != conn:
@@ -77,8 +79,8 @@ func (p *Process) learnAccount(in *instance) {
 			p.do(func(s *supervisor) { s.noteAccount(in, errSilent) })
 		})
 		var probing sync.WaitGroup
-		if p.relay != nil && in.conn.HasPlan() {
-			probing.Go(func() { p.awaitAccountBackend(ctx, in) })
+		if relay := p.files.relayOf(); relay != nil && in.conn.HasPlan() {
+			probing.Go(func() { p.awaitAccountBackend(ctx, relay, in) })
 		}
 		err := CheckAccount(ctx, in.conn)
 		late.Stop()
@@ -105,28 +107,29 @@ func (p *Process) learnAccount(in *instance) {
 // noteAccount publishes what is wrong with the account of the serving instance, and logs the
 // first failure and the end of it.
 func (s *supervisor) noteAccount(in *instance, err error) {
-	if in != s.serving || in.conn.Err() != nil || s.account.known {
+	if in != s.serving || in.conn.Err() != nil || s.board.account.known {
 		return
 	}
-	s.update(func() { s.account.known, s.account.silent = err == nil, errors.Is(err, errSilent) })
+	account := &s.board.account
+	s.board.update(func() { account.known, account.silent = err == nil, errors.Is(err, errSilent) })
 	before := s.Status().Account
-	account := ""
+	wrong := ""
 	if err != nil {
-		account = err.Error()
+		wrong = err.Error()
 	}
-	if before == account {
+	if before == wrong {
 		return
 	}
+	s.board.update(func() {
+		status := &s.board.status
+		status.Account, status.Refused, status.Silent = wrong, errors.Is(err, errRefused), errors.Is(err, errSilent)
+	})
 	switch {
 	case before == "":
-		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", account, "pid", in.pid())
-	case account == "":
+		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", wrong, "pid", in.pid())
+	case wrong == "":
 		s.log().Info("the account of codex's login is known", "pid", in.pid())
 	}
-	s.mu.Lock()
-	s.status.Account, s.status.Refused, s.status.Silent = account, errors.Is(err, errRefused), errors.Is(err, errSilent)
-	s.signal()
-	s.mu.Unlock()
 	s.observe()
 }
 
@@ -171,4 +174,66 @@ func backendError(ctx context.Context, conn *codexrpc.Conn, message string) erro
 		}
 	}
 	return fmt.Errorf("the account back end does not tell the account: codex says %q", message)
+}
+
+const (
+	// lookPause is the pause before each look whether a silent account back end answers again, and
+	// lookTime bounds a look. Requests are to be served within two seconds, of which a start takes half
+	// of one.
+	lookPause, lookTime = 300 * time.Millisecond, 700 * time.Millisecond
+	// accountHost has the account back end, and accountPath is what Codex asks there.
+	accountHost = "https://chatgpt.com/backend-api"
+	accountPath = "/wham/accounts/check"
+)
+
+// awaitAccountBackend has an instance replaced whose question for the account waits for an answer that
+// is lost, once the back end answers again: Codex asks again only after five seconds. It ends with ctx.
+func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
+	client, err := relay.Client()
+	if err != nil {
+		return // Codex says so, too
+	}
+	defer client.CloseIdleConnections()
+	for answers := 0; answers < 2; { // after the first, Codex may have its own
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			return
+		}
+		if answers++; !p.accountAnswers(ctx, client, in) {
+			answers = 0
+		}
+	}
+	p.do(func(s *supervisor) {
+		if in == s.serving && ctx.Err() == nil {
+			s.replaceForHealth("the account back end answers again, and not to its question", true)
+		}
+	})
+}
+
+// accountAnswers reports whether the back end tells the account of a login soon.
+func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
+	login, err := readLogin(in.home.operator)
+	base := strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/")
+	if base == "" {
+		base = accountHost
+	}
+	if err != nil || !strings.HasSuffix(base, "/backend-api") {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+accountPath, nil)
+	if err != nil {
+		return false
+	}
+	request.Header.Set("Authorization", "Bearer "+login.Access)
+	request.Header.Set("Chatgpt-Account-Id", login.Account)
+	request.Header.Set("User-Agent", p.cfg.Client.Name+"/"+p.cfg.Client.Version)
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close() // its status is enough
+	return response.StatusCode == http.StatusOK
 }

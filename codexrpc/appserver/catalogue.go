@@ -296,11 +296,19 @@ const liteRelease = 166
 // Model returns what the app-server has for a model. A remote app-server reads its own
 // catalogue, which it must be started with; which models are lite is not known there.
 func (p *Process) Model(name string) Model {
-	p.mu.Lock()
-	models, version := p.models, p.status.Version
-	p.mu.Unlock()
 	if p.cfg.Connect != "" {
-		return Model{Lite: codexrpc.AtLeast(version, liteRelease)}
+		status, _, _ := p.board.read()
+		return Model{Lite: codexrpc.AtLeast(status.Version, liteRelease)}
 	}
-	return models.find(name)
+	return p.models.known().find(name)
+}
+
+// FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of
+// its login knows; empty: there is none. Without it a long history would be replaced by a
+// summary.
+func (p *Process) FallbackCatalogue() string {
+	if c := p.models.known(); c != nil {
+		return c.fallback
+	}
+	return ""
 }

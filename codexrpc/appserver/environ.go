@@ -1,9 +1,15 @@
 package appserver
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/x509"
+	"encoding/pem"
+	"iter"
 	"maps"
+	"net/url"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -99,4 +105,182 @@ func besideProxy(env []string) []string {
 		listed = before + "," + loopback
 	}
 	return []string{noProxy + "=" + listed, strings.ToLower(noProxy) + "=" + listed}
+}
+
+// The variables that choose the certificates which Codex trusts. Without them it reads
+// those of the system for each new thread and, over HTTP, for each request, and parses
+// them with OpenSSL, which takes a third of the CPU time of a short turn. If the first or
+// the last one is set, it uses another library over HTTP as well, which it always uses
+// for WebSockets. With the first two that reads a single file. To its certificates it
+// adds those of the last one or, if that is not set, of the first one, in a slow way:
+// hence a last one with one certificate.
+const (
+	certFileVariable = "SSL_CERT_FILE"
+	certDirVariable  = "SSL_CERT_DIR"
+	caVariable       = "CODEX_CA_CERTIFICATE" // of Codex's own; empty: not set
+)
+
+// maxCertificates bounds the files with certificates that are read, together, in bytes,
+// and maxCertificateFiles those of a directory.
+const (
+	maxCertificates     = 16 << 20
+	maxCertificateFiles = 4096
+)
+
+// trustStore is where a system keeps the certificates that programs trust.
+type trustStore struct {
+	files []string // the first that exists has them all, or all but those in dirs
+	dirs  []string // each file in them has certificates
+	// others are paths that usually do not exist. They may have other certificates
+	// that Codex would trust, or name a server to which it connects.
+	others []string
+}
+
+// systemTrust returns the places of the usual Linux distributions, or nil on another
+// system, where Codex asks the system.
+func systemTrust() *trustStore {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	return &trustStore{
+		files: []string{
+			"/etc/ssl/certs/ca-certificates.crt",                // Debian, Alpine, Arch
+			"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, RHEL
+			"/etc/ssl/ca-bundle.pem",                            // openSUSE
+			"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // newer RHEL
+			"/etc/ssl/cert.pem",
+		},
+		dirs:   []string{"/etc/ssl/certs", "/etc/pki/tls/certs"},
+		others: []string{"/etc/codex", "/var/ssl", "/usr/share/ssl", "/usr/local/ssl", "/usr/local/openssl", "/usr/local/etc/openssl"},
+	}
+}
+
+// certificates returns variables for the environment of Codex with which it trusts the
+// same certificates as without them, and takes less time to read them. It writes files
+// to dir. If caVariable is set, also if it is empty, everything stays as it is.
+func (s *trustStore) certificates(dir string, command, env []string, config *providerConfig) []string {
+	set := make(map[string]string)
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		set[name] = value
+	}
+	file, hasFile := set[certFileVariable]
+	dirs, hasDir := set[certDirVariable]
+	_, hasCA := set[caVariable]
+	switch {
+	case s == nil || hasCA:
+		return nil
+	case hasFile: // those of the operator, unless there is anything unusual about them
+		s = &trustStore{files: []string{file}, dirs: filepath.SplitList(dirs)}
+		content, err := readBounded(file)
+		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {
+			return nil // Codex only reads TRUSTED ones where caVariable is not set
+		}
+	case hasDir || slices.ContainsFunc(s.others, exists) || reachesOthers(command, env, config):
+		return nil // with the other library, something could fail
+	}
+	whole, content := s.read()
+	authority := firstAuthority(content)
+	one, all, none := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
+	if authority == nil || os.WriteFile(one, authority, 0o600) != nil || os.Mkdir(none, 0o700) != nil {
+		return nil // reading the certificates takes longer
+	}
+	if whole == "" {
+		if whole = all; os.WriteFile(all, content, 0o600) != nil {
+			return nil
+		}
+	}
+	return []string{caVariable + "=" + one, certFileVariable + "=" + whole, certDirVariable + "=" + none}
+}
+
+func isRelative(path string) bool { return !filepath.IsAbs(path) }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// read returns the certificates of the store, and the path of the file that has them
+// all, or "" if the directories have more. It returns nothing if there is too much.
+func (s *trustStore) read() (whole string, content []byte) {
+	known, left := make(map[string]bool), maxCertificates
+	for _, file := range s.files {
+		if read, err := readBounded(file); err == nil {
+			for block := range certificatesOf(read) {
+				known[string(block.Bytes)] = true
+			}
+			whole, content, left = file, read, left-len(read)
+			break
+		}
+	}
+	for _, dir := range s.dirs {
+		names, _ := os.ReadDir(dir)
+		if len(names) > maxCertificateFiles {
+			return "", nil
+		}
+		for _, name := range names {
+			path := filepath.Join(dir, name.Name())
+			if target, err := os.Readlink(path); err == nil && filepath.Base(target) == target {
+				continue // another name of a file in the same directory
+			}
+			read, _ := readBounded(path)
+			if left -= len(read); left < 0 {
+				return "", nil
+			}
+			for block := range certificatesOf(read) {
+				if !known[string(block.Bytes)] {
+					known[string(block.Bytes)] = true
+					whole, content = "", append(append(content, '\n'), pem.EncodeToMemory(block)...)
+				}
+			}
+		}
+	}
+	return whole, content
+}
+
+// firstAuthority returns the first certificate that is sure to be accepted as that of an
+// authority, or nil.
+func firstAuthority(content []byte) []byte {
+	for block := range certificatesOf(content) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA && c.Version == 3 {
+			return pem.EncodeToMemory(block)
+		}
+	}
+	return nil
+}
+
+// certificatesOf returns the certificates in a file in the format PEM.
+func certificatesOf(content []byte) iter.Seq[*pem.Block] {
+	return func(yield func(*pem.Block) bool) {
+		for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+			block.Headers = nil
+			if block.Type == "CERTIFICATE" && !yield(block) {
+				return
+			}
+		}
+	}
+}
+
+// reachesOthers reports whether Codex may connect over TLS to others than OpenAI,
+// according to its command, environment and configuration. Their certificates may be
+// unusual: the library that Codex uses if caVariable is set refuses, for example, a
+// certificate that is its own authority.
+func reachesOthers(command, env []string, config *providerConfig) bool {
+	texts := slices.Concat(command, env, []string{config.OpenAIBaseURL, config.ChatGPTBaseURL})
+	for _, provider := range config.ModelProviders {
+		address, _ := provider["base_url"].(string)
+		texts = append(texts, address)
+	}
+	return slices.ContainsFunc(texts, func(text string) bool {
+		_, after, found := strings.Cut(strings.ToLower(text), "s://") // https, wss
+		if !found {
+			return false
+		}
+		address, err := url.Parse("https://" + after)
+		host := "."
+		if err == nil {
+			host += address.Hostname()
+		}
+		return !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".chatgpt.com")
+	})
 }

@@ -28,7 +28,7 @@ const (
 
 // monitor begins the heartbeat of an instance.
 func (p *Process) monitor(in *instance) {
-	heartbeat := p.heartbeat
+	heartbeat := p.times.heartbeat
 	if in.program == nil {
 		heartbeat.MaxMissed = maxMissedRemote
 	}
@@ -62,18 +62,15 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	unresponsive := s.Status().State == StateUnresponsive
 	switch {
 	case missed > 0 && !unresponsive:
-		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.address, "threads", in.conn.Threads())
+		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.cfg.address(), "threads", in.conn.Threads())
 		s.change(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
-			Reason: fmt.Sprintf("it has been silent for %s", s.heartbeat.Wait),
+			Reason: fmt.Sprintf("it has been silent for %s", s.times.heartbeat.Wait),
 			Remedy: "it is silent, and is replaced if it stays so",
 		})
 	case missed == 0 && unresponsive:
-		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)
-		s.mu.Lock()
-		s.setReady(in)
-		s.mu.Unlock()
-		s.observe()
+		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.cfg.address())
+		s.publish(in, nil)
 	}
 }
 
@@ -88,7 +85,7 @@ func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	if now.Before(s.replaceAfter) && !helps {
 		return false
 	}
-	s.replaceAfter = now.Add(s.replaceEvery)
+	s.replaceAfter = now.Add(s.times.replaceEvery)
 	if err := s.replace(why); err != nil {
 		s.log().Error("replacing the codex app-server", "reason", why, "error", err)
 	}
@@ -108,7 +105,7 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 		return
 	}
 	memory := in.memory(probe.Diagnostics)
-	s.update(func() { s.memory = memory })
+	s.board.update(func() { s.board.memory = memory })
 	if memory <= limit/2 {
 		in.roomy = true
 	}

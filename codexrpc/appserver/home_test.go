@@ -202,12 +202,12 @@ func TestHomesOfInstances(t *testing.T) {
 	operator := t.TempDir()
 	writeTestFile(t, filepath.Join(operator, configFile), `model = "one"`)
 	p := startProcess(t, "", func(cfg *Config) { cfg.Home = operator })
-	p.drainGrace = 0
+	p.times.drainGrace = 0
 	awaitState(t, p, StateReady)
 	homes := func() (paths []string) {
-		for _, name := range entries(t, p.private.path) {
+		for _, name := range entries(t, p.files.private.path) {
 			if strings.HasPrefix(name, "home-") {
-				paths = append(paths, filepath.Join(p.private.path, name, "codex", configFile))
+				paths = append(paths, filepath.Join(p.files.private.path, name, "codex", configFile))
 			}
 		}
 		return paths
@@ -228,7 +228,7 @@ func TestHomesOfInstances(t *testing.T) {
 	if content, err := os.ReadFile(second[0]); err != nil || !strings.Contains(string(content), `model = "two"`) {
 		t.Errorf("it has %s, %v", content, err)
 	}
-	private := p.private.path
+	private := p.files.private.path
 	p.Stop()
 	if _, err := os.Stat(private); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the private directory is left: %v", err)

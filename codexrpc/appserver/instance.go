@@ -188,17 +188,31 @@ const (
 	interruptTimeout = 30 * time.Second
 )
 
-// rememberUnfinished remembers the threads whose turns a remote app-server goes on
-// with after the connection was lost, at the plan's expense and, if they wait for
-// the result of a tool, for ever.
-func (p *Process) rememberUnfinished(in *instance) {
+// unfinishedTurns are the threads whose turns a remote app-server goes on with after the
+// connection was lost, at the plan's expense and, if they wait for the result of a tool, for
+// ever.
+type unfinishedTurns struct {
+	mu      sync.Mutex
+	threads []string
+}
+
+// add remembers the turns of an instance whose connection was lost, if it is remote.
+func (u *unfinishedTurns) add(in *instance) {
 	if in.program != nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	ids := in.conn.Unfinished()
-	p.unfinished = append(p.unfinished, ids[:min(len(ids), maxUnfinished-len(p.unfinished))]...)
+	u.threads = append(u.threads, ids[:min(len(ids), maxUnfinished-len(u.threads))]...)
+}
+
+// take returns the threads that are remembered, and forgets them.
+func (u *unfinishedTurns) take() (threads []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	threads, u.threads = u.threads, nil
+	return threads
 }
 
 // interruptUnfinished interrupts the remembered turns over the connection of the
@@ -207,10 +221,7 @@ func (s *supervisor) interruptUnfinished() {
 	if s.serving == nil {
 		return
 	}
-	s.mu.Lock()
-	ids := s.unfinished
-	s.unfinished = nil
-	s.mu.Unlock()
+	ids := s.unfinished.take()
 	if len(ids) == 0 {
 		return
 	}

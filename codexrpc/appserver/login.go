@@ -2,10 +2,19 @@ package appserver
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // LoginCommand returns the command `codex login` with arguments, for the login that the
@@ -80,22 +89,184 @@ type LoginFiles struct {
 	Ready   bool      // one takes turns
 }
 
+// usedLogin is what is known of the login of a process.
+type usedLogin struct {
+	mu       sync.Mutex
+	operator string // the CODEX_HOME with it; empty: not known
+	files    LoginFiles
+}
+
+// try records the login with which an app-server is about to be started.
+func (l *usedLogin) try(operator string, file LoginFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.operator, l.files.Tried = operator, file
+}
+
+// serve records the login of the app-server that takes turns.
+func (l *usedLogin) serve(file LoginFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files.Serving = file
+}
+
 // LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
-	p.mu.Lock()
-	files, operator := p.login, p.operator
-	files.Ready = p.conn != nil
-	p.mu.Unlock()
-	files.Now = loginFileOf(operator)
+	ready := p.Serving() != nil // before the look: the login of one that serves is known
+	p.login.mu.Lock()
+	files, operator := p.login.files, p.login.operator
+	p.login.mu.Unlock()
+	files.Now, files.Ready = loginFileOf(operator), ready
 	return files
 }
 
-// noteLogin records the login with which an app-server is about to be started.
-func (p *Process) noteLogin() (tried LoginFile) {
-	operator, err := p.cfg.OperatorHome()
-	if err == nil { // else the start will fail for it
-		tried = loginFileOf(operator)
-		p.update(func() { p.operator, p.login.Tried = operator, tried })
+const (
+	// renewEarly is how long before the end of an access token a serving app-server is told to renew
+	// its login, so that no request has to wait for that, and a failure can be repeated. Codex does it
+	// by itself five minutes before, within a request.
+	renewEarly = 10 * time.Minute
+	// renewTime bounds a renewal. Codex gives up after 15 seconds.
+	renewTime = 20 * time.Second
+	// The pauses between two looks at the end of a token.
+	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
+)
+
+// loginTokens are the tokens of a login with a plan.
+type loginTokens struct {
+	Access  string `json:"access_token"`
+	Refresh string `json:"refresh_token"`
+	Account string `json:"account_id"`
+}
+
+// readLogin returns the tokens of the login in a CODEX_HOME. They are empty for another one, such as
+// an API key.
+func readLogin(home string) (loginTokens, error) {
+	var login struct {
+		Tokens loginTokens `json:"tokens"`
 	}
-	return tried
+	content, err := readBounded(filepath.Join(home, loginFiles[0]))
+	if err == nil {
+		err = json.Unmarshal(content, &login)
+	}
+	return login.Tokens, err
+}
+
+// tokenEnd returns when the access token of the login in a CODEX_HOME ends. It reports false
+// for a login that is not renewed, such as an API key, and if there is none.
+func tokenEnd(home string) (end time.Time, renewable bool) {
+	login, err := readLogin(home)
+	if home == "" || err != nil || login.Refresh == "" {
+		return time.Time{}, false // Codex reports what is wrong with it
+	}
+	// The token is a JWT: three parts in base64, the second with the claims.
+	_, rest, _ := strings.Cut(login.Access, ".")
+	encoded, _, _ := strings.Cut(rest, ".")
+	var claims struct {
+		End int64 `json:"exp"` // Unix seconds
+	}
+	text, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || json.Unmarshal(text, &claims) != nil || claims.End == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(claims.End, 0), true
+}
+
+// keepLogin has a serving instance renew its login in time, until its connection ends.
+func (p *Process) keepLogin(in *instance) {
+	for {
+		wait := maxTokenWait
+		if end, renewable := tokenEnd(in.home.operator); renewable {
+			left := time.Until(end) - renewEarly
+			if left <= 0 {
+				ctx, cancel := context.WithTimeout(context.Background(), renewTime)
+				_ = in.conn.RenewLogin(ctx) // the relay logs a failure
+				cancel()
+			}
+			wait = min(max(left, minTokenWait), maxTokenWait)
+		}
+		select {
+		case <-time.After(wait):
+		case <-in.conn.Done():
+			return
+		}
+	}
+}
+
+const (
+	// signInTime is how long a person has to enter the code, with the start of the sign-in. Codex
+	// asks the issuer for as long.
+	signInTime = 15 * time.Minute
+	// codeTime bounds the wait for the code, for which Codex itself has no bound.
+	codeTime = 20 * time.Second
+)
+
+// The ends of a sign-in that are not Codex's.
+var (
+	errCodeExpired = errors.New("nobody has entered the code in time; begin again")
+	errNoCode      = errors.New("the issuer of the login does not answer; check the network and HTTPS_PROXY, and begin again")
+)
+
+// SignIn makes a new login for the app-server by a code that a person enters in a browser. It
+// calls show with the code, and returns once the login is in the operator's home, or has not come
+// about. The error is for the operator: it may have paths, and words of the issuer.
+//
+// It needs no app-server that runs, since one without a login does not. It starts one that does
+// nothing else, and says nothing in the log.
+func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
+	if p.cfg.Connect != "" || p.cfg.Start != nil {
+		return errors.New("the app-server runs elsewhere; run `codex login` there")
+	}
+	expires := time.Now().Add(signInTime)
+	ctx, end := context.WithDeadlineCause(ctx, expires, errCodeExpired)
+	defer end()
+	private, err := newPrivateDir()
+	if err != nil {
+		return err
+	}
+	in, err := p.startSigningIn(private)
+	if err != nil {
+		return errors.Join(err, private.remove())
+	}
+	defer func() {
+		err = errors.Join(err, in.end(p.cfg.StopTimeout/2, p.cfg.StopTimeout/2), private.remove())
+	}()
+	starting, started := context.WithTimeoutCause(ctx, p.cfg.StartTimeout+codeTime, errNoCode)
+	defer started()
+	if _, err := in.conn.Initialize(starting, p.cfg.Client); err != nil && !errors.Is(err, codexrpc.ErrNotLoggedIn) {
+		return err
+	}
+	code, err := in.conn.StartSignIn(starting)
+	if err != nil {
+		return err
+	}
+	show(code, expires)
+	return in.conn.AwaitSignIn(ctx)
+}
+
+// startSigningIn starts an app-server whose login is that of the operator's home.
+func (p *Process) startSigningIn(private *privateDir) (*instance, error) {
+	operator, err := p.cfg.OperatorHome()
+	if err != nil {
+		return nil, err
+	}
+	if operator == "" {
+		return nil, errors.New("the user of this server has no home directory; set home")
+	}
+	if err := os.MkdirAll(operator, 0o700); err != nil {
+		return nil, fmt.Errorf("making the CODEX_HOME: %w", err)
+	}
+	in := &instance{exited: make(chan struct{})}
+	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.withLog.Load()); err != nil {
+		return nil, err
+	}
+	if in.home.config.inKeyring() {
+		return nil, in.home.notLoggedIn()
+	}
+	program, err := p.cfg.startProgram(private.work(), p.cfg.environ(in.home, private.temp()))
+	if err != nil {
+		return nil, err
+	}
+	silent := slog.New(slog.DiscardHandler)
+	in.run(program, func() *slog.Logger { return silent })
+	return in, nil
 }

@@ -18,9 +18,12 @@ const (
 	listWait = time.Second
 )
 
-// modelList is the list of models of an app-server, as it has answered last.
-type modelList struct {
-	mu     sync.Mutex
+// modelLists are what is known of the models of an app-server: the catalogue that its program has
+// printed, and its list, as it has answered last.
+type modelLists struct {
+	mu        sync.Mutex
+	catalogue *catalogue // of the serving instance, or the last one; nil: there is none
+
 	conn   *codexrpc.Conn // that was asked; nil: none
 	models []codexrpc.Model
 	err    error // of the first question; nil: there is a list, or no answer yet
@@ -28,9 +31,23 @@ type modelList struct {
 	asking chan struct{} // closed with the answer; nil: there is no question
 }
 
+// serve sets the catalogue.
+func (l *modelLists) serve(c *catalogue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.catalogue = c
+}
+
+// known returns the catalogue, or nil.
+func (l *modelLists) known() *catalogue {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.catalogue
+}
+
 // get returns the list of a connection, and asks for a newer one in the background if it is
 // old. answered is closed once there is an answer.
-func (l *modelList) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
+func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != conn {
@@ -44,7 +61,7 @@ func (l *modelList) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered 
 }
 
 // ask asks the app-server for its models.
-func (l *modelList) ask(conn *codexrpc.Conn, answered chan struct{}) {
+func (l *modelLists) ask(conn *codexrpc.Conn, answered chan struct{}) {
 	defer close(answered)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), listTime, codexrpc.ErrTimeout)
 	defer cancel()
@@ -66,41 +83,30 @@ func (l *modelList) ask(conn *codexrpc.Conn, answered chan struct{}) {
 // that the program knows. The caller does not change them. An error is that of the
 // connection, or of ctx.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
-	models, answered, _ := p.list.get(conn)
+	models, answered, _ := p.models.get(conn)
 	if models != nil {
 		return models, nil
 	}
-	known := p.knownModels()
+	var known []codexrpc.Model // by the program without its back end; nil: none
 	patience := make(<-chan time.Time)
-	if known != nil {
-		patience = time.After(listWait)
+	if c := p.models.known(); c != nil {
+		known, patience = c.list(), time.After(listWait)
 	}
 	select {
 	case <-answered:
-		p.list.mu.Lock()
-		defer p.list.mu.Unlock()
-		if p.list.conn == conn && p.list.models != nil {
-			return p.list.models, nil
+		p.models.mu.Lock()
+		defer p.models.mu.Unlock()
+		if p.models.conn == conn && p.models.models != nil {
+			return p.models.models, nil
 		}
 		if known == nil {
-			return nil, p.list.err
+			return nil, p.models.err
 		}
 	case <-patience:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	return known, nil
-}
-
-// knownModels returns the models that the program knows without its back end; nil: none.
-func (p *Process) knownModels() (known []codexrpc.Model) {
-	p.mu.Lock()
-	models := p.models
-	p.mu.Unlock()
-	if models == nil {
-		return nil
-	}
-	return models.list()
 }
 
 // DefaultModel returns the model that an app-server of the process uses if none is named:

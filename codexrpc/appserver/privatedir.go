@@ -7,7 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver/issuer"
 )
 
 const (
@@ -111,29 +116,71 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	}
 }
 
+// childFiles are what the children of a process have outside of them: their private directory,
+// and the relay from which they get new tokens. Both are made for the first child that needs
+// them.
+type childFiles struct {
+	withLog atomic.Bool // new instances have Codex's log, since one did not start without
+
+	mu      sync.Mutex
+	dir     string        // working directory; if the configuration has none it is set with private
+	private *privateDir   // nil: there is none
+	relay   *issuer.Relay // nil: there is none
+}
+
+// work returns the working directory, or "" if there is none yet.
+func (f *childFiles) work() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dir
+}
+
+// relayOf returns the relay, or nil.
+func (f *childFiles) relayOf() *issuer.Relay {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.relay
+}
+
+// remove ends the relay and removes the private directory.
+func (f *childFiles) remove() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.relay != nil {
+		f.relay.Close()
+	}
+	if f.private == nil {
+		return nil
+	}
+	return f.private.remove()
+}
+
 // prepare makes the private directory, if there is none, and the home of a child. It
 // returns the environment for the programs of the instance.
 func (p *Process) prepare(in *instance) (env []string, err error) {
-	private, err := p.privateDir()
+	private, err := p.files.privateDir()
 	if err != nil || p.cfg.Start != nil {
 		return nil, err
 	}
 	if _, err := p.cfg.argsOf(); err != nil {
 		return nil, err
 	}
-	in.login = p.noteLogin()
-	if in.home, err = p.cfg.newPrivateHome(private.path, p.withLog.Load()); err != nil {
+	if operator, err := p.cfg.OperatorHome(); err == nil { // else the home cannot be made either
+		in.login = loginFileOf(operator)
+		p.login.try(operator, in.login)
+	}
+	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.withLog.Load()); err != nil {
 		return nil, err
 	}
-	return p.withRelay(in.home, p.cfg.environ(in.home, private.temp()))
+	return p.files.withRelay(in.home, p.cfg.environ(in.home, private.temp()), p.log)
 }
 
-// privateDir returns the private directory of the process, and makes it if there is
-// none. What somebody has removed, such as a cleaner of temporary files, is made again.
-func (p *Process) privateDir() (*privateDir, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if old := p.private; old != nil {
+// privateDir returns the private directory, and makes it if there is none. What somebody has
+// removed, such as a cleaner of temporary files, is made again.
+func (f *childFiles) privateDir() (*privateDir, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old := f.private; old != nil {
 		if !old.lost() {
 			if err := old.fill(); err != nil {
 				return nil, fmt.Errorf("%w: %w", errNoDir, err)
@@ -141,17 +188,40 @@ func (p *Process) privateDir() (*privateDir, error) {
 			return old, nil
 		}
 		_ = old.unlock()
-		if p.private = nil; p.dir == old.work() {
-			p.dir = ""
+		if f.private = nil; f.dir == old.work() {
+			f.dir = ""
 		}
 	}
 	private, err := newPrivateDir()
 	if err != nil {
 		return nil, err
 	}
-	p.private = private
-	if p.dir == "" {
-		p.dir = private.work()
+	f.private = private
+	if f.dir == "" {
+		f.dir = private.work()
 	}
 	return private, nil
+}
+
+// withRelay returns the environment of a home's app-server with the address at which it gets new
+// tokens. Without one it asks the issuer itself: if it has no login here, or reaches the network by
+// settings of the system that are not known here.
+func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
+	if home.operator == "" || home.config.Features.RespectSystemProxy {
+		return env, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.relay == nil {
+		relay, err := issuer.Listen(log)
+		if err != nil {
+			return nil, fmt.Errorf("listening for renewals of the login: %w", err)
+		}
+		f.relay = relay
+	}
+	f.relay.SetIssuer(issuer.Issuer{
+		File: filepath.Join(home.operator, loginFiles[0]),
+		Env:  slices.Concat(env, home.variables), // Codex adds these itself
+	})
+	return append(env, issuer.Variable+"="+f.relay.URL()), nil
 }

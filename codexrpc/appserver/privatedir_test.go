@@ -80,7 +80,7 @@ func TestSweep(t *testing.T) {
 	p.Start()
 	awaitState(t, p, StateReady)
 	log.await(t, "removed the private directories")
-	want := []string{filepath.Base(living), filepath.Base(p.private.path), privatePrefix + "file", privatePrefix + "link", "of-somebody-else"}
+	want := []string{filepath.Base(living), filepath.Base(p.files.private.path), privatePrefix + "file", privatePrefix + "link", "of-somebody-else"}
 	slices.Sort(want)
 	if got := entries(t, temp); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
@@ -115,19 +115,19 @@ func TestRemovedPrivateDir(t *testing.T) {
 		exit   bool // the app-server has to exit
 		living bool // the directory itself stays
 	}{
-		"the working directory": {func(p *Process) string { return p.private.work() }, true, true},
-		"all":                   {func(p *Process) string { return p.private.path }, false, false},
+		"the working directory": {func(p *Process) string { return p.files.private.work() }, true, true},
+		"all":                   {func(p *Process) string { return p.files.private.path }, false, false},
 		"the home": {func(p *Process) string {
-			homes, _ := filepath.Glob(filepath.Join(p.private.path, "home-*"))
+			homes, _ := filepath.Glob(filepath.Join(p.files.private.path, "home-*"))
 			return homes[0]
 		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			p := newTestProcess(t, "", nil)
-			p.heartbeat.Every = 10 * time.Millisecond
+			p.times.heartbeat.Every = 10 * time.Millisecond
 			p.Start()
-			before, path := awaitState(t, p, StateReady), p.private.path
+			before, path := awaitState(t, p, StateReady), p.files.private.path
 			if err := os.RemoveAll(c.path(p)); err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestRemovedPrivateDir(t *testing.T) {
 			if _, err := os.Stat(p.Dir()); err != nil {
 				t.Error("it has no working directory:", err)
 			}
-			if same := p.private.path == path; same != c.living {
+			if same := p.files.private.path == path; same != c.living {
 				t.Errorf("it has the same directory: %t", same)
 			}
 		})

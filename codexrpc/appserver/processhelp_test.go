@@ -62,9 +62,7 @@ func await(t *testing.T, p *Process, what string, wanted func(Status) bool) Stat
 	t.Helper()
 	deadline := time.After(patience)
 	for {
-		p.mu.Lock()
-		changed := p.changed
-		p.mu.Unlock()
+		_, _, changed := p.board.read()
 		status := p.Status()
 		if wanted(status) {
 			return status

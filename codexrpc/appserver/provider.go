@@ -3,6 +3,7 @@ package appserver
 import (
 	"cmp"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
@@ -109,31 +110,49 @@ func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	return codexrpc.Constant(members[1 : len(members)-1])
 }
 
+// providerChoice is how new threads reach the model's provider.
+type providerChoice struct {
+	mu       sync.Mutex
+	settings providerSettings // of the serving instance
+	sockets  socketPause
+}
+
+// serve sets the settings.
+func (c *providerChoice) serve(settings providerSettings) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settings = settings
+}
+
+// current returns the settings, and whether threads do without WebSockets for now.
+func (c *providerChoice) current() (settings providerSettings, off bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settings, c.sockets.off(time.Now())
+}
+
 // ProviderSettings returns the settings of a new thread that choose the model's provider and
 // how Codex reaches it, as members of a JSON object without its braces. They are empty if
 // those of the app-server's configuration stay, as on a remote one.
 func (p *Process) ProviderSettings() codexrpc.Constant {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.sockets.off(time.Now()) {
-		return p.provider.http
+	settings, off := p.provider.current()
+	if off {
+		return settings.http
 	}
-	return p.provider.sockets
+	return settings.sockets
 }
 
 // HTTPSettings are [Process.ProviderSettings] without WebSockets.
 func (p *Process) HTTPSettings() codexrpc.Constant {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.provider.http
+	settings, _ := p.provider.current()
+	return settings.http
 }
 
 // ProviderRetries is how often a turn is to be started again that fails before its answer, since
 // Codex does not ask again. It is 0 if Codex does.
 func (p *Process) ProviderRetries() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.provider.retries
+	settings, _ := p.provider.current()
+	return settings.retries
 }
 
 // firstSign is how many times as long as a handshake the model may take to begin: before Codex asks
@@ -147,9 +166,9 @@ func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.
 // SocketFailed records that the model's provider has answered over HTTP after a WebSocket to
 // it had failed. New threads use HTTP for a while.
 func (p *Process) SocketFailed() {
-	p.mu.Lock()
-	pause, began := p.sockets.fail(time.Now())
-	p.mu.Unlock()
+	p.provider.mu.Lock()
+	pause, began := p.provider.sockets.fail(time.Now())
+	p.provider.mu.Unlock()
 	if began {
 		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
 	}

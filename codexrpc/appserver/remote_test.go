@@ -149,8 +149,8 @@ func TestRemoteProcess(t *testing.T) {
 	if !s.Remote || s.Address != e.address || s.PID != 0 || s.Version != "0.169.0" || s.State != StateReady {
 		t.Errorf("it is %+v", s)
 	}
-	if p.Dir() != "" || p.Model("gpt-5").Catalogue != "" || p.private != nil {
-		t.Errorf("it has files here: %q %+v", p.Dir(), p.private)
+	if p.Dir() != "" || p.Model("gpt-5").Catalogue != "" || p.files.private != nil {
+		t.Errorf("it has files here: %q %+v", p.Dir(), p.files.private)
 	}
 	closed(open(t, c))
 	if e.cwds[0] != "none" {
@@ -185,7 +185,7 @@ func TestRemoteHangs(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, "")
 	p, book := e.connect(t, nil)
-	p.heartbeat = codexrpc.Heartbeat{MaxMissed: maxMissed, Every: time.Millisecond, Wait: 100 * time.Millisecond}
+	p.times.heartbeat = codexrpc.Heartbeat{MaxMissed: maxMissed, Every: time.Millisecond, Wait: 100 * time.Millisecond}
 	p.Start()
 	thread := open(t, conn(t, p))
 	e.mute.Store(methodDiagnostics)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -86,7 +85,7 @@ func (p *Process) drain(old *instance) {
 	begin := time.Now()
 	idle := p.awaitIdle(old)
 	if old.conn.Err() != nil {
-		p.rememberUnfinished(old)
+		p.unfinished.add(old)
 	}
 	p.stopInstance(old)
 	took := time.Since(begin).Round(time.Millisecond).String()
@@ -95,9 +94,7 @@ func (p *Process) drain(old *instance) {
 	} else {
 		p.log().Warn("the replaced codex app-server was stopped with turns on it", "pid", old.pid(), "after", took)
 	}
-	p.update(func() {
-		p.draining = slices.DeleteFunc(p.draining, func(in *instance) bool { return in == old })
-	})
+	p.board.drained(old)
 	p.do(func(s *supervisor) {
 		s.interruptUnfinished()
 		s.observe()
@@ -107,9 +104,9 @@ func (p *Process) drain(old *instance) {
 // awaitIdle waits until the connection of an instance is not busy, or has ended. It
 // reports false if it is busy at the drain limit or when the process is stopped.
 func (p *Process) awaitIdle(old *instance) bool {
-	limit, end := context.WithTimeout(p.ctx, p.drainLimit)
+	limit, end := context.WithTimeout(p.ctx, p.times.drainLimit)
 	defer end()
-	earliest := time.Now().Add(p.drainGrace)
+	earliest := time.Now().Add(p.times.drainGrace)
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for {

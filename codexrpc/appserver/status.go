@@ -2,8 +2,14 @@ package appserver
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os/exec"
+	"slices"
+	"syscall"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
 // State is the state of a [Process], as a word for logs, metrics and /readyz.
@@ -86,4 +92,97 @@ func (e *NotReadyError) Error() string {
 		return fmt.Sprintf("the codex app-server is not ready (%s)", e.State)
 	}
 	return fmt.Sprintf("the codex app-server is not ready (%s): %s", e.State, e.Reason)
+}
+
+// The classes of failures of a start, besides those of codexrpc.
+var (
+	// errNotStarted is matched by the error of a command that could not be forked.
+	errNotStarted = errors.New("cannot start")
+	// errEarlyEnd is matched by that of a program that ended before it answered.
+	errEarlyEnd = errors.New("ended before it answered")
+	// errNoArgument is matched by that of a command without [appServerCommand].
+	errNoArgument = errors.New("has no argument " + appServerCommand)
+	// errLoginFiles is matched by that of a login that Codex could not store again.
+	errLoginFiles = errors.New("codex cannot store its login")
+	// errConfig is matched by that of a config.toml or an .env that cannot be used.
+	errConfig = errors.New("codex's configuration cannot be used")
+	// errNoCatalogue is matched if it is not known which tools Codex would offer.
+	errNoCatalogue = errors.New("codex does not print its catalogue of models")
+	// errNoDir is matched if there is no private directory or home.
+	errNoDir = errors.New("cannot make a directory for codex")
+)
+
+// explained are the errors that need no details: the exit status and the stderr of a program
+// that was stopped because of them would only hide the reason.
+var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
+
+// startFailure adds to the error of a handshake what an operator can do.
+func (p *Process) startFailure(in *instance, err error) error {
+	switch {
+	case in.program == nil && isOneOf(err, explained):
+		return fmt.Errorf("at %s: %w", p.cfg.address(), err)
+	case in.home != nil && errors.Is(err, codexrpc.ErrNotLoggedIn):
+		return in.home.notLoggedIn()
+	case in.home != nil && errors.Is(err, codexrpc.ErrMisconfigured):
+		return in.home.misconfigured(err)
+	case isOneOf(err, explained):
+		return err
+	case in.home != nil && (errors.Is(err, codexrpc.ErrClosed) || errors.Is(err, errEarlyEnd)):
+		// Its arguments may be secret.
+		return fmt.Errorf("`%s` %w: check that it is Codex, and see what it says", p.cfg.Command[0], errEarlyEnd)
+	}
+	return fmt.Errorf("the codex app-server failed to start: %w", err)
+}
+
+// temporary are the errors of the system that may go away by themselves.
+var temporary = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
+
+// isOneOf reports whether an error is one of some.
+func isOneOf(err error, known []error) bool {
+	return slices.ContainsFunc(known, func(one error) bool { return errors.Is(err, one) })
+}
+
+// remedies are what to do about each class of errors. The first match counts. A final
+// one does not go away until somebody does that.
+var remedies = []struct {
+	err    error
+	remedy string
+	final  bool
+}{
+	{errStopped, "", false},
+	{syscall.EMFILE, "the server has as many files open as it may; raise its limit of open files", false},
+	{codexrpc.ErrNotLoggedIn, "Codex is not logged in; run `codex login` for its user and CODEX_HOME", true},
+	{codexrpc.ErrTooOld, "this release of Codex is too old; install a newer one with `npm install -g @openai/codex`", true},
+	{codexrpc.ErrMisconfigured, "Codex cannot use its config.toml; mend what the server's log names", true},
+	{errLoginFiles, "Codex cannot store its login when it renews it; make its CODEX_HOME writable for the server's user", true},
+	{errConfig, "Codex's config.toml or .env cannot be used; mend what the server's log names", true},
+	{codexrpc.ErrRefused, "it runs elsewhere and refuses the connection; check its address and its token", true},
+	{codexrpc.ErrUnreachable, "it runs elsewhere and cannot be reached; start it there, and check its address", false},
+	{exec.ErrNotFound, "Codex is not installed here, or not on the server's PATH; run `npm install -g @openai/codex`, or set the command to its path", true},
+	{errNotStarted, "it cannot be started; check the command and the working directory", true},
+	{errNoArgument, "the command has no argument app-server; write it as in `codex app-server`", true},
+	{errNoCatalogue, "Codex cannot be asked for its models, without which it would offer its own tools; check that the command runs `codex debug models`, and see the server's log", false},
+	{errEarlyEnd, "the command ends at once; check that it is `codex app-server`, and see the server's log", true},
+	{errNoDir, "there is no place for its files; check the temporary directory", true},
+	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again", false},
+}
+
+// failed returns the status of a process that has failed.
+func failed(state State, reason error) Status {
+	what, final := remedy(reason)
+	return Status{
+		State: state, Reason: reason.Error(), Remedy: what, Final: final, SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
+	}
+}
+
+// remedy returns what to do about an error that keeps a process from being ready, and
+// whether it stays until that is done. Unlike the error the remedy is fit for everybody:
+// it has no path, no address and no output of the app-server.
+func remedy(err error) (remedy string, final bool) {
+	for _, r := range remedies {
+		if errors.Is(err, r.err) {
+			return r.remedy, r.final && !isOneOf(err, temporary)
+		}
+	}
+	return "it has failed and is started again; the log and GET /codex/status of the admin API say why", false
 }

@@ -45,7 +45,7 @@ func (s *supervisor) run() {
 func (s *supervisor) start(why string) {
 	s.retry = nil
 	if s.launched {
-		s.update(func() { s.status.Restarts++ })
+		s.board.update(func() { s.board.status.Restarts++ })
 	}
 	s.launched = true
 	s.change(Status{State: StateStarting, Reason: why})
@@ -54,7 +54,7 @@ func (s *supervisor) start(why string) {
 		s.backOff(err)
 		return
 	}
-	s.update(func() { s.status.PID = in.pid() })
+	s.board.update(func() { s.board.status.PID = in.pid() })
 	s.starting = in
 }
 
@@ -80,7 +80,7 @@ func (s *supervisor) handleStart(in *instance) {
 	if in.err == nil {
 		s.serve(in)
 		s.interruptUnfinished()
-		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
+		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.cfg.address())
 		return
 	}
 	reason := s.stopFailed(in, in.err)
@@ -96,16 +96,9 @@ func (s *supervisor) serve(in *instance) {
 	in.since = time.Now()
 	old := s.serving
 	s.serving = in
-	s.mu.Lock()
-	if old != nil {
-		s.draining = append(s.draining, old)
-		s.status.Replacements++
-	}
-	s.setReady(in)
-	s.mu.Unlock()
-	s.observe()
+	s.publish(in, old)
 	s.monitor(in)
-	s.update(func() { s.account = accountState{conn: in.conn, asked: time.Now()} })
+	s.board.update(func() { s.board.account = accountState{conn: in.conn, asked: time.Now()} })
 	s.background.Go(func() { s.learnAccount(in) })
 	if in.home != nil {
 		s.background.Go(func() { s.keepLogin(in) })
@@ -115,17 +108,20 @@ func (s *supervisor) serve(in *instance) {
 // startsWithLog reports whether the next instances have Codex's log because this one,
 // which has failed and was stopped, could not start without.
 func (p *Process) startsWithLog(in *instance) bool {
-	return strings.Contains(in.stderr.tail(), needsLog) && p.withLog.CompareAndSwap(false, true)
+	return strings.Contains(in.stderr.tail(), needsLog) && p.files.withLog.CompareAndSwap(false, true)
 }
 
-// setReady publishes an instance as the serving one. The lock is held.
-func (p *Process) setReady(in *instance) {
-	p.conn, p.models, p.login.Serving, p.memory = in.conn, in.models, in.login, 0
-	p.provider = providerSettings{}
+// publish makes everybody use an instance that serves, in place of an old one if there is one.
+func (p *Process) publish(in, old *instance) {
+	p.models.serve(in.models)
+	p.login.serve(in.login)
+	settings := providerSettings{}
 	if in.home != nil {
-		p.provider = newProviderSettings(&in.home.config.providerConfig, in.version, p.cfg.Provider)
+		settings = newProviderSettings(&in.home.config.providerConfig, in.version, p.cfg.Provider)
 	}
-	p.setStatus(Status{State: StateReady, PID: in.pid(), Version: in.version})
+	p.provider.serve(settings)
+	p.board.serve(in, old)
+	p.observe()
 }
 
 // handleFailure stops an instance whose connection has ended, if it serves. Its
@@ -141,7 +137,7 @@ func (s *supervisor) handleFailure(in *instance) {
 	if stable {
 		s.failures.failures = 0
 	}
-	s.rememberUnfinished(in)
+	s.unfinished.add(in)
 	reason := s.stopFailed(in, in.conn.Err())
 	switch {
 	case s.next != nil:
@@ -204,13 +200,8 @@ func (s *supervisor) stopAll() {
 	}
 	stops.Wait()
 	s.background.Wait()
-	if s.relay != nil {
-		s.relay.Close()
-	}
-	if s.private != nil {
-		if err := s.private.remove(); err != nil {
-			s.log().Warn("removing the private directory of codex", "error", err)
-		}
+	if err := s.files.remove(); err != nil {
+		s.log().Warn("removing the private directory of codex", "error", err)
 	}
 	s.change(Status{State: StateStopped, Reason: errStopped.Error()})
 	close(s.done)

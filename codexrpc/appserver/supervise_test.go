@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,8 +228,8 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.private.remove()
-		defer p.relay.Close()
+		defer p.files.private.remove()
+		defer p.files.relay.Close()
 		program, err := p.cfg.startProgram(p.Dir(), env)
 		if err != nil {
 			t.Fatal(err)
@@ -355,5 +356,21 @@ func TestLogThatDoesNotHelp(t *testing.T) {
 	p.Start()
 	if status := awaitState(t, p, StateBackoff); status.Restarts != 1 {
 		t.Errorf("%d restarts before the first pause, want 1", status.Restarts)
+	}
+}
+
+func TestBackoffDoubles(t *testing.T) {
+	b := newBackoff()
+	for _, most := range []time.Duration{
+		100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, 1600 * time.Millisecond,
+		3200 * time.Millisecond, 6400 * time.Millisecond, 12800 * time.Millisecond, 25600 * time.Millisecond, 30 * time.Second, 30 * time.Second,
+	} {
+		if pause := b.next(); pause > most || pause < most-most/4 {
+			t.Errorf("after %d failures the pause is %s, want %s or up to a quarter less", b.failures-1, pause, most)
+		}
+	}
+	b.failures = math.MaxInt32
+	if pause := b.next(); pause > b.most || pause <= 0 {
+		t.Errorf("after very many failures the pause is %s", pause)
 	}
 }
