@@ -75,7 +75,7 @@ func TestAbandonedCallsKeepTheirPlace(t *testing.T) {
 			t.Errorf("counted %+v", got)
 		}
 		synctest.Wait()
-		if n := len(c.calls); n != 0 {
+		if n := len(c.calls.waiting); n != 0 {
 			t.Errorf("%d calls are still known", n)
 		}
 	})
@@ -96,7 +96,7 @@ func TestCallTimeout(t *testing.T) {
 		if got := c.Stats(); got.UnknownAnswers != 1 {
 			t.Errorf("counted %+v", got)
 		}
-		if n := len(c.slots); n != 0 {
+		if n := len(c.calls.slots); n != 0 {
 			t.Errorf("%d slots are taken", n)
 		}
 	})
@@ -280,8 +280,8 @@ func TestCallThatWasNeverSent(t *testing.T) {
 			t.Error(err)
 		}
 		p.silent()
-		if len(c.slots) != 0 || len(c.calls) != 0 {
-			t.Errorf("%d slots and %d calls are left", len(c.slots), len(c.calls))
+		if len(c.calls.slots) != 0 || len(c.calls.waiting) != 0 {
+			t.Errorf("%d slots and %d calls are left", len(c.calls.slots), len(c.calls.waiting))
 		}
 	})
 }

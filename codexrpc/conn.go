@@ -27,51 +27,41 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The bounds of a connection.
-const (
-	// maxInFlight bounds the calls that wait for an answer. With some hundred and
-	// more the app-server silently loses requests; of 64 none was ever lost.
-	maxInFlight = 64
-	// callTimeout is how long a call may wait for its answer.
-	callTimeout = 30 * time.Second
-	// writeTimeout is how long one message may take to be written.
-	writeTimeout = 30 * time.Second
-)
-
 // Conn is one connection to an app-server. All methods are safe for concurrent
 // use.
 type Conn struct {
-	transport       Transport
-	maxWrite        int // of a message, in bytes; 0: no bound
-	logger          func() *slog.Logger
-	outgoing        chan []byte   // calls and notifications, to the writer
-	replies         chan []byte   // to requests of the app-server's, to the writer
-	slots           chan struct{} // holds one element for each call in flight
-	lastID          atomic.Int64
-	limits          limits
-	loginChanges    atomic.Uint64 // see LoginChanges
-	done            chan struct{}
-	loops           sync.WaitGroup         // the reader and the writer
-	closers         sync.WaitGroup         // threads being unloaded in the background, and Monitor
-	scratch         Event                  // used by the reader alone, to save an allocation
-	wakes           wakes                  // used by the reader alone
-	probeNow        chan struct{}          // capacity 1: the app-server is to be probed at once
-	signedIn        chan error             // capacity 1: the end of a sign-in
-	completed       atomic.Bool            // see HasCompletedTurn
-	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
-	plan            atomic.Bool            // see HasPlan
-	spare           sync.Pool              // of *pendingCall, with their channels
+	transport Transport
+	logger    func() *slog.Logger
+	out       outbox
+	in        inbox
+	calls     callTable
+	session   session
+	stats     counts
+	completed atomic.Bool // see HasCompletedTurn
+	done      chan struct{}
+	loops     sync.WaitGroup // the reader and the writer
+	closers   sync.WaitGroup // threads being unloaded in the background, and Monitor
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
-	calls      map[int64]*pendingCall
-	watch      *time.Timer    // runs expireCalls; nil: there was no call
-	watchAt    time.Time      // when it runs; zero: not at all
-	unanswered map[string]int // calls in a row that timed out, by method
 	threads    map[string]*Thread
-	stats      Stats
 	unfinished []string // threads whose turns may have run when the connection ended
-	badConfig  string   // what is wrong with the app-server's configuration
+}
+
+// inbox is what the reader alone uses.
+type inbox struct {
+	scratch Event // to save an allocation
+	wakes   wakes
+}
+
+// session is what the app-server has said of its login and its configuration.
+type session struct {
+	limits          limits
+	loginChanges    atomic.Uint64          // see LoginChanges
+	plan            atomic.Bool            // see HasPlan
+	signedIn        chan error             // capacity 1: the end of a sign-in
+	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
+	badConfig       atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
 }
 
 // NewConn makes a connection over t, which it owns, and starts its reader and
@@ -82,20 +72,13 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
 	}
 	c := &Conn{
-		transport:  t,
-		logger:     logger,
-		outgoing:   make(chan []byte),
-		replies:    make(chan []byte, maxReplies),
-		slots:      make(chan struct{}, maxInFlight),
-		done:       make(chan struct{}),
-		probeNow:   make(chan struct{}, 1),
-		signedIn:   make(chan error, 1),
-		calls:      make(map[int64]*pendingCall),
-		unanswered: make(map[string]int),
-		threads:    make(map[string]*Thread),
-	}
-	if b, ok := t.(bounded); ok {
-		c.maxWrite = b.MaxWrite()
+		transport: t,
+		logger:    logger,
+		out:       newOutbox(t),
+		calls:     newCallTable(),
+		session:   session{signedIn: make(chan error, 1)},
+		done:      make(chan struct{}),
+		threads:   make(map[string]*Thread),
 	}
 	c.loops.Add(2)
 	go c.readLoop()
@@ -125,7 +108,7 @@ func (c *Conn) Threads() int {
 func (c *Conn) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.threads)+len(c.slots) > 0
+	return len(c.threads)+c.calls.inFlight() > 0
 }
 
 // Close ends the connection and waits for its goroutines.
@@ -141,7 +124,7 @@ func (c *Conn) Close() error {
 func (c *Conn) HasCompletedTurn() bool { return c.completed.Load() }
 
 // LoginChanges returns how often the app-server has said that its login has changed.
-func (c *Conn) LoginChanges() uint64 { return c.loginChanges.Load() }
+func (c *Conn) LoginChanges() uint64 { return c.session.loginChanges.Load() }
 
 // Fail ends the connection: every call and every turn gets the cause, unless the
 // connection has ended before. Unlike Close it waits for nothing.
@@ -156,8 +139,8 @@ func (c *Conn) Fail(cause error) {
 	threads := c.threads
 	c.unfinished = running(threads)
 	c.threads = nil // a nil map reads as empty; nothing is added after the end
-	c.failCalls()
 	c.mu.Unlock()
+	c.calls.fail(err)
 	close(c.done)
 	for _, t := range threads {
 		t.queue.fail(err)
@@ -167,13 +150,13 @@ func (c *Conn) Fail(cause error) {
 // readLoop reads messages until the transport ends. It never waits for a consumer.
 func (c *Conn) readLoop() {
 	defer c.loops.Done()
-	c.wakes.from, _ = c.transport.(readingAhead)
+	c.in.wakes.from, _ = c.transport.(readingAhead)
 	for {
 		line, err := c.transport.Read()
 		switch {
 		case err == nil:
 			c.dispatch(line)
-			c.wakes.lineRead()
+			c.in.wakes.lineRead()
 		case errors.Is(err, ErrMessageTooLarge):
 			c.handleTooLarge(err)
 		default:
@@ -195,10 +178,10 @@ func (c *Conn) dispatch(line []byte) {
 	if c.isEcho(line) {
 		return
 	}
-	m, err := parseMessage(line, &c.scratch)
+	m, err := parseMessage(line, &c.in.scratch)
 	switch {
 	case err != nil:
-		c.count(&c.stats.Garbage)
+		c.stats.add(&c.stats.Garbage)
 		c.logger().LogAttrs(context.Background(), slog.LevelDebug, "unreadable line from the codex app-server",
 			slog.Int("bytes", len(line)))
 	case m.method == "":
@@ -216,11 +199,11 @@ func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
 		if s := newScanner(wirejson.View(m.params)); s.Find("rateLimits") {
-			c.limits.update(s.Value(), nil)
+			c.session.limits.update(s.Value(), nil)
 		}
 		return
 	case methodAccountUpdated:
-		c.loginChanges.Add(1)
+		c.session.loginChanges.Add(1)
 		return
 	case methodConfigWarning:
 		c.noteConfigWarning(m.params)
@@ -229,10 +212,10 @@ func (c *Conn) handleNotification(m message) {
 		c.noteSignIn(m.params)
 		return
 	}
-	e := &c.scratch
+	e := &c.in.scratch
 	if e.Kind == 0 {
 		if kindOf(m.method) == 0 && !expected[m.method] {
-			c.count(&c.stats.UnknownNotifications)
+			c.stats.add(&c.stats.UnknownNotifications)
 		}
 		return
 	}
@@ -241,7 +224,7 @@ func (c *Conn) handleNotification(m message) {
 		t.readInput()
 	}
 	if t == nil || !t.accept(e) {
-		c.count(&c.stats.Unrouted)
+		c.stats.add(&c.stats.Unrouted)
 	}
 }
 
@@ -267,13 +250,19 @@ type Stats struct {
 
 // Stats returns the counts so far.
 func (c *Conn) Stats() Stats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stats
+	c.stats.mu.Lock()
+	defer c.stats.mu.Unlock()
+	return c.stats.Stats
 }
 
-// count adds one to a field of c.stats.
-func (c *Conn) count(field *uint64) {
+// counts are the counts of a connection.
+type counts struct {
+	mu sync.Mutex
+	Stats
+}
+
+// add adds one to a field.
+func (c *counts) add(field *uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*field++
@@ -314,6 +303,6 @@ func (c *Conn) handleRequest(m message) {
 		c.answer(outgoing{ID: id, Result: answer})
 		return
 	}
-	c.count(&c.stats.UnknownRequests)
+	c.stats.add(&c.stats.UnknownRequests)
 	c.answer(outgoing{ID: id, Error: &outgoingError{codeMethodNotFound, "this client does not handle this method"}})
 }

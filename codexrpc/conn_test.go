@@ -270,13 +270,13 @@ func TestLongIDs(t *testing.T) {
 	thread := openTestTurn(c, "thr-1", "trn-1")
 	for n, length := range []int{maxID, maxID + 1} {
 		c.dispatch([]byte(`{"id":1,"method":"item/tool/call","params":{"threadId":"thr-1","callId":"` + strings.Repeat("x", length) + `"}}`))
-		if len(c.replies) != n || len(thread.parked) != 1 {
-			t.Errorf("a call's id of %d bytes: %d replies, %d calls are parked", length, len(c.replies), len(thread.parked))
+		if len(c.out.replies) != n || len(thread.parked) != 1 {
+			t.Errorf("a call's id of %d bytes: %d replies, %d calls are parked", length, len(c.out.replies), len(thread.parked))
 		}
 	}
-	<-c.replies
+	<-c.out.replies
 	c.dispatch([]byte(`{"id":"` + strings.Repeat("x", maxID) + `","method":"item/fileChange/requestApproval"}`))
-	if n := len(c.replies); n != 0 || c.Err() != nil {
+	if n := len(c.out.replies); n != 0 || c.Err() != nil {
 		t.Errorf("%d replies (%v)", n, c.Err())
 	}
 }

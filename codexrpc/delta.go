@@ -44,7 +44,7 @@ func parseDelta(line []byte) (d delta, ok bool) {
 func (c *Conn) handleDelta(d *delta) {
 	t := c.thread(d.threadID)
 	if t == nil || !t.acceptDelta(d) {
-		c.count(&c.stats.Unrouted)
+		c.stats.add(&c.stats.Unrouted)
 	}
 }
 

@@ -12,10 +12,9 @@ import (
 func newTestConn() *Conn {
 	return &Conn{
 		logger:  func() *slog.Logger { return slog.New(slog.DiscardHandler) },
-		replies: make(chan []byte, maxReplies),
-		slots:   make(chan struct{}, maxInFlight),
+		out:     outbox{replies: make(chan []byte, maxReplies)},
+		calls:   newCallTable(),
 		done:    make(chan struct{}),
-		calls:   make(map[int64]*pendingCall),
 		threads: make(map[string]*Thread),
 	}
 }
@@ -30,7 +29,7 @@ func openTestTurn(c *Conn, id, turn string) *Thread {
 // openTestThread adds a thread whose turn has been sent to a connection without goroutines.
 func openTestThread(c *Conn, id string) *Thread {
 	t := &Thread{id: id, conn: c}
-	t.queue.init(&c.wakes)
+	t.queue.init(&c.in.wakes)
 	c.addThread(t)
 	(*starting)(t).onSent()
 	return t

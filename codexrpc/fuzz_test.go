@@ -29,13 +29,13 @@ func FuzzDispatch(f *testing.F) {
 		c := newTestConn()
 		thread := openTestTurn(c, "thr-1", "trn-1")
 		waiting := &pendingCall{ready: make(chan error, 1)}
-		c.calls[1] = waiting
+		c.calls.waiting[1] = waiting
 		c.dispatch(line)
 		if _, err := parseMessage(line, new(Event)); err == nil && !isObject(line) {
 			t.Errorf("%q was taken for a message", line)
 		}
-		for len(c.replies) > 0 {
-			answer := <-c.replies
+		for len(c.out.replies) > 0 {
+			answer := <-c.out.replies
 			if !isObject(answer) || strings.Contains(string(answer), "\n") {
 				t.Errorf("%q was answered with %q", line, answer)
 			}

@@ -70,19 +70,16 @@ func (c *Conn) noteConfigWarning(params string) {
 		return
 	}
 	text := cut(cmp.Or(textAt(params, "details"), summary), maxConfigWarning)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.badConfig = text
+	c.session.badConfig.Store(&text)
 }
 
 // configError returns the error of a configuration that is not used, or nil.
 func (c *Conn) configError() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.badConfig == "" {
+	text := c.session.badConfig.Load()
+	if text == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrMisconfigured, c.badConfig)
+	return fmt.Errorf("%w: %s", ErrMisconfigured, *text)
 }
 
 // authStatusParams are the parameters of getAuthStatus.
@@ -104,13 +101,13 @@ func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, requi
 // hasLogin reports whether there is a login, or the provider needs none.
 func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 	method, required, err := c.authStatus(ctx, false)
-	c.plan.Store(required && method == "chatgpt")
+	c.session.plan.Store(required && method == "chatgpt")
 	return method != "" || !required, err
 }
 
 // HasPlan reports whether the login is one of ChatGPT with a plan, as of the handshake. The
 // model is asked only after the back end has told the account of such a login.
-func (c *Conn) HasPlan() bool { return c.plan.Load() }
+func (c *Conn) HasPlan() bool { return c.session.plan.Load() }
 
 // RenewLogin makes the app-server renew the tokens of its login, which spends the old ones.
 // Other app-servers with the same CODEX_HOME read the new ones when theirs are about to
@@ -165,7 +162,7 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 // ConfiguredModel returns the model of the app-server's configuration, empty if it has none.
 // The connection asks once, since the configuration does not change while it lasts.
 func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
-	if known := c.configuredModel.Load(); known != nil {
+	if known := c.session.configuredModel.Load(); known != nil {
 		return *known, nil
 	}
 	var result struct {
@@ -178,7 +175,7 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 		err = nil // the list of models has it, too
 	}
 	if err == nil {
-		c.configuredModel.Store(&result.Config.Model)
+		c.session.configuredModel.Store(&result.Config.Model)
 	}
 	return result.Config.Model, err
 }

@@ -47,7 +47,7 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	for {
 		select {
 		case <-pause.C:
-		case <-c.probeNow:
+		case <-c.calls.probeNow:
 		case <-c.done:
 			return
 		}
@@ -66,7 +66,7 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 			c.Fail(fmt.Errorf("%w: it was silent for %s", ErrUnresponsive, time.Duration(missed)*h.Wait))
 			return
 		}
-		report(Probe{Diagnostics: got, Err: err, Missed: missed, Unanswered: c.unansweredMethod()})
+		report(Probe{Diagnostics: got, Err: err, Missed: missed, Unanswered: c.calls.unansweredMethod()})
 		if missed > 0 {
 			pause.Reset(0)
 		} else {
@@ -81,28 +81,6 @@ func (c *Conn) progress() uint64 {
 		return t.Progress()
 	}
 	return 0
-}
-
-// noteTimeout counts a call that has timed out and requests a probe. The lock is
-// held.
-func (c *Conn) noteTimeout(method string) {
-	c.unanswered[method]++
-	select {
-	case c.probeNow <- struct{}{}:
-	default: // requested already
-	}
-}
-
-// unansweredMethod returns a method whose last calls all timed out, or "".
-func (c *Conn) unansweredMethod() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for method, n := range c.unanswered {
-		if n >= MaxUnanswered {
-			return method
-		}
-	}
-	return ""
 }
 
 // Diagnostics is the app-server's report of itself (ServerDiagnosticsResponse).

@@ -37,8 +37,8 @@ func TestTimeoutProbesAtOnce(t *testing.T) {
 		}
 		late := listModels(t.Context(), c)
 		p.answer(p.expect(methodModelList), `{"data":[]}`)
-		if err := <-late; err != nil || c.unansweredMethod() != "" {
-			t.Errorf("after an answer (%v) it is deaf to %q", err, c.unansweredMethod())
+		if err := <-late; err != nil || c.calls.unansweredMethod() != "" {
+			t.Errorf("after an answer (%v) it is deaf to %q", err, c.calls.unansweredMethod())
 		}
 	})
 }

@@ -229,7 +229,7 @@ func (e *tooLarge) id(member string) string {
 // handleTooLarge ends the turn that a skipped message belongs to: its client would miss a part
 // of the answer.
 func (c *Conn) handleTooLarge(err error) {
-	c.count(&c.stats.TooLarge)
+	c.stats.add(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)
 	skipped, ok := errors.AsType[*tooLarge](err)
 	if !ok || isInput(textAt(skipped.head, "method"), skipped.head) {

@@ -74,7 +74,7 @@ func TestMessagesOwnTheirText(t *testing.T) {
 		}
 		limits, _ := c.LastRateLimits()
 		limits.At = time.Time{}
-		fmt.Fprintf(&all, "%+v %s %s", limits, c.badConfig, thread.unpark())
+		fmt.Fprintf(&all, "%+v %s %s", limits, c.configError(), thread.unpark())
 		return regexp.MustCompile("0x[0-9a-f]+").ReplaceAllString(all.String(), "") // addresses
 	}
 	if got, want := state(true), state(false); got != want {

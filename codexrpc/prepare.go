@@ -7,13 +7,13 @@ import "context"
 // Otherwise ready is called once, with the thread, or with nil if it could not be started.
 func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	select {
-	case c.slots <- struct{}{}:
+	case c.calls.slots <- struct{}{}:
 	default:
 		return false
 	}
 	var t *Thread
 	c.background(func(ctx context.Context) {
-		defer func() { <-c.slots }()
+		defer func() { <-c.calls.slots }()
 		var err error
 		// An urgent call does without a slot of its own and is tried once.
 		if t, err = c.startThread(ctx, call{method: methodThreadStart, params: params, urgent: true}); err != nil {

@@ -93,7 +93,7 @@ func TestPrepareThreadTakesNoCallersPlace(t *testing.T) {
 		c, p := dial(t)
 		var got prepared
 		var starts []heard
-		for range cap(c.slots) {
+		for range cap(c.calls.slots) {
 			if !c.PrepareThread("{}", got.ready) {
 				t.Fatal("there was no slot")
 			}
@@ -106,8 +106,8 @@ func TestPrepareThreadTakesNoCallersPlace(t *testing.T) {
 			p.refuse(start, -32600, "no")
 		}
 		synctest.Wait()
-		if got.calls != len(starts) || len(c.slots) != 0 {
-			t.Errorf("it was told %d times; %d slots are taken", got.calls, len(c.slots))
+		if got.calls != len(starts) || len(c.calls.slots) != 0 {
+			t.Errorf("it was told %d times; %d slots are taken", got.calls, len(c.calls.slots))
 		}
 	})
 }

@@ -97,7 +97,7 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 
 // LastRateLimits returns the limits that the app-server has reported last; ok is false
 // if it has not.
-func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.limits.snapshot() }
+func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.session.limits.snapshot() }
 
 // RateLimits asks the app-server for the limits of the account's plan, which may
 // ask the provider. If it refuses, as it does with a provider that needs no account,
@@ -110,9 +110,9 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	}
 	err := c.call(ctx, call{method: methodRateLimitsRead, params: struct{}{}, result: &answer})
 	if err == nil {
-		c.limits.update(string(answer.RateLimits), answer.Allowed)
+		c.session.limits.update(string(answer.RateLimits), answer.Allowed)
 	}
-	known, ok := c.limits.snapshot()
+	known, ok := c.session.limits.snapshot()
 	if refused := (*CallError)(nil); err != nil && (!ok || !errors.As(err, &refused)) {
 		return RateLimits{}, err
 	}
@@ -134,7 +134,7 @@ func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	case failed.Code == CodeUsageLimit:
 		at = t.planResets(ctx, failed)
 	case failed.HTTPStatus == http.StatusTooManyRequests, failed.HTTPStatus == http.StatusServiceUnavailable, failed.Code == "serverOverloaded":
-		at = t.conn.limits.askedToWait(ctx)
+		at = t.conn.session.limits.askedToWait(ctx)
 	}
 	if at.IsZero() {
 		return err
@@ -146,7 +146,7 @@ func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 
 // planResets returns when a spent plan resets; zero: that is not known.
 func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
-	known, _ := t.conn.limits.snapshot()
+	known, _ := t.conn.session.limits.snapshot()
 	at, ok := known.RetryAt(time.Now())
 	if !ok {
 		if known, errRead := t.conn.RateLimits(ctx); errRead == nil {
@@ -161,7 +161,7 @@ func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
 
 // AskedToWait records that the model's provider has refused a request for now and wants to be left
 // alone for so long. The app-server itself says that in its log only.
-func (c *Conn) AskedToWait(d time.Duration) { c.limits.ask(time.Now(), d) }
+func (c *Conn) AskedToWait(d time.Duration) { c.session.limits.ask(time.Now(), d) }
 
 // resetHint finds the time in Codex's message about a spent plan: "try again at 8:07 AM",
 // or "try again at Nov 23rd, 2026 2:05 PM".

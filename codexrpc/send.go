@@ -4,18 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // maxReplies bounds the replies to the app-server's own requests that wait to be
 // written. Each is some hundred bytes at most.
 const maxReplies = 4096
 
+// writeTimeout is how long one message may take to be written.
+const writeTimeout = 30 * time.Second
+
+// outbox has the messages for the writer.
+type outbox struct {
+	maxWrite int         // of a message, in bytes; 0: no bound
+	calls    chan []byte // and notifications
+	replies  chan []byte // to requests of the app-server's
+}
+
+func newOutbox(t Transport) outbox {
+	o := outbox{calls: make(chan []byte), replies: make(chan []byte, maxReplies)}
+	if b, ok := t.(bounded); ok {
+		o.maxWrite = b.MaxWrite()
+	}
+	return o
+}
+
 var errNotReading = errors.New("the codex app-server does not read its input")
 
 // send hands a message to the writer. It waits until the writer has written the
 // one before, so that large messages do not pile up.
 func (c *Conn) send(ctx context.Context, message []byte) error {
-	return pass(ctx, c, c.outgoing, message)
+	return pass(ctx, c, c.out.calls, message)
 }
 
 // pass passes a value to a channel, unless ctx or the connection ends before.
@@ -44,7 +63,7 @@ func (c *Conn) answer(o outgoing) {
 // connection ends.
 func (c *Conn) reply(message []byte) {
 	select {
-	case c.replies <- message:
+	case c.out.replies <- message:
 	default:
 		c.Fail(errNotReading)
 	}
@@ -56,8 +75,8 @@ func (c *Conn) writeLoop() {
 	for {
 		var message []byte
 		select {
-		case message = <-c.outgoing:
-		case message = <-c.replies:
+		case message = <-c.out.calls:
+		case message = <-c.out.replies:
 		case <-c.done:
 			return
 		}

@@ -41,7 +41,7 @@ func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 // then in the app-server's CODEX_HOME. The error may have words of the issuer.
 func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	select {
-	case err := <-c.signedIn:
+	case err := <-c.session.signedIn:
 		return err
 	case <-c.done:
 		return c.Err()
@@ -57,7 +57,7 @@ func (c *Conn) noteSignIn(params string) {
 		err = fmt.Errorf("codex says: %s", cmp.Or(cut(textAt(params, "error"), maxSignInError), "no reason"))
 	}
 	select {
-	case c.signedIn <- err:
+	case c.session.signedIn <- err:
 	default: // an end is known
 	}
 }

@@ -56,7 +56,7 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 // startThread starts a thread with a call of thread/start.
 func (c *Conn) startThread(ctx context.Context, do call) (*Thread, error) {
 	t := &Thread{conn: c}
-	t.queue.init(&c.wakes)
+	t.queue.init(&c.in.wakes)
 	do.by = (*opening)(t)
 	if err := c.call(ctx, do); err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func (t *Thread) accept(e *Event) bool {
 // countOverflow counts an event that did not fit into the queue.
 func (t *Thread) countOverflow(fits bool) {
 	if !fits {
-		t.conn.count(&t.conn.stats.Overflowed)
+		t.conn.stats.add(&t.conn.stats.Overflowed)
 	}
 }
 

@@ -224,13 +224,13 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		cancel()
 		for range maxAbandoned + 100 {
 			pending := &pendingCall{call: call{by: new(opening)}, ready: make(chan error, 1)}
-			id := c.lastID.Add(1)
-			if err := c.register(id, pending); err != nil {
+			id := c.calls.lastID.Add(1)
+			if err := c.calls.register(id, pending); err != nil {
 				t.Fatal(err)
 			}
-			c.abandon(id, pending, true)
+			c.calls.abandon(id, pending, true)
 		}
-		if n := len(c.calls); n > maxAbandoned {
+		if n := len(c.calls.waiting); n > maxAbandoned {
 			t.Errorf("%d calls are known", n)
 		}
 		_, err := c.StartThread(ctx, ThreadStartParams{})

@@ -26,9 +26,9 @@ func TestWakesOfLinesTogether(t *testing.T) {
 	}
 	woken() // by their begins
 	read := func(line []byte, more bool) {
-		c.wakes.from = hasNext(more)
+		c.in.wakes.from = hasNext(more)
 		c.dispatch(line)
-		c.wakes.lineRead()
+		c.in.wakes.lineRead()
 	}
 	for range 3 {
 		read(delta("thr-1", "trn-1"), true)
@@ -64,23 +64,23 @@ func TestWakesOfLinesTogether(t *testing.T) {
 // is known.
 func TestBeginWakesOnce(t *testing.T) {
 	c := newTestConn()
-	c.wakes.from = hasNext(true)
+	c.in.wakes.from = hasNext(true)
 	thread := openTestThread(c, benchThread)
-	p := c.pending()
+	p := c.calls.pending()
 	p.by = (*starting)(thread)
-	if err := c.register(1, p); err != nil {
+	if err := c.calls.register(1, p); err != nil {
 		t.Fatal(err)
 	}
 	lines := benchTurnLines()
 	for _, line := range append([]string{`{"id":1,"result":{"turn":{"id":"` + benchTurn + `"}}}`}, lines...) {
 		c.dispatch([]byte(line))
-		c.wakes.lineRead()
+		c.in.wakes.lineRead()
 		if len(p.ready) != 1 || len(thread.Ready()) != 0 {
 			t.Errorf("after %s the caller is woken %d times, the consumer %d times", line, len(p.ready), len(thread.Ready()))
 		}
 	}
-	c.wakes.from = hasNext(false)
-	c.wakes.lineRead()
+	c.in.wakes.from = hasNext(false)
+	c.in.wakes.lineRead()
 	if len(thread.Ready()) != 1 {
 		t.Error("the consumer is not woken")
 	}

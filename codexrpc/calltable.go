@@ -1,0 +1,213 @@
+package codexrpc
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxAbandoned bounds the abandoned calls that are kept because a late answer
+// still has to be acted on.
+const maxAbandoned = 1024
+
+// callTable has the calls of a connection that wait for their answers, and those that were
+// abandoned.
+type callTable struct {
+	slots    chan struct{} // holds one element for each call in flight
+	lastID   atomic.Int64
+	spare    sync.Pool     // of *pendingCall, with their channels
+	probeNow chan struct{} // capacity 1: the app-server is to be probed at once
+
+	mu         sync.Mutex
+	err        error // why the connection ended
+	waiting    map[int64]*pendingCall
+	watch      *time.Timer    // runs expireDue; nil: there was no call
+	watchAt    time.Time      // when it runs; zero: not at all
+	unanswered map[string]int // calls in a row that timed out, by method
+}
+
+func newCallTable() callTable {
+	return callTable{
+		slots:      make(chan struct{}, maxInFlight),
+		probeNow:   make(chan struct{}, 1),
+		waiting:    make(map[int64]*pendingCall),
+		unanswered: make(map[string]int),
+	}
+}
+
+// inFlight returns how many calls have slots.
+func (t *callTable) inFlight() int { return len(t.slots) }
+
+// pending returns a call that is not used.
+func (t *callTable) pending() *pendingCall {
+	if p, ok := t.spare.Get().(*pendingCall); ok {
+		return p
+	}
+	return &pendingCall{ready: make(chan error, 1)}
+}
+
+// reuse lets a call be used again that has been answered.
+func (t *callTable) reuse(p *pendingCall) {
+	*p = pendingCall{ready: p.ready}
+	t.spare.Put(p)
+}
+
+// register routes the answer to id to p.
+func (t *callTable) register(id int64, p *pendingCall) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return t.err
+	}
+	t.waiting[id] = p
+	t.wakeAt(p.expires)
+	return nil
+}
+
+// unregister drops a call that was never sent. It reports false if that is over already.
+func (t *callTable) unregister(id int64, p *pendingCall) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting[id] != p {
+		return false
+	}
+	t.freeSlot(p)
+	delete(t.waiting, id)
+	return !p.gone
+}
+
+// abandon stops waiting for an answer. It reports false if the answer has just
+// come. The app-server still works on the call, so the call keeps its slot, but
+// not after a timeout: such a call counts as lost.
+func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting[id] != p || p.gone {
+		return false
+	}
+	p.gone = true
+	if timedOut {
+		t.noteTimeout(p.method)
+		t.giveUp(id, p)
+	} else {
+		p.expires = time.Now().Add(callTimeout)
+		t.wakeAt(p.expires)
+	}
+	return true
+}
+
+// wakeAt lets expireDue run at a time or earlier. All calls share one timer: to set
+// one for each costs as much as the call. The lock is held.
+func (t *callTable) wakeAt(at time.Time) {
+	switch {
+	case t.watch == nil:
+		t.watch = time.AfterFunc(time.Until(at), t.expireDue)
+	case t.watchAt.IsZero() || at.Before(t.watchAt):
+		t.watch.Reset(time.Until(at))
+	default:
+		return
+	}
+	t.watchAt = at
+}
+
+// expireDue ends the wait for the calls whose time has passed.
+func (t *callTable) expireDue() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, next := time.Now(), time.Time{}
+	for id, p := range t.waiting {
+		switch {
+		case p.expires.IsZero():
+		case !now.Before(p.expires):
+			t.expire(id, p)
+		case next.IsZero() || p.expires.Before(next):
+			next = p.expires
+		}
+	}
+	t.watchAt = time.Time{}
+	if !next.IsZero() {
+		t.wakeAt(next)
+	}
+}
+
+// expire ends the wait for a call that has timed out. The lock is held.
+func (t *callTable) expire(id int64, p *pendingCall) {
+	if !p.gone {
+		p.gone = true
+		t.noteTimeout(p.method)
+		p.ready <- timeoutError(p.method) // never blocks: it gets one element
+	}
+	t.giveUp(id, p)
+}
+
+// giveUp frees the slot of a call that nobody waits for. The call stays registered if a
+// late answer has to be acted on. The lock is held.
+func (t *callTable) giveUp(id int64, p *pendingCall) {
+	p.expires = time.Time{}
+	t.freeSlot(p)
+	if p.by == nil || len(t.waiting) > maxAbandoned {
+		delete(t.waiting, id)
+	}
+}
+
+// freeSlot gives back the slot of a call. The lock is held, or the call is not registered any
+// more.
+func (t *callTable) freeSlot(p *pendingCall) {
+	if p.slot {
+		p.slot = false
+		<-t.slots // never blocks: it has an element of this call's
+	}
+}
+
+// fail ends the wait for all calls, since the connection has ended.
+func (t *callTable) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = err
+	if t.watch != nil {
+		t.watch.Stop()
+	}
+	for _, p := range t.waiting {
+		if !p.gone {
+			p.ready <- err // never blocks: it gets one element
+		}
+	}
+	t.waiting = nil // a nil map reads as empty; nothing is added after the end
+}
+
+// answered removes the call with an id, which has been answered. It returns nil if there is none.
+// late says that nobody waits for the call any more.
+func (t *callTable) answered(text string) (p *pendingCall, late bool) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p = t.waiting[id]; p == nil || err != nil {
+		return nil, false
+	}
+	delete(t.waiting, id)
+	delete(t.unanswered, p.method)
+	return p, p.gone
+}
+
+// noteTimeout counts a call that has timed out and requests a probe. The lock is
+// held.
+func (t *callTable) noteTimeout(method string) {
+	t.unanswered[method]++
+	select {
+	case t.probeNow <- struct{}{}:
+	default: // requested already
+	}
+}
+
+// unansweredMethod returns a method whose last calls all timed out, or "".
+func (t *callTable) unansweredMethod() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for method, n := range t.unanswered {
+		if n >= MaxUnanswered {
+			return method
+		}
+	}
+	return ""
+}
