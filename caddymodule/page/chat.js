@@ -7,6 +7,7 @@ import { addEvent, clearEvents } from './events.js';
 import { keep } from './history.js';
 import { clearImages, setImages } from './images.js';
 import { buildRequest, userMessage } from './request.js';
+import { wires } from './wires.js';
 
 const followLog = follow(byId('log'));
 
@@ -147,7 +148,7 @@ function show(element) {
 // ask sends a request and shows its answer.
 async function ask(request) {
   const here = (running = new AbortController());
-  const answer = new Answer((request.body.n ?? 1) > 1);
+  const answer = new Answer(request.api === 'chat' && request.body.n > 1);
   const place = messages.length;
   lastRequest = request;
   clearEvents();
@@ -178,22 +179,21 @@ function save() {
 }
 
 // receive feeds the answer with what arrives.
-async function receive(request, answer, signal) {
-  const response = await call('v1/chat/completions', { ...request, signal });
+async function receive({ api, body, headers }, answer, signal) {
+  const { path, toBody, reader } = wires[api];
+  const response = await call(`v1${path}`, { body: toBody(body), headers, signal });
+  const read = reader();
+  let done = false;
   const add = (text) => {
     addEvent(text);
-    if (text === '[DONE]') return;
-    const body = JSON.parse(text);
-    if (body.error) throw new ApiError(response.status, body.error, response.headers.get('x-request-id'));
-    answer.add(body);
+    const chunk = read(text);
+    if (chunk.error) throw new ApiError(response.status, chunk.error, response.headers.get('x-request-id'));
+    answer.add(chunk);
+    done ||= chunk.done;
     followLog();
   };
-  if (!request.body.stream) return add(await response.text());
-  let done = false;
-  for await (const text of events(response)) {
-    add(text);
-    done = text === '[DONE]';
-  }
+  if (!body.stream) return add(await response.text());
+  for await (const text of events(response)) add(text);
   if (!done) throw new ApiError(0, { message: 'The connection ended before the answer did.' });
 }
 

@@ -1,17 +1,13 @@
 // The code of a request: for each API in three languages. The key is not in it.
 
 import { base, key } from './api.js';
-import { toMessages } from './messages.js';
-import { toResponses } from './responses.js';
+import { wires } from './wires.js';
 
 const url = new URL('v1', base).href;
 
-// Of each API: the body of a request, its path, the SDK, its classes and addresses, the method
-// that asks, and how the answer is read.
+// Of each API: the SDK, the method that asks, and how the answer is read.
 const apis = {
   chat: {
-    toBody: (body) => body,
-    path: '/chat/completions',
     sdk: openai,
     method: 'chat.completions.create',
     python: {
@@ -24,8 +20,6 @@ const apis = {
     },
   },
   responses: {
-    toBody: toResponses,
-    path: '/responses',
     sdk: openai,
     method: 'responses.create',
     python: {
@@ -38,8 +32,6 @@ const apis = {
     },
   },
   messages: {
-    toBody: toMessages,
-    path: '/messages',
     sdk: anthropic,
     method: 'messages.create',
     python: {
@@ -58,8 +50,8 @@ const languages = { curl, python, javascript };
 // code returns the source text of a request: api is chat, responses or messages, language is
 // curl, python or javascript.
 export function code(api, language, { body, headers }) {
-  const { toBody, ...rest } = apis[api];
-  return languages[language](rest, toBody(body), headers, key() !== '');
+  const wire = wires[api];
+  return languages[language]({ ...apis[api], path: wire.path }, wire.toBody(body), headers, key() !== '');
 }
 
 function openai(language, secret) {

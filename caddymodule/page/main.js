@@ -57,11 +57,11 @@ function movePane(event) {
 
 // Code
 
-let api = 'chat';
 let language = 'curl';
 const longURL = /data:[a-z]+\/[a-z+]+;base64,[A-Za-z0-9+/=]{80,}/g;
 
 function showCode() {
+  const api = byId('api').value;
   for (const button of document.querySelectorAll('[data-language]')) button.setAttribute('aria-pressed', String(button.dataset.language === language));
   for (const button of document.querySelectorAll('[data-api]')) button.setAttribute('aria-pressed', String(button.dataset.api === api));
   const request = shownRequest();
@@ -71,7 +71,6 @@ function showCode() {
   byId('copy').disabled = !request;
   const notes = [
     !request && 'The tools or the schema are no JSON yet.',
-    request?.body.n > 1 && api !== 'chat' && 'This API gives one answer to a request.',
     key() && 'The key is expected in the variable CODEX_API_KEY.',
     shown !== text && 'Images are shortened here; Copy has them whole.',
   ];
@@ -80,7 +79,13 @@ function showCode() {
 
 function copyCode() {
   const request = shownRequest();
-  if (request) copy(byId('copy'), code(api, language, request));
+  if (request) copy(byId('copy'), code(byId('api').value, language, request));
+}
+
+// useAPI has the next requests, and the code, in this API. The others give one answer to a request.
+function useAPI(api) {
+  byId('api').value = api;
+  byId('choices').disabled = api !== 'chat';
 }
 
 // History
@@ -239,6 +244,7 @@ const ideas = [
     ask('What is the weather in Oslo? Use the tool.');
   }],
   ['Compare answers', () => {
+    useAPI('chat');
     byId('choices').value = '2';
     ask('Name a good book, in one line.');
   }],
@@ -293,6 +299,7 @@ function listen() {
     event.target.value = '';
   });
   onImages(showCodeIfShown);
+  byId('api').addEventListener('input', () => useAPI(byId('api').value));
   byId('options').addEventListener('input', showCodeIfShown);
   byId('tools').addEventListener('input', readTools);
   byId('tool-example').addEventListener('click', insertExample);
@@ -310,7 +317,7 @@ function listen() {
   }
   for (const button of document.querySelectorAll('[data-api]')) {
     button.addEventListener('click', () => {
-      api = button.dataset.api;
+      useAPI(button.dataset.api);
       showCode();
     });
   }
