@@ -31,6 +31,7 @@ const (
 	methodTurnStart         = "turn/start"
 	methodTurnInterrupt     = "turn/interrupt"
 	methodDiagnostics       = "server/diagnostics"
+	methodLoginStart        = "account/login/start"
 )
 
 // turnCompleted returns the notification that a turn has ended.
@@ -137,6 +138,9 @@ func answer(is map[string]bool) {
 			if call.Method == methodTurnInterrupt {
 				fmt.Println(turnCompleted(call.Params.ThreadID, call.Params.TurnID, "interrupted"))
 			}
+			if call.Method == methodLoginStart && !is["nobody-signs-in"] {
+				fmt.Printf(`{"method":"account/login/completed","params":{"success":%t,"error":"no such code"}}`+"\n", !is["sign-in-fails"])
+			}
 		}
 	}
 }
@@ -191,6 +195,8 @@ func childResult(is map[string]bool, method string) string {
 		return fmt.Sprintf(`{"process":{"id":0,"residentMemoryBytes":%d,"physicalFootprintBytes":null},"gauges":[{"name":"core.threads.live","value":%d}]}`, memory, threadsStarted)
 	case methodTurnStart:
 		return `{"turn":{"id":"trn-1"}}`
+	case methodLoginStart:
+		return `{"verificationUrl":"https://issuer.example/device","userCode":"AB-CD"}`
 	}
 	return `{}`
 }

@@ -65,7 +65,11 @@ func (s *Supervisor) acquireLogin(key string) *login {
 // releaseLogin releases a reference. The last one ends the watch of the login.
 func (s *Supervisor) releaseLogin(l *login) {
 	if _, last := s.logins.release(l.key); last {
-		l.signIn.stop(true)
+		reason := errDropped
+		if s.opts.Exiting() {
+			reason = errCancelled
+		}
+		l.signIn.stop(reason, true)
 		l.cancel()
 		<-l.done
 	}

@@ -14,8 +14,12 @@ import (
 // ErrSigningIn means that a sign-in of the login is under way.
 var ErrSigningIn = errors.New("a sign-in of this login is under way already; enter its code, or cancel it")
 
-// errCancelled is the end of a sign-in that somebody has cancelled, or that Caddy's exit has.
-var errCancelled = errors.New("it was cancelled")
+// The ends of a sign-in that nobody has finished: somebody has cancelled it, or Caddy's exit has;
+// and a reload has changed or removed its app_server.
+var (
+	errCancelled = errors.New("it was cancelled")
+	errDropped   = errors.New("a reload has changed or removed its app_server; begin again")
+)
 
 // signIn is the sign-in of a login that is under way, or was last.
 type signIn struct {
@@ -59,11 +63,11 @@ func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCo
 			s.set(status.SignIn{State: status.SignInWaiting, URL: code.URL, Code: code.Code, ExpiresAt: expires.UTC()})
 			show()
 		})
-		switch {
+		switch cause := context.Cause(ctx); {
 		case err == nil:
 			s.set(status.SignIn{State: status.SignInDone})
-		case context.Cause(ctx) == errCancelled:
-			s.set(status.SignIn{State: status.SignInFailed, Reason: errCancelled.Error()})
+		case cause != nil:
+			s.set(status.SignIn{State: status.SignInFailed, Reason: cause.Error()})
 		default:
 			s.set(status.SignIn{State: status.SignInFailed, Reason: err.Error()})
 		}
@@ -77,13 +81,13 @@ func (s *signIn) set(now status.SignIn) {
 	s.now = &now
 }
 
-// stop cancels the sign-in that is under way, if there is one, and waits for its end. With forGood
-// there is none any more.
-func (s *signIn) stop(forGood bool) {
+// stop ends the sign-in that is under way, if there is one, for a reason, and waits for its end.
+// With forGood there is none any more.
+func (s *signIn) stop(reason error, forGood bool) {
 	s.mu.Lock()
 	s.closed = s.closed || forGood
 	if s.cancel != nil {
-		s.cancel(errCancelled)
+		s.cancel(reason)
 	}
 	s.mu.Unlock()
 	s.running.Wait()
@@ -119,6 +123,10 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 		}
 		p.logger().Info("somebody signs the login of the codex app-server in", "app_server", p.id)
 		err := p.Process.SignIn(ctx, show)
+		if err != nil && context.Cause(ctx) == errDropped {
+			p.supervisor.sayDropped(p)
+			return err
+		}
 		if err != nil { // which may have words of the issuer
 			p.logger().Warn("the sign-in of the codex app-server has failed or was cancelled", "app_server", p.id)
 			return err
@@ -152,6 +160,39 @@ func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 // CancelSignIn ends the sign-in that is under way, and returns how the last one has ended; nil:
 // there was none.
 func (p *Process) CancelSignIn() *status.SignIn {
-	p.login.signIn.stop(false)
+	p.login.signIn.stop(errCancelled, false)
 	return p.login.signIn.status()
+}
+
+// sayDropped says in the log that the sign-in of a process was dropped, and in the status of the
+// other logins in its home, one of which takes its place.
+func (s *Supervisor) sayDropped(p *Process) {
+	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
+		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())
+	}
+	home := p.operatorHome()
+	for _, other := range s.All() {
+		if home != "" && other.login != p.login && other.operatorHome() == home {
+			other.login.signIn.follow()
+		}
+	}
+}
+
+// follow says that the sign-in of the login before it was dropped, unless it had one of its own.
+func (s *signIn) follow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil {
+		s.now = &status.SignIn{State: status.SignInFailed, Reason: errDropped.Error()}
+	}
+}
+
+// operatorHome returns the CODEX_HOME that has the login of the process; empty: it has none.
+func (p *Process) operatorHome() string {
+	cfg := p.Config()
+	home, err := cfg.OperatorHome()
+	if err != nil {
+		return ""
+	}
+	return home
 }

@@ -1,8 +1,11 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,8 +39,8 @@ func TestOneSignIn(t *testing.T) {
 		}{
 			{func() { entered <- struct{}{} }, nil, status.SignInDone, ""},
 			{func() { entered <- struct{}{} }, errors.New("refused"), status.SignInFailed, "refused"},
-			{func() { s.stop(false) }, nil, status.SignInFailed, errCancelled.Error()},
-			{func() { s.stop(true) }, nil, status.SignInFailed, errCancelled.Error()},
+			{func() { s.stop(errCancelled, false) }, nil, status.SignInFailed, errCancelled.Error()},
+			{func() { s.stop(errDropped, true) }, nil, status.SignInFailed, errDropped.Error()},
 		} {
 			fail = c.fail
 			if err := s.begin(run); err != nil {
@@ -66,7 +69,7 @@ func TestOneSignIn(t *testing.T) {
 func TestNoCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s signIn
-		if s.stop(false); s.status() != nil {
+		if s.stop(errCancelled, false); s.status() != nil {
 			t.Errorf("there was %+v", s.status())
 		}
 		err := s.begin(func(context.Context, func(codexrpc.DeviceCode, time.Time)) error {
@@ -87,4 +90,38 @@ func TestNoCode(t *testing.T) {
 			t.Errorf("without a code: %+v", now)
 		}
 	})
+}
+
+// TestDroppedSignIn checks that a reload which changes the app_server of a sign-in says in the
+// status of the new one, and in the log, that it was dropped.
+func TestDroppedSignIn(t *testing.T) {
+	s := newSupervisor(t)
+	servers := func(name, home string) []Server {
+		all := fakes(t, name, 1)
+		all[0].Config.Home = home
+		return all
+	}
+	home := t.TempDir()
+	old, _ := newConfiguration(t, s, servers("old", home))
+	old.Start()
+	p, release := lease(t, sole(t, old))
+	if now, err := p.SignIn(t.Context()); err != nil || now.State != status.SignInWaiting {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	release()
+	next, _ := newConfiguration(t, s, servers("new", home), servers("elsewhere", t.TempDir()))
+	var log bytes.Buffer
+	next.logger = slog.New(slog.NewTextHandler(&log, nil))
+	next.Start()
+	next.Open()
+	old.cleanup()
+	for _, p := range s.All() {
+		now, dropped := p.login.signIn.status(), p.operatorHome() == home
+		if dropped && (now == nil || *now != status.SignIn{State: status.SignInFailed, Reason: errDropped.Error()}) || !dropped && now != nil {
+			t.Errorf("in the same home: %t, the sign-in is %+v", dropped, now)
+		}
+	}
+	if !strings.Contains(log.String(), "was dropped") {
+		t.Errorf("the log has %s", log.String())
+	}
 }

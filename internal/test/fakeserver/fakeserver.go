@@ -50,10 +50,11 @@ func Command(t testing.TB, name string) (command []string, env map[string]string
 // run answers the handshake and requests for the list of models, until its input ends.
 func run(in io.Reader, out, stderr io.Writer) int {
 	results := map[string]any{
-		"initialize":    map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
-		"getAuthStatus": map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
-		"account/read":  map[string]any{"account": nil, "requiresOpenaiAuth": false},
-		"model/list":    map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": SlashedModel}}},
+		"initialize":          map[string]any{"userAgent": "fake/0.169.0 (x)", "codexHome": "/x"},
+		"getAuthStatus":       map[string]any{"authMethod": nil, "requiresOpenaiAuth": false},
+		"account/read":        map[string]any{"account": nil, "requiresOpenaiAuth": false},
+		"account/login/start": map[string]any{"verificationUrl": "https://issuer.example/device", "userCode": "AB-CD"}, // nobody enters it
+		"model/list":          map[string]any{"data": []any{map[string]any{"id": "plain"}, map[string]any{"id": SlashedModel}}},
 	}
 	if slices.Contains(os.Args, "debug") { // it is to print its catalogue
 		fmt.Fprintln(out, `{"models":[{"slug":"known"}]}`)
