@@ -10,8 +10,15 @@ import (
 // WriteData writes an event without a type: "data: …" and an empty line. Each line
 // of data (ended by LF, CR or both) becomes a data line, so the client gets every
 // line break as LF. It returns the error of an earlier write, or of the one that
-// a full buffer needs.
-func (w *Writer) WriteData(data []byte) error { return w.frame("data: ", data) }
+// a full buffer needs. In a stream of JSON lines it writes the data and a line break.
+func (w *Writer) WriteData(data []byte) error {
+	if w.lines {
+		put(w, data)
+		put(w, "\n")
+		return w.err
+	}
+	return w.frame("data: ", data)
+}
 
 // WriteEvent writes an event with a type: "event: TYPE" and then the same as
 // [Writer.WriteData]. An empty type writes no event line.
@@ -28,8 +35,13 @@ func (w *Writer) WriteEvent(event string, data []byte) error {
 }
 
 // WriteComment writes ": TEXT" and an empty line, which clients ignore. Each line
-// of text becomes a comment line.
-func (w *Writer) WriteComment(text string) error { return w.frame(": ", wirejson.View(text)) }
+// of text becomes a comment line. In a stream of JSON lines it writes nothing.
+func (w *Writer) WriteComment(text string) error {
+	if w.lines {
+		return w.err
+	}
+	return w.frame(": ", wirejson.View(text))
+}
 
 // WriteDone writes "data: [DONE]", the last frame of a stream in the OpenAI API.
 func (w *Writer) WriteDone() error { return w.frame("data: ", wirejson.View("[DONE]")) }

@@ -55,6 +55,32 @@ func TestPing(t *testing.T) {
 	})
 }
 
+// TestLines checks a stream of JSON lines, in which nothing but data is written.
+func TestLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResponse()
+		w := sse.NewWriter(r, sse.WriterOptions{Keepalive: time.Second})
+		w.SetLines([]byte(`{"a":""}`))
+		for _, write := range []func() error{
+			func() error { return w.WriteData([]byte(`{"a":1}`)) },
+			func() error { return w.WriteComment("a") },
+			w.Flush,
+		} {
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		wantKeepalive(t, w, time.Second)
+		if got := string(r.body); got != "{\"a\":1}\n{\"a\":\"\"}\n" {
+			t.Errorf("wrote %q", got)
+		}
+		if got := r.Header().Get("Content-Type"); got != sse.LinesContentType {
+			t.Errorf("the type %q", got)
+		}
+	})
+}
+
 // TestKeepaliveFlushes checks that frames in the buffer replace the comment.
 func TestKeepaliveFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,9 @@ var (
 // ContentType is the media type of a stream of server-sent events.
 const ContentType = "text/event-stream"
 
+// LinesContentType is the media type of a stream of JSON lines, see [Writer.SetLines].
+const LinesContentType = "application/x-ndjson"
+
 // bufferSize is the number of bytes after which a Writer writes without a flush.
 // It is one page: a batch of small frames fits, and a large frame is written in
 // pieces, each with a deadline of its own.
@@ -68,6 +71,7 @@ type Writer struct {
 	lastSent time.Time       // time of the last write or flush
 	ping     string          // the event that keepalives are; empty: comments
 	pingData []byte          // its data
+	lines    bool            // the stream is one of JSON lines
 	watch    watch
 	err      error // the first failure, or ErrClosed
 }
@@ -188,6 +192,11 @@ func (w *Writer) NextKeepalive() time.Duration {
 // instead of comments.
 func (w *Writer) SetPing(event string, data []byte) { w.ping, w.pingData = event, data }
 
+// SetLines makes the stream one of JSON lines, for clients that read no events: data are lines
+// without a prefix, keepalives are the line ping, and there are no comments and no end mark. It is
+// called before anything is written. Data must have no line breaks.
+func (w *Writer) SetLines(ping []byte) { w.lines, w.pingData = true, ping }
+
 // Keepalive sends the comment ": keepalive", or the event of [Writer.SetPing], if nothing has been sent for the
 // interval of the options, and returns the time until it should be called again.
 // Buffered frames are sent instead of the comment. The error is that of
@@ -228,6 +237,9 @@ func (w *Writer) Keepalive() (next time.Duration, err error) {
 }
 
 func (w *Writer) writePing() error {
+	if w.lines {
+		return w.WriteData(w.pingData)
+	}
 	if w.ping != "" {
 		return w.WriteEvent(w.ping, w.pingData)
 	}
@@ -269,6 +281,9 @@ func (w *Writer) writeHead() {
 		"no-cache, no-transform",
 		// nginx buffers proxied responses unless told not to.
 		"no",
+	}
+	if w.lines {
+		w.headers[0] = LinesContentType
 	}
 	h, values := w.w.Header(), &w.headers
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = values[0:1:1], values[1:2:2], values[2:3:3]
