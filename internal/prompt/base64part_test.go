@@ -36,3 +36,16 @@ func TestBase64Part(t *testing.T) {
 		t.Errorf("%s %+v", escaped.appendURL(nil), f)
 	}
 }
+
+// TestBase64Image: data without a media type tell it themselves.
+func TestBase64Image(t *testing.T) {
+	for data, want := range map[string]string{
+		`"iVBORw0KGgo="`: "data:image/png;base64,iVBORw0KGgo=", `"/9j/4AAQ"`: "data:image/jpeg;base64,/9j/4AAQ", `"R0lGODlhAQABAIAA"`: "data:image/gif;base64,R0lGODlhAQABAIAA",
+		`"AAAA"`: "", `"a b="`: "", `""`: "", `7`: "",
+	} {
+		p, f := Base64Image(wirejson.Value(data))
+		if (f == nil) != (want != "") || f == nil && p.url() != want {
+			t.Errorf("%s: %s, %+v", data, p.url(), f)
+		}
+	}
+}

@@ -83,6 +83,17 @@ func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	return p, p.checkBase64(data.Bytes()).In("data")
 }
 
+// Base64Image returns the part with an image of which there is nothing but the data. Their first
+// bytes tell the type. The data stay where they are in the body.
+func Base64Image(data wirejson.Value) (Part, *field.Error) {
+	if f := field.Expect(wirejson.KindString, data); f != nil {
+		return Part{}, f
+	}
+	text := data.Bytes()
+	p := Part{URL: data, prefix: "data:" + sniff(text) + ";base64,"}
+	return p, p.checkBase64(text)
+}
+
 // url returns the URL of an image.
 func (p *Part) url() string {
 	if p.prefix == "" {
@@ -133,13 +144,18 @@ func (p *Part) checkBase64(data []byte) *field.Error {
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
 	}
-	var head [3 * signatureQuads / 4]byte
-	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureQuads)])
-	found := http.DetectContentType(head[:n])
+	found := sniff(data)
 	if !slices.Contains(ImageTypes, found) {
 		return field.Invalid("does not hold a png, jpeg, gif or webp image")
 	}
 	return p.checkPixels(found, data)
+}
+
+// sniff returns the media type that data in base64 begin like.
+func sniff(data []byte) string {
+	var head [3 * signatureQuads / 4]byte
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureQuads)])
+	return http.DetectContentType(head[:n])
 }
 
 // signatureQuads is how much of an image in base64 is decoded to tell its type: 18 bytes.
