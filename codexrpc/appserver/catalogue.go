@@ -96,6 +96,12 @@ type Model struct {
 	// Efforts says that the effort of a conversation may change ("supports_reasoning_effort_updates").
 	Efforts bool
 
+	// What clients may be told of the model; empty: the entry does not have it.
+	Title       string // "display_name"
+	Window      int    // "context_window" before it is changed, in tokens
+	Blind       bool   // "input_modalities" are given, and have no image
+	Least, Most string // of the efforts in "supported_reasoning_levels"
+
 	hidden   bool
 	priority int // 1 is the default
 }
@@ -283,10 +289,34 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	_ = json.Unmarshal(model["use_responses_lite"], &entry.Lite)
 	_ = json.Unmarshal(model["supports_reasoning_effort_updates"], &entry.Efforts)
 	_ = json.Unmarshal(model["priority"], &entry.priority)
+	_ = json.Unmarshal(model["display_name"], &entry.Title)
+	_ = json.Unmarshal(model["context_window"], &entry.Window)
+	entry.Least, entry.Most = effortsOf(model["supported_reasoning_levels"])
+	var modalities []string
+	_ = json.Unmarshal(model["input_modalities"], &modalities)
+	entry.Blind = modalities != nil && !slices.Contains(modalities, "image")
 	var visibility string
 	_ = json.Unmarshal(model["visibility"], &visibility)
 	entry.hidden = visibility != "list"
 	return entry
+}
+
+// efforts are those that a request may ask for, the least first. "ultra" is none: with it a model
+// delegates to agents, which there are not.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// effortsOf returns the least and the most of the efforts that a model accepts.
+func effortsOf(levels json.RawMessage) (least, most string) {
+	var accepted []struct{ Effort string }
+	_ = json.Unmarshal(levels, &accepted)
+	for _, effort := range efforts {
+		for _, a := range accepted {
+			if a.Effort == effort {
+				least, most = cmp.Or(least, effort), effort
+			}
+		}
+	}
+	return least, most
 }
 
 // liteRelease is the minor version of the first release of Codex that is known to

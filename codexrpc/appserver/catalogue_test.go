@@ -342,6 +342,13 @@ func TestCatalogueKnows(t *testing.T) {
 	if entry := models.find("gpt-9-mini-2026-01-01"); entry.Slug != "gpt-9-mini" || entry.Prompt != "P" || !entry.Lite || entry.Catalogue == "" || entry.Full == "" {
 		t.Errorf("found %+v", entry)
 	}
+	described, _, _ := newTestCatalogue(t, `{"models":[{"slug":"a","display_name":"A","context_window":5,"input_modalities":["text"],"supported_reasoning_levels":[{"effort":"high"},{"effort":"ultra"},{"effort":"low"},7]},
+		{"slug":"b","input_modalities":["text","image"],"supported_reasoning_levels":null,"context_window":"many"}]}`)
+	for name, want := range map[string]Model{"a": {Title: "A", Window: 5, Blind: true, Least: "low", Most: "high"}, "b": {}} {
+		if got := described.find(name); got.Title != want.Title || got.Window != want.Window || got.Blind != want.Blind || got.Least != want.Least || got.Most != want.Most {
+			t.Errorf("%s is %+v", name, got)
+		}
+	}
 	if (*catalogue)(nil).find("gpt-9") != (Model{}) {
 		t.Error("no catalogue knows a model")
 	}
