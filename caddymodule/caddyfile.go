@@ -77,6 +77,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	    usage           own|all
 //	    realm           <name>
 //	    page            on|off
+//	    ollama          on|off
 //	    admin_key       <key>
 //
 //	    model        <id> [<codex model> [<effort> [force]]]

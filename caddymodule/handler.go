@@ -125,6 +125,11 @@ type Handler struct {
 	// app-servers, plans and usage. It asks for a key if there are keys. Default: false.
 	Page bool `json:"page,omitempty" option:"on|off"`
 
+	// Whether Ollama's API is served, too: at `/`, and at `/api/chat` and the other routes below
+	// /api/. Clients may then append `:latest` to the names of models on every route. It is best on
+	// a site of its own, at port 11434. Default: false.
+	Ollama bool `json:"ollama,omitempty" option:"on|off"`
+
 	// The key of who may administer on the page: sign logins in, and see the requests of all
 	// users, credits and what identifies this machine. It is no API key, has 16 characters or
 	// more, and needs `page`. Placeholders are resolved when the configuration is loaded.
@@ -297,6 +302,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		Several:       h.several,
 		OwnDeadlines:  ownDeadlines,
 		Logger:        ctx.Slogger(),
+		Ollama:        h.Ollama,
 		WebSearch:     h.WebSearch,
 		NoReasoning:   !*h.Reasoning,
 		Instructions:  h.Instructions,
@@ -353,7 +359,7 @@ const unhandled = "unhandled"
 // ServeHTTP answers the paths of the API and passes others to the next handler. A path
 // that no other handler answers is looked at again: a client may have the wrong base URL.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	route, ok := routeOf(r.URL.Path)
+	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {
 		route, ok = h.pageRouteOf(r.URL.Path)
 	}
@@ -369,6 +375,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	outcome := new(requestContext)
 	setRequestID(w, r, &outcome.ids)
+	route.prepare(w, r, outcome)
 	if !route.admin && h.cors.serve(w, r) {
 		return nil
 	}

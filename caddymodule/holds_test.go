@@ -38,16 +38,18 @@ func TestHolds(t *testing.T) {
 		rows[row[1]+" "+row[2]] = [2]string{row[3], row[4]}
 	}
 	h := fakeHandler(t, t.Name())
-	h.Page = true
+	h.Page, h.Ollama = true, true
 	h.APIKeysFile = writeKeys(t, map[string]string{"ann": "user ann\nrequests 1000 day"})
 	c := provision(t, h)
 	c.start(t)
 	pid(t, sole(t, c.handlers[0]))
 	h = c.handlers[0]
 	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageStatus}
-	for pattern, rt := range routes {
-		if !rt.open {
-			all[pattern] = rt
+	for _, table := range []map[string]route{routes, ollamaRoutes} {
+		for pattern, rt := range table {
+			if !rt.open {
+				all[pattern] = rt
+			}
 		}
 	}
 	for pattern, rt := range all {
@@ -185,7 +187,7 @@ func bodyFor(pattern string) string {
 		fields = map[string]any{"items": []any{map[string]any{"type": "message", "role": "user", "content": "x"}}}
 	case strings.HasPrefix(pattern, "/v1/conversations"):
 		fields = map[string]any{"metadata": map[string]any{}}
-	case pattern == "/v1/completions":
+	case pattern == "/v1/completions", pattern == "/api/generate":
 		fields["prompt"] = "x"
 	case strings.HasSuffix(pattern, "/input_tokens"):
 		fields["input"] = strings.Repeat("word ", 60_000) // counting takes a moment
@@ -226,7 +228,7 @@ func storedFor(t *testing.T, h *Handler) map[string]string {
 	engine, _, release := engines.open(h.store, slog.New(slog.DiscardHandler))
 	defer release()
 	suffix := responseid.NewSuffix(time.Now())
-	ids := map[string]string{"/v1/respo": responseid.Prefix + suffix, "/v1/conve": responseid.ConversationPrefix + suffix, "/v1/model": "plain"}
+	ids := map[string]string{"/v1/respo": responseid.Prefix + suffix, "/v1/conve": responseid.ConversationPrefix + suffix, "/v1/model": "plain", "/api/blob": "sha256:0"}
 	item := json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":"x"}`)
 	for _, id := range slices.Sorted(func(yield func(string) bool) {
 		_ = yield(ids["/v1/respo"]) && yield(ids["/v1/conve"])

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 	"github.com/caddy-codex/caddy-codex/internal/messages"
+	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
@@ -24,10 +25,21 @@ type route struct {
 	admin   bool         // needs the admin key instead, and is never another origin's
 	socket  bool         // WebSockets are served as well
 	noBody  bool         // also a POST needs no body
-	claude  bool         // of Anthropic's API, whose clients read errors in its form
+	form    *errorForm   // in which its clients read errors; nil: OpenAI's, or that of the client
 	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args    []string // the parts of the path that stand for * in the pattern
 }
+
+// errorForm is how the clients of an API read errors.
+type errorForm struct {
+	encode   apierror.Encoder
+	idHeader string // of every answer, in which they look for its id; empty: none
+}
+
+var (
+	anthropicErrors = &errorForm{messages.EncodeError, messages.RequestIDHeader}
+	ollamaErrors    = &errorForm{encode: ollama.EncodeError}
+)
 
 var (
 	readMethods  = []string{http.MethodGet, http.MethodHead}
@@ -41,8 +53,8 @@ var (
 		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
 		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
 
-		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, claude: true, serve: plain((*gateway.Gateway).Messages)},
-		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, claude: true, serve: plain((*gateway.Gateway).CountTokens)},
+		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, form: anthropicErrors, serve: plain((*gateway.Gateway).Messages)},
+		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, form: anthropicErrors, serve: plain((*gateway.Gateway).CountTokens)},
 		"/api/hello":                {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Hello)}, // Claude Code asks first whether anybody is there
 
 		"/v1/responses":               {counts: responsesCounts, methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
@@ -129,6 +141,25 @@ func match(pattern, path string) (args []string, ok bool) {
 	return append([]string{part}, args...), true
 }
 
+// prepare gives a request the context for its result, and the form of its errors, before anything
+// can refuse it.
+func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *requestContext) {
+	if rt.counts == nil {
+		return
+	}
+	outcome.Context = r.Context()
+	form := rt.form
+	if form == nil && messages.IsClient(r) {
+		form = anthropicErrors
+	}
+	if form != nil {
+		if outcome.encoder = form.encode; form.idHeader != "" {
+			w.Header()[form.idHeader] = outcome.ids[1:]
+		}
+	}
+	*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
+}
+
 // serve checks the origin, the key, the host, the method and the handshake, in this order and
 // before the body is read. Then it serves the route and counts the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcome *requestContext) {
@@ -136,12 +167,6 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 		rt = responsesSocket
 	}
 	if rt.counts != nil {
-		outcome.Context = r.Context()
-		if rt.claude || messages.IsClient(r) {
-			outcome.encoder = messages.EncodeError
-			w.Header()[messages.RequestIDHeader] = outcome.ids[1:]
-		}
-		*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
 		defer func() {
 			if outcome.failure != nil || !rt.refused {
 				rt.counts.count(outcome.failure)

@@ -62,6 +62,9 @@ type form interface {
 	forget() bool
 }
 
+// warmer is a form of an answer that may need no turn: its request warms something up.
+type warmer interface{ warms() bool }
+
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
 	chunkEncoder

@@ -47,6 +47,7 @@ type Options struct {
 	StopGrace    time.Duration              // how long a turn goes on after a textual block, in turn.StopBurst
 	Aliases      []prompt.Alias             // models besides those of Codex
 	Images       Images                     // nil: images named by URLs are refused
+	Ollama       bool                       // clients may append :latest to the names of models
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // empty: InstructionsAuto

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/ollama"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/responseid"
 	"github.com/caddy-codex/caddy-codex/internal/responses"
@@ -27,7 +28,7 @@ import (
 // and in memory, may grow by as much, and not by its square, which is 64 times.
 func TestWorkIsLinear(t *testing.T) {
 	small, large := newCosts(t, smallBody), newCosts(t, largeBody)
-	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies(), "messages": messageBodies()} {
+	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies(), "messages": messageBodies(), "ollama": ollamaBodies()} {
 		for _, what := range slices.Sorted(maps.Keys(bodies)) {
 			t.Run(route+"/"+what, func(t *testing.T) {
 				once, eightfold := grown(bodies[what], smallBody), grown(bodies[what], largeBody)
@@ -97,7 +98,7 @@ func (m measured) least(other measured) measured {
 func BenchmarkHostileBodies(b *testing.B) {
 	const size = 31 << 20
 	c := newCosts(b, size)
-	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies(), "messages": messageBodies()} {
+	for route, bodies := range map[string]map[string]hostileBody{"chat": chatBodies(), "responses": responseBodies(), "messages": messageBodies(), "ollama": ollamaBodies()} {
 		for _, what := range slices.Sorted(maps.Keys(bodies)) {
 			b.Run(route+"/"+strings.ReplaceAll(what, " ", "_"), func(b *testing.B) {
 				body := grown(bodies[what], size)
@@ -206,7 +207,7 @@ func (c *costs) of(route, body string) measured {
 
 // serve serves a request until its turn has started, or it was refused.
 func (c *costs) serve(route, body string) {
-	codecs := map[string]codec{"chat": chatCodec, "messages": messagesCodec, "responses": c.g.responsesCodec(responses.Decode, nil)}
+	codecs := map[string]codec{"chat": chatCodec, "messages": messagesCodec, "ollama": c.g.ollamaCodec(ollama.DecodeChat), "responses": c.g.responsesCodec(responses.Decode, nil)}
 	w := httptest.NewRecorder()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()

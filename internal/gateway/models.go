@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
@@ -18,43 +19,44 @@ import (
 // Models serves GET /v1/models, in the form of the client's API.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
-		all, created, key, apiErr := g.models(r)
+		offer, apiErr := g.models(r)
 		switch {
 		case apiErr != nil:
 			return nil, apiErr
 		case messages.IsClient(r):
-			return messages.Models(g.modelNames(all, key), time.Unix(created, 0), r.URL.Query())
+			return messages.Models(g.modelNames(offer), time.Unix(offer.created, 0), r.URL.Query())
 		}
-		return chat.Models(g.modelNames(all, key), created), nil
+		return chat.Models(g.modelNames(offer), offer.created), nil
 	})
 }
 
 // Model serves GET /v1/models/{id}, in the form of the client's API.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
-		all, created, key, apiErr := g.models(r)
+		offer, apiErr := g.models(r)
 		if apiErr != nil {
 			return nil, apiErr
 		}
-		body, ok := chat.Model(id, created), prompt.KnownModel(all, g.opts.Aliases, id)
+		body, ok := chat.Model(id, offer.created), prompt.KnownModel(offer.all, g.opts.Aliases, g.bare(id))
 		if messages.IsClient(r) {
-			body, ok = messages.Model(id, time.Unix(created, 0)), ok || messages.IsClaude(id)
+			body, ok = messages.Model(id, time.Unix(offer.created, 0)), ok || messages.IsClaude(id)
 		}
-		if !ok || !key.Allows(id) {
-			return nil, apierror.ModelNotFound(id).WithModels(g.modelNames(all, key))
+		if !ok || !g.allows(offer.key, id) {
+			return nil, apierror.ModelNotFound(id).WithModels(g.modelNames(offer))
 		}
 		return body, nil
 	})
 }
 
-// modelNames returns the names of the models that a key allows.
-func (g *Gateway) modelNames(all []codexrpc.Model, key *quota.Key) []string {
-	return prompt.ModelNames(all, g.opts.Aliases, key.Allows)
+// modelNames returns the names of the models that the key of a request allows.
+func (g *Gateway) modelNames(o *offer) []string {
+	return prompt.ModelNames(o.all, g.opts.Aliases, o.key.Allows)
 }
 
 // resolve returns Codex's name of a client's model, and the effort of the alias if it
 // is one, which may be forced. For [prompt.DefaultModel] the name is empty.
 func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
+	model = g.bare(model)
 	codexModel = model
 	if alias := prompt.FindAlias(g.opts.Aliases, model); alias != nil {
 		codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
@@ -80,25 +82,40 @@ func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.
 	}))
 }
 
-// models asks the app-server for its models, which it knows offline too. key is that of the
-// request.
-func (g *Gateway) models(r *http.Request) (all []codexrpc.Model, created int64, key *quota.Key, apiErr *apierror.Error) {
-	if key, apiErr = g.keyOf(r); apiErr != nil {
-		return nil, 0, nil, apiErr
+// allows reports whether a key, which may be nil, allows a model by a client's name of it.
+func (g *Gateway) allows(key *quota.Key, model string) bool {
+	return key.Allows(model) || key.Allows(g.bare(model))
+}
+
+// offer is what an app-server offers to a request.
+type offer struct {
+	all      []codexrpc.Model
+	standard string // the model that is used if none is named; empty: not known
+	created  int64  // in Unix seconds, for all models
+	process  *appserver.Process
+	key      *quota.Key // of the request
+}
+
+// models asks the app-server for its models, which it knows offline too.
+func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
+	key, apiErr := g.keyOf(r)
+	if apiErr != nil {
+		return nil, apiErr
 	}
 	lease, err := g.upstream.Lease()
 	if err != nil {
-		return nil, 0, nil, failures.APIError(err)
+		return nil, failures.APIError(err)
 	}
 	defer lease.Release()
 	picked, done := lease.Peek()
 	defer done()
 	conn, err := conversation.Connect(r.Context(), picked.Process)
-	if err == nil {
-		all, err = picked.Process.Models(r.Context(), conn)
-	}
 	if err != nil {
-		return nil, 0, nil, failures.APIError(err)
+		return nil, failures.APIError(err)
 	}
-	return all, picked.Process.Status().Since.Unix(), key, nil
+	all, err := picked.Process.Models(r.Context(), conn)
+	if err != nil {
+		return nil, failures.APIError(err)
+	}
+	return &offer{all, codexrpc.DefaultModel(all), picked.Process.Status().Since.Unix(), picked.Process, key}, nil
 }

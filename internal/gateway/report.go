@@ -50,6 +50,7 @@ const (
 	RouteResponses   Route = "responses"
 	RouteCompletions Route = "completions"
 	RouteMessages    Route = "messages"
+	RouteOllama      Route = "ollama"
 )
 
 // Observer observes requests and turns. It must be quick and safe for concurrent

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/status"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -75,12 +76,18 @@ func (x *exchange) setHeaders(req *request) {
 	}
 }
 
-func (g *Gateway) newResponder(run *running) responder {
-	x, form, sum := run.x, run.req.form, &run.group.tally
-	if run.req.plan.Stream {
-		return g.newStreamResponder(x, form, run.place(), sum)
+// newResponder returns a responder for an answer that is made at a place.
+func (g *Gateway) newResponder(x *exchange, req *request, at *conversation.Place, sum *tally) responder {
+	if req.plan.Stream {
+		return g.newStreamResponder(x, req.form, at, sum)
 	}
-	return &bufferedResponder{g: g, w: x.w, r: x.r, sum: sum, encoder: form.body(run.place()), held: g.hold(x.user)}
+	return &bufferedResponder{g: g, w: x.w, r: x.r, sum: sum, encoder: req.form.body(at), held: g.hold(x.user)}
+}
+
+// warmUp answers a request that wants no output: with an empty answer.
+func warmUp(to responder) requestOutcome {
+	defer to.close()
+	return to.finish(to.write(0, []turn.Output{{Kind: turn.OutputFinish, Finish: turn.FinishStop}}))
 }
 
 // ignoredHeader names the parameters of a request that changed nothing.
@@ -116,6 +123,11 @@ func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
 			return err
 		}
 		b.encoder.Add(choice, outputs[i])
+	}
+	if choosy, ok := b.encoder.(interface{ Err() *apierror.Error }); ok {
+		if apiErr := choosy.Err(); apiErr != nil {
+			return apiErr
+		}
 	}
 	return nil
 }

@@ -96,6 +96,8 @@ func (f *responseForm) underWay() objects.Response {
 	return objects.Response{ID: f.meta.ID, Entry: f.entry, Stored: f.q.Store, InProgress: f.meta.InProgress}
 }
 
+func (f *responseForm) warms() bool { return f.q.Warmup }
+
 func (f *responseForm) forget() bool {
 	f.q.Forget()
 	return f.entry.Input == nil // else it is kept until the end

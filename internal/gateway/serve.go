@@ -120,9 +120,9 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	if form, ok := req.form.(*responseForm); ok && form.q.Background {
 		return g.detach(x, lease, req, form)
 	}
-	if form, ok := req.form.(*responseForm); ok && form.q.Warmup {
+	if form, ok := req.form.(warmer); ok && form.warms() {
 		closeGrants(req.grants)
-		return g.newStreamResponder(x, form, new(conversation.Place), new(tally)).warmUp()
+		return warmUp(g.newResponder(x, req, new(conversation.Place), new(tally)))
 	}
 	ctx := x.enter(req.form)
 	run, err := g.start(ctx, x, lease, req)
@@ -130,7 +130,7 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 		settleAll(run.choices, context.Cause(ctx))
 		return g.refuse(x.w, x.r, req.form.apiError(err))
 	}
-	return g.respond(ctx, run, g.newResponder(run))
+	return g.respond(ctx, run, g.newResponder(x, req, run.place(), &run.group.tally))
 }
 
 // enter lets others end the turns of a request. It returns their context.
@@ -191,7 +191,7 @@ func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRe
 		return got, nil, apiErr
 	}
 	g.compute(x, int64(len(body)), func() { decoded, apiErr = c.decode(body) })
-	if apiErr == nil && got.key != nil && !got.key.Allows(decoded.ModelID()) {
+	if apiErr == nil && got.key != nil && !g.allows(got.key, decoded.ModelID()) {
 		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(got.key.Models)
 	}
 	if apiErr == nil && !g.opts.WebSearch {

@@ -133,12 +133,6 @@ func (s *streamResponder) wake() error {
 	return s.writer.Flush()
 }
 
-// warmUp answers a request that wants no output: with an empty response.
-func (s *streamResponder) warmUp() requestOutcome {
-	defer s.close()
-	return s.finish(s.write(0, []turn.Output{{Kind: turn.OutputFinish, Finish: turn.FinishStop}}))
-}
-
 // finish ends the stream. A failure before its begin is an HTTP status, except that a
 // response that was cancelled always has an end that can be read.
 func (s *streamResponder) finish(err error) requestOutcome {

@@ -1,0 +1,93 @@
+package caddymodule
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/ollama"
+)
+
+var (
+	ollamaCounts = countsOf("ollama")
+
+	// ollamaRoutes are the routes of Ollama's API, as [routes].
+	ollamaRoutes = map[string]route{
+		"/":            {methods: readMethods, open: true, serve: plain((*gateway.Gateway).OllamaReady)},
+		"/api/version": ollamaRoute(readMethods, gateway.OllamaDocument(ollama.VersionBody, nil)).opened(),
+		"/api/tags":    ollamaRoute(readMethods, (*gateway.Gateway).OllamaTags),
+		"/api/ps":      ollamaRoute(readMethods, gateway.OllamaDocument(ollama.NoneLoaded, nil)),
+
+		"/api/chat":     ollamaRoute(writeMethods, (*gateway.Gateway).OllamaChat),
+		"/api/generate": ollamaRoute(writeMethods, (*gateway.Gateway).OllamaGenerate),
+		"/api/show":     ollamaRoute(writeMethods, (*gateway.Gateway).OllamaShow),
+		"/api/pull":     ollamaRoute(writeMethods, (*gateway.Gateway).OllamaPull),
+
+		"/api/embed":      ollamaRefusal(writeMethods, ollama.NoEmbeddings),
+		"/api/embeddings": ollamaRefusal(writeMethods, ollama.NoEmbeddings),
+		"/api/create":     ollamaRefusal(writeMethods, ollama.Unchangeable),
+		"/api/copy":       ollamaRefusal(writeMethods, ollama.Unchangeable),
+		"/api/push":       ollamaRefusal(writeMethods, ollama.Unchangeable),
+		"/api/delete":     ollamaRefusal([]string{http.MethodDelete}, ollama.Unchangeable),
+		"/api/blobs/*":    ollamaRefusal([]string{http.MethodPost, http.MethodHead}, ollama.Unchangeable),
+	}
+	ollamaUnknown = func() route {
+		rt := unknownRoute
+		rt.form = ollamaErrors
+		return rt
+	}()
+)
+
+func ollamaRoute(methods []string, serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) route {
+	return route{counts: ollamaCounts, methods: methods, form: ollamaErrors, serve: plain(serve)}
+}
+
+// opened returns the route for callers without a key.
+func (rt route) opened() route {
+	rt.open = true
+	return rt
+}
+
+// ollamaRefusal returns a route that is refused with an error, whatever its body.
+func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
+	rt := ollamaRoute(methods, gateway.OllamaDocument(nil, refusal))
+	rt.noBody = true
+	return rt
+}
+
+// ollamaPrefix matches what clients with a wrong base URL put before the paths of Ollama's API.
+var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
+
+// ollamaRouteOf returns the route of a path of Ollama's API. Paths below /api/ that are no route
+// are errors of this API, unless they are OpenAI's or Anthropic's.
+func ollamaRouteOf(path string) (route, bool) {
+	clean := "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
+	if prefix := ollamaPrefix.FindString(clean); prefix != "" {
+		clean = "/api/" + clean[len(prefix):]
+	}
+	for pattern, found := range ollamaRoutes {
+		if _, ok := match(pattern, clean); ok {
+			return found, true
+		}
+	}
+	if !strings.HasPrefix(path, "/api/") {
+		return route{}, false
+	}
+	if _, other := exactly(path); other {
+		return route{}, false
+	}
+	_, other := misspelt(path)
+	return ollamaUnknown, !other
+}
+
+// routeOf returns the route of a path, and false if the path is none of the handler's APIs.
+func (h *Handler) routeOf(path string) (route, bool) {
+	if h.Ollama {
+		if found, ok := ollamaRouteOf(path); ok {
+			return found, true
+		}
+	}
+	return routeOf(path)
+}

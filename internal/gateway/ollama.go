@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/ollama"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// OllamaChat serves POST /api/chat of Ollama's API.
+func (g *Gateway) OllamaChat(w http.ResponseWriter, r *http.Request) {
+	g.serve(w, r, g.ollamaCodec(ollama.DecodeChat))
+}
+
+// OllamaGenerate serves POST /api/generate of Ollama's API.
+func (g *Gateway) OllamaGenerate(w http.ResponseWriter, r *http.Request) {
+	g.serve(w, r, g.ollamaCodec(ollama.DecodeGenerate))
+}
+
+func (g *Gateway) ollamaCodec(decode func([]byte) (*ollama.Request, *apierror.Error)) codec {
+	return codec{route: RouteOllama, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+		decoded, apiErr := decode(body)
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		return &ollamaRequest{Request: decoded, g: g}, nil
+	}}
+}
+
+// ollamaRequest is a decoded request of Ollama's API.
+type ollamaRequest struct {
+	*ollama.Request
+	whole
+	g *Gateway
+}
+
+// Plan maps the request to Codex, with the efforts that its model accepts.
+func (q *ollamaRequest) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
+	codexModel, _, _ := q.g.resolve(q.ModelID())
+	known := q.g.catalogued(codexModel)
+	return q.Request.Plan(opts, known.Least, known.Most)
+}
+
+// form returns the form of the answer.
+func (q *ollamaRequest) form(x *exchange, _ *prompt.Plan, options *turn.Options) form {
+	options.IDSuffix = rand.Text()[:idSuffixLength]
+	f := &ollamaForm{meta: q.Meta(x.arrived), turnless: q.Loads()}
+	f.meta.CallsInText = options.OutputMode == turn.ModeXML
+	return f
+}
+
+// ollamaForm is the form of an answer of Ollama's API.
+type ollamaForm struct {
+	whole
+	meta     ollama.Meta
+	turnless bool
+}
+
+func (f *ollamaForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
+	w.SetLines(f.meta.Keepalive())
+	return ollamaStream{ollama.NewStream(f.meta, w.WriteData)}
+}
+
+func (f *ollamaForm) body(*conversation.Place) bodyEncoder { return ollama.NewBody(f.meta) }
+
+func (f *ollamaForm) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
+
+func (f *ollamaForm) forget() bool { return true }
+
+func (f *ollamaForm) warms() bool { return f.turnless }
+
+// ollamaStream encodes an answer as lines.
+type ollamaStream struct{ *ollama.Stream }
+
+// Open writes nothing: all lines have the same members.
+func (ollamaStream) Open() error { return nil }
+
+// Holds is false: no line repeats what others have.
+func (ollamaStream) Holds() bool { return false }
+
+// Close writes nothing: the last line says that it is the last.
+func (ollamaStream) Close(turn.Report) error { return nil }
+
+// OllamaTags serves GET /api/tags.
+func (g *Gateway) OllamaTags(w http.ResponseWriter, r *http.Request) {
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		offer, apiErr := g.models(r)
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		var all []ollama.Model
+		for _, name := range g.modelNames(offer) {
+			all = append(all, g.ollamaModel(name, offer))
+		}
+		return ollama.Tags(all), nil
+	})
+}
+
+// OllamaShow serves POST /api/show.
+func (g *Gateway) OllamaShow(w http.ResponseWriter, r *http.Request) {
+	g.visitModel(w, r, func(m ollama.Model) []byte { return ollama.Show(&m) })
+}
+
+// OllamaPull serves POST /api/pull. Clients pull what they do not find in the list.
+func (g *Gateway) OllamaPull(w http.ResponseWriter, r *http.Request) {
+	g.visitModel(w, r, func(ollama.Model) []byte { return ollama.Pulled })
+}
+
+// visitModel serves a request about a model, which is a 404 if there is no such one.
+func (g *Gateway) visitModel(w http.ResponseWriter, r *http.Request, answer func(ollama.Model) []byte) {
+	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		x := g.newExchange(w, r)
+		defer x.close()
+		body, _, apiErr := g.readBody(x)
+		if apiErr != nil {
+			return nil, x.unlessExit(apiErr)
+		}
+		id, apiErr := ollama.DecodeName(body)
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		offer, apiErr := g.models(r)
+		if apiErr != nil {
+			return nil, x.unlessExit(apiErr)
+		}
+		name := g.bare(id)
+		if !prompt.KnownModel(offer.all, g.opts.Aliases, name) || !g.allows(offer.key, id) {
+			return nil, apierror.ModelNotFound(id).WithModels(g.modelNames(offer))
+		}
+		return answer(g.ollamaModel(name, offer)), nil
+	})
+}
+
+// ollamaModel describes a model that is offered by a name.
+func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
+	codexModel, _, _ := g.resolve(name)
+	if codexModel == "" {
+		codexModel = offer.standard
+	}
+	known := offer.process.Model(codexModel)
+	m := ollama.Model{Name: name, Window: known.Window, Blind: known.Blind, Modified: time.Unix(offer.created, 0)}
+	if prompt.FindAlias(g.opts.Aliases, name) == nil && name != prompt.DefaultModel {
+		m.Title = known.Title
+	}
+	return m
+}
+
+// OllamaDocument returns the handler of a route of Ollama's API with the same answer for all.
+func OllamaDocument(body []byte, apiErr func() *apierror.Error) func(*Gateway, http.ResponseWriter, *http.Request) {
+	return func(g *Gateway, w http.ResponseWriter, r *http.Request) {
+		g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+			if apiErr != nil {
+				return nil, apiErr()
+			}
+			return body, nil
+		})
+	}
+}
+
+// OllamaReady serves GET /, by which clients find out whether anybody is there.
+func (g *Gateway) OllamaReady(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(ollama.Ready) // a client that has gone needs no answer
+}
+
+// bare returns a client's name of a model without the tag that Ollama's clients append, unless
+// there is a model of the whole name.
+func (g *Gateway) bare(model string) string {
+	bare, tagged := ollama.Bare(model)
+	if !tagged || !g.opts.Ollama || g.catalogued(model).Slug == model {
+		return model
+	}
+	if alias := prompt.FindAlias(g.opts.Aliases, model); alias != nil && alias.ID == model {
+		return model
+	}
+	return bare
+}
+
+// catalogued returns what Codex's catalogue has of a model; nothing, if there is none to ask.
+func (g *Gateway) catalogued(codexModel string) (known appserver.Model) {
+	lease, err := g.upstream.Lease()
+	if err != nil {
+		return known
+	}
+	defer lease.Release()
+	picked, done := lease.Peek()
+	defer done()
+	return picked.Process.Model(codexModel)
+}

@@ -1,0 +1,55 @@
+package ollama
+
+import (
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// Body folds the outputs of a turn into one object. It has what a client of [Stream] puts together
+// from the same outputs.
+type Body struct {
+	meta Meta
+	clock
+	content, thinking strings.Builder
+	calls             []call
+	end               turn.Output
+	done              bool
+	err               *apierror.Error
+}
+
+// NewBody returns an empty body.
+func NewBody(meta Meta) *Body {
+	return &Body{meta: meta, clock: clock{arrived: meta.Arrived, begun: time.Now()}}
+}
+
+// Add adds the next output. Outputs after the last are ignored.
+func (b *Body) Add(_ int, out turn.Output) {
+	if b.done || b.err != nil {
+		return
+	}
+	if out.Kind == turn.OutputFinish {
+		b.done, b.end = true, out
+		return
+	}
+	p, apiErr := b.meta.read(&out)
+	if b.err = apiErr; apiErr != nil || p.empty() {
+		return
+	}
+	b.note()
+	b.content.WriteString(p.content)
+	b.thinking.WriteString(p.thinking)
+	b.calls = append(b.calls, p.calls...)
+}
+
+// Err returns why the outputs so far cannot be an answer; nil: they can.
+func (b *Body) Err() *apierror.Error { return b.err }
+
+// JSON returns the body. It is complete once the turn has ended well.
+func (b *Body) JSON() []byte {
+	now := time.Now()
+	all := piece{b.content.String(), b.thinking.String(), b.calls}
+	return b.meta.appendEnd(b.meta.append(nil, &all, now), &b.end, &b.clock, now)
+}

@@ -1,0 +1,40 @@
+package ollama
+
+import (
+	"net/http"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// EncodeError encodes errors for Ollama's clients, which read a text.
+func EncodeError(e *apierror.Error, _ http.Header) (status int, body []byte) {
+	return e.Status, appendError(nil, e)
+}
+
+func appendError(to []byte, e *apierror.Error) []byte {
+	return append(wirejson.AppendString(append(to, `{"error":`...), e.Message), '}')
+}
+
+// The errors of this API.
+var (
+	unreadable  = apierror.NewClass("invalid_tool_arguments", http.StatusBadGateway, 0)
+	unsupported = apierror.NewClass(apierror.CodeUnsupportedParameter, http.StatusNotImplemented, apierror.Never)
+	unchanging  = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
+)
+
+// unreadableArguments is the error of a call whose arguments are no JSON object. Clients of this
+// API cannot read them in any other form.
+func unreadableArguments(tool string) *apierror.Error {
+	return unreadable.Newf("The model has called the tool %.128q with arguments that are not a JSON object. Please try again.", tool)
+}
+
+// NoEmbeddings is the 501 of a request for embeddings.
+func NoEmbeddings() *apierror.Error {
+	return unsupported.New("this model does not support embeddings")
+}
+
+// Unchangeable is the 403 of a request to change the models.
+func Unchangeable() *apierror.Error {
+	return unchanging.New("the models of this server cannot be changed")
+}

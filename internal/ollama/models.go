@@ -1,0 +1,157 @@
+package ollama
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Version is the release of Ollama whose API this is. Clients refuse older ones.
+const Version = "0.17.4"
+
+// latest is the tag that a name without one has in lists. Clients append it to names, too.
+const latest = ":latest"
+
+// Bare returns a name without the tag latest, and whether it had that.
+func Bare(name string) (bare string, tagged bool) { return strings.CutSuffix(name, latest) }
+
+// Model is a model as clients know it.
+type Model struct {
+	Name     string // by which they ask for it
+	Title    string // for people; empty: the name
+	Window   int    // how many tokens it reads and writes at most; 0: not known
+	Blind    bool   // it reads no images
+	Modified time.Time
+}
+
+// unknownWindow is the context window of models of which nothing is known.
+const unknownWindow = 128_000
+
+func (m *Model) window() int { return cmp.Or(m.Window, unknownWindow) }
+
+// tagged returns the name in lists.
+func (m *Model) tagged() string {
+	if strings.Contains(m.Name, ":") {
+		return m.Name
+	}
+	return m.Name + latest
+}
+
+func (m *Model) capabilities() []string {
+	all := []string{"completion", "tools", "thinking"}
+	if !m.Blind {
+		all = append(all, "vision")
+	}
+	return all
+}
+
+// details are ModelDetails. Clients want all of the texts to be there.
+type details struct {
+	Parent       string   `json:"parent_model"`
+	Format       string   `json:"format"`
+	Family       string   `json:"family"`
+	Families     []string `json:"families"`
+	Parameters   string   `json:"parameter_size"`
+	Quantization string   `json:"quantization_level"`
+	Window       int      `json:"context_length"`
+}
+
+// architecture is that of all models. It begins the names in model_info.
+const architecture = "codex"
+
+func (m *Model) details() details {
+	return details{Family: architecture, Families: []string{architecture}, Window: m.window()}
+}
+
+func (m *Model) modified() string { return m.Modified.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// listed is a ListModelResponse.
+type listed struct {
+	Name         string   `json:"name"`
+	Model        string   `json:"model"`
+	Modified     string   `json:"modified_at"`
+	Size         int64    `json:"size"`
+	Digest       string   `json:"digest"`
+	Details      details  `json:"details"`
+	Capabilities []string `json:"capabilities"`
+}
+
+// Tags returns the body of GET /api/tags.
+func Tags(models []Model) []byte {
+	all := []listed{}
+	for i := range models {
+		m := &models[i]
+		digest := sha256.Sum256([]byte(m.tagged()))
+		all = append(all, listed{m.tagged(), m.tagged(), m.modified(), 0, hex.EncodeToString(digest[:]), m.details(), m.capabilities()})
+	}
+	return wirejson.Append(nil, struct {
+		Models []listed `json:"models"`
+	}{all})
+}
+
+// template names what a prompt is made of. Clients look in it for what a model can do.
+const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
+
+// Show returns the body of POST /api/show.
+func Show(m *Model) []byte {
+	return wirejson.Append(nil, struct {
+		License      string         `json:"license"`
+		Modelfile    string         `json:"modelfile"`
+		Parameters   string         `json:"parameters"`
+		Template     string         `json:"template"`
+		Details      details        `json:"details"`
+		Info         map[string]any `json:"model_info"`
+		Capabilities []string       `json:"capabilities"`
+		Modified     string         `json:"modified_at"`
+	}{
+		Parameters: fmt.Sprintf("num_ctx %d", m.window()),
+		Template:   template,
+		Details:    m.details(),
+		Info: map[string]any{
+			"general.architecture":           architecture,
+			"general.basename":               cmp.Or(m.Title, m.Name),
+			architecture + ".context_length": m.window(),
+		},
+		Capabilities: m.capabilities(),
+		Modified:     m.modified(),
+	})
+}
+
+// DecodeName reads the name of a model from a request about it. Older clients have it in name.
+func DecodeName(body []byte) (string, *apierror.Error) {
+	name, apiErr := field.Body(body, new(string), func(to *string, root wirejson.Value) *field.Error {
+		var model, name wirejson.Value
+		root.Pick(wirejson.Into("model", &model), wirejson.Into("name", &name))
+		if !model.Given() || model.Is("") {
+			model = name
+		}
+		f := field.NonEmpty(model).In("model")
+		if f == nil {
+			*to = model.Text()
+		}
+		return f
+	})
+	if apiErr != nil {
+		return "", apiErr
+	}
+	return *name, nil
+}
+
+// The bodies of the answers that are always the same.
+var (
+	// Ready answers GET /.
+	Ready = []byte("Ollama is running")
+	// VersionBody answers GET /api/version.
+	VersionBody = []byte(`{"version":"` + Version + `"}`)
+	// NoneLoaded answers GET /api/ps: Codex loads no models.
+	NoneLoaded = []byte(`{"models":[]}`)
+	// Pulled answers POST /api/pull for a model that is there.
+	Pulled = []byte(`{"status":"success"}`)
+)

@@ -1,0 +1,170 @@
+// Package ollama is the wire format of Ollama's API.
+//
+// [DecodeChat] and [DecodeGenerate] check the body of a request, and [Request.Plan] maps it to
+// Codex. [Stream] encodes the outputs of a turn as lines of JSON, and [Body] as one object, from
+// the same pieces, so that both forms have the same answer. [Tags] and [Show] describe models.
+package ollama
+
+import (
+	"cmp"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Request is the checked body of POST /api/chat or /api/generate. It has views of the body, which
+// must not be changed while the request is in use.
+type Request struct {
+	prompt.Conversation
+
+	generate bool   // it is one of /api/generate
+	think    string // low, medium, high, max, true, false, or empty
+	loads    bool   // there is nothing to answer: the client wants the model to be loaded
+	unload   bool   // or unloaded: keep_alive is 0
+
+	// The values of members that are read once the others are known.
+	messages, prompt, system, images wirejson.Value
+}
+
+// DecodeChat reads and checks the body of a request for a message. The error is always an
+// invalid_request_error with status 400.
+//
+// As with Ollama, an absent stream is true, and unknown fields and options are skipped. Settings
+// for which Codex has nothing are accepted; [prompt.Plan.Ignored] lists those that matter.
+func DecodeChat(body []byte) (*Request, *apierror.Error) { return decode(body, false, chatReaders) }
+
+// DecodeGenerate is [DecodeChat] for a request for a completion of one prompt.
+func DecodeGenerate(body []byte) (*Request, *apierror.Error) {
+	return decode(body, true, generateReaders)
+}
+
+func decode(body []byte, generate bool, readers readers) (*Request, *apierror.Error) {
+	r := &Request{generate: generate}
+	r.Stream, r.EffortField = true, "think"
+	return field.Body(body, r, func(r *Request, root wirejson.Value) *field.Error {
+		if f := field.Members(root, r, readers); f != nil {
+			return f
+		}
+		if r.Model == "" {
+			return field.Missing().In("model")
+		}
+		if r.generate {
+			return r.readPrompt()
+		}
+		return r.readMessages(r.messages).In("messages")
+	})
+}
+
+// readers are the readers of the fields of a body.
+type readers = map[string]func(*Request, wirejson.Value) *field.Error
+
+// settings are the fields that both routes have.
+var settings = readers{
+	"model":      (*Request).ReadModel,
+	"stream":     (*Request).readStream,
+	"format":     (*Request).readFormat,
+	"think":      (*Request).readThink,
+	"options":    (*Request).readOptions,
+	"keep_alive": (*Request).readKeepAlive,
+	"logprobs":   (*Request).readLogprobs,
+
+	"num_predict":       (*Request).readLimit, // Open WebUI's
+	"max_output_tokens": (*Request).readLimit, // of the AI SDK's provider
+
+	"top_logprobs": accept,
+	"truncate":     accept,
+	"shift":        accept,
+}
+
+var chatReaders = with(readers{
+	"messages": func(r *Request, v wirejson.Value) *field.Error { r.messages = v; return nil },
+	"tools":    (*Request).readTools,
+})
+
+var generateReaders = with(readers{
+	"prompt": func(r *Request, v wirejson.Value) *field.Error { r.prompt = v; return nil },
+	"system": func(r *Request, v wirejson.Value) *field.Error { r.system = v; return nil },
+	"images": func(r *Request, v wirejson.Value) *field.Error { r.images = v; return nil },
+	"suffix": readSuffix,
+
+	"raw":      accept,
+	"template": accept,
+	"context":  accept,
+})
+
+// with returns the settings and more readers.
+func with(more readers) readers {
+	for name, read := range settings {
+		more[name] = read
+	}
+	return more
+}
+
+// accept reads a field that has nothing to do with the answer here.
+func accept(*Request, wirejson.Value) *field.Error { return nil }
+
+// readPrompt makes a conversation of the prompt of a completion.
+func (r *Request) readPrompt() *field.Error {
+	var system, text string
+	if f := cmp.Or(field.Text(&system, r.system).In("system"), field.Text(&text, r.prompt).In("prompt")); f != nil {
+		return f
+	}
+	if system != "" {
+		r.Messages = append(r.Messages, prompt.Message{Role: prompt.RoleSystem, Text: r.system, Size: len(r.system)})
+	}
+	m := prompt.Message{Role: prompt.RoleUser, Size: len(r.prompt) + len(r.images)}
+	if f := addParts(&m, r.prompt.OrAbsent(), r.images); f != nil {
+		return f
+	}
+	if r.loads = m.Empty(); !r.loads {
+		r.Messages = append(r.Messages, m)
+	}
+	return r.Count(&m)
+}
+
+// Loads reports whether the request has nothing to answer: clients send such ones to load a model,
+// or to unload it.
+func (r *Request) Loads() bool { return r.loads }
+
+// Choices is 1: an answer has no others.
+func (*Request) Choices() int { return 1 }
+
+// WithoutSearch does nothing: a request cannot ask for a web search.
+func (*Request) WithoutSearch() *apierror.Error { return nil }
+
+// ImageParam is empty: no image is at a URL.
+func (*Request) ImageParam(string) string { return "" }
+
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. least and most are the efforts
+// for think false and max; empty: they are not known.
+func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *apierror.Error) {
+	opts.Resolve = r.resolver(opts.Resolve, least)
+	if r.Effort = r.think; r.think == "max" {
+		r.Effort = cmp.Or(most, "high")
+	}
+	if r.think == "true" || r.think == "false" {
+		r.Effort = ""
+	}
+	p := r.Conversation.Plan(opts)
+	if r.think == "false" {
+		p.SetSummary("none")
+	}
+	return p, nil
+}
+
+// resolver returns resolve, with the least effort for a request without thinking: unless the
+// operator has given the model's name one.
+func (r *Request) resolver(resolve func(string) (string, string, bool), least string) func(string) (string, string, bool) {
+	return func(model string) (string, string, bool) {
+		codexModel, effort, forced := model, "", false
+		if resolve != nil {
+			codexModel, effort, forced = resolve(model)
+		}
+		if r.think == "false" {
+			effort = cmp.Or(effort, least, "low")
+		}
+		return codexModel, effort, forced
+	}
+}

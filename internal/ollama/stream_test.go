@@ -1,0 +1,241 @@
+package ollama
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/test/ollamacheck"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+var testMeta = Meta{Model: "m:latest", Arrived: time.Now(), InputTokens: 7}
+
+func said(text string) turn.Output { return turn.Output{Kind: turn.OutputText, Text: text} }
+
+func thought(text string) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Text: text} }
+
+func finished(reason turn.FinishReason) turn.Output {
+	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: codexrpc.Usage{InputTokens: 11, OutputTokens: 5}}
+}
+
+func called(n int, arguments ...string) []turn.Output {
+	id := fmt.Sprint("tool_0_", n)
+	outs := []turn.Output{{Kind: turn.OutputCallStart, Call: n, ID: id, Name: "f"}}
+	for _, a := range arguments {
+		outs = append(outs, turn.Output{Kind: turn.OutputCallArguments, Call: n, ID: id, Text: a})
+	}
+	return append(outs, turn.Output{Kind: turn.OutputCallEnd, Call: n, ID: id, Name: "f", Text: strings.Join(arguments, "")})
+}
+
+// streamed returns what a strict client has of the stream of outputs, and the first error of the
+// encoder.
+func streamed(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer, *apierror.Error) {
+	t.Helper()
+	var wire strings.Builder
+	s := NewStream(meta, func(line []byte) error {
+		wire.Write(line)
+		wire.WriteByte('\n')
+		return nil
+	})
+	var failed *apierror.Error
+	for _, out := range outs {
+		if err := s.Write(0, out); err != nil {
+			failed = err.(*apierror.Error)
+			_ = s.Fail(failed)
+			break
+		}
+	}
+	_ = s.Write(0, said("behind the end"))
+	s.Idle()
+	a, err := ollamacheck.Stream(wire.String(), meta.generate)
+	if err != nil || !s.Done() || (failed != nil) != (a.Failure != "") {
+		t.Fatalf("%v, done: %t, failed: %v, of\n%s", err, s.Done(), failed, wire.String())
+	}
+	return a, failed
+}
+
+// check makes sure that the stream of outputs adds up to the body, and returns that.
+func check(t testing.TB, meta Meta, outs []turn.Output) (*ollamacheck.Answer, *apierror.Error) {
+	t.Helper()
+	got, failed := streamed(t, meta, outs)
+	b := NewBody(meta)
+	for _, out := range outs {
+		b.Add(0, out)
+	}
+	b.Add(0, said("behind the end"))
+	if failed != nil || b.Err() != nil {
+		if !reflect.DeepEqual(failed, b.Err()) {
+			t.Fatalf("streamed %v, whole %v", failed, b.Err())
+		}
+		return got, failed
+	}
+	want, err := ollamacheck.Whole(b.JSON(), meta.generate)
+	got.Lines = 0
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v\nstreamed %+v\nwhole    %+v", err, got, want)
+	}
+	return got, nil
+}
+
+// shown returns what a client has of an answer.
+func shown(a *ollamacheck.Answer) string {
+	all := a.Thinking + "|" + a.Text + "|"
+	for _, c := range a.Calls {
+		all += c.ID + " " + c.Function.Name + "("
+		for name, v := range c.Function.Arguments {
+			all += name + "=" + string(v)
+		}
+		all += ")"
+	}
+	return all + "|" + a.Reason + a.Failure
+}
+
+// TestAnswer: what a client has of the outputs of a turn.
+func TestAnswer(t *testing.T) {
+	silent, inText, generate, load, unload := testMeta, testMeta, testMeta, testMeta, testMeta
+	silent.silent, inText.CallsInText, generate.generate, load.loaded, unload.loaded = true, true, true, "load", "unload"
+	calls := append(append(called(0, "{\"a\":\n", "1}"), called(1)...), finished(turn.FinishToolCalls))
+	for name, c := range map[string]struct {
+		meta Meta
+		outs []turn.Output
+		want string
+	}{
+		"nothing":              {testMeta, []turn.Output{finished(turn.FinishStop)}, "|||stop"},
+		"text":                 {testMeta, []turn.Output{said("a"), said(""), said("b\n"), finished(turn.FinishLength)}, "|ab\n||length"},
+		"a completion":         {generate, []turn.Output{thought("t"), said("a"), finished(turn.FinishStop)}, "t|a||stop"},
+		"a refusal":            {testMeta, []turn.Output{finished(turn.FinishContentFilter)}, "|||content_filter"},
+		"reasoning":            {testMeta, []turn.Output{thought("a"), thought("b"), said("c"), finished(turn.FinishStop)}, "ab|c||stop"},
+		"reasoning, off":       {silent, []turn.Output{thought("a"), said("c"), finished(turn.FinishStop)}, "|c||stop"},
+		"calls":                {testMeta, calls, "||tool_0_0 f(a=1)tool_0_1 f()|stop"},
+		"calls in the text":    {inText, append([]turn.Output{said("<use_tool>")}, calls...), "|<use_tool>||stop"},
+		"long numbers":         {testMeta, append(called(0, `{"a":12345678901234567890.10}`), finished(turn.FinishToolCalls)), "||tool_0_0 f(a=12345678901234567890.10)|stop"},
+		"half a pair":          {testMeta, append(called(0, `{"a":"\ud83d"}`), finished(turn.FinishToolCalls)), `||tool_0_0 f(a="\ufffd")|stop`},
+		"no turn":              {load, []turn.Output{finished(turn.FinishStop)}, "|||load"},
+		"no turn and no model": {unload, []turn.Output{finished(turn.FinishStop)}, "|||unload"},
+		"arguments that are no object": {testMeta, append([]turn.Output{said("a")}, called(0, "[1]")...),
+			"|a||The model has called the tool \"f\" with arguments that are not a JSON object. Please try again."},
+		"arguments that break off": {testMeta, called(0, `{"a":`),
+			"|||The model has called the tool \"f\" with arguments that are not a JSON object. Please try again."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, failed := check(t, c.meta, c.outs)
+			if got := shown(a); got != c.want || failed != nil && failed.Status != 502 {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestCounts: the usage of a turn, or an estimate for one that was interrupted before it.
+func TestCounts(t *testing.T) {
+	if a, _ := check(t, testMeta, []turn.Output{said("a"), finished(turn.FinishStop)}); a.Input != 11 || a.Output != 5 || a.Model != "m:latest" {
+		t.Errorf("%+v", a)
+	}
+	end := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishLength, Estimated: true, Usage: codexrpc.Usage{OutputTokens: 2}}
+	if a, _ := check(t, testMeta, []turn.Output{said("a"), end}); a.Input != testMeta.InputTokens || a.Output != 2 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestKeepalive: a line that changes nothing for its client.
+func TestKeepalive(t *testing.T) {
+	for _, generate := range []bool{false, true} {
+		meta := testMeta
+		meta.generate = generate
+		b := NewBody(meta)
+		b.Add(0, said("a"))
+		b.Add(0, finished(turn.FinishStop))
+		a, err := ollamacheck.Stream(string(meta.Keepalive())+"\n"+string(b.JSON())+"\n", generate)
+		if err != nil || a.Text != "a" || a.Thinking != "" {
+			t.Errorf("%v %+v", err, a)
+		}
+	}
+}
+
+var pieces = []string{
+	"", "l", " ", "\n", "\r\n", "\"", "\\", "\x00", "\u2028", "ü", "😀", "\xff", "\xf0\x9f", "<use_tool>", `{"error":null}`, `{"a":1}`, "{", "}", "an ordinary text",
+}
+
+func randomText(r *rand.Rand) (s string) {
+	for range r.IntN(4) {
+		s += pieces[r.IntN(len(pieces))]
+	}
+	return s
+}
+
+// randomOutputs is a turn that says anything that a turn may say.
+func randomOutputs(r *rand.Rand) (outs []turn.Output) {
+	calls := 0
+	for range r.IntN(20) {
+		switch r.IntN(6) {
+		case 0, 1:
+			outs = append(outs, said(randomText(r)))
+		case 2:
+			outs = append(outs, thought(randomText(r)))
+		case 3:
+			outs = append(outs, turn.Output{Kind: turn.OutputReasoning, Gap: true, Text: "\n\n"})
+		case 4:
+			arguments := []string{`{"a"`, `:"` + string(rune(0xa0+r.IntN(900))), `"}`}
+			if r.IntN(20) == 0 {
+				arguments = []string{randomText(r)}
+			}
+			outs = append(outs, called(calls, arguments...)...)
+			calls++
+		case 5:
+			outs = append(outs, turn.Output{Kind: turn.OutputAnnotations, Text: `[{"type":"url_citation","url":"u"}]`})
+		}
+	}
+	reasons := []turn.FinishReason{turn.FinishStop, turn.FinishLength, turn.FinishToolCalls, turn.FinishContentFilter}
+	return append(outs, finished(reasons[r.IntN(len(reasons))]))
+}
+
+// TestStreamedEqualsWhole: streamed and whole are the same, whatever a turn says.
+func TestStreamedEqualsWhole(t *testing.T) {
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		meta := testMeta
+		meta.generate, meta.silent, meta.CallsInText = r.IntN(3) == 0, r.IntN(3) == 0, r.IntN(4) == 0
+		outs := randomOutputs(r)
+		if meta.generate {
+			meta.CallsInText = true // a completion has no tools
+		}
+		if check(t, meta, outs); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestCuts: what a client has does not depend on how the texts were cut.
+func TestCuts(t *testing.T) {
+	const text, arguments = "héllo\u2028\" 😀", `{"a":"ü😀"}`
+	want, _ := check(t, testMeta, append(append([]turn.Output{thought(text), said(text)}, called(0, arguments)...), finished(turn.FinishToolCalls)))
+	for size := 1; size < 8; size++ {
+		var outs []turn.Output
+		for _, piece := range cut(text, size) {
+			outs = append(outs, thought(piece))
+		}
+		for _, piece := range cut(text, size) {
+			outs = append(outs, said(piece))
+		}
+		outs = append(append(outs, called(0, cut(arguments, size)...)...), finished(turn.FinishToolCalls))
+		if got, _ := check(t, testMeta, outs); !reflect.DeepEqual(got, want) {
+			t.Errorf("in pieces of %d: %+v, want %+v", size, got, want)
+		}
+	}
+}
+
+// cut cuts a text into pieces of so many runes.
+func cut(text string, size int) (pieces []string) {
+	for runes := []rune(text); len(runes) > 0; {
+		n := min(size, len(runes))
+		pieces = append(pieces, string(runes[:n]))
+		runes = runes[n:]
+	}
+	return pieces
+}
