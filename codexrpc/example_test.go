@@ -1,12 +1,14 @@
 package codexrpc_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
 	"path/filepath"
+	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
@@ -79,6 +81,28 @@ func ExampleCall() {
 	}
 	fmt.Println(len(answer.Data) > 0)
 	// Output: true
+}
+
+// A notification, which has no answer. What the app-server gets is printed here.
+func ExampleConn_Notify() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	defer out.Close()
+	conn := codexrpc.NewConn(codexrpc.NewStdio(fromServer, toServer), nil)
+	defer conn.Close()
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		fmt.Print(line)
+	}()
+	if err := conn.Notify(ctx, "thread/looked/at", map[string]string{"threadId": "t1"}); err != nil {
+		log.Fatal(err)
+	}
+	<-printed
+	// Output: {"method":"thread/looked/at","params":{"threadId":"t1"}}
 }
 
 // The model calls a tool of the client's. The client answers, and the turn goes on.
