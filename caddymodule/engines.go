@@ -101,13 +101,3 @@ func (p *enginePool) close(key string, e *engine) {
 	delete(p.byKey, key)
 	_ = e.store.(stores.Closer).Close() // nobody uses it
 }
-
-// uses returns how many configurations use the engine with a key.
-func (p *enginePool) uses(key string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e := p.byKey[key]; e != nil {
-		return e.users
-	}
-	return 0
-}

@@ -125,3 +125,13 @@ func TestEngines(t *testing.T) {
 		t.Error("off stores")
 	}
 }
+
+// uses returns how many configurations use the engine with a key.
+func (p *enginePool) uses(key string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.byKey[key]; e != nil {
+		return e.users
+	}
+	return 0
+}

@@ -54,16 +54,6 @@ func (s *shared[V]) release(key string) (value V, last bool) {
 	return h.value, h.holders == 0
 }
 
-// holders returns how many hold the value of a key.
-func (s *shared[V]) holders(key string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h := s.all[key]; h != nil {
-		return h.holders
-	}
-	return 0
-}
-
 // values returns the values, without those that are being made.
 func (s *shared[V]) values() (all []V) {
 	s.mu.Lock()

@@ -38,3 +38,13 @@ func TestShared(t *testing.T) {
 		t.Error("the old value is back")
 	}
 }
+
+// holders returns how many hold the value of a key.
+func (s *shared[V]) holders(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.all[key]; h != nil {
+		return h.holders
+	}
+	return 0
+}

@@ -154,22 +154,6 @@ func structuredCalls(n int) []codexrpc.Event {
 	return append(events, codexrpc.Event{Kind: codexrpc.EventResponseCompleted})
 }
 
-// TestCostOfStructuredCalls: the arguments of structured calls are neither copied
-// nor parsed where no call can repeat another. Parsing takes an allocation for each
-// member, copying one for each call.
-func TestCostOfStructuredCalls(t *testing.T) {
-	const calls = 50
-	allocs := func(n int) float64 {
-		events := structuredCalls(n)
-		return testing.AllocsPerRun(10, func() { consumeAll(New(&Options{}), events) })
-	}
-	// The difference leaves out what a turn costs without calls. Through the assembler
-	// each call took 26.
-	if perCall := (allocs(2*calls) - allocs(calls)) / calls; perCall > 14 {
-		t.Errorf("%.1f allocations a call", perCall)
-	}
-}
-
 // BenchmarkStructuredCalls is a turn of 50 structured calls.
 func BenchmarkStructuredCalls(b *testing.B) {
 	events := structuredCalls(50)
