@@ -30,6 +30,7 @@ type enginePool struct {
 // engine is an open store.
 type engine struct {
 	store   stores.Store
+	logger  *slog.Logger
 	usage   *usage.Shared // nil: it counts none
 	users   int           // configurations
 	started bool          // one of them was used
@@ -49,7 +50,7 @@ func (p *enginePool) open(m stores.Module, logger *slog.Logger) (_ *engine, star
 	defer p.mu.Unlock()
 	e := p.byKey[key]
 	if e == nil {
-		e = &engine{store: m.Open(logger)}
+		e = &engine{store: m.Open(logger), logger: logger}
 		if shared, ok := e.store.(*responsestore.Redis); ok {
 			e.usage = usage.NewShared(shared.Run)
 		}
@@ -67,6 +68,7 @@ func (p *enginePool) open(m stores.Module, logger *slog.Logger) (_ *engine, star
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		e.started = true
+		e.resettle(key)
 		return nil
 	}
 	return e, start, sync.OnceFunc(func() { p.release(key, e) })
@@ -82,6 +84,7 @@ func (p *enginePool) release(key string, e *engine) {
 	store, closes := e.store.(stores.Closer)
 	if closes && e.started {
 		store.Pause()
+		e.saveUnsettled(key)
 		e.end = time.AfterFunc(lingers, func() { p.close(key, e) })
 		return
 	}

@@ -23,7 +23,7 @@ type Limits struct {
 	mu        sync.Mutex
 	running   map[string]int     // turns of this process, by account
 	refused   map[string]refusal // the last ones by limits of requests, by account
-	unsettled []unsettled
+	unsettled []Unsettled
 }
 
 // refusal is that of a request beyond a limit of requests, at a time.
@@ -40,10 +40,10 @@ const (
 	maxRefusals = 1000
 )
 
-// unsettled is what could not be counted yet.
-type unsettled struct {
-	k *Key
-	o Op
+// Unsettled is what could not be counted yet.
+type Unsettled struct {
+	Key *Key
+	Op  Op
 }
 
 // maxUnsettled bounds what could not be counted yet. The rest is counted as what was taken for it.
@@ -239,23 +239,34 @@ func (r *Request) settle(o Op) {
 		r.l.mu.Lock()
 		defer r.l.mu.Unlock()
 		if len(r.l.unsettled) < maxUnsettled {
-			r.l.unsettled = append(r.l.unsettled, unsettled{r.k, o})
+			r.l.unsettled = append(r.l.unsettled, Unsettled{r.k, o})
 		}
 	}
 }
 
 // Settle counts what could not be counted before, as far as the engine works now.
 func (l *Limits) Settle(ctx context.Context) {
-	l.mu.Lock()
-	all := l.unsettled
-	l.unsettled = nil
-	l.mu.Unlock()
+	all := l.Unsettled()
 	for i, u := range all {
-		if _, err := l.engine.Do(ctx, u.k, u.o); err != nil {
-			l.mu.Lock()
-			l.unsettled = append(l.unsettled, all[i:]...)
-			l.mu.Unlock()
+		if _, err := l.engine.Do(ctx, u.Key, u.Op); err != nil {
+			l.Resettle(all[i:])
 			return
 		}
 	}
+}
+
+// Unsettled returns what could not be counted yet. It is the caller's from then on.
+func (l *Limits) Unsettled() []Unsettled {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.unsettled
+	l.unsettled = nil
+	return all
+}
+
+// Resettle makes Settle count what [Limits.Unsettled] has returned, also in an earlier process.
+func (l *Limits) Resettle(all []Unsettled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsettled = append(l.unsettled, all[:min(len(all), max(0, maxUnsettled-len(l.unsettled)))]...)
 }

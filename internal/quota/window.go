@@ -60,6 +60,15 @@ func (w Window) String() string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(w.length.String())
 }
 
+// MarshalText implements [encoding.TextMarshaler].
+func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (w *Window) UnmarshalText(text []byte) (err error) {
+	*w, err = ParseWindow(string(text))
+	return err
+}
+
 // part returns the length of a part, in whole microseconds. The parts of a period divide it.
 func (w Window) part() time.Duration {
 	switch w.period {

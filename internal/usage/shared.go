@@ -28,16 +28,16 @@ type Shared struct {
 
 	mu      sync.Mutex
 	pending *Book   // what is not in a batch yet
-	batches []batch // what is to be stored, the oldest first
+	batches []Batch // what is to be stored, the oldest first
 	busy    bool    // a goroutine stores
 	made    int64   // batches
 }
 
-// batch is what one script stores, once: its first arguments are the node and its number.
-type batch struct {
-	script *redis.Script
-	tag    string
-	args   []any
+// Batch is what one script stores, once: its first arguments are the node and its number.
+type Batch struct {
+	Turns bool // of the last turns, not of counts
+	Tag   string
+	Args  []string
 }
 
 // storeTime bounds the time for one batch, and for what is read.
@@ -54,10 +54,34 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending.TurnEnded(r)
+	s.begin()
+}
+
+// begin stores what is not stored yet, unless that is done already. The caller holds s.mu.
+func (s *Shared) begin() {
 	if !s.busy {
 		s.busy = true
 		go func() { _ = s.Store(context.Background()) }() // ends with the last batch, or when one fails
 	}
+}
+
+// Unstored returns what is not stored yet. It is the caller's from then on.
+func (s *Shared) Unstored() []Batch {
+	s.storing.Lock()
+	defer s.storing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := append(s.batches, s.pending.batches(s.number)...)
+	s.batches, s.pending = nil, New()
+	return all
+}
+
+// Restore stores what [Shared.Unstored] has returned, also in an earlier process.
+func (s *Shared) Restore(all []Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches = append(s.batches, all...)
+	s.begin()
 }
 
 // Store stores what is not stored yet.
@@ -81,15 +105,22 @@ func (s *Shared) Store(ctx context.Context) error {
 	}
 }
 
-func (s *Shared) call(ctx context.Context, b batch) error {
+func (s *Shared) call(ctx context.Context, b Batch) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	_, err := s.run(ctx, b.script, b.tag, b.args...)
+	script, args := countScript, make([]any, len(b.Args))
+	if b.Turns {
+		script = rawScript
+	}
+	for i, arg := range b.Args {
+		args[i] = arg
+	}
+	_, err := s.run(ctx, script, b.Tag, args...)
 	return err
 }
 
 // next returns the first batch, of what is pending if there was none.
-func (s *Shared) next() (b batch, found bool) {
+func (s *Shared) next() (b Batch, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.batches) == 0 {
@@ -104,9 +135,9 @@ func (s *Shared) next() (b batch, found bool) {
 }
 
 // number returns the first arguments of the next batch.
-func (s *Shared) number() []any {
+func (s *Shared) number() []string {
 	s.made++
-	return []any{s.me, s.made}
+	return []string{s.me, strconv.FormatInt(s.made, 10)}
 }
 
 // tagOf returns the tag of an account.
@@ -116,26 +147,28 @@ func tagOf(user string) string {
 }
 
 // batches returns what is to be stored of a book. A book without turns has none.
-func (b *Book) batches(number func() []any) (all []batch) {
+func (b *Book) batches(number func() []string) (all []Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for user, a := range b.accounts {
-		own := batch{countScript, tagOf(user), number()}
+		own := Batch{Tag: tagOf(user), Args: number()}
 		a.each(func(field string, n *int64) {
 			if *n != 0 || strings.HasSuffix(field, ":requests") {
-				own.args = append(own.args, field, *n)
+				own.Args = append(own.Args, field, strconv.FormatInt(*n, 10))
 			}
 		})
-		everybody := batch{countScript, tagOf(Everybody), append(number(), own.args[2:]...)}
-		a.Totals.each("u."+user+":", func(field string, n *int64) { everybody.args = append(everybody.args, field, *n) })
+		everybody := Batch{Tag: tagOf(Everybody), Args: append(number(), own.Args[2:]...)}
+		a.Totals.each("u."+user+":", func(field string, n *int64) {
+			everybody.Args = append(everybody.Args, field, strconv.FormatInt(*n, 10))
+		})
 		all = append(all, own, everybody)
 	}
 	if len(b.entries) > 0 {
-		raw := batch{rawScript, "usage", append(number(), maxEntries)}
+		raw := Batch{Turns: true, Tag: "usage", Args: append(number(), strconv.Itoa(maxEntries))}
 		for _, e := range b.entries[max(0, len(b.entries)-maxEntries):] {
 			text, err := json.Marshal(e)
 			if err == nil {
-				raw.args = append(raw.args, text)
+				raw.Args = append(raw.Args, string(text))
 			}
 		}
 		all = append(all, raw)

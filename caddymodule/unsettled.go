@@ -1,0 +1,77 @@
+package caddymodule
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
+)
+
+// unsettled is what an engine could not count before the exit, since it did not work. It waits in a
+// file, which the next process that starts with this engine takes.
+type unsettled struct {
+	Limits []quota.Unsettled
+	Usage  []usage.Batch
+}
+
+// unsettledFiles returns the pattern of the names of these files.
+func unsettledFiles(key string) string {
+	return filepath.Join(caddy.AppDataDir(), "codex", fmt.Sprintf("unsettled-%x-*.json", sha256.Sum256([]byte(key))))
+}
+
+// saveUnsettled writes what could not be counted.
+func (e *engine) saveUnsettled(key string) {
+	shared, ok := e.store.(*responsestore.Redis)
+	if !ok {
+		return
+	}
+	u := unsettled{shared.Limits().Unsettled(), e.usage.Unstored()}
+	if len(u.Limits)+len(u.Usage) == 0 {
+		return
+	}
+	pattern := unsettledFiles(key)
+	err := os.MkdirAll(filepath.Dir(pattern), 0o700)
+	var file *os.File
+	if err == nil {
+		file, err = os.CreateTemp(filepath.Dir(pattern), filepath.Base(pattern))
+	}
+	if err == nil {
+		err = json.NewEncoder(file).Encode(u)
+		err = cmp.Or(err, file.Close())
+	}
+	if err != nil {
+		e.logger.Error("what Redis could not count is lost", "turns", len(u.Limits), "error", err)
+		return
+	}
+	e.logger.Warn("Redis did not work; what it could not count waits for the next start", "turns", len(u.Limits), "file", file.Name())
+}
+
+// resettle takes the files of earlier processes. Only one process can remove a file.
+func (e *engine) resettle(key string) {
+	shared, ok := e.store.(*responsestore.Redis)
+	if !ok {
+		return
+	}
+	files, _ := filepath.Glob(unsettledFiles(key))
+	for _, file := range files {
+		var u unsettled
+		text, err := os.ReadFile(file)
+		if os.Remove(file) != nil {
+			continue // another one has taken it
+		}
+		if err = cmp.Or(err, json.Unmarshal(text, &u)); err != nil {
+			e.logger.Error("what Redis could not count is lost", "file", file, "error", err)
+			continue
+		}
+		shared.Limits().Resettle(u.Limits)
+		e.usage.Restore(u.Usage)
+	}
+}
