@@ -108,10 +108,12 @@ func TestKeysInOutages(t *testing.T) {
 	if status, code, took := chat("sk-free"); status != http.StatusOK || took > 2*time.Second {
 		t.Errorf("slow: %d %s after %s", status, code, took)
 	}
-	status, code, took := chat("sk-limited")
-	t.Logf("slow: %d %s after %s", status, code, took)
-	if status != http.StatusOK && code != "key_limits_unavailable" || took > 15*time.Second {
-		t.Errorf("slow: %d %s after %s", status, code, took)
+	for range 2 { // the first one connects
+		status, code, took := chat("sk-limited")
+		t.Logf("slow: %d %s after %s", status, code, took)
+		if status != http.StatusOK && code != "key_limits_unavailable" || took > 15*time.Second {
+			t.Errorf("slow: %d %s after %s", status, code, took)
+		}
 	}
 	proxy.Mend()
 
