@@ -187,11 +187,11 @@ func (s *signIn) follow() {
 	}
 }
 
-// operatorHome returns the CODEX_HOME that has the login of the process; empty: it has none.
+// operatorHome returns the CODEX_HOME that has the login of the process; empty: it is elsewhere.
 func (p *Process) operatorHome() string {
 	cfg := p.Config()
 	home, err := cfg.OperatorHome()
-	if err != nil {
+	if err != nil || cfg.Connect != "" {
 		return ""
 	}
 	return home
