@@ -123,8 +123,8 @@ func (g *Gateway) visitModel(w http.ResponseWriter, r *http.Request, answer func
 		if apiErr != nil {
 			return nil, x.unlessExit(apiErr)
 		}
-		id, apiErr := ollama.DecodeName(body)
-		if apiErr != nil {
+		var id string
+		if g.compute(x, int64(len(body)), func() { id, apiErr = ollama.DecodeName(body) }); apiErr != nil {
 			return nil, apiErr
 		}
 		offer, apiErr := g.models(r)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -73,22 +74,32 @@ var realClients = []realClient{
 	{"@anthropic-ai/sdk", []string{"create"}, []string{"create, stream", "stream"}, true, anthropicErrors, node("anthropic"), anthropicOmits},
 	{"ai with @ai-sdk/anthropic", []string{"generate"}, []string{"stream"}, false, vercelErrors, node("ai-anthropic"), vercelAnthropicOmits},
 	{"@langchain/anthropic", []string{"invoke"}, []string{"stream"}, true, nodeErrors, node("langchain-anthropic"), langChainAnthropicOmits},
+	{"ollama", []string{"chat"}, []string{"chat, stream"}, true, ollamaErrors, node("ollama"), ollamaOmits},
+	{"@langchain/ollama", nil, []string{"invoke", "stream"}, true, ollamaErrors, node("langchain-ollama"), ollamaOmits},
+	{"ai with ollama-ai-provider-v2", []string{"generate"}, []string{"stream"}, true, vercelOllamaErrors, node("ai-ollama"), vercelOllamaOmits},
+	{"ollama/api", []string{"Chat"}, []string{"Chat, stream"}, true, goOllamaErrors, runGoOllama, ollamaOmits},
 	{"openai-go", []string{"New"}, []string{"NewStreaming"}, false, goErrors, runGo, nil},
 	{"sashabaranov/go-openai", []string{"CreateChatCompletion"}, []string{"CreateChatCompletionStream"}, true, goOpenAIErrors, runGoOpenAI, goOpenAIOmits},
 }
 
+// otherAPIs matches the names of clients of other APIs than OpenAI's.
+var otherAPIs = regexp.MustCompile("anthropic|ollama")
+
 // TestClients runs every client of OpenAI's API with the same cases.
-func TestClients(t *testing.T) { runClients(t, false) }
+func TestClients(t *testing.T) { runClients(t, false, "") }
 
-// TestMessagesClients runs those of Anthropic's.
-func TestMessagesClients(t *testing.T) { runClients(t, true) }
+// TestOtherClients runs those of Anthropic's and Ollama's.
+func TestOtherClients(t *testing.T) { runClients(t, true, "ollama on") }
 
-func runClients(t *testing.T, anthropic bool) {
+func runClients(t *testing.T, other bool, options string) {
 	needNode(t)
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSite(t, options)
+	if other {
+		testOllamaRequests(t, s)
+	}
 	s.Model.On(fillForm)
 	for _, client := range realClients {
-		if strings.Contains(client.name, "anthropic") != anthropic {
+		if otherAPIs.MatchString(client.name) != other {
 			continue
 		}
 		t.Run(client.name, func(t *testing.T) {
@@ -230,6 +241,31 @@ func mastraErrors(status int) string {
 		return "Error"
 	}
 	return vercelErrors(status)
+}
+
+// ollamaErrors returns the error classes of Ollama's client in Node.
+func ollamaErrors(status int) string {
+	if status == 0 {
+		return "Error"
+	}
+	return "ResponseError"
+}
+
+// vercelOllamaErrors returns the error classes of the AI SDK, whose provider for Ollama drops
+// errors within streams.
+func vercelOllamaErrors(status int) string {
+	if status == 0 {
+		return "Error"
+	}
+	return vercelErrors(status)
+}
+
+// goOllamaErrors returns the error classes of Ollama's client in Go.
+func goOllamaErrors(status int) string {
+	if status == 0 {
+		return "error"
+	}
+	return "StatusError"
 }
 
 // genkitErrors returns the only error class of Genkit.

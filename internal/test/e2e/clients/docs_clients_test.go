@@ -219,8 +219,9 @@ func runCodexPage(t *testing.T, s *e2e.Site, config string) {
 
 // TestDocumentedRequests runs the requests with curl in the documentation.
 func TestDocumentedRequests(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	admin := s.WithAdmin(s.Caddyfile(""))
+	const options = "ollama on"
+	s := e2e.NewSite(t, options)
+	admin := s.WithAdmin(s.Caddyfile(options))
 	s.WaitReady()
 	run := 0
 	for _, page := range pages(t) {
@@ -233,7 +234,7 @@ func TestDocumentedRequests(t *testing.T) {
 					continue
 				}
 				run++
-				line = strings.NewReplacer("http://localhost:8080", s.URL, "http://localhost:2019", admin.URL).Replace(line)
+				line = strings.NewReplacer("http://localhost:8080", s.URL, "http://localhost:11434", s.URL, "http://localhost:2019", admin.URL).Replace(line)
 				output, err := exec.CommandContext(e2e.Context(t), "bash", "-c", strings.Replace(line, "curl ", "curl --fail -sS ", 1)).CombinedOutput()
 				if err != nil {
 					t.Errorf("%s: %v\n%s", b, err, output)

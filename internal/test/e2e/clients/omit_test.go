@@ -87,3 +87,23 @@ func langChainAnthropicOmits(want *seen) {
 	anthropicOmits(want)
 	want.Usage.Reasoning = 0
 }
+
+// ollamaOmits: Ollama's API has no codes of errors and no cached or reasoning tokens, and stops
+// also after calls. Its clients do not show the headers of an error.
+func ollamaOmits(want *seen) {
+	if err := want.Error; err != nil {
+		err.Code, err.RetryAfter = "", ""
+	}
+	want.Usage.Cached, want.Usage.Reasoning = 0, 0
+	if want.Finish == "tool_calls" {
+		want.Finish = "stop"
+	}
+}
+
+// vercelOllamaOmits: the AI SDK shows headers, and makes its own finish reason of calls.
+func vercelOllamaOmits(want *seen) {
+	if want.Error != nil {
+		want.Error.Code = ""
+	}
+	want.Usage.Cached, want.Usage.Reasoning = 0, 0
+}

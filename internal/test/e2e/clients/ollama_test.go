@@ -1,0 +1,76 @@
+package clients
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/ollamacheck"
+)
+
+// testOllamaRequests sends what clients of Ollama's API send that cannot run here.
+func testOllamaRequests(t *testing.T, s *e2e.Site) {
+	t.Run("VS Code", func(t *testing.T) { playVSCode(t, s.At(t)) })
+	t.Run("Home Assistant", func(t *testing.T) { playHomeAssistant(t, s.At(t)) })
+}
+
+// playVSCode finds the models as the chat of VS Code does, and asks one by OpenAI's API.
+func playVSCode(t *testing.T, s *e2e.Site) {
+	var version struct{ Version string }
+	s.GetJSON("/api/version", &version)
+	var list struct{ Models []struct{ Model string } }
+	s.GetJSON("/api/tags", &list)
+	if version.Version != "0.17.4" || len(list.Models) == 0 || !strings.HasSuffix(list.Models[0].Model, ":latest") {
+		t.Fatalf("%+v %+v", version, list)
+	}
+	model := list.Models[0].Model
+	show := s.Read(s.Do(http.MethodPost, "/api/show", strings.NewReader(e2e.EncodeJSON(e2e.Fields{"model": model})), nil))
+	for _, want := range []string{`"capabilities":["completion","tools","thinking","vision"]`, `"general.basename":"GPT-`, `"codex.context_length":272000`} {
+		if !strings.Contains(show, want) {
+			t.Errorf("%s has no %s", show, want)
+		}
+	}
+	response, text := s.Post(e2e.EncodeJSON(e2e.Fields{"model": model, "messages": []any{e2e.UserMessage("say:Hello.")}}), nil)
+	if request, _ := s.Model.Last(); response.StatusCode != http.StatusOK || !strings.Contains(text, "Hello.") || request.Model+":latest" != model {
+		t.Errorf("%d %s of %s", response.StatusCode, text, request.Model)
+	}
+}
+
+// playHomeAssistant has a conversation as Home Assistant's integration has it: no ids, no
+// thinking, and a history that is cut in the end.
+func playHomeAssistant(t *testing.T, s *e2e.Site) {
+	chat := func(messages ...any) *ollamacheck.Answer {
+		t.Helper()
+		response := s.Do(http.MethodPost, "/api/chat", strings.NewReader(e2e.EncodeJSON(e2e.Fields{
+			"model": "default:latest", "stream": true, "think": false, "keep_alive": "-1s", "options": e2e.Fields{"num_ctx": 8192}, "messages": messages,
+			"tools": []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "HassTurnOn", "description": "Turns on", "parameters": e2e.Fields{"type": "object", "properties": e2e.Fields{"name": e2e.Fields{"type": "string"}}}}}},
+		})), nil)
+		text := s.Read(response)
+		a, err := ollamacheck.Stream(text, false)
+		if err != nil || response.StatusCode != http.StatusOK || a.Thinking != "" {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return a
+	}
+	result := func(text string) e2e.Fields { return e2e.Fields{"role": "tool", "content": text} }
+	system, user := e2e.Fields{"role": "system", "content": "You control a house."}, e2e.UserMessage(`reason:Hm.; tool:2 HassTurnOn {"name":"lamp %d"}`)
+	a := chat(system, user)
+	if len(a.Calls) != 2 || string(a.Calls[1].Function.Arguments["name"]) != `"lamp 2"` || a.Reason != "stop" {
+		t.Fatalf("%+v", a)
+	}
+	if request, _ := s.Model.Last(); !strings.Contains(string(request.Body), `"effort":"low"`) {
+		t.Errorf("the effort in %.2000s", request.Body)
+	}
+	var calls []any
+	for _, c := range a.Calls {
+		calls = append(calls, e2e.Fields{"function": e2e.Fields{"name": c.Function.Name, "arguments": c.Function.Arguments}})
+	}
+	called := e2e.Fields{"role": "assistant", "content": "", "tool_calls": calls}
+	if a := chat(system, user, called, result("one is on"), result("two is on")); a.Text != "The tools said:\n- one is on\n- two is on" {
+		t.Errorf("%+v", a)
+	}
+	if a := chat(system, result("two is on"), e2e.Fields{"role": "assistant", "content": "Both are on."}, e2e.UserMessage("say:You are welcome.")); a.Text != "You are welcome." {
+		t.Errorf("%+v", a)
+	}
+}
