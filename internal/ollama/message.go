@@ -109,9 +109,14 @@ func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error
 	case role == prompt.RoleUser && last >= 0 && r.Messages[last].Role == prompt.RoleUser:
 		before := &r.Messages[last]
 		before.Content = append(before.Content, read.Content...)
-		before.Size += size
+		if before.Size += size; len(before.Content) > 0 {
+			before.Text = nil
+		}
 	case role == prompt.RoleAssistant && read.Empty() && len(read.Calls) == 0: // it broke off
 	default:
+		if read.Empty() && role != prompt.RoleAssistant {
+			read.Text = prompt.NoText
+		}
 		r.Messages = append(r.Messages, read)
 	}
 	return nil

@@ -69,12 +69,14 @@ func TestHistory(t *testing.T) {
 	called := userItem("q") + callItem("call_1_0", "f", `{"b":1,"a":2.50}`) + callItem("call_1_1", "g", "{}") + callItem("call_1_2", "f", "{}")
 	known := userItem("q") + callItem("x", "f", "{}") + callItem("y", "g", `{"a":1}`) + callItem("call_1_2", "f", "{}")
 	for name, c := range map[string]struct{ messages, want string }{
-		"a text":              {question, "> text q"},
-		"a role in capitals":  {`{"role":"User","content":"q"}`, "> text q"},
-		"an image":            {`{"role":"user","content":"q","images":["` + png + `"]}`, "> text q\n> image data:image/png;base64," + png},
-		"a data URL":          {`{"role":"user","content":[],"images":["data:image\/png;base64,` + png + `"]}`, "> image data:image/png;base64," + png},
-		"an image on its own": {question + `,{"role":"user","content":"","images":["` + png + `"]}`, "> text q\n> image data:image/png;base64," + png},
-		"two questions":       {question + `,{"role":"user","content":"r"}`, "> text q\n> text r"},
+		"a text":                   {question, "> text q"},
+		"a role in capitals":       {`{"role":"User","content":"q"}`, "> text q"},
+		"an image":                 {`{"role":"user","content":"q","images":["` + png + `"]}`, "> text q\n> image data:image/png;base64," + png},
+		"nothing":                  {`{"role":"system"},{"role":"user"}`, "> text "},
+		"a question after nothing": {`{"role":"user","content":null},` + question + `,{"role":"user"}`, "> text q"},
+		"a data URL":               {`{"role":"user","content":[],"images":["data:image\/png;base64,` + png + `"]}`, "> image data:image/png;base64," + png},
+		"an image on its own":      {question + `,{"role":"user","content":"","images":["` + png + `"]}`, "> text q\n> image data:image/png;base64," + png},
+		"two questions":            {question + `,{"role":"user","content":"r"}`, "> text q\n> text r"},
 		"an answer": {question + `,{"role":"assistant","content":"a","thinking":"t"},{"role":"user","content":"r"}`,
 			userItem("q") + `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}` + "\n> text r"},
 		"an answer that broke off": {question + `,{"role":"assistant","content":""},{"role":"user","content":"r"}`, "> text q\n> text r"},
