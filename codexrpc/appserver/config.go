@@ -45,11 +45,3 @@ type Config struct {
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo
 }
-
-// address returns Connect if it is valid. A valid address has no credentials.
-func (cfg *Config) address() string {
-	if codexrpc.CheckAddress(cfg.Connect) != nil {
-		return ""
-	}
-	return cfg.Connect
-}

@@ -62,14 +62,14 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	unresponsive := s.Status().State == StateUnresponsive
 	switch {
 	case missed > 0 && !unresponsive:
-		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.cfg.address(), "threads", in.conn.Threads())
+		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.address, "threads", in.conn.Threads())
 		s.change(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
 			Reason: fmt.Sprintf("it has been silent for %s", s.times.heartbeat.Wait),
 			Remedy: "it is silent, and is replaced if it stays so",
 		})
 	case missed == 0 && unresponsive:
-		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.cfg.address())
+		s.log().Info("the codex app-server answers again", "pid", in.pid(), "address", s.address)
 		s.publish(in, nil)
 	}
 }

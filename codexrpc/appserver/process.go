@@ -26,6 +26,7 @@ const maxRetryWait = 2 * time.Second
 // states. All methods are safe for concurrent use.
 type Process struct {
 	cfg      Config
+	address  string // of a remote app-server
 	times    times
 	logger   atomic.Pointer[slog.Logger]
 	observer atomic.Pointer[func(Status)]
@@ -78,6 +79,9 @@ func New(cfg Config, logger *slog.Logger) *Process {
 	}
 	if cfg.StopTimeout <= 0 {
 		p.cfg.StopTimeout = 5 * time.Second
+	}
+	if codexrpc.CheckAddress(cfg.Connect) == nil {
+		p.address = cfg.Connect // a valid address has no credentials
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.SetLogger(logger)
@@ -172,7 +176,7 @@ func (p *Process) Dir() string { return p.files.work() }
 // Status returns the status of the process.
 func (p *Process) Status() Status {
 	status, conn := p.board.summary()
-	status.Remote, status.Address = p.cfg.Connect != "", p.cfg.address()
+	status.Remote, status.Address = p.cfg.Connect != "", p.address
 	if a := p.acceptance.find(conn); a != nil {
 		status.Strict, status.SerialModels = a.Strict(), a.SerialModels()
 	}

@@ -120,7 +120,7 @@ var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.Er
 func (p *Process) startFailure(in *instance, err error) error {
 	switch {
 	case in.program == nil && isOneOf(err, explained):
-		return fmt.Errorf("at %s: %w", p.cfg.address(), err)
+		return fmt.Errorf("at %s: %w", p.address, err)
 	case in.home != nil && errors.Is(err, codexrpc.ErrNotLoggedIn):
 		return in.home.notLoggedIn()
 	case in.home != nil && errors.Is(err, codexrpc.ErrMisconfigured):

@@ -80,7 +80,7 @@ func (s *supervisor) handleStart(in *instance) {
 	if in.err == nil {
 		s.serve(in)
 		s.interruptUnfinished()
-		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.cfg.address())
+		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
 		return
 	}
 	reason := s.stopFailed(in, in.err)
