@@ -119,7 +119,6 @@ var remedies = [...]remedy{{
 	start: startAfresh,
 }, {
 	name:  "HTTP instead of a WebSocket",
-	open:  func(s *Session) bool { return !s.now.place.OverHTTP },
 	fits:  func(_ *Session, f *failed) bool { return errors.Is(f.err, appserver.ErrSocketLimited) },
 	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) { return true, s.startOverHTTP(ctx) },
 }, {

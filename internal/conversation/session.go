@@ -130,9 +130,10 @@ func (s *Session) Origin() Origin {
 const explainTimeout = 2 * time.Second
 
 // Explain adds to the failure of the turn what the app-server knows of it: when a spent plan
-// resets. A refused WebSocket is not the end of the turn: it is told from others by what it is.
+// resets. A refused WebSocket is left as it is if the turn can be started again over HTTP: that is
+// told by the error itself.
 func (s *Session) Explain(ctx context.Context, failure error) error {
-	if errors.Is(failure, appserver.ErrSocketLimited) {
+	if s.request.Plan != nil && errors.Is(failure, appserver.ErrSocketLimited) {
 		return failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)

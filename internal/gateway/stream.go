@@ -15,7 +15,7 @@ import (
 const (
 	// headerDelay is how long a stream's header waits for the first output of a turn that was
 	// started, so that an immediate failure can still be an HTTP status.
-	headerDelay = time.Second
+	headerDelay = 2 * time.Second
 	// WriteTimeout is how long the client of a stream may take to accept what is written.
 	WriteTimeout = 30 * time.Second
 )
