@@ -44,7 +44,7 @@ type history struct {
 	left  int               // how many of them have no result
 	next  int               // all before this one have results
 	ids   map[string]int    // the indexes of calls by their ids
-	names map[string]*queue // the calls of each tool
+	names map[string]*[]int // those of the calls of each tool, in their order
 }
 
 // openCall is a call that waits for its result, or has one.
@@ -52,9 +52,6 @@ type openCall struct {
 	id       wirejson.Value
 	answered bool
 }
-
-// queue has the indexes of the calls of one tool, in their order.
-type queue struct{ calls []int }
 
 type messageFields struct{ role, content, images, calls, toolName, callID wirejson.Value }
 
@@ -125,7 +122,7 @@ func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error
 // readCalls reads the calls of a message. Those without an id of their own get one by their place.
 func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	h.made, h.calls, h.left, h.next = h.at, h.calls[:0], 0, 0
-	h.ids, h.names = make(map[string]int), make(map[string]*queue)
+	h.ids, h.names = make(map[string]int), make(map[string]*[]int)
 	f := field.Elements(v, prompt.MaxItems, prompt.AllItems, func(i int, v wirejson.Value) *field.Error {
 		var id, function, name, arguments wirejson.Value
 		f := field.Object(v, wirejson.Into("id", &id), wirejson.Into("function", &function))
@@ -162,9 +159,10 @@ func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 func (h *history) open(id wirejson.Value, name string) {
 	h.ids[id.Text()] = len(h.calls)
 	if h.names[name] == nil {
-		h.names[name] = new(queue)
+		h.names[name] = new([]int)
 	}
-	h.names[name].calls = append(h.names[name].calls, len(h.calls))
+	of := h.names[name]
+	*of = append(*of, len(h.calls))
 	h.calls = append(h.calls, openCall{id: id})
 }
 
@@ -218,11 +216,16 @@ func (h *history) callOf(m *messageFields) int {
 	}
 	if m.toolName.Given() {
 		if of := h.names[m.toolName.Text()]; of != nil {
-			if at, ok := h.first(&of.calls); ok {
+			if at, ok := h.first(of); ok {
 				return at
 			}
 		}
 	}
+	return h.oldest()
+}
+
+// oldest returns the index of the first call that has no result. There is one.
+func (h *history) oldest() int {
 	for h.calls[h.next].answered {
 		h.next++
 	}
@@ -245,8 +248,5 @@ func (h *history) unanswered() *field.Error {
 	if h.left == 0 {
 		return nil
 	}
-	for h.calls[h.next].answered {
-		h.next++
-	}
-	return field.Invalid("must be followed by a message of the role tool for each call").At(h.next).In("tool_calls").At(h.made)
+	return field.Invalid("must be followed by a message of the role tool for each call").At(h.oldest()).In("tool_calls").At(h.made)
 }

@@ -70,7 +70,7 @@ func (m *Model) details() details {
 	return details{Family: architecture, Families: []string{architecture}, Window: m.window()}
 }
 
-func (m *Model) modified() string { return m.Modified.UTC().Format("2006-01-02T15:04:05.000000Z") }
+func (m *Model) modified() string { return m.Modified.UTC().Format(timeFormat) }
 
 // listed is a ListModelResponse.
 type listed struct {

@@ -33,6 +33,9 @@ func (r *Request) Meta(arrived time.Time) Meta {
 	return m
 }
 
+// timeFormat is the form of times, which are in UTC.
+const timeFormat = "2006-01-02T15:04:05.000000Z"
+
 // piece is what one object of an answer has. Those of a stream add up to that of a body.
 type piece struct {
 	content, thinking string
@@ -86,7 +89,7 @@ func object(arguments string) (wirejson.Value, bool) {
 // append appends an object with a piece, without its last members.
 func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
 	to = wirejson.AppendString(append(to, `{"model":`...), m.Model)
-	to = at.UTC().AppendFormat(append(to, `,"created_at":"`...), "2006-01-02T15:04:05.000000Z")
+	to = at.UTC().AppendFormat(append(to, `,"created_at":"`...), timeFormat)
 	if m.generate {
 		to = append(to, `","response":`...)
 	} else {
