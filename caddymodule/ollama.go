@@ -63,7 +63,7 @@ var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 // ollamaRouteOf returns the route of a path of Ollama's API. Paths below /api/ that are no route
 // are errors of this API, unless they are OpenAI's or Anthropic's.
 func ollamaRouteOf(path string) (route, bool) {
-	clean := "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
+	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {
 		clean = "/api/" + clean[len(prefix):]
 	}

@@ -287,7 +287,7 @@ var foreignPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(
 // misspelt returns the route that a client means with a path that is no route: one with
 // doubled or trailing slashes, or of a wrong base URL.
 func misspelt(path string) (route, bool) {
-	clean := "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
+	clean := withoutSlashes(path)
 	meant := "/v1/" + clean[len(foreignPrefix.FindString(clean)):]
 	if meant == path {
 		return route{}, false
@@ -299,6 +299,11 @@ func misspelt(path string) (route, bool) {
 		serve(h, w, r, args)
 	}
 	return found, ok
+}
+
+// withoutSlashes returns a path without doubled and trailing slashes.
+func withoutSlashes(path string) string {
+	return "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
 }
 
 // signpost answers the paths that nobody answers, without a key: it has nothing secret.
