@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -416,65 +415,6 @@ func split(array []byte) (items []json.RawMessage) {
 		return nil
 	})
 	return items
-}
-
-// Chain implements [stores.Chains].
-func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int64) (found []stores.Link, next string, release func(), err error) {
-	if !known(id) {
-		return nil, id, func() {}, nil
-	}
-	if responseid.ValidConversation(id) {
-		return r.conversation(ctx, user, id, bytes)
-	}
-	answer, release, err := r.read(ctx, chainScript, user, bytes, id, links)
-	for err == nil {
-		more, next, goesOn, readable := linksOf(answer)
-		if found = append(found, more...); !readable {
-			return nil, "", release, errUnreadable
-		}
-		if !goesOn || len(more) == 0 {
-			return found, next, release, nil
-		}
-		var rest any
-		rest, err = r.run(ctx, chainScript, user, next, links-len(found), bytes)
-		answer, _ = rest.([]any)
-	}
-	return nil, "", release, err
-}
-
-// linksOf reads some links of a chain, and the id of the next one, which is there if it goes on.
-func linksOf(answer []any) (found []stores.Link, next string, goesOn, readable bool) {
-	if len(answer) != 3 {
-		return nil, "", false, false
-	}
-	all, _ := answer[0].([]any)
-	for _, f := range all {
-		parts, _ := f.([]any)
-		if len(parts) < 3 {
-			return nil, "", false, false
-		}
-		link := stores.Link{ID: texts(parts[0]), Conversation: texts(parts[1]), Items: split([]byte(texts(parts[2])))}
-		for _, item := range parts[3:] {
-			if !wirejson.ValidWithin(maxDepth, wirejson.Value(texts(item))) {
-				return found, link.ID, false, true
-			}
-			link.Items = append(link.Items, json.RawMessage(texts(item)))
-		}
-		found = append(found, link)
-	}
-	return found, texts(answer[1]), answer[2] == int64(1), true
-}
-
-// conversation returns a conversation of at most so many bytes as the only link of a chain.
-func (r *Redis) conversation(ctx context.Context, user, id string, bytes int64) (found []stores.Link, next string, release func(), err error) {
-	e, err := r.settled(ctx, user, id, bytes)
-	if errors.Is(err, stores.ErrNotFound) {
-		return nil, id, func() {}, nil
-	}
-	if err != nil {
-		return nil, "", func() {}, err
-	}
-	return []stores.Link{{ID: id, Items: slices.Collect(e.Items())}}, e.Previous, e.Release, nil
 }
 
 // errUnreadable is the error of an answer that has another form.
