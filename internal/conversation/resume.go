@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // resumeTimeout bounds how long a kept thread may take to go on. Starting a fresh one
@@ -65,19 +64,19 @@ func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) erro
 // follow puts messages behind the results of a parked turn: by turn/steer, which takes
 // messages of the user's only, or else as items, which Codex puts there as well. Those
 // by turn/steer come behind the items.
-func (k *kept) follow(ctx context.Context, messages []gjson.Result, input []codexrpc.UserInput) error {
-	if slices.ContainsFunc(messages, func(m gjson.Result) bool { return m.Get("role").Str != "user" }) {
+func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
+	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.ofUser }) {
 		items := make([]json.RawMessage, len(messages))
 		for i := range messages {
-			items[i] = json.RawMessage(messages[i].Raw)
+			items[i] = messages[i].item
 		}
 		if err := k.thread.InjectItems(ctx, items); err != nil {
 			return err
 		}
 		messages = nil
 	}
-	for _, m := range messages {
-		if err := k.thread.Steer(ctx, inputParts(m.Get("content"))); err != nil {
+	for i := range messages {
+		if err := k.thread.Steer(ctx, inputParts(messages[i].content)); err != nil {
 			return err
 		}
 	}
@@ -87,33 +86,41 @@ func (k *kept) follow(ctx context.Context, messages []gjson.Result, input []code
 	return k.thread.Steer(ctx, input)
 }
 
+// followUpMessage is a message behind the results of calls.
+type followUpMessage struct {
+	item    json.RawMessage // of the history, as it is
+	ofUser  bool            // or else of the developer's
+	content wirejson.Value  // a text or parts
+}
+
 // followUp reads the items behind the calls of an answer: the result of each call, and
 // messages of the user's and instructions. calls are the ids of the calls in the request,
 // waits those of the app-server, in the same order.
-func followUp(items []json.RawMessage, calls, waits []string) (results []codexrpc.ToolResult, messages []gjson.Result, err error) {
+func followUp(items []json.RawMessage, calls, waits []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
 	if len(calls) != len(waits) {
 		return nil, nil, errOtherFollowUp
 	}
 	answered := make(map[int]bool, len(calls))
 	for _, raw := range items {
-		item := gjson.ParseBytes(raw)
-		role := item.Get("role").Str
-		switch kind := item.Get("type").Str; {
-		case kind == "function_call_output" && messages == nil:
-			at := slices.Index(calls, item.Get("call_id").Str)
+		var kind, role, content, callID, output wirejson.Value
+		wirejson.Value(raw).PickTyped(&kind, wirejson.Into("role", &role), wirejson.Into("content", &content),
+			wirejson.Into("call_id", &callID), wirejson.Into("output", &output))
+		switch {
+		case kind.Is("function_call_output") && messages == nil:
+			at := slices.IndexFunc(calls, callID.Is)
 			if at < 0 || answered[at] {
 				return nil, nil, errOtherFollowUp
 			}
 			answered[at] = true
-			parts := inputParts(item.Get("output"))
+			parts := inputParts(output)
 			if slices.ContainsFunc(parts, func(part codexrpc.UserInput) bool {
 				return part.URL != "" && part.Detail != prompt.ResultDetail
 			}) {
 				return nil, nil, errOtherFollowUp // a result has no place for that
 			}
 			results = append(results, codexrpc.ToolResult{CallID: waits[at], Parts: parts})
-		case kind == "message" && (role == "user" || role == "developer"):
-			messages = append(messages, item)
+		case kind.Is("message") && (role.Is("user") || role.Is("developer")):
+			messages = append(messages, followUpMessage{raw, role.Is("user"), content})
 		default:
 			return nil, nil, errOtherFollowUp
 		}
@@ -125,17 +132,17 @@ func followUp(items []json.RawMessage, calls, waits []string) (results []codexrp
 }
 
 // inputParts reads the content of a message, or the output of a call: a text or parts.
-func inputParts(content gjson.Result) []codexrpc.UserInput {
-	if !content.IsArray() {
-		return []codexrpc.UserInput{{Type: "text", Text: content.Str}}
+func inputParts(content wirejson.Value) (input []codexrpc.UserInput) {
+	if content.Kind() != wirejson.KindArray {
+		return []codexrpc.UserInput{{Type: "text", Text: textOf(content)}}
 	}
-	parts := content.Array()
-	input := make([]codexrpc.UserInput, len(parts))
-	for i, part := range parts {
-		if url := part.Get("image_url"); url.Exists() {
-			input[i] = codexrpc.UserInput{Type: "image", URL: url.Str, Detail: part.Get("detail").Str}
+	for _, part := range content.Elements() {
+		var text, url, detail wirejson.Value
+		part.Pick(wirejson.Into("text", &text), wirejson.Into("image_url", &url), wirejson.Into("detail", &detail))
+		if url.Given() {
+			input = append(input, codexrpc.UserInput{Type: "image", URL: textOf(url), Detail: textOf(detail)})
 		} else {
-			input[i] = codexrpc.UserInput{Type: "text", Text: part.Get("text").Str}
+			input = append(input, codexrpc.UserInput{Type: "text", Text: textOf(text)})
 		}
 	}
 	return input

@@ -2,17 +2,17 @@ package failures
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"regexp"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // sentinels maps errors that have no details to their classes. The order matters: an
@@ -144,12 +144,20 @@ func fromCall(e *codexrpc.CallError) *apierror.Error {
 	switch {
 	case strings.Contains(e.Message, "failed to load configuration"): // which no client can mend
 		return misconfigured.New(e.Message)
-	case gjson.GetBytes(e.Data, "input_error_code").Str == "input_too_large":
+	case inputErrorCode(e.Data).Is("input_too_large"):
 		return apierror.ContextTooLong.New(e.Message)
 	case e.Code == -32600: // the app-server rejects what a client asked for
 		return refused.New(e.Message)
 	}
 	return codexError.New(e.Error())
+}
+
+// inputErrorCode returns the code of an input that Codex refuses, from the data of its error.
+func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
+	if v := wirejson.Value(data); v.Kind() == wirejson.KindObject {
+		v.Pick(wirejson.Into("input_error_code", &code))
+	}
+	return code
 }
 
 // maxShown bounds the text of a failure that a client gets, in bytes. A provider's

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -122,7 +120,14 @@ func (e listEnd) list(items []json.RawMessage, hold Hold) ([]byte, *apierror.Err
 }
 
 // ItemID returns the id of an item that is kept. It is empty if the item has none.
-func ItemID(item json.RawMessage) string { return gjson.GetBytes(item, "id").Str }
+func ItemID(item json.RawMessage) string {
+	var id wirejson.Value
+	wirejson.Value(item).Pick(wirejson.Into("id", &id))
+	if id.Kind() != wirejson.KindString {
+		return ""
+	}
+	return id.Text()
+}
 
 // InputItems returns the items of the request's own input for a store (ItemResource): each has an
 // id, and messages have parts and a status. suffix is that of the response's id.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
@@ -253,9 +251,12 @@ func (r *Request) WithoutSearch() *apierror.Error {
 
 // searchAction returns the action of a web search. Codex has more types than OpenAI.
 func searchAction(text string) json.RawMessage {
-	known := []string{"search", "open_page", "find_in_page"}
-	if json.Valid([]byte(text)) && slices.Contains(known, gjson.Get(text, "type").Str) {
-		return json.RawMessage(text)
+	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
+		var kind wirejson.Value
+		action.Pick(wirejson.Into("type", &kind))
+		if slices.ContainsFunc([]string{"search", "open_page", "find_in_page"}, kind.Is) {
+			return json.RawMessage(action)
+		}
 	}
 	return json.RawMessage(`{"type":"search"}`)
 }

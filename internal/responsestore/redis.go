@@ -19,7 +19,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -469,7 +468,7 @@ func (r *Redis) change(ctx context.Context, user, id string, size int64, script 
 
 // lose makes a response, whose owner does not continue it, one that has failed.
 func (r *Redis) lose(ctx context.Context, user, id string, e *stores.Entry, events string) error {
-	at := gjson.Parse(events).Int()
+	at, _ := strconv.ParseInt(events, 10, 64) // absent: none
 	failed, last := stores.Lost(e.Response, at)
 	_, err := r.do(ctx, loseScript, user, id, []byte(failed), stores.EventsTime.Milliseconds(), r.channel(), at, last.Name, last.Data)
 	return err
