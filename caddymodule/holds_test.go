@@ -23,8 +23,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// holdsRow is a row of the table in SECURITY.md.
-var holdsRow = regexp.MustCompile("(?m)^\\| `(GET|POST|DELETE) (/[^`]*)` \\| ([^|]*) \\| ([^|]*) \\|$")
+var (
+	// holdsRow is a row of the table in SECURITY.md, with one route or several.
+	holdsRow = regexp.MustCompile("(?m)^\\| ((?:(?:, )?`(?:GET|POST|DELETE) /[^`]*`)+) \\| ([^|]*) \\| ([^|]*) \\|$")
+	// holdsRoute is a route in such a row.
+	holdsRoute = regexp.MustCompile("`([^`]*)`")
+)
 
 // TestHolds compares the table in SECURITY.md with the routes and with what they hold: a route
 // without a row fails, and so does a row that says anything else than what happens.
@@ -35,7 +39,9 @@ func TestHolds(t *testing.T) {
 	}
 	rows := make(map[string][2]string)
 	for _, row := range holdsRow.FindAllStringSubmatch(string(security), -1) {
-		rows[row[1]+" "+row[2]] = [2]string{row[3], row[4]}
+		for _, name := range holdsRoute.FindAllStringSubmatch(row[1], -1) {
+			rows[name[1]] = [2]string{row[2], row[3]}
+		}
 	}
 	h := fakeHandler(t, t.Name())
 	h.Page, h.Ollama = true, true
