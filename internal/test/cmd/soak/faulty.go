@@ -91,9 +91,15 @@ func (c *client) badBody() {
 
 // halfBody sends a part of a body and then stops or leaves.
 func (c *client) halfBody() {
-	c.counts.add(func(counts *counts) { counts.asked, counts.left = counts.asked+1, counts.left+1 })
+	c.counts.add(func(counts *counts) {
+		counts.asked, counts.opened, counts.left = counts.asked+1, counts.opened+1, counts.left+1
+	})
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(c.site.URL, "http://"), requestLimit)
-	if err != nil {
+	switch {
+	case err != nil && lost(err):
+		c.counts.add(func(counts *counts) { counts.lost++ })
+		return
+	case err != nil:
 		c.counts.fault(fmt.Sprintf("half a body: %v", err))
 		return
 	}
