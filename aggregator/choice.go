@@ -21,8 +21,8 @@ type ChoiceOptions struct {
 	Scanner *ScannerOptions
 	// ToolName returns the name of the tool that a block names. Nil: it is that name.
 	ToolName func(name string) string
-	// AppendOnly is for clients that cannot take back what they were given: a complete text that
-	// contradicts what deltas have carried is refused, as one of a lesser source is.
+	// AppendOnly is for clients that cannot correct what they have read: a complete text that
+	// contradicts earlier deltas is refused, as if its source ranked below theirs.
 	AppendOnly bool
 	// Dedup drops a call of the same tool with the same arguments as an earlier one. Without it
 	// only a block and a structured call of the same action are one call.

@@ -21,7 +21,7 @@ type Input struct {
 	sequence int64 // 1 more than the number of the event, which repetitions have as well; 0: none
 	begun    bool  // the event announces an item
 	whole    wholeKind
-	round    uint64            // of the list that the call is in, each of which is another call; 0: it is in none
+	round    uint64            // of the list with this call: equal calls of two lists are two calls; 0: no list
 	summary  bool              // the list repeats items that came before
 	head     bool              // an entry of a chat delta, or of a message: see callHead
 	fixed    bool              // the entry has an index
@@ -97,8 +97,8 @@ func (c *Choice) take(in *Input, out []Part) []Part {
 	return c.apply(made, in, named, out)
 }
 
-// apply applies an input to a call, which may have got its name by it. An input that changes
-// nothing counts as a duplicate.
+// apply applies an input to a call. named says that this input has given the call its name. An
+// input that changes nothing counts as a duplicate.
 func (c *Choice) apply(made *call, in *Input, named bool, out []Part) []Part {
 	wasCut, news := made.truncated, false
 	switch in.Source {

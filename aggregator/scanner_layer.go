@@ -339,21 +339,21 @@ func (l *layer) complete(size int) {
 	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
 }
 
-// abort gives the open block up. Its bytes are text; the search goes on behind the first
-// size of them.
+// abort gives up the open block. Its bytes are text, and the search continues after the first size
+// of them.
 func (l *layer) abort(reason usetool.AbortReason, err error, size int) {
 	block := string(l.window[l.given : l.given+size])
 	l.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})
 	l.leave(size)
 }
 
-// leave goes back to the state outside of a block, behind so many bytes of the open one.
+// leave returns to the state outside of a block, after the first size bytes of the open block.
 func (l *layer) leave(size int) {
 	l.reader, l.pos = nil, l.given
 	l.step(l.given + size)
 }
 
-// notice returns a segment without text, of the open block.
+// notice adds a segment without text for the open block.
 func (l *layer) notice(s usetool.Segment) {
 	s.Pattern, s.Offset = l.opening.Name, l.offset
 	l.out = append(l.out, s)

@@ -158,7 +158,7 @@ func (s *scanner) errorInfo(e *TurnError) {
 // and clients and the log repeat it.
 const maxSaying = 16 << 10
 
-// cut returns a copy of a text, with an ellipsis in place of what is behind so many bytes.
+// cut returns a copy of the first bytes of a text, with an ellipsis if there are more.
 func cut(text string, bytes int) string {
 	if len(text) <= bytes {
 		return strings.Clone(text)

@@ -126,8 +126,8 @@ type outgoingError struct {
 	Message string `json:"message"`
 }
 
-// encode encodes a value on one line. It does not escape <, > and &, of which
-// histories are full.
+// encode encodes a value on one line. It does not escape <, > and &, since histories have many
+// of them.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -143,7 +143,7 @@ const largeLine = 8 << 10
 
 // isEcho reports whether a large line repeats what this client has sent: injected
 // history and the user's message come back as raw items and as items. They are as
-// long as the request and of no use, so that isEcho drops them before they are
+// long as the request, and nothing needs them, so they are dropped before they are
 // copied or checked.
 func (c *Conn) isEcho(line []byte) bool {
 	if len(line) < largeLine {
@@ -162,16 +162,16 @@ func (c *Conn) isEcho(line []byte) bool {
 	return t == nil || turnID == "" || turnID != t.turn()
 }
 
-// lastID returns the last id of this name in a line. What follows the quote of its name is no part
-// of any string, where quotes are escaped, and the ids follow the item, which may be large.
+// lastID returns the last id of this name in a line, where the ids follow the item, which may be
+// large. The name with its quotes cannot be part of a string, where quotes are escaped.
 func lastID(line []byte, name string) string {
 	_, rest, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(id)
 }
 
-// isInput reports whether a line with this method, of which the beginning is enough, has an
-// item that does not come from the model, or a raw one that is of no use.
+// isInput reports whether a line with this method has an item that does not come from the model, or
+// a raw item that nothing needs. The beginning of the line is enough.
 func isInput(method string, line []byte) bool {
 	switch method {
 	case methodItemStarted, methodItemCompleted:
@@ -183,15 +183,15 @@ func isInput(method string, line []byte) bool {
 }
 
 // ErrMessageTooLarge is matched by the error for a message above [MaxMessage].
-// The message was skipped; the stream goes on.
+// The message was skipped; later ones are read.
 var ErrMessageTooLarge = errors.New("message too large")
 
 // keptEnd is how much of either end of a skipped message is kept, in bytes. One of them has
 // the ids of thread and turn.
 const keptEnd = 1 << 10
 
-// tooLarge is the error for a message that was skipped. It keeps what is written to it of
-// both ends of the message.
+// tooLarge is the error for a message that was skipped. It keeps both ends of the message, which is
+// written to it.
 type tooLarge struct {
 	limit      int // in bytes
 	head, tail []byte

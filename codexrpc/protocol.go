@@ -144,7 +144,7 @@ func (u Usage) Add(v Usage) Usage { return u.plus(v, 1) }
 // Sub returns u without v, and no number below 0.
 func (u Usage) Sub(v Usage) Usage { return u.plus(v, -1) }
 
-// plus returns u and so many times v, and no number below 0.
+// plus returns u plus a multiple of v, without numbers below 0.
 func (u Usage) plus(v Usage, times int64) Usage {
 	return Usage{
 		TotalTokens:           max(0, u.TotalTokens+times*v.TotalTokens),

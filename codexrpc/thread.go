@@ -15,7 +15,7 @@ import (
 // at once. The turn then still ends with its model response.
 const maxParked = 4096
 
-// maxPrevious is how many turns before are remembered, of which late events may come.
+// maxPrevious is how many earlier turns are remembered, so that their late events are recognised.
 const maxPrevious = 64
 
 // Thread is one conversation on the app-server. It runs one turn at a time. After a

@@ -9,8 +9,8 @@ import (
 
 // WriteData writes an event without a type: "data: …" and an empty line. Each line
 // of data (ended by LF, CR or both) becomes a data line, so the client gets every
-// line break as LF. It returns the error of an earlier write, or of the one that
-// a full buffer needs. In a stream of JSON lines it writes the data and a line break.
+// line break as LF. It returns the error of an earlier write, or of the write of
+// a full buffer. In a stream of JSON lines it writes the data and a line break.
 func (w *Writer) WriteData(data []byte) error {
 	if w.lines {
 		put(w, data)

@@ -159,8 +159,8 @@ func (w *Writer) Close() error {
 	w.watch.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// It replaces the one that the header would clear. A stricter one of the server's is
-			// set by the write.
+			// This deadline replaces the one that the header would clear. The write sets a stricter
+			// one of the server, if there is one.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHead()

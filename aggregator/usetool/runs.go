@@ -36,8 +36,8 @@ func (r *Runs) Count() int {
 // Open reports whether a block is open, so that more text may belong to it.
 func (r *Runs) Open() bool { return r.open }
 
-// Read reads the next piece of the text, up to the byte with which more than so many blocks would
-// be run. It returns how many bytes it has read.
+// Read reads the next piece of the text. It stops before the byte with which a client would run
+// more than most blocks, and returns the number of bytes read.
 func (r *Runs) Read(text string, most int) int {
 	for i := range len(text) {
 		next := *r

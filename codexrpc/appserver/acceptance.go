@@ -66,7 +66,8 @@ func (a *Acceptance) Strict() bool {
 	return a.strict
 }
 
-// Instructions reports whether the provider has accepted such instructions with a model.
+// Instructions reports whether the provider has accepted instructions in place of Codex's own
+// prompt with a model.
 func (a *Acceptance) Instructions(model string) bool {
 	a.lock()
 	defer a.mu.Unlock()

@@ -177,9 +177,8 @@ func backendError(ctx context.Context, conn *codexrpc.Conn, message string) erro
 }
 
 const (
-	// lookPause is the pause before each look whether a silent account back end answers again, and
-	// lookTime bounds a look. Requests are to be served within two seconds, of which a start takes half
-	// of one.
+	// lookPause is the pause before each check whether a silent account back end answers again, and
+	// lookTime bounds a check. A start takes half a second, and requests are to be served within two.
 	lookPause, lookTime = 300 * time.Millisecond, 700 * time.Millisecond
 	// accountHost has the account back end, and accountPath is what Codex asks there.
 	accountHost = "https://chatgpt.com/backend-api"

@@ -109,7 +109,7 @@ func startOwned(cmd *exec.Cmd) (wait func() error, err error) {
 	return func() error { return <-exited }, <-started
 }
 
-// closeAll closes files, of which some may be nil.
+// closeAll closes files; some may be nil.
 func closeAll(files ...[]*os.File) {
 	for _, f := range slices.Concat(files...) {
 		_ = f.Close()

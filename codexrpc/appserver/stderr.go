@@ -141,7 +141,7 @@ func (s *stderrLog) tail() string {
 	return strings.Join(s.last, " | ")
 }
 
-// cut shortens a longer text to so many bytes and an ellipsis.
+// cut shortens a text with more than this number of bytes, and adds an ellipsis.
 func cut(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -149,9 +149,9 @@ func cut(text string, bytes int) string {
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
-// HeededLog are the directives of RUST_LOG by which Codex logs what it tells nobody otherwise: how
-// the handshake of a WebSocket to the model's provider and the requests over it went, and the headers
-// of the answers to its requests. The lines are read here and not logged.
+// HeededLog are the directives of RUST_LOG with which Codex logs what no message of the protocol
+// has: the results of handshakes and of requests over a WebSocket to the model's provider, and the
+// headers of answers. The lines are read here and not logged.
 const HeededLog = "codex_otel.trace_safe[{error.message}]=info,codex_http_client::client[{headers}]=debug"
 
 var (

@@ -35,7 +35,7 @@ var (
 	QueueTimeout = about[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
 	// TooManyChoices is the 400 of a request for more choices than turns may run at once.
 	TooManyChoices = about2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
-	// ChoicesTooLarge is the 400 of a request that is too large for so many choices.
+	// ChoicesTooLarge is the 400 of a request that is too large for its number of choices.
 	ChoicesTooLarge = about2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
 	// TooManySockets is the 503 of a WebSocket above the number that is served.
 	TooManySockets = plain(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")

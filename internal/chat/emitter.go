@@ -17,7 +17,7 @@ type Emitter struct {
 	err      error // of emit
 }
 
-// NewEmitter returns an emitter for a stream of so many choices, which passes objects to emit.
+// NewEmitter returns an emitter for a stream with this number of choices. It passes objects to emit.
 func NewEmitter(choices int, emit func(data []byte) error) Emitter {
 	return Emitter{emit: emit, finished: make([]bool, choices), left: choices}
 }

@@ -32,7 +32,7 @@ type holder struct {
 	held int64
 }
 
-// NewBudget returns a budget of a limit, of which each user may hold least, if that is free.
+// NewBudget returns a budget of limit bytes. Each user may hold least of them, if they are free.
 func NewBudget(limit, least int64, crowd *Crowd) *Budget {
 	return &Budget{limit: limit, least: least, crowd: crowd, users: make(map[string]*holder)}
 }

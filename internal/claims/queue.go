@@ -29,13 +29,13 @@ type QueueOptions struct {
 	Crowd      *Crowd        // nil: one of the queue's own, which knows nobody
 }
 
-// Queue grants slots, of which a bounded number of requests waits for a bounded time. It is
+// Queue grants slots. A bounded number of requests waits for them, for a bounded time. A Queue is
 // safe for concurrent use and has no goroutines of its own.
 //
 // The requests of one user are served in their order, and the users are served in turn.
 // The user whose turn it is gets the next slots, all that the request wants at once:
 // until there are enough, no other user is served, so that requests for few slots do not
-// starve one for many. Only a user who holds as many slots as a user may is skipped.
+// starve one for many. Only a user who holds as many slots as allowed is skipped.
 //
 // Without QueueOptions.PerUser, that is [shareOfFree] times the slots that stay free, so that
 // some are left for the next user: of 64 slots one user gets 56, two get about 30 each,

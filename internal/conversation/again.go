@@ -128,7 +128,7 @@ var remedies = [...]remedy{{
 	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.startLater(ctx, f) },
 }}
 
-// Repeatable reports whether the turn may have to be started again, for which its request has to be
+// Repeatable reports whether the turn may have to be started again, so that its request has to be
 // kept.
 func (s *Session) Repeatable() bool {
 	for i := range remedies {

@@ -108,7 +108,7 @@ func (a *Answer) textHash() Hash {
 	return *a.text.scratch
 }
 
-// digest adds the answer, behind a history with so many calls.
+// digest adds the answer to a digest. The history before it has this hash and number of calls.
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")

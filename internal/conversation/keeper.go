@@ -21,7 +21,7 @@ type Limits struct {
 }
 
 // keeper holds the threads of finished and of parked turns until they are claimed.
-// When there are too many, the oldest of the user who has the most is let go of.
+// When there are too many, the oldest thread of the user with the most is dropped.
 // All methods are safe for concurrent use.
 type keeper struct {
 	drop func(*kept)
@@ -34,28 +34,28 @@ type keeper struct {
 	bytes   int
 	parked  int
 	timer   *time.Timer
-	rings   time.Time // when the timer rings; zero: it is not set
+	rings   time.Time // when the timer fires; zero: it does not run
 	closed  bool
 
-	lost  map[Hash]Reason // threads that were let go of
+	lost  map[Hash]Reason // threads that were dropped
 	trail []Hash          // of lost, the oldest first
 }
 
-// Reason says why a thread was let go of.
+// Reason says why a thread was dropped.
 type Reason string
 
 // The reasons.
 const (
-	Expired  Reason = "expired"       // nobody came for it in time
+	Expired  Reason = "expired"       // no request continued it in time
 	Evicted  Reason = "evicted"       // for newer ones
 	Unusable Reason = "process_ended" // or its process was replaced
 )
 
-// maxLost bounds the threads of which the reason is known.
+// maxLost bounds the dropped threads whose reason is remembered.
 const maxLost = 4096
 
-// newKeeper makes an empty keeper. It calls drop with each thread that it lets go
-// of unclaimed; drop must not call it back.
+// newKeeper makes an empty keeper. It calls drop with each thread that it removes
+// unclaimed; drop must not call the keeper.
 func newKeeper(limits Limits, drop func(*kept)) *keeper {
 	k := &keeper{
 		drop:    drop,
@@ -113,8 +113,8 @@ func (k *keeper) put(one *kept) (out []*kept) {
 	return out
 }
 
-// evict lets go of threads until there are no more than so many, with histories of
-// no more than so many bytes, and appends them to out. The lock is held.
+// evict removes threads until no more than most are left, with histories of no more than
+// bytes together, and appends the removed ones to out. The lock is held.
 func (k *keeper) evict(out []*kept, most, bytes int) []*kept {
 	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
 		out = append(out, k.letGo(k.victim(), Evicted))
@@ -220,17 +220,17 @@ func (k *keeper) setLimits(limits Limits) {
 	})
 }
 
-// shrink lets go of half of the threads, for want of memory.
+// shrink drops half of the threads, for want of memory.
 func (k *keeper) shrink() {
 	k.change(func() []*kept { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
 }
 
-// dropIf lets go of the threads of which it holds, since they cannot go on.
+// dropIf drops the threads for which holds returns true, since they cannot be continued.
 func (k *keeper) dropIf(holds func(*kept) bool) {
 	k.change(func() []*kept { return k.letGoIf(Unusable, holds) })
 }
 
-// close lets go of all, and of what will still be put.
+// close drops all threads, also those that are put later.
 func (k *keeper) close() {
 	k.change(func() (out []*kept) {
 		k.closed = true
@@ -242,7 +242,7 @@ func (k *keeper) close() {
 	})
 }
 
-// expire lets go of the threads whose time is over.
+// expire drops the threads whose time is over.
 func (k *keeper) expire() {
 	k.change(func() []*kept {
 		k.rings = time.Time{}
@@ -266,8 +266,8 @@ func (k *keeper) letGoIf(why Reason, holds func(*kept) bool) (out []*kept) {
 	return out
 }
 
-// ringBy makes the timer ring at a time or before. Nothing is done for a thread that is
-// claimed: the timer finds then that nothing is due. The lock is held.
+// ringBy makes the timer fire at the latest at this time. It is not stopped when a thread is
+// claimed; it then finds nothing to do. The lock is held.
 func (k *keeper) ringBy(at time.Time) {
 	if !k.closed && (k.rings.IsZero() || at.Before(k.rings)) {
 		k.rings = at

@@ -31,7 +31,7 @@ type memory struct {
 // memorySize is about what an entry takes beside its items, in bytes.
 const memorySize = 256
 
-// NewMemory returns an empty memory for so many bytes.
+// NewMemory returns an empty memory of at most limit bytes.
 func NewMemory(limit int) *Memory {
 	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
 }

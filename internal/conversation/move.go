@@ -31,7 +31,7 @@ func (s *Session) move(ctx context.Context, f *failed) (started bool, err error)
 	}
 	lease, err := s.opener.Upstream.Lease()
 	if err != nil {
-		return false, f.err // it says more
+		return false, f.err // f.err has more details
 	}
 	defer lease.Release()
 	next, opened, other := s.openElsewhere(ctx, lease)

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Open starts the turn: in the thread that holds the history, or else in one that was prepared, or
-// in a new one, which is the way out if the prepared one is of no use.
+// Open starts the turn: in the kept thread with the history, or else in a spare thread, or else,
+// also if the spare one fails, in a new one.
 func (s *Session) Open(ctx context.Context, lease Lease) error {
 	if s.goOn(ctx, lease) {
 		return nil
@@ -201,7 +201,7 @@ func (s *Session) injectHistory(ctx context.Context) error {
 	return s.now.inject(ctx, plan, 1)
 }
 
-// inject puts the history of a plan into the thread, at least so many items at once.
+// inject puts the history of a plan into the thread, in batches of no fewer than least items.
 func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, least int) error {
 	_, history := plan.Placed(a.place.Instructions)
 	for len(history) > 0 {

@@ -103,10 +103,10 @@ func (at Place) parallel(plan *prompt.Plan) bool {
 func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.parallel(plan) }
 
 // catalogueFor returns the path of the file with the properties of a plan's model. Every
-// thread has one, since a model of which Codex learns from the back end of its login would
-// otherwise be offered Codex's own tools. It is empty if there is none, and for appended
-// instructions to a model that nobody knows: they follow Codex's own prompt for it, which
-// is not known here.
+// thread gets such a file: without it Codex would read the properties from the back end of
+// its login, and offer the model its own tools. The path is empty if there is no file, and for
+// instructions that are appended to the prompt of an unknown model, since only Codex has that
+// prompt.
 func (at Place) catalogueFor(plan *prompt.Plan) string {
 	own := at.Process.Model(at.Model)
 	switch {

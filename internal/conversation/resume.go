@@ -16,8 +16,8 @@ import (
 // is the way out.
 const resumeTimeout = 10 * time.Second
 
-// goOn gives a kept thread what a request has that the thread does not hold yet, and
-// starts its turn or lets a parked one go on. After an error the thread is of no use.
+// goOn gives a kept thread the part of the request that it does not hold yet, and starts a turn
+// or resumes the parked one. After an error the thread cannot be used any more.
 func (k *kept) goOn(ctx context.Context, plan *prompt.Plan, at Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()

@@ -115,7 +115,7 @@ func (s *Session) Thread() *codexrpc.Thread { return s.now.thread }
 // Place returns where the thread runs.
 func (s *Session) Place() *Place { return &s.now.place }
 
-// Spent returns what the thread had cost before the turn, or before the part of it that goes on.
+// Spent returns the tokens that the thread had used before the turn, or before its resumed part.
 func (s *Session) Spent() codexrpc.Usage { return s.now.spent }
 
 // Origin says where the thread comes from.
@@ -172,8 +172,8 @@ func (s *Session) Answered() {
 	}
 }
 
-// ForgetPlan lets go of the plan: the turn will not be started again. It reports false if there
-// was none any more.
+// ForgetPlan drops the plan, since the turn will not be started again. It reports whether there
+// still was one.
 func (s *Session) ForgetPlan() (now bool) {
 	now = s.request.Plan != nil
 	s.request.Plan = nil

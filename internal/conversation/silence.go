@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// errSilent ends a turn of which the model's provider gives no sign, while another login is free.
+// errSilent ends a turn whose model provider is silent while another login is free.
 var errSilent = &codexrpc.TurnError{
 	Message: "the model's provider has taken the request and gives no sign", Code: "responseStreamDisconnected",
 }

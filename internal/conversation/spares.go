@@ -18,7 +18,7 @@ const (
 	// recent is how long settings are remembered after a request with them.
 	recent = 10 * time.Minute
 	// spareLife is how long a spare thread waits. Over a WebSocket it has a connection to the
-	// model's provider, of which some load balancers forget without a word after 4 minutes.
+	// model's provider, and some load balancers drop idle connections silently after 4 minutes.
 	spareLife = 3 * time.Minute
 )
 
@@ -40,7 +40,7 @@ type spares struct {
 	serving *codexrpc.Conn // that new threads get; nil: not known
 
 	timer *time.Timer // for all that wait; nil: none has waited yet
-	set   bool        // it will ring, when the first of them expires or before
+	set   bool        // the timer runs, and fires at the latest when the first of them expires
 }
 
 // kindName returns the name of the settings with these parameters of thread/start. It is the
@@ -145,7 +145,7 @@ func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	}
 }
 
-// ringIn makes the timer ring after a time, unless it is set. The lock is held.
+// ringIn starts the timer, unless it runs. The lock is held.
 func (s *spares) ringIn(after time.Duration) {
 	switch {
 	case s.set:
@@ -215,7 +215,7 @@ func (s *spares) close() {
 	s.drop(func(spare) bool { return true })
 }
 
-// dropIf unloads the threads of which it holds.
+// dropIf unloads the threads for which holds returns true.
 func (s *spares) dropIf(holds func(spare) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -115,7 +115,7 @@ func (c *Threads) Close() {
 // kept is a thread that a conversation can go on in, and the history that it holds.
 type kept struct {
 	hash    Hash   // names the history
-	user    string // whose it is: when there is no room, who has the most makes it
+	user    string // its owner; without room, the user with the most threads loses one
 	size    int    // of the history, in bytes
 	thread  *codexrpc.Thread
 	place   Place
@@ -142,12 +142,12 @@ func (k *kept) idle() bool {
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// awaitIdle waits until the thread is idle, or will not be.
+// awaitIdle waits until the thread is idle, or cannot become idle any more.
 func (k *kept) awaitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if k.parked() {
-		_ = k.thread.Parked(ctx, k.waits) // idle tells
+		_ = k.thread.Parked(ctx, k.waits) // the caller asks the thread whether it is idle
 		return
 	}
 	select {
@@ -260,8 +260,7 @@ func (c *Threads) lost(links []Link) (note func(), lost bool) {
 	}, why != ""
 }
 
-// errOtherFollowUp means that what follows the calls of a parked turn is not what such
-// a turn can take.
+// errOtherFollowUp means that a parked turn cannot be resumed with what follows its calls.
 var errOtherFollowUp = errors.New("the results of the calls do not follow")
 
 // fallbackReason returns a word for why a conversation could not go on in its thread.

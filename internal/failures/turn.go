@@ -110,7 +110,7 @@ var codexsOwn = regexp.MustCompile(`^(turn aborted|session configured|timeout |s
 // nameless is the variant of CodexErrorInfo for which Codex has no name.
 const nameless = "other"
 
-// classOfMessage returns the class of a failure of which only the message says what it is.
+// classOfMessage returns the class of a failure that only its message identifies.
 func classOfMessage(code, message string) apierror.Class {
 	switch {
 	case strings.HasPrefix(message, "Failed to refresh token"): // which its issuer may do in a moment

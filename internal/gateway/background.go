@@ -37,8 +37,8 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	return requestOutcome{lost: writeJSON(w, http.StatusOK, begun)}
 }
 
-// newBackground returns the exchange of a background response, which takes over what x holds. It
-// does not end with the client.
+// newBackground returns an exchange for a background response. The new exchange takes over what x
+// holds, and does not end when the client leaves.
 func (g *Gateway) newBackground(x *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	own := &exchange{w: &nobody{header: make(http.Header)}, user: x.user, arrived: x.arrived, held: append(x.held, releaseFunc(end))}

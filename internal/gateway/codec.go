@@ -137,7 +137,7 @@ func writeCounts(w *sse.Writer, tools turn.Report) error {
 // request is all that the turns of a request and its answer need.
 type request struct {
 	received
-	plan      *prompt.Plan // its larger parts are let go of once no turn will be started any more
+	plan      *prompt.Plan // its larger parts are dropped once no turn will be started any more
 	options   turn.Options // of every choice
 	form      form
 	overrides []string // see [Gateway.toolOverrides]

@@ -45,8 +45,8 @@ func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([
 	return grants, nil
 }
 
-// countTurns counts a request for its key. It estimates the tokens of its input, which it takes from
-// the limits.
+// countTurns counts a request for its key, and takes the estimated tokens of its input from the
+// limits.
 func (g *Gateway) countTurns(x *exchange, got received, request decodedRequest) (input int64, apiErr *apierror.Error) {
 	if len(got.grants) == 0 || !got.grants[0].LimitsTokens() {
 		input = int64(request.GuessTokens())
@@ -56,8 +56,8 @@ func (g *Gateway) countTurns(x *exchange, got received, request decodedRequest) 
 	return input, g.countRequest(x, got, got.grants, input)
 }
 
-// countRequest counts a request for its key, with so many tokens for each of its turns. It does not
-// count if a limit refuses it.
+// countRequest counts a request for its key, with input tokens for each of its turns. A request
+// that a limit refuses does not count.
 func (g *Gateway) countRequest(x *exchange, got received, turns []*quota.Grant, input int64) *apierror.Error {
 	if got.limits == nil {
 		return nil
@@ -155,9 +155,8 @@ func showOpenAILimit(header http.Header, l shownLimit) {
 	}
 }
 
-// showKeyLimits sets the headers about rate limits from the limits of the key: of
-// each unit, from the limit of which the least is left. It reports false if the key has
-// none.
+// showKeyLimits sets the headers about rate limits from the limits of the key: for each unit
+// (requests, tokens) from the limit with the least left. It reports false if the key has no limit.
 func showKeyLimits(w http.ResponseWriter, got received) bool {
 	if got.key == nil || len(got.key.Limits) == 0 {
 		return false

@@ -44,7 +44,7 @@ func NewMemory(size int64) *Memory {
 	return m
 }
 
-// acquire waits until a user of a gateway may have so many MiB.
+// acquire waits until the app-servers may hold size MiB more for a user of a gateway.
 func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
 	m.crowd.Note(user)
 	if from.Shares(user) {

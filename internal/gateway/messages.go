@@ -117,5 +117,5 @@ func (g *Gateway) countMessage(x *exchange) ([]byte, *apierror.Error) {
 	return messages.TokenCount(count), apiErr
 }
 
-// Hello serves HEAD /api/hello, by which Claude Code finds out whether anybody is there.
+// Hello serves HEAD /api/hello, with which Claude Code checks that the server runs.
 func (g *Gateway) Hello(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }

@@ -165,7 +165,7 @@ func OllamaDocument(body []byte, apiErr func() *apierror.Error) func(*Gateway, h
 	}
 }
 
-// OllamaReady serves GET /, by which clients find out whether anybody is there.
+// OllamaReady serves GET /, with which clients check that the server runs.
 func (g *Gateway) OllamaReady(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(ollama.Ready) // a client that has gone needs no answer

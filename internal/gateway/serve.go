@@ -292,10 +292,9 @@ func (g *Gateway) countTokens(x *exchange, body *claims.Claim, count func(pause 
 // inTurnFrom is the size from which requests take turns on the processors, in bytes.
 const inTurnFrom = 64 << 10
 
-// compute runs f, which works on so many bytes of a request and waits for nothing. Large
-// requests are served in the order of their arrival, as many at once as there are
-// processors: side by side all of many would be ready at the end, in turn half of them are
-// in half the time.
+// compute runs f, which works on size bytes of a request and waits for nothing. Large requests
+// are computed in the order of their arrival, as many at once as there are processors: if all
+// ran side by side, all would be ready only at the end.
 func (g *Gateway) compute(x *exchange, size int64, f func()) {
 	if size < inTurnFrom {
 		f()

@@ -89,10 +89,10 @@ func offered(plan *prompt.Plan) func(string) bool {
 }
 
 // toolOverrides returns the settings of tool calls that differ from the defaults, as
-// name=value for the log: those of the configuration, and behind them those that a
-// request has chosen itself, with the names that they have there.
+// name=value for the log: those of the configuration, then those that the request has
+// chosen, with their names in the request.
 func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
-	set := g.overrides // has no room behind it, so that all requests may share it
+	set := g.overrides // its capacity is its length, so that append copies it
 	if mode := r.Header.Get(modeHeader); mode != "" {
 		set = append(set, "x-proxy-output-mode="+mode)
 	}

@@ -155,8 +155,8 @@ func (t *turnGroup) begin(choices []*choice, req *request, to responder) {
 	}
 }
 
-// forgetPlan records that the turn of a choice will not be started again. After the last such turn,
-// it lets go of what only starting turns needed, and of the body's memory if that is free then.
+// forgetPlan records that the turn of a choice will not be started again. After the last choice it
+// drops what was needed to start turns, and releases the memory of the body if nothing else uses it.
 func (t *turnGroup) forgetPlan(c *choice) {
 	if !c.session.ForgetPlan() {
 		return

@@ -47,8 +47,8 @@ func (v *visit) hold(bytes int64) *apierror.Error {
 	return nil
 }
 
-// visit serves a request that needs no turn: with the body that serve returns. serve holds
-// what it copies; a body of which it has held nothing is held here.
+// visit answers a request that needs no turn with the body that serve returns. serve claims the
+// memory of what it copies; if it has claimed none, visit claims the body.
 func (g *Gateway) visit(w http.ResponseWriter, r *http.Request, serve func(*visit) ([]byte, *apierror.Error)) {
 	user := g.opts.User(r)
 	v := visit{answer: *g.answers.Claim(user)}
@@ -87,8 +87,8 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, body []byte, ap
 	g.report(r, requestOutcome{lost: writeJSON(w, http.StatusOK, body)})
 }
 
-// writeJSON writes a JSON body. The error is [os.ErrDeadlineExceeded] if the client does not
-// read it in time: what it holds would be held as long.
+// writeJSON writes a JSON body. The error is [os.ErrDeadlineExceeded] if the client does not read it
+// in time. The deadline bounds how long the request keeps its memory.
 func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	header, end := w.Header(), time.Now().Add(maxReading)
 	header.Set("Content-Type", "application/json")

@@ -184,9 +184,9 @@ func (l *Login) SignOut() {
 	l.set(SignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
 }
 
-// SignIn records that an app-server was started with another login than the one that was
-// refused or missing. One turn tries it, and until its end the others leave it alone. If one has
-// succeeded already, that is known.
+// SignIn records that an app-server was started with a new login, in place of one that was refused
+// or missing. One turn tries it; until its end no other turn uses the login. A login that a turn has
+// already used with success stays fine.
 func (l *Login) SignIn() {
 	l.change(func() {
 		if l.state != Fine {
@@ -217,7 +217,7 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	})
 }
 
-// Fail records a failure of which the login is the cause, not the request; see [IsOfLogin].
+// Fail records a failure that the login has caused, not the request; see [IsOfLogin].
 func (l *Login) Fail(failure error) {
 	now := time.Now()
 	refused, _ := errors.AsType[*codexrpc.TurnError](failure)
@@ -240,9 +240,9 @@ func IsOfLogin(failure error) bool {
 	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
 }
 
-// MoreHopeful returns the one of two failures that ends sooner: a process is started again
-// in a moment; what is not the login's ends soon, too; a spent plan resets by itself, of two such the one that is known to reset
-// first; a login that is signed out waits for its operator.
+// MoreHopeful returns the failure that is likely to end first. In this order: a process that is
+// being started, a failure that is not the login's, a spent plan (the first to reset), a login that
+// waits for its operator.
 func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other

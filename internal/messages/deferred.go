@@ -8,11 +8,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// deferredTools are the tools that a client declares with defer_loading. The model reads of
-// one only when a result refers to it (tool_reference). A thread has its tools from its start,
-// and clients declare more of them with each search, so that a thread with all of them would
-// be lost each time. Instead the model is offered one function, always the same, by which it
-// calls them all. What the model gets of a tool is in the result that refers to it.
+// deferredTools are the tools that a client declares with defer_loading. The model sees such a tool
+// only when a result refers to it (tool_reference). Clients declare more tools with each search, but
+// the tools of a thread are fixed at its start, so each search would need a new thread. Instead the
+// model is offered one function, which calls all of them. The result that refers to a tool describes
+// it.
 type deferredTools struct {
 	function string // the name of the function; empty: there are no such tools
 	tools    map[string]prompt.Tool

@@ -151,7 +151,7 @@ func isEmptyObject(input string) bool {
 	return len(input) <= 64 && strings.Join(strings.Fields(input), "") == "{}"
 }
 
-// search makes a block of a web search, of which out has what was done.
+// search makes the blocks of a web search, which out describes.
 func (f *fold) search(out *turn.Output) {
 	id := "srvtoolu_" + strings.TrimPrefix(f.meta.ID, "msg_") + "_" + strconv.Itoa(len(f.searches))
 	f.searches = append(f.searches, id)

@@ -58,7 +58,7 @@ func (h *history) message(c *wirejson.Cursor) *field.Error {
 		}
 		h.answered = false
 		return h.blocks(content, h.assistantBlock).In("content").At(h.at)
-	case role.Is("system"): // its effort is in the body, too
+	case role.Is("system"): // one without content only has an effort, which is read from the body
 		if !content.Given() && config.Given() {
 			return nil
 		}

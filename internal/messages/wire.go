@@ -67,9 +67,9 @@ func (u *usage) append(to []byte) []byte {
 	return append(to, '}')
 }
 
-// usage returns the usage of a turn that has ended, with so many searches.
+// usage returns the usage of a turn that has ended and made this number of web searches.
 func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
-	if estimated && u.InputTokens == 0 { // clients compact a conversation by it
+	if estimated && u.InputTokens == 0 { // clients compact a conversation when it is large
 		u.InputTokens = m.InputTokens
 	}
 	return usage{

@@ -93,7 +93,7 @@ func (s *Logs) Forget(id string) {
 	}
 }
 
-// Append adds an event, of which it keeps a copy. If there is no room, the user with the most
+// Append adds a copy of an event. If there is no room, the user with the most
 // bytes loses the log that has ended first, or else the oldest events of a log. The error is
 // always nil.
 func (l *Log) Append(name string, data []byte) error {
@@ -111,8 +111,8 @@ func (l *Log) Append(name string, data []byte) error {
 	return nil
 }
 
-// makeRoom drops what is oldest until there is room for so many bytes. It reports false if
-// there is none although nothing is left to drop.
+// makeRoom drops the oldest logs and events until there is room for these bytes. It reports false
+// if there is no room when nothing is left to drop.
 func (l *Log) makeRoom(bytes int64) bool {
 	for s := l.of; ; {
 		switch alone := l.size+bytes <= s.limits.Each; {

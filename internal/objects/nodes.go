@@ -37,7 +37,7 @@ func (o *Objects) Begin(ctx context.Context, response Response) error {
 	return store.Begin(ctx, response.ID, response.begun())
 }
 
-// begun returns the entry of a response that goes on.
+// begun returns the entry of a response that is running.
 func (r Response) begun() *stores.Entry {
 	begun := *r.Entry
 	begun.Response = r.InProgress()
@@ -108,7 +108,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// store stores the next events, or only says that the response goes on.
+// store stores the next events, or only that the response is still running.
 func (c *continued) store(ctx context.Context) {
 	events := c.events()
 	cancelled, err := c.nodes.Continue(ctx, c.response.Entry.User, c.response.ID, events)

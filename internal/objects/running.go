@@ -19,7 +19,7 @@ type Running struct {
 	byID map[string]*running
 }
 
-// Response is a response that goes on.
+// Response is a response that is running.
 type Response struct {
 	ID         string
 	Entry      *stores.Entry          // without a response yet
@@ -32,7 +32,7 @@ type running struct {
 	Response
 	cancel context.CancelCauseFunc
 	over   chan struct{}   // closed when it has ended
-	last   json.RawMessage // the response as it ended; nil: it goes on, or was lost
+	last   json.RawMessage // the response as it ended; nil: it is running, or was lost
 }
 
 // NewRunning returns an empty register.
@@ -96,9 +96,9 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a response of a user that goes on, without an output, also while its end is
-// being stored: whoever reads that it has ended may follow it. It returns nil if the response
-// does not run, or is not to be stored.
+// entry returns a running response of a user, without output. A response counts as running until
+// its end is stored, since a client that reads that it has ended may refer to it. entry returns nil
+// if the response does not run, or is not to be stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {

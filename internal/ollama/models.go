@@ -31,7 +31,7 @@ type Model struct {
 	Modified time.Time
 }
 
-// unknownWindow is the context window of models of which nothing is known.
+// unknownWindow is the context window that unknown models are shown with.
 const unknownWindow = 128_000
 
 func (m *Model) window() int { return cmp.Or(m.Window, unknownWindow) }

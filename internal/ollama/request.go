@@ -154,8 +154,8 @@ func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *
 	return p, nil
 }
 
-// resolver returns resolve, with the least effort for a request without thinking: unless the
-// operator has given the model's name one.
+// resolver wraps resolve. For a request without thinking the effort is the least one, unless the
+// operator has set an effort for the model's name.
 func (r *Request) resolver(resolve func(string) (string, string, bool), least string) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

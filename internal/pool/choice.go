@@ -99,9 +99,9 @@ func (c *chooser) rank(m *candidate) int {
 // distance returns the place of an app_server in the order that begins with the filled one.
 func (c *chooser) distance(server int) int { return (server - c.filling + c.servers) % c.servers }
 
-// fill goes on to the next app_server if the one that is filled cannot take more: the login
-// of each of its processes rests. A process that is only being started keeps its place,
-// since the conversations and caches of its login are still warm.
+// fill moves to the next app_server if no process of the current one can take a turn, because
+// their logins rest. A process that is only being started keeps its place, since the provider
+// still caches the conversations of its login.
 func (c *chooser) fill(members []candidate) {
 	if c.Name != PolicyFillFirst {
 		return

@@ -41,7 +41,7 @@ type login struct {
 
 	// These are of the goroutine of watch.
 	last    loginstate.Status                 // that was reported
-	refused map[*Process]appserver.LoginFiles // of the processes when the login was signed out, or before a sign-in
+	refused map[*Process]appserver.LoginFiles // the files of each process when the login was signed out, or before a sign-in
 	renews  bool                              // there was a sign-in, which not all processes have
 	unasked bool                              // the plan is spent, and Codex was not asked about it
 	asked   time.Time

@@ -28,7 +28,7 @@ type Server struct {
 type Pool struct {
 	of      *Configuration
 	members []*member // in the order of the configuration; at least one
-	keeps   []bool    // whether conversations are kept on each of them
+	keeps   []bool    // whether conversations are kept on each process
 
 	mu sync.Mutex
 	chooser

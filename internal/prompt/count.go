@@ -47,7 +47,7 @@ func (c *Conversation) GuessTokens() int {
 	return bytes/bytesPerToken + frames*messageTokens
 }
 
-// counted is how many tokens were counted in so many bytes, and what was not.
+// counted has the tokens that were counted, in how many bytes, and what was not counted.
 type counted struct{ tokens, counted, more, frames int }
 
 // count counts the tokens of the conversation in its first bytes.

@@ -83,8 +83,8 @@ func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	return p, p.checkBase64(data.Bytes()).In("data")
 }
 
-// Base64Image returns the part with an image of which there is nothing but the data. Their first
-// bytes tell the type. The data stay where they are in the body.
+// Base64Image returns the part with an image that is given as base64 alone. The first bytes of the
+// image show its type. The data are not copied from the body.
 func Base64Image(data wirejson.Value) (Part, *field.Error) {
 	if f := field.Expect(wirejson.KindString, data); f != nil {
 		return Part{}, f

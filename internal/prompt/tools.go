@@ -276,8 +276,8 @@ func (n ToolNames) Lookup() func(codexName string) (string, bool) {
 
 func noTool(string) (string, bool) { return "", false }
 
-// Codex returns the name by which Codex knows a tool of the client's, which may be declared no
-// more but be called in the history.
+// Codex returns the name that a tool of the client has in Codex. The tool may be one that only the
+// history calls and the request does not declare.
 func (n ToolNames) Codex(name string) string {
 	if n.renamed[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")

@@ -127,8 +127,8 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 // which nobody knows when and how many they give back.
 const heldWait = 5 * time.Second
 
-// resets returns when at most some are used of a limit if nothing more is counted; zero
-// if that is less than none.
+// resets returns when no more than most of a limit will be used, if nothing more is counted. It is
+// zero if most is negative.
 func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 	if most < 0 {
 		return time.Time{}

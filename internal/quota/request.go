@@ -46,12 +46,13 @@ type Unsettled struct {
 	Op  Op
 }
 
-// maxUnsettled bounds what could not be counted yet. The rest is counted as what was taken for it.
+// maxUnsettled bounds the changes that could not be counted yet. Beyond it, a turn counts as what it
+// had taken in advance.
 const maxUnsettled = 10_000
 
-// NewLimits returns the limits that an engine counts. Each turn is given so many tokens ahead,
-// which saves calls of an engine on another machine. With open, requests are let through while the
-// engine does not work.
+// NewLimits returns the limits that an engine counts. Each turn gets ahead tokens in advance, which
+// saves calls of an engine on another machine. With open, requests pass while the engine does not
+// work.
 func NewLimits(engine Engine, ahead int64, open bool) *Limits {
 	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), now: time.Now, running: make(map[string]int), refused: make(map[string]refusal)}
 }
@@ -145,7 +146,7 @@ func (l *Limits) leave(k *Key) {
 }
 
 // Reserve counts a request and takes tokens for the input of each of its turns, in one step. Each
-// must have at least one more for its output. The error is an *ExceededError, for which nothing is
+// must have at least one more for its output. The error is an *ExceededError, and then nothing is
 // counted, or ErrUnavailable.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.k.limits(Tokens) {

@@ -10,8 +10,8 @@ type State struct {
 	Limit
 	Used   int64     // with what requests under way have taken
 	Resets time.Time // when all of it is free again if nothing more is used; zero: it is
-	// Exhausted is when nothing will be left at the present rate; zero: not asked for, or that
-	// will not happen before Resets, or, in a window that slides, ever.
+	// Exhausted is when nothing will be left at the present rate. It is zero if it was not asked
+	// for, or if something will always be left (in a period such as a day: until Resets).
 	Exhausted time.Time
 }
 
@@ -54,9 +54,9 @@ func (a *account) state(limit Limit, now time.Time) State {
 // present rate.
 const recentParts = 4
 
-// forecast returns when a limit will be reached at the present rate, by the counts of its
-// parts and what is used with these; zero if it will not. A limit that is reached is so
-// now.
+// forecast returns when a limit will be reached at the present rate, from the counts of its parts
+// and the use of all of them. It is zero if the limit will not be reached, and now if it is reached
+// already.
 func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	if used >= limit.Max {
 		return now
@@ -68,7 +68,7 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 		return time.Time{}
 	}
 	rate := float64(recent) / elapsed // a second
-	// After each part that leaves, the use grows at the rate until the next one leaves.
+	// Between the times at which two parts leave the window, the use grows at the rate.
 	at := now
 	for _, c := range append(slices.Clone(parts), count{part: w.at(now)}) {
 		until := w.leaves(c.part)

@@ -42,8 +42,8 @@ type Pool struct {
 }
 
 // NewPool returns a pool of bodies of at most maxSize bytes each. Together they take at most
-// memory bytes, of which maxSize are for joining one, and those of each user in a crowd at
-// most a share.
+// memory bytes (maxSize of these are reserved to join a body), and the bodies of each user in a
+// crowd at most a share.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:  claims.NewBudget(memory-maxSize, maxSize, crowd),

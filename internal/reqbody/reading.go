@@ -91,7 +91,7 @@ type pace struct {
 	mu    sync.Mutex
 	all   map[*reading]struct{}
 	timer *time.Timer // nil: there was no reading yet
-	set   bool        // the timer will ring
+	set   bool        // the timer runs
 }
 
 func newPace() *pace { return &pace{start: time.Now(), all: make(map[*reading]struct{})} }
@@ -114,7 +114,7 @@ func (p *pace) remove(r *reading) {
 	delete(p.all, r)
 }
 
-// ringIn makes the timer ring after a time, unless it is set. The lock is held.
+// ringIn starts the timer, unless it runs. The lock is held.
 func (p *pace) ringIn(after time.Duration) {
 	switch {
 	case p.set:
@@ -127,7 +127,7 @@ func (p *pace) ringIn(after time.Duration) {
 	p.set = true
 }
 
-// ring cuts the readings whose time has passed, and waits for the next that may have to be.
+// ring cuts the readings whose time has passed, and starts the timer for the next one.
 func (p *pace) ring() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

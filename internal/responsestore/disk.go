@@ -363,7 +363,7 @@ func (d *Disk) Delete(_ context.Context, user, id string) error {
 	return d.update(func(tx *bbolt.Tx) error { return drop(tx, id) })
 }
 
-// change changes a conversation, which takes so many bytes more.
+// change changes a conversation, which grows by more bytes.
 func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

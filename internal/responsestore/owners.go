@@ -19,7 +19,7 @@ type owners struct {
 	heap   ownerHeap
 }
 
-// get returns a user, who has to be given bytes.
+// get returns a user, or makes one. The caller has to add bytes to a new one.
 func (o *owners) get(name string) *owner {
 	of := o.byName[name]
 	if of == nil {
@@ -30,7 +30,7 @@ func (o *owners) get(name string) *owner {
 	return of
 }
 
-// add adds to the bytes of a user, who is forgotten without any.
+// add adds to the bytes of a user. A user without bytes is removed.
 func (o *owners) add(of *owner, bytes int64) {
 	of.bytes += bytes
 	if of.bytes > 0 {

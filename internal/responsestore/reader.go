@@ -191,7 +191,7 @@ func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.Ra
 	return found, nil
 }
 
-// itemsOf finds items of one response, each of which is named a number of times.
+// itemsOf finds items of one response. times has how often each of them is referred to.
 func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	e, err := r.get(ctx, response)
 	if err != nil && !errors.Is(err, stores.ErrNotFound) {

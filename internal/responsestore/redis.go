@@ -293,7 +293,7 @@ func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error)
 	return r.settled(ctx, user, id, stores.MaxEntry)
 }
 
-// settled returns an entry of at most so many bytes, which has failed if its owner is gone.
+// settled returns an entry of no more than most bytes. A running response without an owner has failed.
 func (r *Redis) settled(ctx context.Context, user, id string, most int64) (*stores.Entry, error) {
 	for range 3 {
 		e, fields, leased, err := r.get(ctx, user, id, most)
@@ -312,7 +312,7 @@ func (r *Redis) settled(ctx context.Context, user, id string, most int64) (*stor
 	return nil, errChanging
 }
 
-// get returns an entry of at most so many bytes, with its fields in Redis.
+// get returns an entry of no more than most bytes, and its fields in Redis.
 func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
 	if !known(id) {
 		return nil, nil, false, stores.ErrNotFound
@@ -350,12 +350,12 @@ func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores
 	return e, fields, leased, nil
 }
 
-// errChanging is the error of what is changed while it is read.
+// errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// rest returns the first items of a conversation, of which there are so many, with those that follow.
-// It reads them page by page, so that nobody else waits for all. What is appended meanwhile does not
-// matter; if an item is removed, it begins again.
+// rest completes the first items of a conversation with there items. It reads the others page by
+// page, so that other clients of Redis do not wait long. Items that are appended meanwhile are left
+// out; if an item is removed, rest begins again.
 func (r *Redis) rest(ctx context.Context, user, id string, items []any, there int64, removed string) ([]any, error) {
 	for int64(len(items)) < there {
 		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
@@ -452,7 +452,7 @@ func (r *Redis) SetObject(ctx context.Context, user, id string, object json.RawM
 	return r.change(ctx, user, id, int64(len(object)), objectScript, id, []byte(object))
 }
 
-// change changes a conversation with so many bytes.
+// change changes a conversation with a script that stores size bytes.
 func (r *Redis) change(ctx context.Context, user, id string, size int64, script *redis.Script, args ...any) error {
 	if !responseid.ValidConversation(id) {
 		return stores.ErrNotFound

@@ -35,7 +35,7 @@ func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int
 	return nil, "", release, err
 }
 
-// linksOf reads some links of a chain, and the id of the next one, which is there if it goes on.
+// linksOf reads some links of a chain, and the id of the next one if goesOn.
 func linksOf(answer []any) (found []stores.Link, next string, goesOn, readable bool) {
 	if len(answer) != 3 {
 		return nil, "", false, false

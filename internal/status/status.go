@@ -38,7 +38,8 @@ type AppServer struct {
 
 // Public returns the status without what only the operator may know: what identifies the
 // machine, its files and its processes, and what the account has bought. The reason is
-// replaced by the remedy, which has nothing of that. Who knew the code of a sign-in could follow it.
+// replaced by the remedy, which has none of these. The code of a sign-in is left out, too: whoever
+// knows it could complete the sign-in.
 func (a AppServer) Public(remedy string) AppServer {
 	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
 	a.Login.Credits, a.Login.SignIn = nil, nil

@@ -20,8 +20,8 @@ func newCounter(piece int) *Counter {
 	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: piece}, piece: piece} // half: sums with it must not overflow
 }
 
-// Add adds a text. It calls pause, which may be nil, after some 64 KiB, also of several texts, and
-// returns the error of that: the count is of no use then.
+// Add adds a text. If pause is not nil, Add calls it after each 64 KiB or so of all texts, and
+// returns its error. After an error the count is invalid.
 func (c *Counter) Add(text string, pause func() error) error {
 	for len(text) > 0 {
 		n := min(len(text), c.piece)

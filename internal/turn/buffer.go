@@ -56,8 +56,8 @@ func (m *Machine) called(textual, got bool) {
 	}
 }
 
-// blockAborted processes the end of a begun block that is no call. Its text follows. The grace
-// starts again, but not in a block that is too large, of which it would cut the rest.
+// blockAborted processes the end of a block that is not a call; its text follows. The grace starts
+// again, unless the block is too large: then the grace would cut the rest of the block.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)

@@ -85,9 +85,8 @@ func (m *Machine) end(reason FinishReason) {
 	m.out.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.cuts.sequence, Usage: total, Estimated: estimated})
 }
 
-// Usage returns the tokens of the turn so far, and whether a part of them is this
-// package's own count: of a response that was interrupted, of which only the output is
-// known, and of that only what came here.
+// Usage returns the tokens of the turn so far, and whether some of them are estimated here. That is
+// so for an interrupted response: only the output that has arrived is known of it.
 func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usage.total() }
 
 // Price returns what the provider asks for the responses of the turn so far, as far as it says that.

@@ -51,7 +51,7 @@ type structured struct {
 type lastSaid struct {
 	open      bool   // it is a block without an end
 	call      bool   // it is a structured call
-	arguments string // of that
+	arguments string // of the structured call
 }
 
 // isCut reports whether it is a call without an end: an open block, or a structured call whose

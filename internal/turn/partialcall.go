@@ -43,7 +43,7 @@ func (m *Machine) partialCall(call aggregator.Input) {
 	m.pass(m.choice.Call(call, m.parts[:0]))
 }
 
-// endCalls ends the calls of which no more will come.
+// endCalls ends the calls that were sent in fragments: no more fragments will come.
 func (m *Machine) endCalls() {
 	if !m.structured.partial {
 		return

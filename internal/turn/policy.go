@@ -109,11 +109,11 @@ func (p *policy) release() {
 	}
 }
 
-// blockAborted prepares for the text of a begun block that is no call. The block is not
-// dropped as a tail: the model meant it as a call, and a client may run it. So the text
-// before it is sent, as before a call, and the block itself. What is behind it is a tail again,
-// unless the block was too large: then it may be the rest of it. A tag that is never closed, in
-// a text that goes on about it, is a part of that text.
+// blockAborted prepares for the text of a block that is not a call. The block is not dropped as a
+// tail: the model meant it as a call, and a client may run it. So the text before it is sent, as
+// before a call, and the block itself. The text behind it is a tail again, unless the block was too
+// large, since the text may be the rest of that block. An opening tag that is only mentioned in a
+// text belongs to the text.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.closed() {
 		return

@@ -28,7 +28,7 @@ func (s *strays) add(id string) {
 // has reports whether the call with an id is one.
 func (s *strays) has(id string) bool { return slices.Contains(s.calls, id) }
 
-// responded ends a response with such calls. It reports whether there may be another one.
+// responded ends a response with calls of unknown tools. It reports whether there may be another one.
 func (s *strays) responded() bool {
 	s.now = false
 	s.responses++

@@ -39,8 +39,8 @@ const (
 type Issuer struct {
 	// File is the path of the auth.json with the login.
 	File string
-	// Env is the environment of the app-server, as NAME=VALUE, of which the later one counts. It says
-	// which issuer, which proxy and which certificates to use.
+	// Env is the environment of the app-server, as NAME=VALUE; of equal names the last counts. It says
+	// which issuer, proxy and certificates to use.
 	Env []string
 }
 

@@ -72,7 +72,7 @@ func replace(path string, content []byte) error {
 		err = os.Rename(made.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(made.Name()) // what has failed says more
+		_ = os.Remove(made.Name()) // the first error is the one to report
 	}
 	return err
 }
