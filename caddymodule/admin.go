@@ -76,6 +76,16 @@ func requestsOf(user string) []status.Request {
 	return found
 }
 
+// appServerID returns the id of a process that runs, and an empty one for any other.
+func appServerID(of *appserver.Process) string {
+	for _, p := range supervisor.All() {
+		if p.Process == of {
+			return p.ID()
+		}
+	}
+	return ""
+}
+
 // serveRestart replaces all app-servers, or the one whose id the query has. Turns continue.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()

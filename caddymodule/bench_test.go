@@ -46,6 +46,7 @@ func BenchmarkRequest(b *testing.B) {
 		r := caddyhttp.PrepareRequest(bare, caddy.NewReplacer(), w, server)
 		outcome := new(requestContext)
 		setRequestID(w, r, &outcome.ids)
+		route.prepare(w, r, outcome)
 		h.serve(route, w, r, outcome)
 	}
 }

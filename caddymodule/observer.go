@@ -58,6 +58,9 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 		countTurn(&turns[i])
 	}
 	traceTurns(ctx, turns)
+	if outcome, ok := ctx.Value(outcomeKey{}).(*requestContext); ok {
+		outcome.turns = turns
+	}
 }
 
 // requestContext is the context of a request with its result, and with what is looked up or
@@ -68,7 +71,8 @@ type requestContext struct {
 	encoder    apierror.Encoder // of errors; nil: OpenAI's
 	user       string           // what userOf returns, once the user is identified
 	identified bool
-	ids        [2]string // its id, as the value of two headers
+	ids        [2]string        // its id, as the value of two headers
+	turns      []gateway.Record // those of its answer, once they have ended
 }
 
 type outcomeKey struct{}

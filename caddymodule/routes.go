@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"crypto/rand"
 	"net/http"
 	"regexp"
 	"slices"
@@ -158,6 +159,7 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *reques
 		}
 	}
 	*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
+	replacerOf(r).Map(outcome.placeholder)
 }
 
 // serve checks the origin, the key, the host, the method and the handshake, in this order and
@@ -248,7 +250,10 @@ func newRequestID(r *http.Request) string {
 		id, _ := repl.GetString(requestUUID)
 		return id
 	}
-	id := uuid.NewString()
+	var random uuid.UUID // uuid.New would allocate it
+	_, _ = rand.Read(random[:])
+	random[6], random[8] = random[6]&0x0f|0x40, random[8]&0x3f|0x80 // version 4
+	id := random.String()
 	repl.Set(requestUUID, id)
 	return id
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/aggregator"
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
@@ -37,8 +38,9 @@ type Record struct {
 	Price       turn.Price        // what the provider asks, as far as it says that
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
-	Overrides   []string // settings of tool calls that differ from the defaults, as name=value
-	Thread      string   // a [conversation.Origin]
+	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
+	Thread      string             // a [conversation.Origin]
+	Process     *appserver.Process // that ran it
 }
 
 // Route is a route whose requests want turns of the model.
@@ -98,6 +100,7 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 		Choice:     c.index,
 		Model:      req.plan.Model,
 		CodexModel: c.session.Place().Model,
+		Process:    c.session.Place().Process,
 		Finish:     c.end.finish,
 		Mode:       req.options.OutputMode,
 		Stop:       req.options.StopAfterTools,

@@ -1,0 +1,69 @@
+package caddymodule
+
+import (
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+)
+
+// placeholderPrefix begins the names of this module's placeholders.
+const placeholderPrefix = "http.codex."
+
+// placeholders are the values of placeholders, by the rest of their names, for a request whose
+// turns have ended: tokens and calls are sums over its choices, all else is the first choice's.
+// There is at least one turn.
+var placeholders = map[string]func([]gateway.Record) any{
+	"model":         func(turns []gateway.Record) any { return unlessEmpty(logged(turns[0].Model)) },
+	"api":           func(turns []gateway.Record) any { return unlessEmpty(string(turns[0].Route)) },
+	"thread":        func(turns []gateway.Record) any { return unlessEmpty(turns[0].Thread) },
+	"finish_reason": func(turns []gateway.Record) any { return unlessEmpty(string(turns[0].Finish)) },
+	"key":           func(turns []gateway.Record) any { return unlessEmpty(turns[0].Key) },
+	"login":         func(turns []gateway.Record) any { return unlessEmpty(appServerID(turns[0].Process)) },
+	"ttft_ms":       firstOutput,
+	"input_tokens":  sum(func(r *gateway.Record) int64 { return r.Usage.InputTokens }),
+	"cached_tokens": sum(func(r *gateway.Record) int64 { return r.Usage.CachedInputTokens }),
+	"output_tokens": sum(func(r *gateway.Record) int64 { return r.Usage.OutputTokens }),
+	"tool_calls":    sum(func(r *gateway.Record) int64 { return int64(r.Tools.Calls) }),
+}
+
+// placeholder is a [caddy.ReplacerFunc]. The value is nil as long as the turns of the request have
+// not ended, and where there is none.
+func (o *requestContext) placeholder(key string) (any, bool) {
+	name, ours := strings.CutPrefix(key, placeholderPrefix)
+	value := placeholders[name]
+	if !ours || value == nil {
+		return nil, false
+	}
+	if len(o.turns) == 0 {
+		return nil, true
+	}
+	return value(o.turns), true
+}
+
+// sum returns the placeholder of a number, which it adds up over the turns.
+func sum(of func(*gateway.Record) int64) func([]gateway.Record) any {
+	return func(turns []gateway.Record) any {
+		var n int64
+		for i := range turns {
+			n += of(&turns[i])
+		}
+		return n
+	}
+}
+
+// firstOutput returns the time to the first output, in milliseconds.
+func firstOutput(turns []gateway.Record) any {
+	if first := turns[0].FirstOutput; first > 0 {
+		return float64(first) / float64(time.Millisecond)
+	}
+	return nil
+}
+
+// unlessEmpty returns a text, or nil for an empty one.
+func unlessEmpty(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
