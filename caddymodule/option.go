@@ -80,7 +80,7 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 			if found {
 				return d.Errf("unknown option %q; a value follows after a space, without =", before)
 			}
-			return d.Errf("unknown option %q", name)
+			return d.Errf("unknown option %q%s", name, suggestion(name, options, specials))
 		}
 		if seen[name] && !own.repeats {
 			return d.Errf("%s is given twice", name)
@@ -98,6 +98,51 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 		}
 	}
 	return nil
+}
+
+// suggestion returns what an error says about the option that is nearest to an unknown name:
+// nothing if none differs in less than a third of its letters.
+func suggestion(name string, options []option, specials map[string]special) string {
+	nearest, least := "", len(name)
+	try := func(known string) {
+		if d := editDistance(strings.ToLower(name), known); d*3 < len(known) && (d < least || d == least && known < nearest) {
+			nearest, least = known, d
+		}
+	}
+	for _, o := range options {
+		try(o.line)
+	}
+	for known := range specials {
+		try(known)
+	}
+	if nearest == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", nearest)
+}
+
+// editDistance returns how many bytes must be added, removed or replaced to make b of a. Long
+// texts are as far from each other as they are long.
+func editDistance(a, b string) int {
+	if len(a) > 2*len(b) {
+		return len(a)
+	}
+	row := make([]int, len(b)+1) // distances of the beginning of a to those of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			next := min(row[j]+1, row[j+1]+1, diagonal)
+			if a[i] != b[j] {
+				next = min(row[j], row[j+1], diagonal) + 1
+			}
+			diagonal, row[j+1] = row[j+1], next
+		}
+	}
+	return row[len(b)]
 }
 
 // parseLine reads the values of a line, at least the first. check may be nil.
