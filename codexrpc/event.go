@@ -20,11 +20,14 @@ const (
 	// send: ItemID, CallID if there is one, and in Text a fragment of the arguments of a call.
 	EventArgumentsDelta
 	// EventItemCompleted is item/completed: ItemType and ItemID, and for an
-	// agentMessage Text, its whole text, and Phase, if the model names one.
+	// agentMessage Text, its whole text, and Phase, if the model names one. For an
+	// imageGeneration Status, Text, the picture in base64, which is empty if there is none, Name,
+	// the prompt that it was made of, and Transparent; Err if Codex says why there is none.
 	EventItemCompleted
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
 	// CallID, Name and Text, the arguments as the model wrote them. Status is
-	// StatusIncomplete if the model did not finish it.
+	// StatusIncomplete if the model did not finish it. The name of a tool of Codex's own has that
+	// of its namespace before it, with a dot, which no name of a client's tool has.
 	EventFunctionCall
 	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text,
 	// its encrypted content, which is empty if the provider gave none, and Raw, the
@@ -40,6 +43,7 @@ const (
 	// EventCallOutput is rawResponseItem/completed of a function_call_output: Codex has
 	// added the answer to a call to the thread, which it does after the end of the model
 	// response. CallID is that of the call, and Status StatusFailed if Codex knows no such tool.
+	// Text is why a picture could not be made; empty: the answer is another one.
 	EventCallOutput
 	// EventOffered is rawResponseItem/completed of additional_tools, by which Codex tells a
 	// lite model its tools before it asks it: Text, their names, a line each.
@@ -85,24 +89,32 @@ const (
 	ItemWebSearch         = "webSearch"
 	ItemContextCompaction = "contextCompaction"
 	ItemToolCall          = "dynamicToolCall"
+	ItemPicture           = "imageGeneration"
 )
+
+// PictureTool is the name of the tool of Codex's own that makes pictures.
+const PictureTool = pictureNamespace + ".imagegen"
+
+// pictureNamespace is the namespace of that tool.
+const pictureNamespace = "image_gen"
 
 // Event is one notification of a turn. Kind says which fields are set.
 type Event struct {
-	Kind      EventKind
-	Index     int
-	WillRetry bool
-	fellBack  bool // of an EventError: Codex gives up the WebSocket to the model provider
-	ItemType  string
-	ItemID    string
-	CallID    string
-	Name      string
-	Text      string
-	Raw       string
-	Status    string
-	Phase     string
-	Usage     *Usage
-	Err       *TurnError
+	Kind        EventKind
+	Index       int
+	WillRetry   bool
+	Transparent bool // of a picture: its background was to be transparent
+	fellBack    bool // of an EventError: Codex gives up the WebSocket to the model provider
+	ItemType    string
+	ItemID      string
+	CallID      string
+	Name        string
+	Text        string
+	Raw         string
+	Status      string
+	Phase       string
+	Usage       *Usage
+	Err         *TurnError
 
 	threadID string
 	turnID   string

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestDecodeNotifications checks each notification that is used, in the app-server's
@@ -52,6 +53,40 @@ func TestDecodeNotifications(t *testing.T) {
 			"a call that was cut", methodRawItemCompleted,
 			`{` + ids + `,"item":{"type":"function_call","id":"fc","status":"incomplete","name":"find","arguments":"{","call_id":"call-1"}}`,
 			Event{Kind: EventFunctionCall, ItemID: "fc", CallID: "call-1", Name: "find", Text: `{`, Status: StatusIncomplete},
+		},
+		{
+			"a call of codex's own tool", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"function_call","id":"fc","name":"imagegen","namespace":"image_gen","arguments":"{}","call_id":"call-1"}}`,
+			Event{Kind: EventFunctionCall, ItemID: "fc", CallID: "call-1", Name: PictureTool, Text: `{}`},
+		},
+		{
+			"a picture begun", methodItemStarted,
+			`{"item":{"type":"imageGeneration","id":"call-1","status":"in_progress","result":"","revisedPrompt":null,"transparentBackground":true,"failure":null},` + ids + `}`,
+			Event{Kind: EventItemStarted, ItemType: ItemPicture, ItemID: "call-1"},
+		},
+		{
+			"a picture", methodItemCompleted,
+			`{"item":{"type":"imageGeneration","id":"call-1","status":"completed","result":"iVBO","revisedPrompt":"a \"cat\"","transparentBackground":true,"failure":null},` + ids + `}`,
+			Event{Kind: EventItemCompleted, ItemType: ItemPicture, ItemID: "call-1", Status: StatusCompleted, Text: "iVBO", Name: `a "cat"`, Transparent: true},
+		},
+		{
+			"no picture", methodItemCompleted,
+			`{"item":{"type":"imageGeneration","id":"call-1","status":"failed","result":"","revisedPrompt":null,"transparentBackground":null,` +
+				`"failure":{"type":"usageLimitExceeded","limitId":"imagegen_premium","resetsAt":1800000000}},` + ids + `}`,
+			Event{
+				Kind: EventItemCompleted, ItemType: ItemPicture, ItemID: "call-1", Status: StatusFailed,
+				Err: &TurnError{Code: CodeUsageLimit, ResetsAt: time.Unix(1800000000, 0)},
+			},
+		},
+		{
+			"why there is no picture", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"function_call_output","call_id":"call-1","output":"image generation failed: http 502 \"\""}}`,
+			Event{Kind: EventCallOutput, CallID: "call-1", Text: `image generation failed: http 502 ""`},
+		},
+		{
+			"codex's own tool offered", methodRawItemCompleted,
+			`{` + ids + `,"item":{"type":"additional_tools","tools":[{"type":"namespace","name":"image_gen","tools":[{"type":"function","name":"imagegen"}]}]}}`,
+			Event{Kind: EventOffered, Text: PictureTool + "\n"},
 		},
 		{
 			"the answer to a call", methodRawItemCompleted, `{` + ids + `,"item":{"type":"function_call_output","id":"fco","call_id":"call-1","output":"long"}}`,

@@ -3,6 +3,7 @@ package codexrpc
 import (
 	"cmp"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
@@ -189,8 +190,9 @@ func (s *scanner) turn(e *Event) {
 }
 
 // item reads an item. Only a message that is completed has a text, and only a call that has begun
-// a name.
+// a name; a picture that is completed has both.
 func (s *scanner) item(e *Event) {
+	var picture struct{ result, prompt, status string }
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {
 		case "type":
@@ -203,16 +205,51 @@ func (s *scanner) item(e *Event) {
 			e.Phase = s.Text()
 		case "tool":
 			e.Name = s.Text()
+		case "result":
+			picture.result = s.Value()
+		case "revisedPrompt":
+			picture.prompt = s.Value()
+		case "status":
+			picture.status = s.Value()
+		case "transparentBackground":
+			e.Transparent = s.Value() == "true"
+		case "failure":
+			e.Err = s.pictureFailure()
 		default:
 			s.Value()
 		}
 	}
+	if e.Kind == EventItemCompleted && e.ItemType == ItemPicture {
+		e.Text, e.Name, e.Status = textAt(picture.result), textAt(picture.prompt), textAt(picture.status)
+		return
+	}
+	e.Err, e.Transparent = nil, false
 	if e.Kind != EventItemStarted || e.ItemType != ItemToolCall {
 		e.Name = ""
 	}
 	if e.Kind != EventItemCompleted || e.ItemType != ItemAgentMessage {
 		e.Text, e.Phase = "", ""
 	}
+}
+
+// pictureFailure reads why there is no picture, nil if it is no object.
+func (s *scanner) pictureFailure() (failure *TurnError) {
+	if s.Peek() == '{' {
+		failure = new(TurnError)
+	}
+	for more := s.Object(); more; more = s.More('}') {
+		switch s.Name() {
+		case "type":
+			failure.Code = strings.Clone(s.Text())
+		case "resetsAt":
+			if at := s.Integer(); at > 0 {
+				failure.ResetsAt = time.Unix(at, 0)
+			}
+		default:
+			s.Value()
+		}
+	}
+	return failure
 }
 
 // The types of the raw items that are used.
@@ -238,8 +275,7 @@ const encryptedContent = "encrypted_content"
 // items come as items, too.
 func (s *scanner) rawItem(e *Event) {
 	var item struct {
-		kind, status, callID, name, arguments, encrypted, action, role, text, annotations, tools string
-		unknown                                                                                  bool
+		kind, status, callID, name, namespace, arguments, encrypted, action, role, text, annotations, tools, output string
 	}
 	s.Peek()
 	start := s.Pos()
@@ -255,6 +291,8 @@ func (s *scanner) rawItem(e *Event) {
 			item.callID = s.Text()
 		case "name":
 			item.name = s.Text()
+		case "namespace":
+			item.namespace = s.Text()
 		case "arguments":
 			item.arguments = s.Text()
 		case encryptedContent:
@@ -262,7 +300,7 @@ func (s *scanner) rawItem(e *Event) {
 		case "action":
 			item.action = s.Value()
 		case "output":
-			item.unknown = strings.HasPrefix(s.Value(), unsupportedCall)
+			item.output = s.Value()
 		case "tools":
 			item.tools = s.Value()
 		case "role":
@@ -276,13 +314,19 @@ func (s *scanner) rawItem(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:
 		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, item.callID, item.name, item.arguments
+		if item.namespace == pictureNamespace {
+			e.Name = pictureNamespace + "." + item.name
+		}
 		if item.status == StatusIncomplete {
 			e.Status = StatusIncomplete
 		}
 	case itemCallOutput:
 		e.Kind, e.ItemID, e.CallID, e.size = EventCallOutput, "", item.callID, 0 // small, however long the result
-		if item.unknown {
+		if strings.HasPrefix(item.output, unsupportedCall) {
 			e.Status = StatusFailed
+		}
+		if strings.HasPrefix(item.output, noPicture) && len(item.output) <= maxNoPicture {
+			e.Text = textAt(item.output)
 		}
 	case itemTools:
 		e.Kind, e.ItemID, e.Text, e.size = EventOffered, "", toolNames(item.tools), 0
@@ -305,6 +349,13 @@ func (s *scanner) rawItem(e *Event) {
 // unsupportedCall begins Codex's answer to a call of a tool that it does not know, as JSON.
 const unsupportedCall = `"unsupported call: `
 
+// noPicture begins Codex's answer to the call for a picture that could not be made, as JSON. A
+// longer one than maxNoPicture bytes is not read.
+const (
+	noPicture    = `"image generation failed: `
+	maxNoPicture = 64 << 10
+)
+
 // toolNames returns the names of tools, also of those in namespaces, a line each. A tool
 // without a name has that of its type.
 func toolNames(tools string) string {
@@ -312,7 +363,11 @@ func toolNames(tools string) string {
 	for tool := wirejson.Walk(tools); tool.Next(); {
 		name := cmp.Or(textAt(tool.Value, "name"), textAt(tool.Value, "type"))
 		if s := newScanner(wirejson.View(tool.Value)); s.Find("tools") {
-			name = strings.TrimSuffix(toolNames(s.Value()), "\n")
+			within := strings.TrimSuffix(toolNames(s.Value()), "\n")
+			if name == pictureNamespace {
+				within = name + "." + within
+			}
+			name = within
 		}
 		if name != "" {
 			names.WriteString(name + "\n")

@@ -21,6 +21,7 @@ const (
 	configFile         = "config.toml"
 	variablesFile      = ".env"
 	installationIDFile = "installation_id"
+	picturesDir        = "generated_images"
 )
 
 // loginFiles are the login and the lock under which Codex renews it. Private homes
@@ -130,6 +131,10 @@ func (h *privateHome) fill(log bool) error {
 		return err
 	}
 	if err := os.WriteFile(h.file(configFile), config, 0o600); err != nil {
+		return err
+	}
+	// Codex would write each picture to a directory of this name, and never remove it.
+	if err := os.WriteFile(h.file(picturesDir), nil, 0o600); err != nil {
 		return err
 	}
 	if err := h.linkUser(userHome()); err != nil {

@@ -78,10 +78,11 @@ func TestPrivateHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := slices.DeleteFunc(entries(t, h.codex()), func(name string) bool { return strings.HasPrefix(name, "logs_") })
-	if want := []string{variablesFile, "auth.json", "auth.lock", configFile, installationIDFile}; !slices.Equal(got, want) {
+	if want := []string{variablesFile, "auth.json", "auth.lock", configFile, picturesDir, installationIDFile}; !slices.Equal(got, want) {
 		t.Errorf("the home has %q, want %q", got, want)
 	}
 	checkTestFile(t, h.file(variablesFile), "export OWN_KEY='b c'\n  https_proxy = http://p\n")
+	checkTestFile(t, h.file(picturesDir), "") // where Codex would make a directory
 	checkTestFile(t, h.file(installationIDFile), "21c77790-00a1-4c5c-8c73-b9b3f98dbc3b")
 	checkTestFile(t, filepath.Join(h.user(), ".aws/config"), "of the user")
 	if got := entries(t, h.user()); !slices.Equal(got, []string{".aws"}) {
