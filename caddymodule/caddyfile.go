@@ -82,6 +82,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //
 //	    model        <id> [<codex model> [<effort> [force]]]
 //	    image_fetch  on|off
+//	    images       on|off
 //	    web_search   on|off
 //	    reasoning    on|off
 //	    instructions auto|replace|append

@@ -145,6 +145,10 @@ type Handler struct {
 	// time are bounded. Otherwise such a request is refused. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty" option:"on|off"`
 
+	// Whether pictures are made, at /v1/images/generations and /v1/images/edits. It needs a ChatGPT
+	// login with a plan that is not free. Default: false.
+	Images bool `json:"images,omitempty" option:"on|off"`
+
 	// Whether the model may search the web for requests that ask for it, with the tool web_search
 	// or with web_search_options. The provider runs the searches. Default: false.
 	WebSearch bool `json:"web_search,omitempty" option:"on|off"`

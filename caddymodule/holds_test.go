@@ -44,7 +44,7 @@ func TestHolds(t *testing.T) {
 		}
 	}
 	h := fakeHandler(t, t.Name())
-	h.Page, h.Ollama = true, true
+	h.Page, h.Ollama, h.Images = true, true, true
 	h.APIKeysFile = writeKeys(t, map[string]string{"ann": "user ann\nrequests 1000 day"})
 	c := provision(t, h)
 	c.start(t)
@@ -193,6 +193,11 @@ func bodyFor(pattern string) string {
 		fields = map[string]any{"items": []any{map[string]any{"type": "message", "role": "user", "content": "x"}}}
 	case strings.HasPrefix(pattern, "/v1/conversations"):
 		fields = map[string]any{"metadata": map[string]any{}}
+	case strings.HasPrefix(pattern, "/v1/images/"):
+		const picture = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="
+		if fields["prompt"] = "x"; strings.HasSuffix(pattern, "/edits") {
+			fields["images"] = []any{map[string]any{"image_url": picture}}
+		}
 	case pattern == "/v1/completions", pattern == "/api/generate":
 		fields["prompt"] = "x"
 	case strings.HasSuffix(pattern, "/input_tokens"):

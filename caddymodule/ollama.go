@@ -89,5 +89,9 @@ func (h *Handler) routeOf(path string) (route, bool) {
 			return found, true
 		}
 	}
-	return routeOf(path)
+	found, ok := routeOf(path)
+	if found.images && !h.Images {
+		found = unknownRoute
+	}
+	return found, ok
 }

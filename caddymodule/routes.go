@@ -26,6 +26,7 @@ type route struct {
 	admin   bool         // needs the admin key instead, and is never another origin's
 	socket  bool         // WebSockets are served as well
 	noBody  bool         // also a POST needs no body
+	images  bool         // it is one only with the option images
 	form    *errorForm   // in which its clients read errors; nil: OpenAI's, or that of the client
 	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args    []string // the parts of the path that stand for * in the pattern
@@ -71,6 +72,9 @@ var (
 		"/v1/conversations/*/items/*": {counts: countsOf("conversations"), methods: readAnd(http.MethodDelete), serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 			h.gateway.ConversationItem(w, r, args[0], args[1])
 		}},
+
+		"/v1/images/generations": {counts: countsOf("images"), images: true, methods: writeMethods, serve: plain((*gateway.Gateway).GeneratePictures)},
+		"/v1/images/edits":       {counts: countsOf("images"), images: true, methods: writeMethods, serve: plain((*gateway.Gateway).EditPictures)},
 
 		"/v1/models":    {counts: countsOf("models"), methods: readMethods, serve: plain((*gateway.Gateway).Models)},
 		"/v1/usage":     {counts: countsOf("usage"), methods: readMethods, serve: (*Handler).serveUsage},

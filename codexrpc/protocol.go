@@ -49,6 +49,13 @@ func (a Account) LoggedIn() bool {
 	return !a.RequiresOpenAIAuth || (len(a.Account) > 0 && string(a.Account) != "null")
 }
 
+// Pictures reports whether Codex may offer models its tool for pictures. It does for a login of
+// ChatGPT with a plan that is not free. A provider that needs no login may have settings by which
+// it does, too.
+func (a Account) Pictures() bool {
+	return !a.RequiresOpenAIAuth || textAt([]byte(a.Account), "type") == "chatgpt" && textAt([]byte(a.Account), "planType") != "free"
+}
+
 // Model is what is used of an entry of model/list.
 type Model struct {
 	ID        string `json:"id"`

@@ -155,7 +155,7 @@ func NotFound(method, path string) *Error {
 		return unknownURL.Newf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/routes.md.", what, method, path)
 	}
 	if first == "images" {
-		return unknownURL.Newf("This server makes no pictures, so it has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/routes.md.", method, path)
+		return unknownURL.Newf("This server has no %.32s %.256s. With the option images its operator can let Codex make pictures, at /v1/images/generations and /v1/images/edits.", method, path)
 	}
 	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }

@@ -61,6 +61,11 @@ var remedies = [...]remedy{{
 	fits:  func(_ *Session, f *failed) bool { return f.account },
 	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.move(ctx, f) },
 }, {
+	name:  "another login for one that has no pictures left",
+	open:  func(s *Session) bool { return s.now.others && s.request.Plan.Picture },
+	fits:  func(_ *Session, f *failed) bool { return noPicturesLeft(f.err) },
+	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.move(ctx, f) },
+}, {
 	name:  "a new thread instead of a kept one",
 	open:  func(s *Session) bool { return s.now.goesOn() },
 	fits:  func(s *Session, f *failed) bool { return s.now.goesOn() && !errors.Is(f.err, turn.ErrShutdown) },

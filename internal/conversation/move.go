@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // anotherFree reports whether there is another login that does not rest.
@@ -21,6 +22,12 @@ func (o *Opener) anotherFree(than *loginstate.Login) bool {
 	defer done()
 	_, rests := other.Login.Rests()
 	return other.Login != than && !rests
+}
+
+// noPicturesLeft reports whether an error means that the login makes no pictures, or none now.
+func noPicturesLeft(err error) bool {
+	refused, ok := errors.AsType[*turn.PictureError](err)
+	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
 // move starts the turn with another login that does not rest. It reports false if there is none;
@@ -66,7 +73,7 @@ func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt,
 			return s.withLogin(next, lease, picked.Login, done), true, nil
 		}
 		done()
-		if !isGone(err) || ctx.Err() != nil {
+		if !isGone(err) && !noPicturesLeft(err) || ctx.Err() != nil {
 			return attempt{}, false, nil
 		}
 		if late, ok := errors.AsType[*appserver.NotReadyError](err); ok && !late.Final {

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Open starts the turn: in the kept thread with the history, or else in a spare thread, or else,
@@ -90,6 +91,14 @@ func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt
 		return attempt{}, picked.Rests // no other is better
 	}
 	next, err := s.openThread(ctx, lease, picked, prepared)
+	if errors.Is(err, turn.ErrNoPictures) {
+		done()
+		s.now.place.Process, s.now.login = picked.Process, picked.Login
+		if next, opened, _ := s.openElsewhere(ctx, lease); opened {
+			return next, nil
+		}
+		return attempt{}, err
+	}
 	if err != nil && isGone(err) && ctx.Err() == nil {
 		done()
 		picked, done = lease.Pick(picked.Process)
@@ -124,7 +133,7 @@ func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepar
 	}
 	plan := s.request.Plan
 	next := attempt{origin: New, place: at, parallel: triesParallel(at, plan)}
-	if plan.Choices == 1 && on.Threads != nil {
+	if plan.Choices == 1 && on.Threads != nil && !plan.Picture {
 		next.in = on.Threads
 		s.hash(lease)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/status"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
 // Instructions is where the instructions of a conversation go.
@@ -187,6 +188,13 @@ func (s *Session) Close() {
 	s.now.close()
 }
 
+// LetGo ends the session now, if its thread is not to be kept.
+func (s *Session) LetGo() {
+	if s.now.in == nil {
+		s.Close()
+	}
+}
+
 // close unloads the thread, if there is one.
 func (a *attempt) close() {
 	if a.thread != nil {
@@ -222,6 +230,11 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 		return Place{}, err
 	}
 	plan := s.request.Plan
+	if plan.Picture {
+		if err := checkPictures(ctx, conn); err != nil {
+			return Place{}, err
+		}
+	}
 	model := plan.Thread.Model
 	if model == "" {
 		if model, err = process.DefaultModel(ctx, conn); err != nil {
@@ -241,4 +254,18 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 		},
 		Serial: refused || s.opener.Serial,
 	}, nil
+}
+
+// accountTime bounds the question for the account of a login that is to make a picture.
+const accountTime = 3 * time.Second
+
+// checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with the
+// login. If Codex cannot tell the account, the turn shows it.
+func checkPictures(ctx context.Context, conn *codexrpc.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, accountTime)
+	defer cancel()
+	if account, err := conn.Account(ctx); err == nil && !account.Pictures() {
+		return turn.ErrNoPictures
+	}
+	return nil
 }

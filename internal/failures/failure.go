@@ -25,6 +25,7 @@ var sentinels = []struct {
 	{turn.ErrCompacted, apierror.ContextTooLong},
 	{turn.ErrOwnTools, codexError},
 	{turn.ErrInterrupted, interrupted},
+	{turn.ErrNoPictures, noPictures},
 	{turn.ErrShutdown, shuttingDown},
 	{codexrpc.ErrOverloaded, codexFull},
 	{codexrpc.ErrUnresponsive, unresponsive},
@@ -110,6 +111,12 @@ func classify(err error) *apierror.Error {
 	}
 	if answer, ok := errors.AsType[*codexrpc.CallError](err); ok {
 		return fromCall(answer)
+	}
+	if failed, ok := errors.AsType[*turn.PictureError](err); ok {
+		return fromPicture(failed)
+	}
+	if _, ok := errors.AsType[*turn.NoPictureError](err); ok {
+		return noPicture.New(err.Error())
 	}
 	switch {
 	case errors.Is(err, context.Canceled):

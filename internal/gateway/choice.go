@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -21,9 +22,10 @@ type choice struct {
 	decoded func()     // says that the images are decoded; nil: there are none that count
 	group   *turnGroup // that runs the turn
 
-	first   time.Time // of its first output; zero: there was none
-	failure error     // why the turn failed
-	end     turnEnd   // of the turn
+	first   time.Time       // of its first output; zero: there was none
+	failure error           // why the turn failed
+	lacking *apierror.Error // why the answer goes without it; nil: it does not
+	end     turnEnd         // of the turn
 	account turnAccount
 }
 
@@ -103,7 +105,8 @@ func (c *choice) Wake() error { return c.group.wake() }
 // characters counts the characters of outputs.
 func characters(outputs []turn.Output) (sum int) {
 	for i := range outputs {
-		if outputs[i].Kind != turn.OutputCallEnd { // which repeats the arguments
+		// The end of a call repeats its arguments.
+		if kind := outputs[i].Kind; kind != turn.OutputCallEnd && kind != turn.OutputPicture {
 			sum += utf8.RuneCountInString(outputs[i].Text)
 		}
 	}

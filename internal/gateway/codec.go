@@ -65,6 +65,9 @@ type form interface {
 // warmer is a form of an answer that may need no turn: its request warms something up.
 type warmer interface{ warms() bool }
 
+// separable is a form of an answer whose choices are worth having without those that fail.
+type separable interface{ separable() }
+
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
 	chunkEncoder

@@ -57,8 +57,11 @@ func (g *Gateway) prepare(x *exchange, got received, decoded decodedRequest) (*r
 
 // conversationField returns the field of a request that has its conversation.
 func conversationField(route Route) string {
-	if route == RouteResponses {
+	switch route {
+	case RouteResponses:
 		return "input"
+	case RouteImages:
+		return "image"
 	}
 	return apierror.ParamMessages
 }

@@ -53,6 +53,7 @@ const (
 	RouteCompletions Route = "completions"
 	RouteMessages    Route = "messages"
 	RouteOllama      Route = "ollama"
+	RouteImages      Route = "images"
 )
 
 // Observer observes requests and turns. It must be quick and safe for concurrent
@@ -115,7 +116,7 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 	if !c.first.IsZero() {
 		record.FirstOutput = c.first.Sub(x.arrived)
 	}
-	if apiErr != nil {
+	if apiErr = cmp.Or(apiErr, c.lacking); apiErr != nil {
 		record.Status, record.Code = apiErr.Status, apiErr.Code
 	}
 	if req.key != nil {

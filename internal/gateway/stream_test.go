@@ -63,7 +63,7 @@ func TestWakeAfterFailure(t *testing.T) {
 			t.Errorf("the failed choice: %v, %v", err, failed.failure)
 		}
 		broken := failures.APIError(failed.failure)
-		if err := group.fail(broken); !errors.Is(err, broken) {
+		if err := group.fail(failed, broken); !errors.Is(err, broken) {
 			t.Errorf("the request: %v", err)
 		}
 		if err := other.Wake(); !errors.Is(err, broken) || w.Flushed || s.opened {

@@ -91,6 +91,7 @@ const maxAttempts = 8
 // it may help. The error is an *apierror.Error if the request has failed; else it is why the
 // client could not be given the answer.
 func (run *running) runChoice(ctx context.Context, c *choice) error {
+	defer c.session.LetGo()
 	group := &run.group
 	failure, err := run.drive(ctx, c)
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
@@ -116,7 +117,7 @@ func (run *running) runChoice(ctx context.Context, c *choice) error {
 		return err
 	}
 	group.forgetPlan(c)
-	return group.fail(run.nameModels(ctx, c, run.req.form.apiError(failure)))
+	return group.fail(c, run.nameModels(ctx, c, run.req.form.apiError(failure)))
 }
 
 // drive runs the turn of a choice. failure is why it failed; err is the error of the
@@ -136,6 +137,9 @@ type turnGroup struct {
 	tally tally
 	req   *request
 	left  int // turns that may have to be started once more
+
+	spare   int             // choices that may fail without the others
+	failure *apierror.Error // of the first that has
 }
 
 // tally is the sum over the choices whose turns have ended.
@@ -147,6 +151,9 @@ type tally struct {
 // begin makes the group of the turns that were started.
 func (t *turnGroup) begin(choices []*choice, req *request, to responder) {
 	t.to, t.req, t.left = to, req, len(choices)
+	if _, some := req.form.(separable); some {
+		t.spare = len(choices) - 1
+	}
 	for _, c := range choices {
 		c.group = t
 		if !c.session.Repeatable() {
@@ -223,10 +230,17 @@ func (t *turnGroup) wake() error {
 	return t.err
 }
 
-// fail fails the request. The first failure counts.
-func (t *turnGroup) fail(apiErr *apierror.Error) error {
+// fail fails a choice, and the request unless it may go without. The first failure counts.
+func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.failure != nil {
+		apiErr = t.failure
+	}
+	if t.failure, c.lacking = apiErr, apiErr; t.err == nil && t.spare > 0 {
+		t.spare--
+		return nil
+	}
 	if t.err == nil {
 		t.err = apiErr
 	}

@@ -23,6 +23,7 @@ type Conversation struct {
 	Tools    []Tool
 	Choice   ToolChoice
 	Search   *WebSearch // nil: the model may not search the web
+	Picture  bool       // the model is to make one picture, with Codex's own tool
 	Format   Format
 	Effort   string
 

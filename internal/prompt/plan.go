@@ -29,6 +29,7 @@ type Plan struct {
 	Tools   ToolNames
 
 	WebSearch   bool   // the model may search the web
+	Picture     bool   // the model has Codex's tool for pictures, for one picture
 	ServiceTier string // of the answer
 
 	instructions string // that Thread refers to
@@ -82,6 +83,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		Settings:    c.Settings,
 		Tools:       names,
 		WebSearch:   c.searches(),
+		Picture:     c.Picture,
 		ServiceTier: c.ServiceTier(),
 	}
 	p.instructions, p.Choices = instructions, max(1, p.Choices)
@@ -108,7 +110,11 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	if c.Verbosity != "" { // Codex passes it on to those of its models that accept one
 		config["model_verbosity"] = c.Verbosity
 	}
-	return codexrpc.Config{Fixed: settings, Own: config}
+	fixed := settings
+	if c.Picture {
+		fixed = pictureSettings
+	}
+	return codexrpc.Config{Fixed: fixed, Own: config}
 }
 
 // resolve returns Codex's model, and the effort; an empty one is the model's own.
@@ -206,26 +212,28 @@ const (
 // nothing of the host. The names are Codex's own and change between its releases. Codex ignores
 // unknown ones with a warning.
 const (
+	settings        codexrpc.Constant = beforePictures + `false` + afterPictures
+	pictureSettings codexrpc.Constant = beforePictures + `true` + afterPictures
+
 	// With models of the catalogue's "code_mode_only" the client's tools would be functions
 	// of a script that Codex runs, and their calls would be no items. Codex would wait for ever
 	// for a provider that cannot be reached (unbounded_connection_retries).
-	features = `{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
-		`"goals":false,"hooks":false,"image_generation":false,"memories":false,"multi_agent":false,` +
+	beforePictures = `"agents":` + disabled + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
+		`"goals":false,"hooks":false,"image_generation":`
+	// An ephemeral thread would stay in memory for half an hour after its last subscriber
+	// has left (thread_unload_delay_secs).
+	afterPictures = `,"memories":false,"multi_agent":false,` +
 		`"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
-		`"unbounded_connection_retries":false,"unified_exec":false,"view_image":false}`
+		`"unbounded_connection_retries":false,"unified_exec":false,"view_image":false}` +
+		`,"include_collaboration_mode_instructions":false,"include_environment_context":false` +
+		`,"include_permissions_instructions":false,"model_auto_compact_token_limit":` + unlimited +
+		`,"project_doc_max_bytes":0,"skills":{"bundled":` + disabled + `,"include_instructions":false}` +
+		`,"thread_unload_delay_secs":0,"tool_output_token_limit":` + unlimited
 
 	// unlimited is a number of tokens that no request has, and that Codex can still multiply
 	// without an overflow. Codex would shorten long results of tools, and replace a long
 	// history by a summary.
 	unlimited = "1099511627776"
-
-	// An ephemeral thread would stay in memory for half an hour after its last subscriber
-	// has left (thread_unload_delay_secs).
-	settings codexrpc.Constant = `"agents":` + disabled + `,"features":` + features +
-		`,"include_collaboration_mode_instructions":false,"include_environment_context":false` +
-		`,"include_permissions_instructions":false,"model_auto_compact_token_limit":` + unlimited +
-		`,"project_doc_max_bytes":0,"skills":{"bundled":` + disabled + `,"include_instructions":false}` +
-		`,"thread_unload_delay_secs":0,"tool_output_token_limit":` + unlimited
 
 	disabled = `{"enabled":false}`
 

@@ -102,7 +102,7 @@ type driver struct {
 // due does what is due at a time, and returns when it has to be called again.
 func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	if d.active {
-		d.active, d.silence = false, later(now, d.idle)
+		d.active, d.silence = false, later(now, d.m.patience(d.idle))
 		d.refusal = later(now, min(d.idle/2, patience))
 	}
 	d.watchGrace(now)

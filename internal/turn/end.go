@@ -21,6 +21,10 @@ func (m *Machine) attemptFailed(e *codexrpc.Event) {
 func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	switch e.Status {
 	case codexrpc.StatusCompleted:
+		if m.opts.Picture {
+			m.withoutPicture()
+			return
+		}
 		m.closeBuffer("")
 		m.rest.natural = !m.done
 		m.finish(m.reason())
@@ -41,6 +45,10 @@ var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason
 // finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not
 // within another one, the reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
+	if m.opts.Picture {
+		m.withoutPicture()
+		return
+	}
 	m.closeBuffer("")
 	if m.report.Calls > 0 && (m.policy.closed() || !m.last.isCut()) {
 		reason = FinishToolCalls

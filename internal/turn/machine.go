@@ -31,6 +31,7 @@ type Machine struct {
 	grace      grace
 	attempt    attempt
 	search     webSearch
+	picture    picture
 	strays     strays
 	structured structured
 	last       lastSaid
@@ -183,6 +184,8 @@ func (m *Machine) event(e *codexrpc.Event) {
 			m.searched(Output{Kind: OutputSearchStart, ID: e.ItemID})
 		case codexrpc.ItemToolCall:
 			m.callBegun(e)
+		case codexrpc.ItemPicture:
+			m.picture.waits = m.opts.Picture
 		}
 	case codexrpc.EventArgumentsDelta:
 		m.partialCall(aggregator.Input{ID: e.CallID, ThreadItem: e.ItemID, Text: e.Text, Source: aggregator.SourceFragment})
@@ -200,11 +203,17 @@ func (m *Machine) event(e *codexrpc.Event) {
 				m.rest.items++
 			}
 			m.messageCompleted(e)
+		case e.ItemType == codexrpc.ItemPicture && m.opts.Picture:
+			m.pictureDone(e)
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)
 		m.attempt.cut = m.attempt.cut || e.Status == codexrpc.StatusIncomplete
 	case codexrpc.EventCallOutput:
+		if m.opts.Picture && e.CallID == m.picture.call {
+			m.pictureAnswered(e)
+			return
+		}
 		m.attempt.over = m.structured.refused // the end of a whole response would have ended the turn
 		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
 			m.fail(ErrOwnTools)
@@ -230,6 +239,10 @@ func (m *Machine) event(e *codexrpc.Event) {
 // text processes a new piece of a message, after the gap between it and the message
 // before.
 func (m *Machine) text(gap, text string) {
+	if m.opts.Picture {
+		m.picture.say(gap + text)
+		return
+	}
 	if text == "" {
 		return
 	}
@@ -279,11 +292,16 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 func (m *Machine) offered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
 		name = strings.TrimSuffix(name, "\n")
-		if _, own := m.clientName(name); !own && !(m.opts.WebSearch && name == webSearchTool) {
+		if _, own := m.clientName(name); !own && !m.mayHave(name) {
 			m.fail(fmt.Errorf("%w: %s", ErrOwnTools, name))
 			return
 		}
 	}
+}
+
+// mayHave reports whether the turn may have a tool that is not the client's.
+func (m *Machine) mayHave(name string) bool {
+	return m.opts.WebSearch && name == webSearchTool || m.opts.Picture && name == codexrpc.PictureTool
 }
 
 // webSearchTool is the name of the provider's web search among the tools.
@@ -294,6 +312,10 @@ const webSearchTool = "web_search"
 func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.attempt.over {
 		m.retried(errBrokeOff)
+		return
+	}
+	if m.isPictureCall(e) {
+		m.pictureCalled(e)
 		return
 	}
 	name, ok := m.clientName(e.Name)
@@ -360,6 +382,12 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 // at least the input of this one.
 func (m *Machine) goOn(u *codexrpc.Usage) {
 	within := m.strays.responded()
+	if m.opts.Picture { // which ends the turn before the next response
+		if !within {
+			m.withoutPicture()
+		}
+		return
+	}
 	if u != nil && m.opts.Budget != nil {
 		used, _ := m.usage.total()
 		within = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && within

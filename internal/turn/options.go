@@ -146,6 +146,10 @@ type Options struct {
 	// its messages are outputs.
 	WebSearch bool
 
+	// Picture is for a turn that is to make one picture, and ends with it: the text of the model is
+	// no output.
+	Picture bool
+
 	// StopSequences end the text of the model, and the turn, before the first of
 	// them: at most 4, none empty. They are looked for in what the model writes,
 	// blocks included, but not in its reasoning nor in the arguments of

@@ -37,6 +37,9 @@ const (
 	// array. Their indexes count characters in the message; Part is where the message
 	// begins in the text of the answer.
 	OutputAnnotations
+	// OutputPicture is the picture of a turn with [Options].Picture: ID, in Text the PNG in base64,
+	// in Name the prompt that it was made of, and Transparent.
+	OutputPicture
 	// OutputFinish is the last output of a turn that ended well: Finish and
 	// Usage are set.
 	OutputFinish
@@ -67,6 +70,8 @@ type Output struct {
 	// Estimated says that Usage is in part this package's own count; see
 	// [Machine.Usage].
 	Estimated bool
+	// Transparent says that the picture was to have a transparent background.
+	Transparent bool
 	// Text is the new part only, never cumulative, but for that of an OutputCallEnd.
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.

@@ -51,6 +51,7 @@ type Backend struct {
 	devices  []*device
 	expected []string          // see Expect
 	models   []json.RawMessage // nil: those of the program
+	pictures pictures
 }
 
 // Listen starts a back end on a free port of the loopback interface. Close it.
@@ -144,6 +145,8 @@ func (b *Backend) route(r *http.Request) (Kind, answerer) {
 		return Responses, needsLogin(b.respond)
 	case chatgpt + " GET /backend-api/codex/responses":
 		return Socket, needsLogin(b.serveSocket)
+	case chatgpt + " POST /backend-api/codex/images/generations", chatgpt + " POST /backend-api/codex/images/edits":
+		return Pictures, needsLogin(b.picture)
 	case auth + " POST /oauth/token":
 		return Issuer, b.issue
 	case auth + " POST /api/accounts/deviceauth/usercode":

@@ -21,6 +21,7 @@ const (
 	Credits   Kind = "credits"   // credits to reset a limit
 	Responses Kind = "responses" // a request of the model over HTTP
 	Socket    Kind = "socket"    // the handshake of a WebSocket for such requests
+	Pictures  Kind = "pictures"  // a request for a picture
 	Issuer    Kind = "issuer"    // the renewal of tokens, and the first ones of a sign-in
 	// The two of a sign-in: for a code, and whether somebody has entered it.
 	DeviceCode  Kind = "device code"

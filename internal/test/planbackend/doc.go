@@ -13,6 +13,8 @@
 //	                 GET  /backend-api/wham/rate-limit-reset-credits   Credits
 //	                 POST /backend-api/codex/responses                 Responses
 //	                 GET  /backend-api/codex/responses                 Socket, a WebSocket
+//	                 POST /backend-api/codex/images/generations        Pictures
+//	                 POST /backend-api/codex/images/edits              Pictures
 //	auth.openai.com  POST /oauth/token                                 Issuer
 //	                 POST /api/accounts/deviceauth/usercode            DeviceCode
 //	                 POST /api/accounts/deviceauth/token               DeviceToken

@@ -113,6 +113,9 @@ func (it *itemWriter) search(query string) {
 func (it *itemWriter) call(call Call) {
 	callID := cmp.Or(call.ID, fmt.Sprintf("call_%d_%d", it.number, it.calls))
 	item := object{"id": cmp.Or(call.Item, it.id("fc")), "type": "function_call", "call_id": callID, "name": call.Name, "arguments": ""}
+	if call.Namespace != "" {
+		item["namespace"] = call.Namespace
+	}
 	of := object{"item_id": item["id"]}
 	it.added(item)
 	it.deltas("function_call_arguments.delta", of, call.Arguments)

@@ -58,6 +58,8 @@ type Reason string
 // JSON.
 type Call struct {
 	Name, Arguments string
+	// Namespace is that of a tool that is in one.
+	Namespace string
 	// ID is the call id, Item the id of its item. If one is empty, the server makes a unique
 	// one.
 	ID, Item string

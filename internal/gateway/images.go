@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/claims"
+	"github.com/caddy-codex/caddy-codex/internal/conversation"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/images"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/sse"
+)
+
+// GeneratePictures serves POST /v1/images/generations.
+func (g *Gateway) GeneratePictures(w http.ResponseWriter, r *http.Request) {
+	g.serve(w, r, g.imagesCodec(images.DecodeGeneration))
+}
+
+// EditPictures serves POST /v1/images/edits.
+func (g *Gateway) EditPictures(w http.ResponseWriter, r *http.Request) {
+	media := r.Header.Get("Content-Type")
+	g.serve(w, r, g.imagesCodec(func(body []byte) (*images.Request, *apierror.Error) { return images.DecodeEdit(media, body) }))
+}
+
+func (g *Gateway) imagesCodec(decode func([]byte) (*images.Request, *apierror.Error)) codec {
+	return codec{route: RouteImages, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+		decoded, apiErr := decode(body)
+		if apiErr != nil {
+			return nil, apiErr
+		}
+		decoded.Model = g.drivingModel(decoded.Model)
+		return &imagesRequest{Request: decoded}, nil
+	}}
+}
+
+// drivingModel returns the model that is to call the tool for a request for a picture. Clients name
+// the one that makes the picture, which nobody can choose.
+func (g *Gateway) drivingModel(model string) string {
+	if prompt.FindAlias(g.opts.Aliases, model) != nil {
+		return model
+	}
+	for _, painter := range []string{"gpt-image", "chatgpt-image", "dall-e"} {
+		if strings.HasPrefix(model, painter) {
+			return prompt.DefaultModel
+		}
+	}
+	if model == "" {
+		return prompt.DefaultModel
+	}
+	return model
+}
+
+// imagesRequest is a decoded request for pictures.
+type imagesRequest struct {
+	*images.Request
+	whole
+}
+
+// resolve encodes the pictures of a form, which counts like the body.
+func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error {
+	if size := q.Encoded(); size > 0 && !body.Grow(size) {
+		return apierror.BodyMemory()
+	}
+	return q.Encode()
+}
+
+// form returns the form of the answer. A turn for a picture has no text.
+func (q *imagesRequest) form(x *exchange, _ *prompt.Plan, options *turn.Options) form {
+	options.Picture, options.NoReasoning = true, true
+	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
+	return &imagesForm{meta: q.Meta(x.arrived.Unix())}
+}
+
+// imagesForm is the form of an answer with pictures.
+type imagesForm struct {
+	whole
+	meta images.Meta
+}
+
+func (f *imagesForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
+	return imagesStream{images.NewStream(f.meta, w.WriteEvent)}
+}
+
+func (f *imagesForm) body(*conversation.Place) bodyEncoder { return images.NewBody(f.meta) }
+
+func (f *imagesForm) apiError(failure error) *apierror.Error {
+	return failures.WithConversation(failure, "prompt")
+}
+
+func (f *imagesForm) forget() bool { return true }
+
+func (*imagesForm) separable() {}
+
+// imagesStream encodes pictures as events.
+type imagesStream struct{ *images.Stream }
+
+// Open writes nothing: the first event has a whole picture.
+func (imagesStream) Open() error { return nil }
+
+// Holds is false: no event repeats what others have.
+func (imagesStream) Holds() bool { return false }
+
+// Close writes nothing: the last picture ends the stream.
+func (imagesStream) Close(turn.Report) error { return nil }

@@ -1,0 +1,180 @@
+package images
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"strconv"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Meta is what the forms of an answer have in common.
+type Meta struct {
+	Created  int64 // when the request has come, in seconds since 1970
+	Pictures int   // that the client wants
+
+	edit bool
+}
+
+// Meta returns the meta of an answer to a request that came at a time.
+func (r *Request) Meta(created int64) Meta {
+	return Meta{Created: created, Pictures: r.Choices(), edit: r.edit}
+}
+
+// tokens is the usage of an answer (ImagesUsage). It counts what the models have read and written to
+// call the tool; what the picture itself takes is told nowhere.
+type tokens struct {
+	Total   int64 `json:"total_tokens"`
+	Input   int64 `json:"input_tokens"`
+	Output  int64 `json:"output_tokens"`
+	Details struct {
+		Text  int64 `json:"text_tokens"`
+		Image int64 `json:"image_tokens"`
+	} `json:"input_tokens_details"`
+}
+
+func newTokens(u codexrpc.Usage) tokens {
+	t := tokens{Total: u.InputTokens + u.OutputTokens, Input: u.InputTokens, Output: u.OutputTokens}
+	t.Details.Text = u.InputTokens
+	return t
+}
+
+// Body folds the pictures of a request into one object (ImagesResponse). It must not be used by
+// several goroutines at once.
+type Body struct {
+	meta     Meta
+	pictures []turn.Output // by choice; those that failed have no Kind
+	usage    codexrpc.Usage
+}
+
+// NewBody returns a body without pictures.
+func NewBody(meta Meta) *Body {
+	return &Body{meta: meta, pictures: make([]turn.Output, meta.Pictures)}
+}
+
+// Add adds an output of a choice.
+func (b *Body) Add(choice int, out turn.Output) {
+	switch out.Kind {
+	case turn.OutputPicture:
+		b.pictures[choice] = out
+	case turn.OutputFinish:
+		b.usage = b.usage.Add(out.Usage)
+	}
+}
+
+// JSON returns the object.
+func (b *Body) JSON() []byte {
+	body := strconv.AppendInt([]byte(`{"created":`), b.meta.Created, 10)
+	body = append(body, `,"data":[`...)
+	var first *turn.Output
+	for i := range b.pictures {
+		p := &b.pictures[i]
+		if p.Kind != turn.OutputPicture {
+			continue
+		}
+		if first == nil {
+			first = p
+		} else {
+			body = append(body, ',')
+		}
+		body = append(append(append(body, `{"b64_json":"`...), p.Text...), '"')
+		if p.Name != "" {
+			body = wirejson.AppendString(append(body, `,"revised_prompt":`...), p.Name)
+		}
+		body = append(body, '}')
+	}
+	body = append(body, ']')
+	if first != nil {
+		body = appendProperties(body, first)
+	}
+	return append(wirejson.Append(append(body, `,"usage":`...), newTokens(b.usage)), '}')
+}
+
+// appendProperties appends members about a picture.
+func appendProperties(to []byte, p *turn.Output) []byte {
+	background := "opaque"
+	if p.Transparent {
+		background = "transparent"
+	}
+	to = append(append(append(to, `,"background":"`...), background...), `","output_format":"png"`...)
+	if width, height := pngSize(p.Text); width > 0 {
+		to = strconv.AppendUint(append(to, `,"size":"`...), uint64(width), 10)
+		to = append(strconv.AppendUint(append(to, 'x'), uint64(height), 10), '"')
+	}
+	return to
+}
+
+// pngSize returns the size of a PNG in base64, which is in its first bytes; 0: it is not there.
+func pngSize(data string) (width, height uint32) {
+	const header = 24
+	var head [header]byte
+	n, _ := base64.StdEncoding.Decode(head[:], []byte(data[:min(len(data), header/3*4)]))
+	if n < header || !bytes.Equal(head[12:16], []byte("IHDR")) {
+		return 0, 0
+	}
+	return binary.BigEndian.Uint32(head[16:]), binary.BigEndian.Uint32(head[20:])
+}
+
+// Stream encodes the pictures of a request as events, each of them whole: Codex gives no partial
+// ones. It must not be used by several goroutines at once.
+type Stream struct {
+	meta     Meta
+	emit     func(event string, data []byte) error
+	pictures []turn.Output // by choice, until their usage is known
+	left     int           // choices that have not finished
+	failed   bool
+	err      error // of emit
+}
+
+// NewStream returns an encoder that passes the name and the JSON of each event to emit. The slice is
+// valid during the call only. The stream ends at the first error of emit.
+func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
+	return &Stream{meta: meta, emit: emit, pictures: make([]turn.Output, meta.Pictures), left: meta.Pictures}
+}
+
+// Write encodes an output of a choice: a picture once the usage of its turn is known.
+func (s *Stream) Write(choice int, out turn.Output) error {
+	switch {
+	case s.failed || s.err != nil:
+	case out.Kind == turn.OutputPicture:
+		s.pictures[choice] = out
+	case out.Kind == turn.OutputFinish:
+		s.left--
+		p := &s.pictures[choice]
+		s.picture(p, out.Usage)
+		*p = turn.Output{}
+	}
+	return s.err
+}
+
+// picture emits the event of a picture.
+func (s *Stream) picture(p *turn.Output, usage codexrpc.Usage) {
+	event := "image_generation.completed"
+	if s.meta.edit {
+		event = "image_edit.completed"
+	}
+	data := append(append([]byte(`{"type":"`), event...), `","b64_json":"`...)
+	data = append(append(data, p.Text...), `","created_at":`...)
+	data = strconv.AppendInt(data, s.meta.Created, 10)
+	data = append(appendProperties(data, p), `,"quality":"auto","usage":`...)
+	s.err = s.emit(event, append(wirejson.Append(data, newTokens(usage)), '}'))
+}
+
+// Fail ends the stream with an error.
+func (s *Stream) Fail(apiErr *apierror.Error) error {
+	if !s.failed && s.err == nil {
+		s.failed = true
+		s.err = s.emit("error", apiErr.Body())
+	}
+	return s.err
+}
+
+// Done reports whether the last event is written.
+func (s *Stream) Done() bool { return s.err == nil && (s.failed || s.left == 0) }
+
+// Idle does nothing: a picture is written from memory of its own.
+func (*Stream) Idle() {}

@@ -1,0 +1,120 @@
+package images
+
+import (
+	"encoding/base64"
+	"fmt"
+	"mime"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// DecodeEdit reads and checks the body of a request for pictures that are made of others: a form, or
+// JSON. [Request.Encode] has to be called before the request is planned. The error is always an
+// invalid_request_error with status 400.
+func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
+	r := &Request{edit: true}
+	media, params, _ := mime.ParseMediaType(contentType)
+	if media != "multipart/form-data" {
+		return field.Body(body, r, (*Request).read)
+	}
+	parts, err := splitForm(body, params["boundary"])
+	if err != nil {
+		return nil, apierror.InvalidRequest("", "The request body could not be read as a form: "+err.Error()+".")
+	}
+	for _, part := range parts {
+		if f := r.readPart(&part); f != nil {
+			return nil, f.In(part.name).APIError()
+		}
+	}
+	if f := r.complete(); f != nil {
+		return nil, f.APIError()
+	}
+	return r, nil
+}
+
+// literals are the fields of a form whose values are no texts.
+var literals = map[string]bool{"n": true, "stream": true, "output_compression": true, "partial_images": true}
+
+// readPart reads a part of a form.
+func (r *Request) readPart(part *formPart) *field.Error {
+	switch part.name {
+	case "image", "image[]":
+		if len(r.files) == maxInputs {
+			return field.Invalid("must be given at most %d times", maxInputs)
+		}
+		r.files = append(r.files, part.content)
+		return nil
+	case "images":
+		return field.Invalid("is for requests in JSON: a form has image or image[]")
+	}
+	read, known := readers[part.name]
+	if !known {
+		return nil
+	}
+	value := wirejson.AppendString(nil, part.content)
+	if literals[part.name] {
+		literal, syntax := wirejson.Parse(part.content)
+		if syntax != nil {
+			return field.Invalid("must be a number, true or false, not %.64q", part.content)
+		}
+		value = literal
+	}
+	return read(r, value)
+}
+
+// Encoded returns how many bytes the pictures of a form have as [Request.Encode] keeps them.
+func (r *Request) Encoded() (sum int64) {
+	for _, file := range r.files {
+		sum += int64(base64.StdEncoding.EncodedLen(len(file))) + 2
+	}
+	return sum
+}
+
+// Encode checks the pictures of a form and puts them into the conversation. It does nothing for other
+// requests.
+func (r *Request) Encode() *apierror.Error {
+	if len(r.files) == 0 {
+		return nil
+	}
+	m := &r.Messages[1]
+	text := m.Content
+	m.Content = nil
+	for i, file := range r.files {
+		data := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(file))+2), '"')
+		data = append(base64.StdEncoding.AppendEncode(data, file), '"')
+		part, f := prompt.Base64Image(data)
+		if f != nil {
+			return f.At(i).In("image").APIError()
+		}
+		m.Content = append(m.Content, part)
+		m.Size += len(data)
+	}
+	m.Content, r.files = append(m.Content, text...), nil
+	return r.Count(m).APIError()
+}
+
+// readImages reads the pictures of a request in JSON.
+func (r *Request) readImages(v wirejson.Value) *field.Error {
+	r.inputs = nil // the last field of this name counts
+	return field.Elements(v, maxInputs, "images", func(_ int, v wirejson.Value) *field.Error {
+		var url, file wirejson.Value
+		if f := field.Object(v, wirejson.Into("image_url", &url), wirejson.Into("file_id", &file)); f != nil {
+			return f
+		}
+		if f := field.Refuse(file, "this server keeps no files; send the image as a data URL in image_url").In("file_id"); f != nil {
+			return f
+		}
+		part, f := prompt.ImagePart(url, nil, "image_url")
+		r.inputs = append(r.inputs, part)
+		return f
+	})
+}
+
+// ImageParam returns the field with the image of a URL.
+func (r *Request) ImageParam(url string) string {
+	_, at, _ := r.FindRemote(url)
+	return fmt.Sprintf("images[%d].image_url", at)
+}

@@ -1,0 +1,164 @@
+package turn
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// pictureTime is how long Codex may wait for a picture of which nothing is heard until it is there.
+const pictureTime = 15 * time.Minute
+
+// picture is what a turn for one picture needs besides.
+type picture struct {
+	call    string              // the id of the model's last call of the tool
+	waits   bool                // Codex waits for the picture
+	failed  bool                // there is none
+	failure *codexrpc.TurnError // what Codex says of that besides; may be nil
+	said    []byte              // by the model instead
+}
+
+// maxSaidInstead bounds what is kept of a text that the model writes instead of a picture, in bytes.
+const maxSaidInstead = 2 << 10
+
+// say keeps text of the model, which the client does not get.
+func (p *picture) say(text string) {
+	p.said = append(p.said, text[:min(len(text), maxSaidInstead-len(p.said))]...)
+}
+
+// isPictureCall reports whether an event of a turn for a picture is a call of the tool for it.
+func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
+	return m.opts.Picture && e.Name == codexrpc.PictureTool
+}
+
+// pictureCalled records a call for the picture. Codex answers it.
+func (m *Machine) pictureCalled(e *codexrpc.Event) {
+	m.picture.call, m.strays.now = e.CallID, true
+}
+
+// pictureDone ends the turn with its picture. Why there is none is in the answer to the call, which
+// follows.
+func (m *Machine) pictureDone(e *codexrpc.Event) {
+	m.picture.waits = false
+	switch {
+	case m.stopped():
+	case e.Status == codexrpc.StatusFailed || e.Text == "":
+		m.picture.failed, m.picture.failure = true, e.Err
+	case !isPNG(e.Text):
+		m.fail(&PictureError{Message: "the provider has sent a picture that is no PNG"})
+	default:
+		m.out.emit(Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent})
+		m.finish(FinishStop)
+	}
+}
+
+// pictureAnswered reads Codex's answer to the call for the picture. The model may mend a call that
+// Codex did not understand.
+func (m *Machine) pictureAnswered(e *codexrpc.Event) {
+	switch {
+	case e.Status == codexrpc.StatusFailed:
+		m.fail(ErrNoPictures)
+	case m.picture.failed || e.Text != "":
+		m.fail(newPictureError(e.Text, m.picture.failure))
+	}
+}
+
+// withoutPicture fails a turn in which the model has made no picture.
+func (m *Machine) withoutPicture() {
+	if m.picture.failed {
+		m.fail(newPictureError("", m.picture.failure))
+		return
+	}
+	m.fail(&NoPictureError{Said: strings.ToValidUTF8(string(m.picture.said), "")})
+}
+
+// patience returns how long the model may be silent, if that is idle otherwise.
+func (m *Machine) patience(idle time.Duration) time.Duration {
+	if m.picture.waits {
+		return max(idle, pictureTime)
+	}
+	return idle
+}
+
+// isPNG reports whether data in base64 begin like a PNG and are whole base64.
+func isPNG(data string) bool {
+	const magic = "\x89PNG\r\n\x1a\n"
+	var head [12]byte
+	n, err := base64.StdEncoding.Decode(head[:], []byte(data[:min(len(data), base64.StdEncoding.EncodedLen(len(head)))]))
+	return err == nil && len(data)%4 == 0 && strings.HasPrefix(string(head[:n]), magic)
+}
+
+// ErrNoPictures ends a turn for a picture that Codex does not offer the model with this login.
+var ErrNoPictures = errors.New("codex makes no pictures with this login: it needs a ChatGPT login with a plan that is not free")
+
+// NoPictureError ends a turn for a picture in which the model has only written.
+type NoPictureError struct{ Said string }
+
+// Error returns what the model has said.
+func (e *NoPictureError) Error() string {
+	return "The model made no picture. " + cmp.Or(strings.TrimSpace(e.Said), "It gave no reason.")
+}
+
+// PictureError ends a turn whose picture the provider did not make.
+type PictureError struct {
+	Status   int    // HTTP, of the provider's answer; 0: there was none
+	Code     string // that the provider gives; empty: none
+	Message  string
+	Spent    bool      // the plan allows no more pictures now; the rest of it may go on
+	ResetsAt time.Time // when it does again; zero: not known
+}
+
+// Error returns the message.
+func (e *PictureError) Error() string { return e.Message }
+
+// pictureStatus finds the HTTP status and the body in what Codex says of a picture that could not be
+// made. The body is in the quotes of Rust, which are those of Go for nearly all texts.
+var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
+
+// newPictureError reads what Codex says of a picture that could not be made.
+func newPictureError(text string, failure *codexrpc.TurnError) *PictureError {
+	e := &PictureError{Message: cmp.Or(text, "the picture could not be made")}
+	if found := pictureStatus.FindStringSubmatch(text); found != nil {
+		e.Status, _ = strconv.Atoi(found[1])
+		e.readBody(found[2])
+	}
+	if failure != nil {
+		e.Spent, e.ResetsAt = failure.Code == codexrpc.CodeUsageLimit, failure.ResetsAt
+	}
+	e.Spent = e.Spent || e.Status == http.StatusTooManyRequests && e.Code == "usage_limit_reached"
+	return e
+}
+
+// readBody reads the provider's own error from the body of its answer, in quotes.
+func (e *PictureError) readBody(quoted string) {
+	body, err := strconv.Unquote(quoted)
+	if err != nil {
+		return
+	}
+	root, syntax := wirejson.Parse([]byte(body))
+	if syntax != nil || root.Kind() != wirejson.KindObject {
+		return
+	}
+	var failure, code, kind, message wirejson.Value
+	if root.Pick(wirejson.Into("error", &failure)); failure.Kind() != wirejson.KindObject {
+		return
+	}
+	failure.Pick(wirejson.Into("code", &code), wirejson.Into("type", &kind), wirejson.Into("message", &message))
+	for _, v := range []wirejson.Value{code, kind} {
+		if e.Code == "" && v.Kind() == wirejson.KindString {
+			e.Code = v.Text()
+		}
+	}
+	if message.Kind() == wirejson.KindString {
+		e.Message = fmt.Sprintf("The picture could not be made: %s", message.Text())
+	}
+}
