@@ -89,13 +89,32 @@ func (m *Machine) patience(idle time.Duration) time.Duration {
 	return idle
 }
 
-// isPNG reports whether data in base64 begin like a PNG and are whole base64.
+// isPNG reports whether data are base64 and begin like a PNG. Encoders write them as they are.
 func isPNG(data string) bool {
 	const magic = "\x89PNG\r\n\x1a\n"
 	var head [12]byte
 	n, err := base64.StdEncoding.Decode(head[:], []byte(data[:min(len(data), base64.StdEncoding.EncodedLen(len(head)))]))
-	return err == nil && len(data)%4 == 0 && strings.HasPrefix(string(head[:n]), magic)
+	return err == nil && strings.HasPrefix(string(head[:n]), magic) && isBase64(data)
 }
+
+// isBase64 reports whether a text is base64 with its padding.
+func isBase64(text string) bool {
+	digits := strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
+	for i := range len(digits) {
+		if !isDigit64[digits[i]] {
+			return false
+		}
+	}
+	return len(text)%4 == 0
+}
+
+// isDigit64 has the bytes that base64 consists of.
+var isDigit64 = func() (is [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		is[c] = true
+	}
+	return is
+}()
 
 // ErrNoPictures ends a turn for a picture that Codex does not offer the model with this login.
 var ErrNoPictures = errors.New("codex makes no pictures with this login: it needs a ChatGPT login with a plan that is not free")

@@ -48,6 +48,7 @@ func TestPicture(t *testing.T) {
 		"after a text":   {[]codexrpc.Event{delta("m", "Here it is."), whole("m", "Here it is."), pictureCall, response(3), pictureStarted, pictureMade(onePNG)}, nil},
 		"another format": {[]codexrpc.Event{pictureCall, response(3), pictureStarted, pictureMade("R0lGODlhAQABAAAAACw=")}, &PictureError{Message: "the provider has sent a picture that is no PNG"}},
 		"no base64":      {[]codexrpc.Event{pictureCall, response(3), pictureStarted, pictureMade(onePNG[:len(onePNG)-1])}, &PictureError{Message: "the provider has sent a picture that is no PNG"}},
+		"a quote":        {[]codexrpc.Event{pictureCall, response(3), pictureStarted, pictureMade(onePNG[:len(onePNG)-8] + `","b":"A`)}, &PictureError{Message: "the provider has sent a picture that is no PNG"}},
 		"blocked": {[]codexrpc.Event{pictureCall, response(3), pictureStarted, pictureFailed, pictureAnswer(blocked, "")}, &PictureError{
 			Status: http.StatusBadRequest, Code: "moderation_blocked", Message: "The picture could not be made: No.",
 		}},
