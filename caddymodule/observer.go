@@ -56,6 +56,7 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 		}
 		logTurn(o.turns, &turns[i])
 		countTurn(&turns[i])
+		reportLimits(&turns[i])
 	}
 	traceTurns(ctx, turns)
 	if outcome, ok := ctx.Value(outcomeKey{}).(*requestContext); ok {

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -41,6 +42,7 @@ type Record struct {
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
 	Thread      string             // a [conversation.Origin]
 	Process     *appserver.Process // that ran it
+	Limits      []quota.State      // of the key, after all turns of the request; nil for further choices
 }
 
 // Route is a route whose requests want turns of the model.

@@ -59,6 +59,9 @@ func (g *Gateway) respond(ctx context.Context, run *running, to responder) reque
 			c.session.Keep(c.machine.Rest(), c.end.usage)
 		}
 	}
+	if req.limits != nil {
+		outcome.turns[0].Limits = req.limits.States()
+	}
 	return outcome
 }
 

@@ -12,6 +12,7 @@ const (
 	eventUnresponsive = "codex.app_server_unresponsive"
 	eventExited       = "codex.app_server_exited"
 	eventLogin        = "codex.login_changed"
+	eventPlan         = "codex.plan_used"
 )
 
 // maxEvents bounds the events of a process that wait to be emitted.
@@ -32,8 +33,14 @@ func (p *Process) observe(s appserver.Status) {
 	}
 }
 
-// post queues an event without waiting. If slow handlers have filled the queue, it is lost.
+// post queues an event of the process without waiting.
 func (p *Process) post(e event) {
+	e.data["app_server"] = p.id
+	p.queue(e)
+}
+
+// queue queues an event without waiting. If slow handlers have filled the queue, it is lost.
+func (p *Process) queue(e event) {
 	p.posting.Lock()
 	defer p.posting.Unlock()
 	select {
@@ -61,7 +68,6 @@ func (p *Process) emitEvents(events <-chan event) {
 		if e.name == eventReady {
 			p.supervisor.opts.Ready(p)
 		}
-		e.data["app_server"] = p.id
 		p.emit(e)
 	}
 }

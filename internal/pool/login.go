@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
 const (
@@ -45,6 +46,8 @@ type login struct {
 	renews  bool                              // there was a sign-in, which not all processes have
 	unasked bool                              // the plan is spent, and Codex was not asked about it
 	asked   time.Time
+
+	passed quota.Thresholds // of the windows of the plan
 }
 
 // acquireLogin takes a reference to the login with a key.
@@ -102,6 +105,7 @@ func (l *login) watch(ctx context.Context) {
 	for {
 		if all := l.processes(); len(all) > 0 { // else its first process is being made
 			l.report(all)
+			l.reportWindows(all)
 			if before := l.renewed.Swap(nil); before != nil {
 				l.refused, l.renews = *before, true
 			}
@@ -162,6 +166,25 @@ func (l *login) report(all []*Process) {
 		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", home)
 	}
 	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
+}
+
+// reportWindows emits an event for each window of the plan of which 80 or 100 percent are used.
+func (l *login) reportWindows(all []*Process) {
+	for _, p := range all {
+		conn := p.Serving()
+		if conn == nil {
+			continue
+		}
+		limits, _ := conn.LastRateLimits()
+		for _, w := range limits.Windows() {
+			if percent := l.passed.Pass(w.Name(), w.UsedPercent, w.ResetsAt, time.Now()); percent > 0 {
+				all[0].post(event{eventPlan, map[string]any{
+					"percent": percent, "used_percent": w.UsedPercent, "plan": limits.Plan, "window": w.Name(),
+					"resets_at": w.ResetsAt.UTC().Format(time.RFC3339),
+				}})
+			}
+		}
+	}
 }
 
 // loginReason says why a login rests, without the provider's words, which may have its URL.

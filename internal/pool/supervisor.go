@@ -48,6 +48,14 @@ func (s *Supervisor) All() []*Process {
 	return all
 }
 
+// Emit emits an event that is no process's after those of the first process, without waiting. If
+// slow handlers have filled its queue, or there is no process, the event is lost.
+func (s *Supervisor) Emit(name string, data map[string]any) {
+	if all := s.All(); len(all) > 0 {
+		all[0].queue(event{name, data})
+	}
+}
+
 // Stop stops all processes, also those of running turns, and waits until they have ended.
 func (s *Supervisor) Stop() {
 	for _, p := range s.All() {

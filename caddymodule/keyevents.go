@@ -1,0 +1,29 @@
+package caddymodule
+
+import (
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/gateway"
+	"github.com/caddy-codex/caddy-codex/internal/quota"
+)
+
+// eventKey is the event of a key of whose limit 80 or 100 percent are used.
+const eventKey = "codex.key_used"
+
+// keyThresholds are those of the limits of all keys. A reload keeps them.
+var keyThresholds quota.Thresholds
+
+// reportLimits emits an event for each limit of which the request of a turn has used 80 or 100
+// percent.
+func reportLimits(r *gateway.Record) {
+	for _, s := range r.Limits {
+		unit, window := string(s.Unit), s.Window.String()
+		used := 100 * float64(s.Used) / float64(s.Max)
+		if percent := keyThresholds.Pass(r.User+" "+r.Key+" "+unit+" "+window, used, s.Resets, time.Now()); percent > 0 {
+			supervisor.Emit(eventKey, map[string]any{
+				"percent": percent, "key": r.Key, "user": r.User, "unit": unit, "window": window,
+				"limit": s.Max, "used": s.Used, "remaining": s.Remaining(), "resets_at": s.Resets.UTC().Format(time.RFC3339),
+			})
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package quota
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// The thresholds, in percent of a limit.
+const (
+	nearly  = 80
+	reached = 100
+)
+
+// maxPassed bounds the limits whose thresholds are remembered. Beyond it they are forgotten, and
+// a threshold may be returned once more.
+const maxPassed = 10_000
+
+// Thresholds remembers which thresholds of limits were passed, so that each is told once a
+// window. Its zero value is ready to use, and its methods are safe for concurrent use.
+type Thresholds struct {
+	mu     sync.Mutex
+	passed map[string]passed // by the names of the limits
+}
+
+// passed is the highest threshold that was passed in a window.
+type passed struct {
+	percent int
+	until   time.Time // the end of the window
+}
+
+// Pass returns the threshold that the use of a limit has passed, 80 or 100 percent; 0 if it was
+// returned before in the same window, or there is none. resets is when the window ends.
+func (t *Thresholds) Pass(limit string, used float64, resets, now time.Time) (percent int) {
+	switch {
+	case !resets.After(now) || used < nearly:
+		return 0
+	case used >= reached:
+		percent = reached
+	default:
+		percent = nearly
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last := t.passed[limit]; now.Before(last.until) && percent <= last.percent {
+		return 0
+	}
+	if t.passed == nil {
+		t.passed = make(map[string]passed)
+	}
+	if len(t.passed) >= maxPassed {
+		maps.DeleteFunc(t.passed, func(_ string, p passed) bool { return !now.Before(p.until) })
+	}
+	if len(t.passed) >= maxPassed {
+		clear(t.passed)
+	}
+	t.passed[limit] = passed{percent, resets}
+	return percent
+}
