@@ -124,7 +124,7 @@ func kindOf(b block) string {
 		return "keys"
 	case regexp.MustCompile(`^(\[[\w.-]+\]|[\w.]+ = .*)$`).MatchString(first):
 		return "toml"
-	case strings.HasSuffix(first, "{") && word != "type", slices.Contains([]string{"cors", "hosts"}, word):
+	case strings.HasSuffix(first, "{") && word != "type", slices.Contains([]string{"cors", "hosts", "log"}, word):
 		return "caddyfile"
 	case regexp.MustCompile(`^[A-Z_]+=\S+$`).MatchString(first): // a variable of the environment
 		return "text"
