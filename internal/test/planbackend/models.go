@@ -19,64 +19,81 @@ const catalogueTimeout = 30 * time.Second
 // catalogues are those of the programs that were asked, in this process.
 var catalogues struct {
 	sync.Mutex
-	of map[string][]json.RawMessage
+	of map[string]modelList
 }
 
 // Catalogue returns the entries of the models that a codex program brings with it.
 func Catalogue(codex string) ([]json.RawMessage, error) {
+	list, err := printed(codex)
+	return list.Models, err
+}
+
+// printed returns the list that a codex program prints of its models.
+func printed(codex string) (list modelList, err error) {
 	catalogues.Lock()
 	defer catalogues.Unlock()
-	if known := catalogues.of[codex]; known != nil {
+	if known, ok := catalogues.of[codex]; ok {
 		return known, nil
 	}
 	home, err := os.MkdirTemp("", "codex-home-")
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	defer os.RemoveAll(home)
 	ctx, cancel := context.WithTimeout(context.Background(), catalogueTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, codex, "debug", "models")
 	cmd.Env = append(os.Environ(), "CODEX_HOME="+home)
-	output, err := cmd.Output()
-	var list modelList
+	list.text, err = cmd.Output()
 	if err == nil {
-		err = json.Unmarshal(output, &list)
+		err = json.Unmarshal(list.text, &list)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking %s for its models: %w", codex, err)
+		return modelList{}, fmt.Errorf("asking %s for its models: %w", codex, err)
 	}
 	if catalogues.of == nil {
-		catalogues.of = make(map[string][]json.RawMessage)
+		catalogues.of = make(map[string]modelList)
 	}
-	catalogues.of[codex] = list.Models
-	return list.Models, nil
+	catalogues.of[codex] = list
+	return list, nil
 }
 
 // modelList is the form of a list of models.
 type modelList struct {
 	Models []json.RawMessage `json:"models"`
+	// text is the list as a program has printed it, since to encode so much again for each start
+	// takes longer than the rest of what is asked; nil: none has.
+	text []byte
 }
 
 // listModels answers with the list of models.
 func (b *Backend) listModels(w http.ResponseWriter, _ *http.Request, _ *Login) {
-	models, err := b.Models()
-	if err != nil {
+	list, err := b.list()
+	switch {
+	case err != nil:
 		writeJSON(w, http.StatusInternalServerError, object{"detail": err.Error()})
-		return
+	case list.text == nil:
+		writeJSON(w, http.StatusOK, list)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(list.text) // fails if the client left
 	}
-	writeJSON(w, http.StatusOK, modelList{models})
 }
 
 // Models returns the list of models, by default that of the program.
 func (b *Backend) Models() ([]json.RawMessage, error) {
+	list, err := b.list()
+	return list.Models, err
+}
+
+func (b *Backend) list() (modelList, error) {
 	b.mu.Lock()
 	models := b.models
 	b.mu.Unlock()
 	if models != nil {
-		return models, nil
+		return modelList{Models: models}, nil
 	}
-	return Catalogue(b.opts.Codex)
+	return printed(b.opts.Codex)
 }
 
 // SetModels replaces the list.
