@@ -40,8 +40,8 @@ func demo(req Request, question string) Output {
 	return Say(said + "\n\nSay \"help\" to see what I can do.")
 }
 
-// reminders match what Claude Code puts before the words of its user.
-var reminders = regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>`)
+// reminders match what Claude Code and Copilot CLI put before the words of their users.
+var reminders = regexp.MustCompile(`(?s)<(system-reminder|current_datetime)>.*?</(system-reminder|current_datetime)>`)
 
 // longQuestion is the length in bytes from which a question is a program's: agents put their
 // rules, which speak of tools, before what their user says.

@@ -24,6 +24,7 @@ func TestDemo(t *testing.T) {
 		{"Help", demoTools, directiveWords()},
 		{" ", nil, []string{"no text"}},
 		{"<system-reminder>\nRules.\n</system-reminder>\n\nSay hello.", nil, []string{"You said: “Say hello.”"}},
+		{"<current_datetime>2026-11-26T01:06:57.932+00:00</current_datetime>\n\nhelp", nil, directiveWords()},
 		{"delay=1ns; Hello", nil, []string{"You said: “Hello”"}},
 	}
 	s := start(t)
