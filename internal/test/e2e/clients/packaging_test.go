@@ -43,7 +43,7 @@ func TestDockerfile(t *testing.T) {
 		t.Error("nothing is copied")
 	}
 	ignored := strings.Fields(e2e.ReadFile(t, "../../../../.dockerignore"))
-	for _, path := range []string{".cache", ".git", "build", "**/node_modules"} {
+	for _, path := range []string{".cache", ".git", "build", "**/node_modules", "**/.env"} {
 		if !slices.Contains(ignored, path) {
 			t.Errorf("%s is sent to docker", path)
 		}
