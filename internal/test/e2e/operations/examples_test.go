@@ -121,6 +121,20 @@ func TestExamples(t *testing.T) {
 				}
 			},
 		},
+		"ollama": {
+			replace: []string{":11434", "SITE"},
+			check: func(t *testing.T, s *e2e.Site) {
+				for path, want := range map[string]string{"/": "Ollama is running", "/api/tags": ":latest"} {
+					if status, body := s.Get(path); status != http.StatusOK || !strings.Contains(body, want) {
+						t.Errorf("%s: %d %s", path, status, body)
+					}
+				}
+				response := s.Do(http.MethodPost, "/api/chat", strings.NewReader(e2e.ChatBody("say:An answer.", nil)), nil)
+				if text := s.Read(response); response.StatusCode != http.StatusOK || !strings.Contains(text, `"done":true`) {
+					t.Errorf("%s %s", response.Status, text)
+				}
+			},
+		},
 		"models": {
 			replace: []string{":8080", "SITE"},
 			check: func(t *testing.T, s *e2e.Site) {
