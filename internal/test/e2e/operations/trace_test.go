@@ -43,7 +43,7 @@ func (c *collector) has(texts ...string) bool {
 }
 
 // TestTraces checks that the span of Caddy's tracing has the attributes of a turn, and
-// nothing that was said.
+// nothing that was said, and that Caddy's `metrics { otlp }` exports this module's metrics.
 func TestTraces(t *testing.T) {
 	var spans collector
 	server := httptest.NewServer(&spans)
@@ -51,8 +51,10 @@ func TestTraces(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
 	s := e2e.NewSite(t, "")
-	s.Load(s.Wrap("tracing {\nspan codex\n}\ncodex {\n" + s.AppServer() + "\nmodel fast gpt-5\n}"))
+	config := s.Wrap("tracing {\nspan codex\n}\ncodex {\n" + s.AppServer() + "\nmodel fast gpt-5\n}")
+	s.Load(strings.Replace(config, "admin off", "admin off\nmetrics {\notlp\n}", 1))
 	s.WaitReady()
 	for _, stream := range []bool{false, true} {
 		response, text := s.Post(e2e.ChatBody("say:PRIVATE-ANSWER", map[string]any{"model": "fast", "stream": stream}), nil)
@@ -69,6 +71,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("%d %s", response.StatusCode, text)
 	}
 	e2e.WaitFor(t, "the error", func() bool { return spans.has("error.type", "invalid_type") })
+	e2e.WaitFor(t, "the metrics", func() bool { return spans.has("codex_requests_total", "gen_ai_server_request_duration_seconds") })
 	if spans.has("PRIVATE-ANSWER") {
 		t.Error("the trace has what was said")
 	}
