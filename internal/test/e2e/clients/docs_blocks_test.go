@@ -272,7 +272,7 @@ var commands = map[string]func(b block, words []string) error{
 	"curl": checkFiles, "docker": checkFiles, "systemctl": checkFiles, "journalctl": checkFiles, "git": checkFiles, "useradd": checkFiles,
 	"sudo": checkFiles, "mkdir": checkFiles, "umask": checkFiles, "build/caddy": checkFiles, "cp": checkFiles, "install": checkFiles,
 	"tar": checkFiles, "export": checkFiles, "cd": checkFiles, "jq": checkFiles, "openssl": checkFiles, "ls": checkFiles, "gh": checkFiles,
-	"sha256sum": checkFiles, "grep": checkFiles, "claude": checkFiles,
+	"sha256sum": checkFiles, "grep": checkFiles, "claude": checkFiles, "base64": checkFiles, "echo": checkFiles,
 }
 
 // checkCommands checks the commands of a block.
@@ -433,8 +433,8 @@ func checkHelp(_ block, words []string) error {
 
 // checkFiles checks that files of this project exist.
 func checkFiles(_ block, words []string) error {
-	for _, word := range words[1:] {
-		if strings.HasPrefix(word, "examples/") || strings.HasPrefix(word, "scripts/") {
+	for i, word := range words[1:] {
+		if written := words[i] == ">"; !written && (strings.HasPrefix(word, "examples/") || strings.HasPrefix(word, "scripts/")) {
 			if _, err := os.Stat(filepath.Join("../../../..", word)); err != nil {
 				return err
 			}
