@@ -56,7 +56,6 @@ func (g *Gateway) drivingModel(model string) string {
 // imagesRequest is a decoded request for pictures.
 type imagesRequest struct {
 	*images.Request
-	whole
 }
 
 // resolve encodes the pictures of a form, which counts like the body.

@@ -61,7 +61,7 @@ func TestPictures(t *testing.T) {
 	s := pictureSite(t, "keepalive 200ms")
 	client := s.Client()
 	made, err := client.Images.Generate(e2e.Context(t), openai.ImageGenerateParams{
-		Prompt: "A cat, \"word\" for\nword", Model: openai.ImageModelGPTImage1, N: openai.Int(3), Background: openai.ImageGenerateParamsBackgroundTransparent,
+		Prompt: "A cat, \"word\" for\nword", Model: "gpt-image-1", N: openai.Int(3), Background: openai.ImageGenerateParamsBackgroundTransparent,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestPictures(t *testing.T) {
 			Prompt: "x", Image: openai.ImageEditParamsImageUnion{OfFile: file()}, Mask: file(),
 		})
 		checkPictureError(t, err, http.StatusBadRequest, "unsupported_parameter")
-		_, err = client.Images.NewVariation(e2e.Context(t), openai.ImageNewVariationParams{Image: file()})
+		err = client.Post(e2e.Context(t), "images/variations", map[string]string{}, nil)
 		checkPictureError(t, err, http.StatusNotFound, "unknown_url")
 	})
 
