@@ -7,6 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+	zaplog "go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // TestCommandKey makes a key with every option, by the configuration and by --file, lists
@@ -53,6 +58,19 @@ func TestCommandKey(t *testing.T) {
 	}
 	if output, err := runCommand(t, "key", "list", "--config", config); err != nil || strings.Count(output, "\n") != 1 {
 		t.Error(err, output)
+	}
+}
+
+// TestCommandIsQuiet: Caddy's lines about the reading of a configuration are not beside the answer.
+func TestCommandIsQuiet(t *testing.T) {
+	config := writeConfig(t, unanswered(), "api_keys_file "+filepath.Join(t.TempDir(), "keys"))
+	_, before, log := caddy.BufferedLog()
+	defer caddy.UnbufferDefaultLogger(before)
+	output, err := runCommand(t, "key", "add", "ann", "--config", config)
+	core, seen := zaplog.New(zap.InfoLevel)
+	log.FlushTo(zap.New(core))
+	if lines := seen.FilterMessage("adapted config to JSON").All(); err != nil || len(lines) != 0 {
+		t.Error(err, output, lines)
 	}
 }
 

@@ -71,10 +71,22 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 
 // loadConfig returns the configuration that the flags name. or says what else they may name.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
-	config, file, _, err = caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
+	config, file, err = quietly(fl)
 	if err == nil && file == "" {
 		err = errors.New("there is no Caddyfile in this directory; name " + or + "the configuration with --config")
 	}
+	return config, file, err
+}
+
+// quietly reads the configuration that the flags name. What Caddy logs meanwhile is dropped, since
+// it would stand in the terminal before what the command says.
+func quietly(fl caddycmd.Flags) (config []byte, file string, err error) {
+	_, log, _ := caddy.BufferedLog()
+	defer func() {
+		caddy.BufferedLog() // takes the place of the one with the lines
+		caddy.UnbufferDefaultLogger(log)
+	}()
+	config, file, _, err = caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
 	return config, file, err
 }
 
@@ -132,7 +144,7 @@ func adminAddress(fl caddycmd.Flags) (string, error) {
 	if fl.String("address") != "" || file == "" {
 		return caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, "", "")
 	}
-	config, _, _, err := caddycmd.LoadConfig(file, fl.String("adapter"))
+	config, _, err := quietly(fl)
 	if err != nil {
 		return "", err
 	}
