@@ -15,7 +15,7 @@ var (
 
 	// ollamaRoutes are the routes of Ollama's API, as [routes].
 	ollamaRoutes = map[string]route{
-		"/":            {methods: readMethods, open: true, serve: plain((*gateway.Gateway).OllamaReady)},
+		"/":            {counts: ollamaCounts, refused: true, methods: readMethods, form: ollamaErrors, open: true, serve: plain((*gateway.Gateway).OllamaReady)},
 		"/api/version": ollamaRoute(readMethods, gateway.OllamaDocument(ollama.VersionBody, nil)).opened(),
 		"/api/tags":    ollamaRoute(readMethods, (*gateway.Gateway).OllamaTags),
 		"/api/ps":      ollamaRoute(readMethods, gateway.OllamaDocument(ollama.NoneLoaded, nil)),

@@ -33,6 +33,7 @@ func TestOllamaRoutes(t *testing.T) {
 	}{
 		"GET /":                         {200, "Ollama is running"},
 		"HEAD /":                        {200, ""},
+		"POST /":                        {405, "GET"},
 		"GET /api/version":              {200, `{"version":"0.17.4"}`},
 		"HEAD /api/tags":                {200, ""},
 		"GET /api/tags":                 {200, `"name":"plain:latest"`},
