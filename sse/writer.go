@@ -199,7 +199,7 @@ func (w *Writer) SetLines(ping []byte) { w.lines, w.pingData = true, ping }
 
 // Keepalive sends the comment ": keepalive", or the event of [Writer.SetPing], if nothing has been sent for the
 // interval of the options, and returns the time until it should be called again.
-// Buffered frames are sent instead of the comment. The error is that of
+// Buffered frames are sent instead of the comment. It returns the error of
 // [Writer.Flush].
 //
 // It is meant for a loop with a timer beside its source of events:

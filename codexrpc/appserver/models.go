@@ -80,8 +80,8 @@ func (l *modelLists) ask(conn *codexrpc.Conn, answered chan struct{}) {
 
 // Models returns the models that an app-server of the process lists, at most half a minute
 // old. While the back end of its login has not answered for the first time, they are those
-// that the program knows. The caller does not change them. An error is that of the
-// connection, or of ctx.
+// that the program knows. The caller does not change them. It fails if the
+// connection does, or when ctx ends.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
 	models, answered, _ := p.models.get(conn)
 	if models != nil {

@@ -84,7 +84,7 @@ func List(path string) ([]*Key, error) {
 }
 
 // edit replaces a file at once by what change returns, which must be valid. Owner and mode
-// stay; a new file is readable by its owner alone, which is that of its directory if root makes it.
+// stay. A new file is readable by its owner alone; if root makes it, it gets its directory's owner.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

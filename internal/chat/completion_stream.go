@@ -56,7 +56,7 @@ func NewCompletionStream(meta CompletionMeta, emit func(data []byte) error) *Com
 	return &CompletionStream{Emitter: NewEmitter(meta.Choices, emit), meta: meta, begun: make([]bool, meta.Choices)}
 }
 
-// Write encodes one output of a choice. The error is that of emit. Outputs after a
+// Write encodes one output of a choice. It returns the error of emit, if any. Outputs after a
 // choice's last, or after a failure, are ignored.
 func (s *CompletionStream) Write(index int, out turn.Output) error {
 	if s.Over(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {

@@ -32,7 +32,7 @@ func (e *Emitter) Send(data []byte) {
 // Err is the first error of emit.
 func (e *Emitter) Err() error { return e.err }
 
-// Fail ends the stream with an error object. The error is that of emit.
+// Fail ends the stream with an error object. It returns the error of emit, if any.
 func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	if !e.done {
 		e.done = true

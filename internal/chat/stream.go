@@ -88,8 +88,8 @@ func (s *Stream) appendHead(to []byte) []byte {
 }
 
 // Write encodes an output of a choice, from 0 to one less than there are, as any number
-// of chunks. The error is that of emit. Outputs after a choice's last, or after a
-// failure, are ignored.
+// of chunks. It returns the error of emit, if any. Outputs after a choice's last, or
+// after a failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.Over(choice) {
 		return s.err

@@ -89,9 +89,8 @@ func (m *Memory) forget(hash Hash) {
 	}
 }
 
-// Restore returns a history with the reasoning of its answers, and how many items that
-// has added. The history is that of the links, which it does not change. An answer that
-// has reasoning already keeps it.
+// Restore returns a copy of a history with the reasoning of its answers, and how many items
+// were added. links are those of the history. An answer that has reasoning already keeps it.
 func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []json.RawMessage, added int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

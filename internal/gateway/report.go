@@ -64,8 +64,8 @@ type Observer interface {
 	// AnswerBegan is called for each request whose turns have started. It returns a
 	// function that is called when the answer has ended.
 	AnswerBegan(stream bool) (ended func())
-	// TurnsEnded is called with the turns that were run for a request, one for each
-	// choice. The context is that of the request.
+	// TurnsEnded is called with the context of a request and the turns that were run for
+	// it, one for each choice.
 	TurnsEnded(context.Context, []Record)
 	// RequestFailed is called once for each request that failed, before or within its
 	// turns.

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
 )
 
-// TestReportedOnce: an observer hears of each failure once, however far its request
-// had come, and of each turn that was run once, with the same status.
+// TestReportedOnce: an observer is called once for each failure, however far its request
+// had come, and once for each turn that was run, with the same status.
 func TestReportedOnce(t *testing.T) {
 	const failing = `{"model":"m","messages":[{"role":"user","content":"fail:insufficient_quota"}]`
 	const asking = `{"model":"m","messages":[{"role":"user","content":"x"}]`

@@ -223,7 +223,7 @@ func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) *status
 }
 
 // readBody reads the body of a request. Caddy's own limit (request_body) may be lower than
-// the gateway's. claim is that of the body, until the end of the exchange.
+// the gateway's. claim counts the memory of the body until the end of the exchange.
 func (g *Gateway) readBody(x *exchange) (body []byte, claim *claims.Claim, apiErr *apierror.Error) {
 	claim = &x.own.body
 	*claim = *g.bodies.Claim(x.user)

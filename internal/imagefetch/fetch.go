@@ -74,8 +74,8 @@ func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 // Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different ones, and
 // returns them by URL as data URLs (data:image/png;base64,…), at most 43 MiB of them. The first
 // image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has ended,
-// the error is that of ctx. grow is called one at a time, with the bytes that the data URLs take
-// more; if it refuses them, the error is [ErrNoMemory].
+// its error is returned. Before more bytes are kept, grow is called with their number, never twice
+// at once; if it refuses them, the error is [ErrNoMemory].
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
 	group, run := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.atOnce)

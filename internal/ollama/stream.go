@@ -27,7 +27,7 @@ func NewStream(meta Meta, emit func(line []byte) error) *Stream {
 	return &Stream{meta: meta, emit: emit, clock: clock{arrived: meta.Arrived, begun: time.Now()}}
 }
 
-// Write encodes an output as a line or none. An answer has one choice only. The error is that of
+// Write encodes an output as a line or none. An answer has one choice only. It returns the error of
 // emit, or an [apierror.Error] for a call whose arguments no client of this API can read. Outputs
 // after the last are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {

@@ -54,8 +54,8 @@ type function struct {
 	Arguments wirejson.Value `json:"arguments"` // an object
 }
 
-// read returns the piece of an output. It is empty if the output has nothing for the client. The
-// error is that of arguments which are no object.
+// read returns the piece of an output. It is empty if the output has nothing for the client. It
+// fails if the arguments of a call are no object.
 func (m *Meta) read(out *turn.Output) (p piece, _ *apierror.Error) {
 	switch {
 	case out.Kind == turn.OutputText:

@@ -134,8 +134,8 @@ func (m *member) acquire() *Process {
 	})
 }
 
-// letGo releases a reference that acquire took. The last one stops the process in the
-// background, since a request that loads a configuration may be what releases it.
+// letGo releases a reference that acquire took. The last release stops the process, in the
+// background: the caller may be a request that loads a configuration, and shall not wait.
 func (m *member) letGo() {
 	s := m.of.supervisor
 	if p, last := s.processes.release(m.key); last {

@@ -50,8 +50,8 @@ func (f *Format) Read(v wirejson.Value, flat bool) *field.Error {
 	return field.Invalid("must be text, json_object or json_schema").In("type")
 }
 
-// ReadSchema reads a schema that says nothing of strictness. The provider enforces it if it
-// takes it as a strict one.
+// ReadSchema reads a schema that does not say whether it is strict. The provider enforces it if
+// it has the form of a strict one.
 func (f *Format) ReadSchema(schema wirejson.Value) *field.Error {
 	*f = Format{}
 	if problem := field.Expect(wirejson.KindObject, schema); problem != nil {

@@ -26,7 +26,7 @@ type Limits struct {
 	unsettled []Unsettled
 }
 
-// refusal is that of a request beyond a limit of requests, at a time.
+// refusal is the error for a request beyond a limit of requests, and when it was made.
 type refusal struct {
 	err    *ExceededError
 	states []State

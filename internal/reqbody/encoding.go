@@ -74,7 +74,7 @@ func (s *source) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Read decodes. Its error is that of the body, a *CorruptError, or a *http.MaxBytesError.
+// Read decodes. It fails with an error of the body, a *CorruptError or a *http.MaxBytesError.
 func (d *decoder) Read(to []byte) (n int, err error) {
 	if d.from == nil {
 		err = d.open()

@@ -66,9 +66,9 @@ func (p *Pool) Copying() int { return p.copying.Running() }
 // Read reads a request's body to its end, which streaming over HTTP/1 needs, and adds
 // its memory to the claim. The end of ctx ends the reading, and so does a client that is
 // too slow: a request that is being read takes memory, and keeps the processes of its
-// configuration. A body in gzip or zstd is decoded, and its size is that of what comes
-// out. The error is a *http.MaxBytesError, whose limit may be that of another handler,
-// ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, or that of the body.
+// configuration. A body in gzip or zstd is decoded, and the decoded size counts. Errors:
+// a *http.MaxBytesError, also for the limit of another handler, ErrNoMemory, ErrTooSlow,
+// ErrEncoding, a *CorruptError, or an error of the connection.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {

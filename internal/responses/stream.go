@@ -74,9 +74,9 @@ func (s *Stream) Open() error {
 	return s.err
 }
 
-// Write encodes an output as any number of events. A response has one choice only. The
-// error is that of emit; the Response has the output all the same. Outputs after the last are
-// ignored.
+// Write encodes an output as any number of events. A response has one choice only. If emit
+// fails, Write returns its error; the Response has the output all the same. Outputs after the last
+// are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if s.done {
 		return s.err

@@ -194,7 +194,7 @@ func testGap(t *testing.T, tested Engine) {
 	}
 }
 
-// testWatch checks that nodes hear of what changes at others, long before a look is due.
+// testWatch checks that changes at one node reach the others long before they would poll.
 func testWatch(t *testing.T, tested Engine) {
 	b := tested.background()
 	if !tested.Shared {
