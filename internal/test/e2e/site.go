@@ -150,13 +150,16 @@ func LoadCaddyfile(text string) error {
 func (s *Site) WaitReady() {
 	s.T.Helper()
 	last := ""
-	for end := time.Now().Add(Deadline); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		status, body := s.Get("/readyz")
-		if last = body; status == http.StatusOK {
-			return
+	defer func() {
+		if s.T.Failed() {
+			s.T.Log("/readyz last said: ", last)
 		}
-	}
-	s.T.Fatal("the site did not become ready:", last)
+	}()
+	WaitFor(s.T, "the site to be ready", func() (ready bool) {
+		var status int
+		status, last = s.Get("/readyz")
+		return status == http.StatusOK
+	})
 }
 
 // WaitReadyAs is WaitReady for a site where probes need a login.

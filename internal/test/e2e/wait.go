@@ -14,13 +14,16 @@ func ContextWithCancel(t testing.TB) (context.Context, context.CancelFunc) {
 }
 
 // WaitFor waits until done returns true, at most for [Deadline]. It names what was waited
-// for if that does not come.
+// for if that does not come. The longer it takes, the less often it asks, since done may be a
+// whole turn.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Deadline); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	for begun := time.Now(); !done(); {
+		waited := time.Since(begun)
+		if waited > Deadline {
 			t.Fatal("waited in vain for ", what)
 		}
+		time.Sleep(min(max(waited/8, 10*time.Millisecond), 100*time.Millisecond))
 	}
 }
 
