@@ -56,8 +56,8 @@ func TestRefusedUnderLoad(t *testing.T) {
 	}
 }
 
-// askAndLeave asks again and again until ctx ends. A patience leaves each request after that time; 0:
-// none.
+// askAndLeave asks again and again, ten times a second at most, until ctx ends. A patience leaves each
+// request after that time; 0: none.
 func askAndLeave(ctx context.Context, s *e2e.Site, patience time.Duration) {
 	for ctx.Err() == nil {
 		asked, leave := context.WithCancel(ctx)
@@ -68,5 +68,6 @@ func askAndLeave(ctx context.Context, s *e2e.Site, patience time.Duration) {
 			_ = response.Body.Close() // it may have failed: only the login counts
 		}
 		leave()
+		time.Sleep(100 * time.Millisecond)
 	}
 }
