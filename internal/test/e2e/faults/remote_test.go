@@ -145,7 +145,7 @@ func TestRemoteCodex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			item := `{"type":"message","role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("x", 20<<20) + `"}]}`
+			item := `{"type":"message","role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("x", 17<<20) + `"}]}`
 			if err := thread.InjectItems(e2e.Context(t), []json.RawMessage{json.RawMessage(item)}); err != nil {
 				t.Error(err)
 			}

@@ -124,7 +124,7 @@ func (st *storm) probe() {
 
 // streamed requests a slow text, and returns it if the stream is complete.
 func (st *storm) streamed(text string) (string, error) {
-	response, err := st.ask(http.MethodPost, "/v1/chat/completions", e2e.ChatBody("chunk=6; delay=100ms; verbatim:"+text, map[string]any{"stream": true}))
+	response, err := st.ask(http.MethodPost, "/v1/chat/completions", e2e.ChatBody("chunk=12; delay=400ms; verbatim:"+text, map[string]any{"stream": true}))
 	if err != nil {
 		return "", err
 	}
