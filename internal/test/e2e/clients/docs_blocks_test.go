@@ -17,8 +17,6 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
@@ -234,31 +232,6 @@ func validateCaddyfile(t *testing.T, text string) error {
 	}
 	return caddy.Validate(&parsed)
 }
-
-// execHandler stands for the plugin events.handlers.exec in the documentation.
-type execHandler struct {
-	Words []string `json:"words,omitempty"`
-}
-
-func init() { caddy.RegisterModule(execHandler{}) }
-
-// CaddyModule implements [caddy.Module].
-func (execHandler) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "events.handlers.exec", New: func() caddy.Module { return new(execHandler) }}
-}
-
-// UnmarshalCaddyfile reads the command.
-func (h *execHandler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	for d.Next() {
-		h.Words = append(h.Words, d.RemainingArgs()...)
-	}
-	return nil
-}
-
-// Handle implements [caddyevents.Handler].
-func (*execHandler) Handle(context.Context, caddy.Event) error { return nil }
-
-var _ caddyevents.Handler = (*execHandler)(nil)
 
 // commands are the commands in the documentation, with the check of their arguments.
 var commands = map[string]func(b block, words []string) error{

@@ -1,0 +1,135 @@
+// Package webhook is an event handler for Caddy that posts events to a URL.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"go.uber.org/zap"
+)
+
+const (
+	maxWaiting = 100              // events that wait for a slow receiver
+	timeout    = 10 * time.Second // of one request
+)
+
+// errFull is returned for an event that came while too many waited.
+var errFull = errors.New("codex_webhook: too many events wait to be posted")
+
+func init() { caddy.RegisterModule(new(Webhook)) }
+
+// Webhook posts each event as JSON in the format of CloudEvents 1.0, one after another. An event
+// that cannot be posted is logged and dropped.
+type Webhook struct {
+	// URL is where events are posted. It may contain placeholders, such as {env.TOPIC}.
+	URL string `json:"url"`
+
+	waiting chan []byte
+	done    chan struct{}
+	cancel  context.CancelFunc
+	logger  *zap.Logger
+}
+
+// CaddyModule returns the module events.handlers.codex_webhook.
+func (*Webhook) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.codex_webhook", New: func() caddy.Module { return new(Webhook) }}
+}
+
+// UnmarshalCaddyfile reads the URL:
+//
+//	codex_webhook <url>
+func (h *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the handler
+	if !d.AllArgs(&h.URL) {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+// Provision starts the goroutine that posts. Cleanup ends it.
+func (h *Webhook) Provision(ctx caddy.Context) error {
+	url, err := caddy.NewReplacer().ReplaceOrErr(h.URL, true, true)
+	if err != nil {
+		return err
+	}
+	// A request with a URL that cannot be used fails here already.
+	if _, err := http.NewRequest(http.MethodPost, url, nil); err != nil || url == "" {
+		return fmt.Errorf("codex_webhook: %q is no URL: %v", h.URL, err)
+	}
+	h.logger, h.waiting, h.done = ctx.Logger(), make(chan []byte, maxWaiting), make(chan struct{})
+	posting, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	go h.postAll(posting, url)
+	return nil
+}
+
+// Cleanup drops the events that wait and returns once the last request has ended.
+func (h *Webhook) Cleanup() error {
+	if h.cancel != nil { // nil if Provision failed
+		h.cancel()
+		<-h.done
+	}
+	return nil
+}
+
+// Handle takes an event and returns at once, since whoever emits it waits for Handle.
+func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
+	body, err := json.Marshal(e.CloudEvent())
+	if err != nil {
+		return err
+	}
+	select {
+	case h.waiting <- body:
+		return nil
+	default:
+		return errFull
+	}
+}
+
+func (h *Webhook) postAll(ctx context.Context, url string) {
+	defer close(h.done)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case body := <-h.waiting:
+			if err := post(ctx, url, body); err != nil && ctx.Err() == nil {
+				h.logger.Error("cannot post an event", zap.ByteString("event", body), zap.Error(err))
+			}
+		}
+	}
+}
+
+func post(ctx context.Context, url string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/cloudevents+json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return errors.New(resp.Status)
+	}
+	return nil
+}
+
+var (
+	_ caddyevents.Handler   = (*Webhook)(nil)
+	_ caddy.Provisioner     = (*Webhook)(nil)
+	_ caddy.CleanerUpper    = (*Webhook)(nil)
+	_ caddyfile.Unmarshaler = (*Webhook)(nil)
+)
