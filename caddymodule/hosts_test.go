@@ -27,7 +27,6 @@ const hostSites = `{
 	app_server {
 		command %[2]q app-server
 		env %[3]s hosts
-		env GORACE atexit_sleep_ms=0
 		start_timeout 1m
 	}
 }

@@ -119,7 +119,6 @@ func TestBelowAPath(t *testing.T) {
 				app_server {
 					command "`+program+`" app-server
 					env `+fakeserver.NameEnv+` below
-					env GORACE atexit_sleep_ms=0
 					start_timeout 1m
 				}
 			}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,12 +23,8 @@ import (
 // patience is the time within which anything happens, even on a busy machine.
 const patience = time.Minute
 
-// TestMain runs the test binary as a fake app-server if it is started as one. Otherwise it
-// runs the tests and checks that they leave nothing behind.
-func TestMain(m *testing.M) {
-	fakeserver.Main()
-	os.Exit(runTests(m))
-}
+// TestMain runs the tests and checks that they leave nothing behind.
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "caddy-storage-")
@@ -84,10 +83,26 @@ func childless() error {
 // pooled counts the processes of the pool.
 func pooled() int { return len(supervisor.All()) }
 
+// fakeProgram builds the fake app-server. The test binary could be one, but it has all of Caddy in it
+// and takes ten times as long to start.
+var fakeProgram = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(caddy.DefaultStorage.Path, "fakeserver")
+	output, err := exec.Command("go", "build", "-race=false", "-o", program, "../internal/test/cmd/fakeserver").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building the fake app-server: %w: %s", err, output)
+	}
+	return program, nil
+})
+
 // fakeServer returns the configuration of a fake app-server.
 func fakeServer(t testing.TB, name string) *AppServer {
 	t.Helper()
 	command, env := fakeserver.Command(t, name)
+	program, err := fakeProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command[0] = program
 	return &AppServer{Command: command, Env: env, StartTimeout: caddy.Duration(patience), StopTimeout: caddy.Duration(patience)}
 }
 
