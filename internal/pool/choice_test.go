@@ -1,10 +1,11 @@
 package pool
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 )
 
 // TestChoiceOrder checks which of two members is better, whatever the policy says, and in
@@ -144,8 +145,8 @@ func TestChoiceReserve(t *testing.T) {
 // less ready than another, that equal calls make equal choices, that the reserve and other
 // logins are spared as the policy says, and that no member that can take turns is forgotten.
 func TestChoiceProperties(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	random := draw.Random(t)
+	for range draw.Cases(60, 300) {
 		members := idleMembers()
 		servers := 2 + random.IntN(3)
 		for server := range servers {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
@@ -134,8 +135,13 @@ func (g generator) value(keyword string, depth int) string {
 // together what the client wrote.
 func TestNothingIsLost(t *testing.T) {
 	whole, told, unchanged, large := 0, 0, 0, 0
-	for seed := range uint64(4000) {
+	random := draw.Random(t)
+	for range draw.Cases(600, 4000) {
+		seed := random.Uint64()
 		g := generator{rand.New(rand.NewPCG(seed, 0)), seed%4 == 0, int(seed % 100)}
+		if seed%8 == 1 {
+			g.long *= 20 // seldom large otherwise
+		}
 		schema := fmt.Sprintf(`{"type":"object","properties":{"a":%s,"b":%s},"$defs":{"a":%s},"definitions":{"b c":%s}}`,
 			g.schema(4), g.schema(2), g.schema(2), g.schema(1))
 		fitted, words := fitSchema([]byte(schema))

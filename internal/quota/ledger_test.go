@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -392,7 +393,9 @@ func TestClockJumps(t *testing.T) {
 // checks every stretch of time as long as a window.
 func TestNeverExceeded(t *testing.T) {
 	engines(t, func(t *testing.T, c *clock, l *Limits) {
-		for seed := range uint64(6) {
+		seeds := draw.Random(t)
+		for range draw.Cases(2, 6) {
+			seed := seeds.Uint64()
 			random := rand.New(rand.NewPCG(seed, 1))
 			c.now = newClock().now
 			c.move(time.Duration(random.Int64N(int64(40 * 24 * time.Hour))))

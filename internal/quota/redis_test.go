@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/redisserver"
 )
 
@@ -23,7 +24,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSameResults(t *testing.T) {
 	server := redisserver.Start(t)
 	windows := []Window{sliding(t, time.Second), sliding(t, 90*time.Second), sliding(t, 5*time.Hour), calendar(t, day), calendar(t, week), calendar(t, month)}
-	for seed := range uint64(12) {
+	seeds := draw.Random(t)
+	for range draw.Cases(3, 12) {
+		seed := seeds.Uint64()
 		random := rand.New(rand.NewPCG(seed, 7))
 		c := newClock()
 		c.move(time.Duration(random.Int64N(100_000_000)) * time.Second)

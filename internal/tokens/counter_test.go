@@ -2,16 +2,17 @@ package tokens
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 )
 
 // TestCounter checks that texts have as many tokens as when each is counted as a whole, however
 // long they are and wherever the pieces end.
 func TestCounter(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for i := range 300 {
+	r := draw.Random(t)
+	for i := range draw.Cases(50, 300) {
 		piece := 1 + r.IntN(2000)
 		if i == 0 {
 			piece = counterPiece

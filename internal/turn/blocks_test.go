@@ -1,12 +1,14 @@
 package turn_test
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -43,12 +45,13 @@ var hardTexts = map[string]string{
 	"inline code":             "Write `<use_tool>` and `</use_tool>`.",
 }
 
-// TestHardTexts: each text, cut at every byte and into deltas of several sizes,
+// TestHardTexts: each text, cut at any byte and into deltas of several sizes,
 // gives what it gives at once, in both modes; and the obsidian one is the text
 // itself where nothing is filtered.
 func TestHardTexts(t *testing.T) {
 	for name, text := range hardTexts {
 		t.Run(name, func(t *testing.T) {
+			random := draw.Random(t)
 			for _, mode := range []turn.Mode{turn.ModeJSON, turn.ModeXML} {
 				for _, tools := range []turn.ToolOptions{
 					{StopAfterTools: turn.StopOff, SuppressTailAfterTools: new(false)},
@@ -56,15 +59,15 @@ func TestHardTexts(t *testing.T) {
 					{StopAfterTools: turn.StopFirst, SuppressTailAfterTools: new(false)},
 				} {
 					tools.OutputMode, tools.TextualTools = mode, turn.TextualOn
-					checkHardText(t, turn.Options{ToolOptions: tools, IDSuffix: "xy"}, text, 150)
-					checkHardText(t, turn.Options{ToolOptions: tools, IDSuffix: "xy", Patterns: forms}, text, 150)
+					checkHardText(t, random, turn.Options{ToolOptions: tools, IDSuffix: "xy"}, text, 150)
+					checkHardText(t, random, turn.Options{ToolOptions: tools, IDSuffix: "xy", Patterns: forms}, text, 150)
 				}
 			}
 		})
 	}
 }
 
-func checkHardText(t *testing.T, o turn.Options, text string, splits int) {
+func checkHardText(t *testing.T, random *rand.Rand, o turn.Options, text string, splits int) {
 	t.Helper()
 	outputs, report := ofText(o, text, len(text))
 	want := streamed(t, outputs)
@@ -79,7 +82,9 @@ func checkHardText(t *testing.T, o turn.Options, text string, splits int) {
 		cuts = append(cuts, []int{size})
 	}
 	for at := 1; at < min(len(text), splits); at++ {
-		cuts = append(cuts, []int{at, len(text)})
+		if random.IntN(4) < draw.Cases(1, 4) {
+			cuts = append(cuts, []int{at, len(text)})
+		}
 	}
 	body := bodyOf(outputs)
 	for _, sizes := range cuts {

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -44,8 +45,8 @@ func checkCuts(t testing.TB, data []byte, stops, tokens byte, r *rand.Rand) {
 
 // TestCuts runs many random turns with stop sequences and limits.
 func TestCuts(t *testing.T) {
-	r := rand.New(rand.NewPCG(4, 7))
-	for range 200 {
+	r := draw.Random(t)
+	for range draw.Cases(50, 200) {
 		data := make([]byte, r.IntN(120))
 		for i := range data {
 			data[i] = byte(r.Uint32())
@@ -57,14 +58,15 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// TestHardTextsCut: each of the texts with a limit in each mode, cut at every
+// TestHardTextsCut: each of the texts with a limit in each mode, cut at any
 // byte.
 func TestHardTextsCut(t *testing.T) {
 	for name, text := range hardTexts {
 		t.Run(name, func(t *testing.T) {
+			random := draw.Random(t)
 			for mode, tokens := range map[turn.Mode]int{turn.ModeJSON: 9, turn.ModeXML: 4} {
 				o := turn.Options{MaxTokens: tokens, StopSequences: []string{"so", "/q><", "\n\n"}, IDSuffix: "xy", ToolOptions: turn.ToolOptions{OutputMode: mode, TextualTools: turn.TextualOn, SuppressTailAfterTools: new(false)}}
-				checkHardText(t, o, text, 64) // behind these bytes, nine tokens have ended
+				checkHardText(t, random, o, text, 64) // behind these bytes, nine tokens have ended
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -280,8 +281,8 @@ func checkNothingLost(t testing.TB, o turn.Options, all []token, content string)
 
 // TestGivenUpBlocks runs many random turns.
 func TestGivenUpBlocks(t *testing.T) {
-	r := rand.New(rand.NewPCG(14, 7))
-	for range 400 {
+	r := draw.Random(t)
+	for range draw.Cases(80, 400) {
 		data := make([]byte, 10+r.IntN(60))
 		for i := range data {
 			data[i] = byte(r.Uint32())

@@ -1,11 +1,11 @@
 package turn_test
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -20,8 +20,8 @@ var blockParts = []string{
 // whatever the model writes; and what is too much does not depend on the form of the answer, nor
 // on how the text is cut.
 func TestOneCallAtMost(t *testing.T) {
-	r := rand.New(rand.NewPCG(31, 9))
-	for range 3000 {
+	r := draw.Random(t)
+	for range draw.Cases(500, 3000) {
 		var text strings.Builder
 		for range 1 + r.IntN(12) {
 			text.WriteString(blockParts[r.IntN(len(blockParts))])

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/internal/chat"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
@@ -325,8 +326,8 @@ func blocksOf(events []codexrpc.Event) []string {
 
 // TestStreamedEqualsWhole runs many random turns.
 func TestStreamedEqualsWhole(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 12))
-	for range 200 {
+	r := draw.Random(t)
+	for range draw.Cases(50, 200) {
 		data := make([]byte, r.IntN(120))
 		for i := range data {
 			data[i] = byte(r.Uint32())
