@@ -15,11 +15,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// numbered returns a text of n bytes with unique lines.
+// numbered returns a text of n bytes with unique lines. They are long, since it costs most to read
+// what is escaped.
 func numbered(n int) string {
 	var text strings.Builder
+	plain := strings.Repeat(" and plain text", 30)
 	for i := 0; text.Len() < n; i++ {
-		fmt.Fprintf(&text, "%08d: \"ünïcode\" ✓ 😀 <tag> \\ and\ttab\n", i)
+		fmt.Fprintf(&text, "%08d: \"ünïcode\" ✓ 😀 <tag> \\ and\ttab%s\n", i, plain)
 	}
 	whole := strings.ToValidUTF8(text.String()[:n], "")
 	return whole + strings.Repeat("x", n-len(whole))
