@@ -183,6 +183,8 @@ func TestExamples(t *testing.T) {
 			}
 		},
 	}
+	s, second := e2e.NewSite(t, ""), t.TempDir()
+	e2e.WriteHome(t, second, s.Provider, codexhome.Options{})
 	for _, name := range exampleNames(t) {
 		if slices.Contains([]string{"remote", "app-server"}, name) {
 			continue
@@ -192,7 +194,7 @@ func TestExamples(t *testing.T) {
 			if !ok {
 				t.Fatal("this example is not run")
 			}
-			e.run(t, name)
+			e.run(t, s.At(t), name, second)
 		})
 	}
 }
@@ -226,12 +228,12 @@ func exampleNames(t *testing.T) []string {
 	return files
 }
 
-func (e example) run(t *testing.T, name string) {
+// run runs an example in place of what the site has. second is the home of a second app-server.
+func (e example) run(t *testing.T, s *e2e.Site, name, second string) {
 	file, err := os.ReadFile("../../../../examples/" + name + ".Caddyfile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := e2e.NewSite(t, "")
 	for key, value := range e.env {
 		t.Setenv(key, value)
 	}
@@ -242,8 +244,6 @@ func (e example) run(t *testing.T, name string) {
 		}
 		text = strings.ReplaceAll(text, e.replace[i], e.replace[i+1])
 	}
-	second := t.TempDir()
-	e2e.WriteHome(t, second, s.Provider, codexhome.Options{})
 	s.Load(strings.ReplaceAll(onThisMachine(s, text), "SECOND", second))
 	e2e.WaitFor(t, "the example to be ready", func() bool {
 		response := s.Do(http.MethodGet, "/readyz", nil, e.header)

@@ -108,6 +108,13 @@ func TestFailedProvider(t *testing.T) {
 	s := e2e.NewSite(t, first.block+second.block+"pool fill_first")
 	s.WaitMembers(2)
 	asked := func() [2]int { return [2]int{first.asked(), second.asked()} }
+	rested := func(s *e2e.Site) {
+		e2e.WaitFor(s.T, "the first login to be used, after its rest", func() bool {
+			before := first.asked()
+			response, text := s.Post(e2e.ChatBody("say:ok", nil), nil)
+			return response.StatusCode == http.StatusOK && strings.Contains(text, "ok") && first.asked() > before
+		})
+	}
 	for _, c := range []struct {
 		name       string
 		end, other scriptedmodel.End
@@ -128,11 +135,7 @@ func TestFailedProvider(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := s.At(t)
-			e2e.WaitFor(t, "the first login to be used, after its rest", func() bool {
-				before := first.asked()
-				response, text := s.Post(e2e.ChatBody("say:ok", nil), nil)
-				return response.StatusCode == http.StatusOK && strings.Contains(text, "ok") && first.asked() > before
-			})
+			rested(s)
 			before := asked()
 			defer first.answer(c.end)()
 			defer second.answer(c.other)()
@@ -146,20 +149,20 @@ func TestFailedProvider(t *testing.T) {
 			}
 		})
 	}
+	t.Run("with output", func(t *testing.T) { // last: Codex asks over HTTP after that
+		s := s.At(t)
+		rested(s)
+		before := second.asked()
+		if _, text := s.Post(e2e.ChatBody("say:begun;cutoff", map[string]any{"stream": true}), nil); !strings.Contains(text, "upstream_disconnected") || second.asked() != before {
+			t.Errorf("%s, and %d requests of the other provider", text, second.asked()-before)
+		}
+	})
 	t.Run("one login", func(t *testing.T) {
 		only := newAccount(t, limited)
 		s := e2e.NewSite(t, strings.Replace(only.block, "conversations", "processes 2\nconversations", 1))
 		s.WaitMembers(2)
 		if response, text := s.Post(e2e.ChatBody("say:ok", nil), nil); response.StatusCode != http.StatusTooManyRequests || only.asked() != 1 {
 			t.Errorf("%s %s after %d requests of the provider", response.Status, text, only.asked())
-		}
-	})
-	t.Run("with output", func(t *testing.T) {
-		first, second := newAccount(t, nil), newAccount(t, nil)
-		s := e2e.NewSite(t, first.block+second.block+"pool fill_first")
-		s.WaitMembers(2)
-		if _, text := s.Post(e2e.ChatBody("say:begun;cutoff", map[string]any{"stream": true}), nil); !strings.Contains(text, "upstream_disconnected") || second.asked() != 0 {
-			t.Errorf("%s, and %d requests of the other provider", text, second.asked())
 		}
 	})
 }
