@@ -221,19 +221,12 @@ func (c *catalogue) add(list []byte) error {
 // write writes the files of a model that is about to be added.
 func (c *catalogue) write(model *listedModel) error {
 	name := filepath.Join(c.dir, fmt.Sprintf("model-%d", len(c.models)))
-	changed, err := model.changed(changes)
-	if err != nil {
-		return err
-	}
 	model.entry.Catalogue = name + ".json"
-	if err := os.WriteFile(model.entry.Catalogue, changed, 0o600); err != nil || !model.entry.Lite {
-		return err
-	}
-	if changed, err = model.changed(changes, notLite); err != nil {
+	if err := os.WriteFile(model.entry.Catalogue, model.changed(changes), 0o600); err != nil || !model.entry.Lite {
 		return err
 	}
 	model.entry.Full = name + "-full.json"
-	return os.WriteFile(model.entry.Full, changed, 0o600)
+	return os.WriteFile(model.entry.Full, model.changed(changes, notLite), 0o600)
 }
 
 // maxModels bounds the models of a catalogue, each of which gets a file. Codex has
@@ -247,14 +240,20 @@ type listedModel struct {
 }
 
 // changed returns a catalogue of the model alone, with members changed. All other members
-// keep their values, also those that this release of Codex does not know.
-func (m *listedModel) changed(changes ...map[string]json.RawMessage) ([]byte, error) {
+// keep their values, also those that this release of Codex does not know. [json.Marshal] would
+// read them all again, which took a third of the time that a catalogue takes.
+func (m *listedModel) changed(changes ...map[string]json.RawMessage) []byte {
 	members := maps.Clone(m.members)
 	for _, change := range changes {
 		maps.Copy(members, change)
 	}
-	changed, err := json.Marshal(members)
-	return slices.Concat([]byte(`{"models":[`), changed, []byte(`]}`)), err
+	text, separator := []byte(`{"models":[`), byte('{')
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		quoted, _ := json.Marshal(name) // a string has a form
+		text = append(append(append(append(text, separator), quoted...), ':'), members[name]...)
+		separator = ','
+	}
+	return append(text, `}]}`...)
 }
 
 // parseModels returns the models of a list, also those without a name.

@@ -45,11 +45,7 @@ func changeAll(list []byte) (models []Model, contents []string, err error) {
 		if model.entry.Slug == "" {
 			continue
 		}
-		changed, err := model.changed(changes)
-		if err != nil {
-			return nil, nil, err
-		}
-		models, contents = append(models, model.entry), append(contents, string(changed))
+		models, contents = append(models, model.entry), append(contents, string(model.changed(changes)))
 	}
 	return models, contents, err
 }
