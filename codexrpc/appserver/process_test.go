@@ -127,7 +127,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := newTestProcess(t, test.mode, func(cfg *Config) {
-				cfg.StartTimeout = test.timeout
+				cfg.StartTimeout, cfg.StopTimeout = test.timeout, 2*patience // the exit may be noticed late
 				cfg.Home = "/the/codex/home"
 				cfg.Command = append(cfg.Command[:1], "-c", "token=s3cret")
 				if test.mode != "bare" {
