@@ -25,6 +25,53 @@ import (
 // deadline bounds a whole test of a page. Passing tests do not reach it.
 const deadline = 5 * time.Minute
 
+// shared is the browser of all tabs of a program of tests: to start one takes longer than a test of
+// a page.
+var shared struct {
+	mu   sync.Mutex
+	ctx  context.Context // of its first tab; nil: it was not started
+	stop context.CancelFunc
+}
+
+// start starts the browser, unless it runs.
+func start() (context.Context, error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.ctx != nil {
+		return shared.ctx, nil
+	}
+	path, err := find()
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(deadline))
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, _ = chromedp.NewContext(ctx)
+	if err := chromedp.Do(ctx); err != nil {
+		stop()
+		return nil, err
+	}
+	shared.ctx, shared.stop = ctx, stop
+	return ctx, nil
+}
+
+// Close ends the browser, if one was started.
+func Close() {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.ctx == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(shared.ctx, deadline)
+	defer cancel()
+	_ = chromedp.Cancel(ctx) // closes the browser
+	shared.stop()
+	chromedp.FromContext(shared.ctx).Allocator.Wait()
+	shared.ctx = nil
+}
+
 // programs are the names under which Chromium is installed.
 var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
@@ -48,7 +95,7 @@ type Screen struct {
 	Dark          bool
 }
 
-// Tab is a page in a browser of its own.
+// Tab is a page. It shares nothing that is kept, such as cookies, with other tabs.
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
@@ -66,24 +113,18 @@ func command[P any](c protocol.Command[P, protocol.Empty], params P) chromedp.Ac
 	})
 }
 
-// Open starts a browser with an empty tab until the end of the test.
+// Open opens an empty tab until the end of the test. The program of the tests calls [Close] after
+// all of them.
 func Open(t testing.TB, screen Screen) *Tab {
 	t.Helper()
-	path, err := find()
+	ctx, err := start()
 	if err != nil {
 		needs.Missing(t, err.Error())
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()),
-		chromedp.WSURLReadTimeout(deadline))
-	ctx, stop := context.WithTimeout(context.Background(), deadline)
-	ctx, end := chromedp.NewExecAllocator(ctx, options...)
-	tabCtx, _ := chromedp.NewContext(ctx)
+	ctx, stop := context.WithTimeout(ctx, deadline)
+	tabCtx, _ := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(tabCtx) // closes the browser
-		end()
-		chromedp.FromContext(tabCtx).Allocator.Wait()
+		_ = chromedp.Cancel(tabCtx) // closes the tab
 		stop()
 	})
 	tab := &Tab{t: t, ctx: tabCtx}
@@ -215,7 +256,7 @@ func (tab *Tab) Text(selector string) string {
 // WaitFor waits until an expression is true.
 func (tab *Tab) WaitFor(condition string) {
 	tab.t.Helper()
-	for end := time.Now().Add(deadline / 4); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(deadline / 4); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if Eval[bool](tab, "Boolean("+condition+")") {
 			return
 		}

@@ -21,7 +21,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -36,9 +35,9 @@ import (
 // CodexBinary is the path of the real codex, set by [Main].
 var CodexBinary string
 
-// Main runs the tests of a package, and returns the exit status: 1 if goroutines or
+// Main runs the tests of a package, those of a testing.M, and returns the exit status: 1 if goroutines or
 // processes are left after them. Without codex it runs none.
-func Main(m *testing.M) int {
+func Main(m interface{ Run() int }) int {
 	var err error
 	if CodexBinary, err = findCodex(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
