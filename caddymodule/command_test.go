@@ -114,6 +114,22 @@ func TestCommandStatus(t *testing.T) {
 	}
 }
 
+// TestCommandDirectory checks that the Caddyfile of the directory says where Caddy is, and what is
+// said of one that cannot be used.
+func TestCommandDirectory(t *testing.T) {
+	admin := unanswered()
+	t.Chdir(filepath.Dir(writeConfig(t, admin, "app_server /no/such/codex")))
+	if output, err := runCommand(t, "status"); err != nil || !strings.Contains(output, "the admin API at "+admin) {
+		t.Error(err, output)
+	}
+	if err := os.WriteFile("Caddyfile", []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runCommand(t, "check"); err == nil || !strings.HasSuffix(err.Error(), "name the configuration with --config") {
+		t.Error(err)
+	}
+}
+
 // TestConfiguredAppServers checks that the ids are those of the admin API, and which
 // configurations are refused.
 func TestConfiguredAppServers(t *testing.T) {

@@ -72,8 +72,12 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 // loadConfig returns the configuration that the flags name. or says what else they may name.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
 	config, file, err = quietly(fl)
-	if err == nil && file == "" {
-		err = errors.New("there is no Caddyfile in this directory; name " + or + "the configuration with --config")
+	instead := "; name " + or + "the configuration with --config"
+	switch {
+	case err != nil && fl.String("config") == "":
+		err = fmt.Errorf("%w%s", err, instead) // the directory may be another user's
+	case err == nil && file == "":
+		err = errors.New("there is no Caddyfile in this directory" + instead)
 	}
 	return config, file, err
 }
@@ -140,11 +144,13 @@ func adminFlag(cmd *cobra.Command) {
 
 // adminAddress returns the address of the admin API of the Caddy that runs.
 func adminAddress(fl caddycmd.Flags) (string, error) {
-	file := fl.String("config")
-	if fl.String("address") != "" || file == "" {
-		return caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, "", "")
+	if address := fl.String("address"); address != "" {
+		return address, nil
 	}
-	config, _, err := quietly(fl)
+	config, file, err := quietly(fl)
+	if file == "" && fl.String("config") == "" { // no Caddyfile here that can be used
+		return caddycmd.DetermineAdminAPIAddress("", nil, "", "")
+	}
 	if err != nil {
 		return "", err
 	}
