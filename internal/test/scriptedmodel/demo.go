@@ -23,7 +23,10 @@ func demo(req Request, question string) Output {
 	said := fmt.Sprintf("You said: “%s”", abridge(question, 200))
 	switch {
 	case req.Text.Format.Type != "" && req.Text.Format.Type != "text":
-		answer, _ := json.Marshal(map[string]string{"answer": said})
+		answer := demoArguments(req.Text.Format.Schema, said)
+		if answer == "{}" {
+			answer = demoArguments(json.RawMessage(`{"required":["answer"]}`), said)
+		}
 		return Say(answer)
 	case strings.EqualFold(question, "help"):
 		return Say(helpText)
@@ -64,38 +67,43 @@ func wantedTool(tools []Tool, question string) (Tool, bool) {
 	return tools[0], asksForTool.MatchString(question)
 }
 
-// demoArguments returns arguments for a schema with objects of plain values, in which the
-// required members have values of their types: a text is the name of a place or thing in the
-// question, or else the question.
+// demoSchema is what the demo reads of a JSON Schema.
+type demoSchema struct {
+	Type       string
+	Enum       []any
+	Properties map[string]demoSchema
+	Required   []string
+}
+
+// demoArguments returns an object for a schema, with the required members.
 func demoArguments(schema json.RawMessage, question string) string {
-	var object struct {
-		Properties map[string]struct {
-			Type string
-			Enum []any
-		}
-		Required []string
-	}
-	_ = json.Unmarshal(schema, &object) // what cannot be read has no members
-	arguments := make(map[string]any)
-	for _, name := range object.Required {
-		property := object.Properties[name]
-		switch {
-		case len(property.Enum) > 0:
-			arguments[name] = property.Enum[0]
-		case property.Type == "number", property.Type == "integer":
-			arguments[name] = 1
-		case property.Type == "boolean":
-			arguments[name] = true
-		case property.Type == "array":
-			arguments[name] = []any{}
-		case property.Type == "object":
-			arguments[name] = map[string]any{}
-		default:
-			arguments[name] = cmp.Or(nameIn(question), question)
-		}
-	}
-	text, _ := json.Marshal(arguments)
+	read := demoSchema{}
+	_ = json.Unmarshal(schema, &read) // what cannot be read has no members
+	read.Type = "object"
+	text, _ := json.Marshal(read.value(question))
 	return string(text)
+}
+
+// value returns a value of the type: a text is the name of a place or thing in the question, or
+// else the question.
+func (s demoSchema) value(question string) any {
+	switch {
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case s.Type == "number", s.Type == "integer":
+		return 1
+	case s.Type == "boolean":
+		return true
+	case s.Type == "array":
+		return []any{}
+	case s.Type == "object":
+		members := make(map[string]any)
+		for _, name := range s.Required {
+			members[name] = s.Properties[name].value(question)
+		}
+		return members
+	}
+	return cmp.Or(nameIn(question), question)
 }
 
 var capitalized = regexp.MustCompile(`[\pL\d,] (\p{Lu}\p{Ll}+)`)

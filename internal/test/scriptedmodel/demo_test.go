@@ -85,12 +85,21 @@ func directiveWords() (words []string) {
 // TestDemoFormats checks that an answer which has to be JSON is.
 func TestDemoFormats(t *testing.T) {
 	s := start(t)
-	for _, format := range []object{
-		{"type": "json_schema", "name": "n", "schema": json.RawMessage(`{"type":"object"}`)},
-		{"type": "json_object"},
+	const (
+		said   = `"You said: “help”"`
+		free   = `{"answer":` + said + `}`
+		nested = `{"type":"object","required":["ok","to"],"properties":{"ok":{"type":"boolean"},"to":{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}}}`
+	)
+	for _, c := range []struct {
+		format object
+		want   string
+	}{
+		{object{"type": "json_schema", "name": "n", "schema": json.RawMessage(`{"type":"object"}`)}, free},
+		{object{"type": "json_schema", "name": "n", "schema": json.RawMessage(nested)}, `{"ok":true,"to":{"a":` + said + `}}`},
+		{object{"type": "json_object"}, free},
 	} {
-		if got, want := s.prompt("help", object{"text": object{"format": format}}).text(), `{"answer":"You said: “help”"}`; got != want {
-			t.Errorf("%v: answered %s, want %s", format["type"], got, want)
+		if got := s.prompt("help", object{"text": object{"format": c.format}}).text(); got != c.want {
+			t.Errorf("%v: answered %s, want %s", c.format, got, c.want)
 		}
 	}
 }
