@@ -374,7 +374,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		}
 		caddyhttp.SetVar(r.Context(), unhandled, false) // for handlers before this one
 		if route, ok = misspelt(r.URL.Path); !ok {
-			route = signpost
+			route = signpostAt(r.URL.Path)
 		}
 	}
 	outcome := new(requestContext)

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -78,12 +79,21 @@ func TestOllamaRoutes(t *testing.T) {
 	}
 }
 
-// TestOllamaIsOff: without the option its paths are the next handler's.
+// TestOllamaIsOff: without the option its paths are the next handler's. If that has no answer either,
+// Ollama's clients read that the option is missing.
 func TestOllamaIsOff(t *testing.T) {
 	h := started(t)
-	for _, path := range []string{"/", "/api/tags", "/api/chat"} {
-		if w := askWith(h, http.MethodGet, path, "", nil, nobody); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"code":"unknown_url"`) {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+	if w := askWith(h, http.MethodGet, "/", "", nil, nobody); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"code":"unknown_url"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, path := range []string{"/api/tags", "/api/chat"} {
+		w := askWith(h, http.MethodGet, path, "", nil, nobody)
+		if failure, err := ollamacheck.Failure(w.Body.Bytes()); err != nil || w.Code != http.StatusNotFound || !strings.Contains(failure, "with the option ollama") {
+			t.Errorf("%s: %d %s (%v)", path, w.Code, w.Body, err)
+		}
+		mine := func(w http.ResponseWriter, _ *http.Request) error { _, err := io.WriteString(w, "mine"); return err }
+		if w := askWith(h, http.MethodGet, path, "", nil, mine); w.Body.String() != "mine" {
+			t.Errorf("%s of another handler: %d %s", path, w.Code, w.Body)
 		}
 	}
 }

@@ -320,6 +320,15 @@ var signpost = route{counts: countsOf("unknown"), open: true, serve: func(_ *Han
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
+// signpostAt returns the signpost at a path, which a client of Ollama's API can read where that is off.
+func signpostAt(path string) route {
+	rt := signpost
+	if strings.HasPrefix(path, "/api/") {
+		rt.form = ollamaErrors
+	}
+	return rt
+}
+
 // baseURL returns the base URL by which the client of a request reaches the API.
 func baseURL(r *http.Request) string {
 	scheme := "https://"

@@ -162,7 +162,11 @@ func NotFound(method, path string) *Error {
 
 // NotTheAPI is the 404 of a path not of this API that nobody else on the site answers.
 func NotTheAPI(method, path, baseURL string) *Error {
-	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.", baseURL, method, path)
+	ollama := ""
+	if strings.HasPrefix(path, "/api/") {
+		ollama = " Ollama's API, which the operator can turn on with the option ollama, is off here."
+	}
+	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.%s", baseURL, method, path, ollama)
 }
 
 // elsewhere are the parts of OpenAI's API that Codex cannot serve, by the begin of their paths.

@@ -112,7 +112,7 @@ func stage(text string) {
 const welcome = `
   playground  http://localhost:%[1]d/codex/
   the API     http://localhost:%[1]d/v1
-  a try       curl http://localhost:%[1]d/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}'
+  a try       curl http://localhost:%[1]d/v1/chat/completions -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}'
 
 Ctrl-C ends it.
 `
@@ -194,6 +194,7 @@ http://:%d {
 	bind %s
 	codex {
 		page on
+		ollama on
 		usage all
 		cors app://obsidian.md
 		drain_timeout 2s
@@ -202,7 +203,6 @@ http://:%d {
 		}
 	}
 	redir / /codex/
-	respond "The API is below /v1." 404
 }
 `, data, port, strings.Join(addresses, " "), codex, home)
 }
