@@ -123,5 +123,4 @@ func startService(t *testing.T, s *e2e.Site, dir string, replace *strings.Replac
 		}
 		return err == nil
 	})
-	s.WaitReady()
 }
