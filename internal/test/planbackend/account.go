@@ -48,7 +48,7 @@ const (
 // usage answers with what is used of the plan.
 func (b *Backend) usage(w http.ResponseWriter, _ *http.Request, login *Login) {
 	login.mu.Lock()
-	use := login.use
+	use, resets := login.use, len(login.resets)
 	login.mu.Unlock()
 	window := func(percent int, length time.Duration) object {
 		left := length / 2
@@ -63,12 +63,8 @@ func (b *Backend) usage(w http.ResponseWriter, _ *http.Request, login *Login) {
 			"allowed": !use.Spent, "limit_reached": use.Spent,
 			"primary_window": window(use.Primary, primaryWindow), "secondary_window": window(use.Secondary, secondaryWindow),
 		},
-		"credits": object{"has_credits": use.Balance != "", "unlimited": false, "balance": use.Balance},
+		"credits":                  object{"has_credits": use.Balance != "", "unlimited": false, "balance": use.Balance},
+		"rate_limit_reset_credits": object{"available_count": resets},
 	}
 	writeJSON(w, http.StatusOK, answer)
-}
-
-// credits answers that there are none with which a limit could be reset.
-func (b *Backend) credits(w http.ResponseWriter, _ *http.Request, _ *Login) {
-	writeJSON(w, http.StatusOK, object{"credits": []object{}, "available_count": 0})
 }

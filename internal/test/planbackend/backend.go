@@ -143,6 +143,8 @@ func (b *Backend) route(r *http.Request) (Kind, answerer) {
 		return Usage, needsLogin(b.usage)
 	case chatgpt + " GET /backend-api/wham/rate-limit-reset-credits":
 		return Credits, needsLogin(b.credits)
+	case chatgpt + " POST /backend-api/wham/rate-limit-reset-credits/consume":
+		return SpendCredit, needsLogin(b.spendCredit)
 	case chatgpt + " POST /backend-api/codex/responses":
 		return Responses, needsLogin(b.respond)
 	case chatgpt + " GET /backend-api/codex/responses":

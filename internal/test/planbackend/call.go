@@ -14,15 +14,17 @@ type Kind string
 
 // The kinds of calls.
 const (
-	Accounts  Kind = "accounts"  // the accounts of a login and their plans
-	Models    Kind = "models"    // the list of models
-	Settings  Kind = "settings"  // the user's settings
-	Usage     Kind = "usage"     // what is used of the plan
-	Credits   Kind = "credits"   // credits to reset a limit
-	Responses Kind = "responses" // a request of the model over HTTP
-	Socket    Kind = "socket"    // the handshake of a WebSocket for such requests
-	Pictures  Kind = "pictures"  // a request for a picture
-	Issuer    Kind = "issuer"    // the renewal of tokens, and the first ones of a sign-in
+	Accounts Kind = "accounts" // the accounts of a login and their plans
+	Models   Kind = "models"   // the list of models
+	Settings Kind = "settings" // the user's settings
+	Usage    Kind = "usage"    // what is used of the plan
+	Credits  Kind = "credits"  // credits to reset a limit
+	// SpendCredit resets the windows of a plan for one of them.
+	SpendCredit Kind = "spend credit"
+	Responses   Kind = "responses" // a request of the model over HTTP
+	Socket      Kind = "socket"    // the handshake of a WebSocket for such requests
+	Pictures    Kind = "pictures"  // a request for a picture
+	Issuer      Kind = "issuer"    // the renewal of tokens, and the first ones of a sign-in
 	// The two of a sign-in: for a code, and whether somebody has entered it.
 	DeviceCode  Kind = "device code"
 	DeviceToken Kind = "device token"

@@ -11,6 +11,7 @@
 //	                 GET  /backend-api/wham/settings/user              Settings
 //	                 GET  /backend-api/wham/usage                      Usage
 //	                 GET  /backend-api/wham/rate-limit-reset-credits   Credits
+//	                 POST …/wham/rate-limit-reset-credits/consume      SpendCredit
 //	                 POST /backend-api/codex/responses                 Responses
 //	                 GET  /backend-api/codex/responses                 Socket, a WebSocket
 //	                 POST /backend-api/codex/images/generations        Pictures

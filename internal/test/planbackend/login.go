@@ -36,6 +36,9 @@ type Login struct {
 	refresh string               // the one that is taken; empty: none
 	newest  codexhome.Login
 	use     Use
+	resets  []resetCredit
+	// redeemed are the identities of the requests that have spent one.
+	redeemed []string
 }
 
 // maxAccess bounds the access tokens of a login that are taken.
