@@ -22,8 +22,8 @@ func init() {
 	caddy.RegisterModule(Admin{})
 }
 
-// Admin adds GET /codex/status, POST /codex/restart and POST and DELETE /codex/login to Caddy's
-// admin API.
+// Admin adds GET /codex/status, POST /codex/restart, POST and DELETE /codex/login, and POST
+// /codex/credit to Caddy's admin API.
 type Admin struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -39,8 +39,9 @@ func (Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /codex/status", Handler: caddy.AdminHandlerFunc(serveStatus)},
 		{Pattern: "POST /codex/restart", Handler: caddy.AdminHandlerFunc(serveRestart)},
-		{Pattern: "POST /codex/login", Handler: caddy.AdminHandlerFunc(serveAdminSignIn)},
-		{Pattern: "DELETE /codex/login", Handler: caddy.AdminHandlerFunc(serveAdminSignIn)},
+		{Pattern: "POST /codex/login", Handler: caddy.AdminHandlerFunc(administration(signIn).serveAdmin)},
+		{Pattern: "DELETE /codex/login", Handler: caddy.AdminHandlerFunc(administration(signIn).serveAdmin)},
+		{Pattern: "POST /codex/credit", Handler: caddy.AdminHandlerFunc(administration(spendResetCredit).serveAdmin)},
 	}
 }
 

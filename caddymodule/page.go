@@ -73,7 +73,8 @@ var (
 	// adminRoutes are those of the page that the admin key opens.
 	adminRoutes = map[string]route{
 		pagePrefix + "admin/status": {counts: pageCounts, refused: true, admin: true, open: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
-		pagePrefix + "admin/login":  {counts: pageCounts, refused: true, admin: true, open: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: (*Handler).serveSignIn},
+		pagePrefix + "admin/login":  {counts: pageCounts, refused: true, admin: true, open: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: administration(signIn).serve},
+		pagePrefix + "admin/credit": {counts: pageCounts, refused: true, admin: true, open: true, methods: []string{http.MethodPost}, noBody: true, serve: administration(spendResetCredit).serve},
 	}
 )
 

@@ -68,14 +68,28 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 	return nil
 }
 
-// serveSignIn begins a sign-in of an app-server of this handler, or cancels it.
-func (h *Handler) serveSignIn(w http.ResponseWriter, r *http.Request, _ []string) {
-	h.gateway.Document(w, r, func() (any, *apierror.Error) { return signIn(r, h.pool.Processes()) })
+// administration is what an administrator does with an app-server. The result is the answer.
+type administration func(r *http.Request, p *pool.Process) (any, *apierror.Error)
+
+// of does it with the one of some app-servers that the query names.
+func (do administration) of(all []*pool.Process, r *http.Request) (any, *apierror.Error) {
+	wanted := r.URL.Query().Get("app_server")
+	for _, p := range all {
+		if p.ID() == wanted {
+			return do(r, p)
+		}
+	}
+	return nil, apierror.NoSuchAppServer(wanted)
 }
 
-// serveAdminSignIn does the same for the app-servers of all handlers.
-func serveAdminSignIn(w http.ResponseWriter, r *http.Request) error {
-	body, apiErr := signIn(r, supervisor.All())
+// serve does it with an app-server of a handler.
+func (do administration) serve(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) { return do.of(h.pool.Processes(), r) })
+}
+
+// serveAdmin does it with an app-server of any handler.
+func (do administration) serveAdmin(w http.ResponseWriter, r *http.Request) error {
+	body, apiErr := do.of(supervisor.All(), r)
 	if apiErr != nil {
 		return caddy.APIError{HTTPStatus: apiErr.Status, Err: errors.New(apiErr.Message)}
 	}
@@ -83,25 +97,39 @@ func serveAdminSignIn(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, body)
 }
 
-// signIn begins the sign-in of the one of some app-servers that the query names, and waits for its
-// code; a DELETE cancels it. It returns how far the sign-in is.
-func signIn(r *http.Request, all []*pool.Process) (*status.SignIn, *apierror.Error) {
-	wanted := r.URL.Query().Get("app_server")
-	for _, p := range all {
-		if p.ID() != wanted {
-			continue
-		}
-		if r.Method == http.MethodDelete {
-			return p.CancelSignIn(), nil
-		}
-		now, err := p.SignIn(r.Context())
-		switch {
-		case err != nil:
-			return nil, apierror.SignInUnderWay()
-		case now.State == status.SignInFailed:
-			return nil, apierror.SignInFailed(now.Reason)
-		}
-		return now, nil
+// signIn begins the sign-in of an app-server, and waits for its code; a DELETE cancels it. It returns
+// how far the sign-in is.
+func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
+	if r.Method == http.MethodDelete {
+		return p.CancelSignIn(), nil
 	}
-	return nil, apierror.NoSuchAppServer(wanted)
+	now, err := p.SignIn(r.Context())
+	switch {
+	case err != nil:
+		return nil, apierror.SignInUnderWay()
+	case now.State == status.SignInFailed:
+		return nil, apierror.SignInFailed(now.Reason)
+	}
+	return now, nil
+}
+
+// maxAttempt bounds the name of an attempt to reset the windows of a plan, in bytes.
+const maxAttempt = 128
+
+// spendResetCredit resets the windows of an app-server's plan for a credit. A repetition of the
+// attempt, which a header names, spends no second one.
+func spendResetCredit(r *http.Request, p *pool.Process) (any, *apierror.Error) {
+	attempt := r.Header.Get("Idempotency-Key")
+	if attempt == "" || len(attempt) > maxAttempt {
+		return nil, apierror.InvalidRequest("Idempotency-Key", fmt.Sprintf("The header Idempotency-Key must name this attempt, in %d bytes at most: repeated with the same name, it spends no second credit.", maxAttempt))
+	}
+	outcome, err := p.SpendResetCredit(r.Context(), attempt)
+	if err != nil {
+		return nil, apierror.ResetFailed(err.Error())
+	}
+	reset, ok := status.ResetOf(outcome)
+	if !ok {
+		return nil, apierror.ResetFailed("codex answers with an unknown outcome")
+	}
+	return reset, nil
 }

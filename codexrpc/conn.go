@@ -199,7 +199,7 @@ func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
 		if s := newScanner(wirejson.View(m.params)); s.Find("rateLimits") {
-			c.session.limits.update(s.Value(), nil)
+			c.session.limits.update(s.Value(), nil, nil)
 		}
 		return
 	case methodAccountUpdated:

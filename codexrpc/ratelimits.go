@@ -28,6 +28,8 @@ type RateLimits struct {
 	Allowed *bool
 	// Credits are what the account has bought besides; nil: not known.
 	Credits *Credits
+	// ResetCredits are those with which the windows can be reset; nil: not known.
+	ResetCredits *ResetCredits
 	// At is when they were received.
 	At time.Time
 }
@@ -107,10 +109,11 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
 		Allowed    *bool           `json:"ordinaryUsageAllowed"`
+		Resets     json.RawMessage `json:"rateLimitResetCredits"`
 	}
 	err := c.call(ctx, call{method: methodRateLimitsRead, params: struct{}{}, result: &answer})
 	if err == nil {
-		c.session.limits.update(string(answer.RateLimits), answer.Allowed)
+		c.session.limits.update(string(answer.RateLimits), answer.Allowed, readResetCredits(answer.Resets))
 	}
 	known, ok := c.session.limits.snapshot()
 	if refused := (*CallError)(nil); err != nil && (!ok || !errors.As(err, &refused)) {
@@ -245,8 +248,8 @@ func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 }
 
 // update merges a RateLimitSnapshot. It is sparse: null means not reported, and
-// leaves the earlier value. allowed is of this moment; nil: not known.
-func (l *limits) update(snapshot string, allowed *bool) {
+// leaves the earlier value. allowed is of this moment, and it and resets may be nil: not known.
+func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow
 		PlanType, RateLimitReachedType, LimitID string
@@ -258,12 +261,12 @@ func (l *limits) update(snapshot string, allowed *bool) {
 	_ = json.Unmarshal([]byte(snapshot), &v) // it is JSON; what has another type is left out
 	now := RateLimits{
 		Primary: v.Primary.read(), Secondary: v.Secondary.read(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
-		LimitID: v.LimitID, Allowed: allowed, At: time.Now(),
+		LimitID: v.LimitID, Allowed: allowed, ResetCredits: resets, At: time.Now(),
 	}
 	if v.Credits != nil {
 		now.Credits = &Credits{Has: v.Credits.HasCredits, Unlimited: v.Credits.Unlimited, Balance: v.Credits.Balance}
 	}
-	if now.Primary == nil && now.Secondary == nil && now.Plan == "" && now.Reached == "" && now.Allowed == nil && now.Credits == nil {
+	if now.Primary == nil && now.Secondary == nil && now.Plan == "" && now.Reached == "" && now.Allowed == nil && now.Credits == nil && resets == nil {
 		return
 	}
 	l.mu.Lock()
@@ -277,6 +280,9 @@ func (l *limits) update(snapshot string, allowed *bool) {
 		}
 		if now.Credits == nil {
 			now.Credits = before.Credits
+		}
+		if resets == nil {
+			now.ResetCredits = before.ResetCredits
 		}
 	}
 	l.last = now
@@ -296,11 +302,15 @@ func (v *rateWindow) read() *RateWindow {
 	if v == nil {
 		return nil
 	}
-	w := &RateWindow{UsedPercent: v.UsedPercent, Window: time.Duration(v.WindowDurationMins) * time.Minute}
-	if v.ResetsAt > 0 && v.ResetsAt < endOfTime {
-		w.ResetsAt = time.Unix(v.ResetsAt, 0)
+	return &RateWindow{UsedPercent: v.UsedPercent, Window: time.Duration(v.WindowDurationMins) * time.Minute, ResetsAt: unixTime(v.ResetsAt)}
+}
+
+// unixTime returns the time of Unix seconds; zero: there is none that JSON could have.
+func unixTime(seconds int64) time.Time {
+	if seconds <= 0 || seconds >= endOfTime {
+		return time.Time{}
 	}
-	return w
+	return time.Unix(seconds, 0)
 }
 
 func (l *limits) snapshot() (RateLimits, bool) {

@@ -206,12 +206,12 @@ func TestWindowName(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	var l limits
 	allowed := true
-	l.update(`{"limitId":"codex","credits":{"hasCredits":true,"unlimited":false,"balance":"5.39"}}`, &allowed)
+	l.update(`{"limitId":"codex","credits":{"hasCredits":true,"unlimited":false,"balance":"5.39"}}`, &allowed, &ResetCredits{Available: 2})
 	if now, ok := l.snapshot(); !ok || now.Allowed == nil || !*now.Allowed || *now.Credits != (Credits{Has: true, Balance: "5.39"}) {
 		t.Errorf("%+v", now)
 	}
-	l.update(`{"limitId":"codex","primary":{"usedPercent":100,"resetsAt":9223372036854775807,"windowDurationMins":9223372036854775807},"credits":null}`, nil)
-	if now, _ := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.Primary == nil || !now.Primary.ResetsAt.IsZero() || now.Primary.Name() != "unknown" {
+	l.update(`{"limitId":"codex","primary":{"usedPercent":100,"resetsAt":9223372036854775807,"windowDurationMins":9223372036854775807},"credits":null}`, nil, nil)
+	if now, _ := l.snapshot(); now.Allowed != nil || now.Credits == nil || now.ResetCredits.Available != 2 || now.Primary == nil || !now.Primary.ResetsAt.IsZero() || now.Primary.Name() != "unknown" {
 		t.Errorf("%+v", now)
 	}
 }

@@ -1,6 +1,6 @@
 // The view of the state: requests, app-servers and logins, plans, usage, the latest turns.
 
-import { administers, signIn } from './admin.js';
+import { administers, resetCredit, signIn } from './admin.js';
 import { byId, el, problem, svg } from './dom.js';
 import { age, bytes, clock, counted, number, until, words } from './format.js';
 
@@ -28,13 +28,13 @@ const tile = (name, value, note) => [el('div', {}, el('dt', {}, name), el('dd', 
 // replace replaces the children of an element. What the person has opened, scrolled or given
 // the focus stays so.
 function replace(id, children) {
-  const all = () => [...byId(id).querySelectorAll('details, summary, .table, .sign-in button, .sign-in a')];
+  const all = () => [...byId(id).querySelectorAll('details, summary, .table, .task button, .task a')];
   const before = all().map((e) => ({ open: e.open, left: e.scrollLeft, focused: e === document.activeElement, text: e.textContent }));
   byId(id).replaceChildren(...children);
   for (const [i, e] of all().entries()) {
     if (before[i]?.open) e.open = true;
     if (before[i]?.left) e.scrollLeft = before[i].left;
-    if (before[i]?.focused && (!e.closest('.sign-in') || e.textContent === before[i].text)) e.focus({ preventScroll: true });
+    if (before[i]?.focused && (!e.closest('.task') || e.textContent === before[i].text)) e.focus({ preventScroll: true });
   }
 }
 
@@ -64,6 +64,7 @@ function card(server, changed) {
       ['Restarts', server.restarts],
     ]),
     ...(login.windows ?? []).map(planWindow),
+    administers() && resetCredit(server, changed),
     administers() && !server.address && signIn(server, changed),
     more.length > 0 && el('details', {}, el('summary', {}, 'More'), facts(more)),
   );

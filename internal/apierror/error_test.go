@@ -81,7 +81,7 @@ func TestMessages(t *testing.T) {
 		OriginNotAllowed("o"), HostNotAllowed("h"), ModelNotFound("m"), NotFound("GET", "/v1/x"), NotTheAPI("GET", "/x", "b"),
 		ResponseNotFound("r"), BackgroundTimeout(time.Second), CancelPending("r"), NotCancellable("r"), InConversation("r"),
 		PreviousNotFound("r", "s"), ConversationNotFound("c"), ConversationItemNotFound("c", "i"), NoStore("p"), NoEvents("p", ""),
-		NoSuchAppServer("a"), SignInFailed("r"),
+		NoSuchAppServer("a"), SignInFailed("r"), ResetFailed("r"),
 	} {
 		if strings.Contains(e.Message, "%!") {
 			t.Error(e)
@@ -117,6 +117,7 @@ func TestLocalErrors(t *testing.T) {
 		"app-server":   {NoSuchAppServer("a"), 404, "app_server", "not_found"},
 		"signing in":   {SignInUnderWay(), 409, "", "sign_in_under_way"},
 		"no code":      {SignInFailed("r"), 502, "", "sign_in_failed"},
+		"no reset":     {ResetFailed("r"), 502, "", "reset_failed"},
 		"not found":    {NotFound("GET", "/v1/x"), 404, "", "unknown_url"},
 		"no model":     {ModelNotFound("m"), 404, "model", "model_not_found"},
 		"no image":     {InvalidImageURL("messages[0].content[1].image_url.url", "x"), 400, "messages[0].content[1].image_url.url", "invalid_image_url"},

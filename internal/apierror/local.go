@@ -53,6 +53,8 @@ var (
 	SignInUnderWay = plain(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
 	// SignInFailed is the 502 of a sign-in that gets no code, for a reason.
 	SignInFailed = about[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
+	// ResetFailed is the 502 of an attempt to reset the windows of a plan that has failed, for a reason.
+	ResetFailed = about[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
 	// KeyConcurrency is the 429 of a request of a key that has as many turns running or
 	// waiting as it may.
 	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")

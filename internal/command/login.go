@@ -80,7 +80,7 @@ func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl 
 // restart replaces those app-servers of the running Caddy that have these ids.
 func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
 	var document status.Document
-	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", &document); err != nil {
+	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
 		return 0, err
 	}
 	for _, s := range document.AppServers {
@@ -104,7 +104,7 @@ func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 	defer cancel()
 	for {
 		var answer any
-		err := callAdmin(ctx, fl, http.MethodPost, "/codex/restart?app_server="+url.QueryEscape(id), &answer)
+		err := callAdmin(ctx, fl, http.MethodPost, "/codex/restart?app_server="+url.QueryEscape(id), nil, &answer)
 		if err == nil {
 			return nil
 		}

@@ -39,7 +39,7 @@ by its admin API, or else what the configuration and the files of the logins say
 // showStatus writes the states of the running app-servers, or of the configured ones.
 func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	to, document := cmd.OutOrStdout(), status.Document{}
-	failed := callAdmin(ctx, fl, http.MethodGet, "/codex/status", &document)
+	failed := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)
 	switch {
 	case failed == nil:
 		return running.Execute(to, document)
@@ -77,22 +77,25 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 	return cmp.Or(text, "no word of it")
 }
 
+// adminTimeout bounds a call of the admin API. The longest waits for the provider of a login.
+const adminTimeout = 20 * time.Second
+
 // callAdmin calls the admin API of the Caddy that runs, and decodes its answer.
-func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, into any) error {
+func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, into any) error {
 	address, err := adminAddress(fl)
 	if err != nil {
 		return err
 	}
 	answered := make(chan error, 1)
 	go func() { // it has no deadline of its own
-		response, err := caddycmd.AdminAPIRequest(address, method, path, nil, nil)
+		response, err := caddycmd.AdminAPIRequest(address, method, path, header, nil)
 		if err == nil {
 			defer response.Body.Close()
 			err = json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(into)
 		}
 		answered <- err
 	}()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	select {
 	case err = <-answered:
@@ -108,22 +111,25 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, into
 // running is the status of a Caddy that runs, from a [status.Document].
 var running = template.Must(template.New("").Funcs(template.FuncMap{
 	"words": func(state string) string { return strings.ReplaceAll(state, "_", " ") },
-	"resets": func(at time.Time) string {
+	"at": func(what string, at time.Time) string {
 		if at.IsZero() {
 			return ""
 		}
-		return ", resets at " + at.Local().Format(time.DateTime)
+		return ", " + what + " at " + at.Local().Format(time.DateTime)
 	},
 }).Parse(`caddy-codex {{.Version}} runs, with {{len .AppServers}} app-server{{if ne (len .AppServers) 1}}s{{end}}; {{.Turns.Running}} running, {{.Turns.Waiting}} waiting.
 {{range .AppServers}}
 {{.ID}}: {{.State}}{{with .Reason}} ({{.}}){{end}}
   {{.Program}}{{.Address}}{{with .Version}}, codex {{.}}{{end}}{{with .Home}}, CODEX_HOME {{.}}{{end}}
 {{- with .Login}}
-  login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{resets .ResetsAt}}
+  login: {{words .State}}{{with .Reason}} ({{.}}){{end}}{{with .Plan}}, plan {{.}}{{end}}{{at "resets" .ResetsAt}}
 {{- range .Windows}}
-  {{.Window}}: {{printf "%g" .UsedPercent}} % used{{resets .ResetsAt}}
+  {{.Window}}: {{printf "%g" .UsedPercent}} % used{{at "resets" .ResetsAt}}
 {{- end}}
 {{- with .Credits}}{{if .Has}}
   credits: {{if .Unlimited}}unlimited{{else}}{{.Balance}}{{end}}
-{{- end}}{{end}}{{end}}
+{{- end}}{{end}}
+{{- with .ResetCredits}}
+  reset credits: {{.Available}}{{at "the first expires" .ExpiresAt}}
+{{- end}}{{end}}
 {{end}}`))

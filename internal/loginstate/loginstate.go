@@ -188,11 +188,23 @@ func (l *Login) SignOut() {
 // or missing. One turn tries it; until its end no other turn uses the login. A login that a turn has
 // already used with success stays fine.
 func (l *Login) SignIn() {
+	l.change(l.tryAgain)
+}
+
+func (l *Login) tryAgain() {
+	if l.state != Fine {
+		l.state = Unknown
+	}
+	l.resets, l.until, l.tried = time.Time{}, time.Time{}, false
+}
+
+// Reset records that the windows of a plan were reset before their time. If the plan was spent, one
+// turn tries the login, as after [Login.SignIn].
+func (l *Login) Reset() {
 	l.change(func() {
-		if l.state != Fine {
-			l.state = Unknown
+		if l.state == Spent {
+			l.tryAgain()
 		}
-		l.resets, l.until, l.tried = time.Time{}, time.Time{}, false
 	})
 }
 

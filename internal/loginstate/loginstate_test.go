@@ -194,6 +194,28 @@ func TestLoginSignsIn(t *testing.T) {
 	})
 }
 
+// TestLoginReset checks that a login whose spent plan was reset is tried by one turn, and that this
+// changes nothing of a login that rests for something else.
+func TestLoginReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Login
+		l.SignOut()
+		l.Reset()
+		if l.Status().State != SignedOut {
+			t.Errorf("%+v", l.Status())
+		}
+		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUsageLimit, ResetsAt: time.Now().Add(time.Hour)})
+		l.Reset()
+		if now := l.Status(); now != (Status{State: Unknown}) || l.Failure() != nil {
+			t.Errorf("%+v", now)
+		}
+		done := l.Try()
+		if _, rests := l.Rests(); !rests || done == nil {
+			t.Error("more than one turn tries it")
+		}
+	})
+}
+
 // TestMoreHopeful checks which of two failures a client gets.
 func TestMoreHopeful(t *testing.T) {
 	now := time.Now()

@@ -51,7 +51,7 @@ func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.
 	if limits == nil {
 		return of
 	}
-	of.Plan, of.Allowed, of.Credits = limits.Plan, limits.Allowed, limits.Credits
+	of.Plan, of.Allowed, of.Credits, of.ResetCredits = limits.Plan, limits.Allowed, limits.Credits, limits.ResetCredits
 	for _, w := range limits.Windows() {
 		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
 	}

@@ -29,6 +29,13 @@ type passed struct {
 	until   time.Time // the end of the window
 }
 
+// Forget forgets all limits: each threshold may be returned again.
+func (t *Thresholds) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.passed)
+}
+
 // Pass returns the threshold that the use of a limit has passed, 80 or 100 percent; 0 if it was
 // returned before in the same window, or there is none. resets is when the window ends.
 func (t *Thresholds) Pass(limit string, used float64, resets, now time.Time) (percent int) {

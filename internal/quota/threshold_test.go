@@ -39,6 +39,18 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// TestThresholdsForgotten checks that a window that was reset before its end has its thresholds again.
+func TestThresholdsForgotten(t *testing.T) {
+	now := time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
+	var all Thresholds
+	for range 2 {
+		if got := all.Pass("a", 80, now.Add(time.Hour), now); got != 80 {
+			t.Errorf("%d, want 80", got)
+		}
+		all.Forget()
+	}
+}
+
 // TestThresholdsBounded checks that a limit is remembered as long as there is room, and that there
 // is an end to it.
 func TestThresholdsBounded(t *testing.T) {

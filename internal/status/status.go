@@ -42,7 +42,7 @@ type AppServer struct {
 // knows it could complete the sign-in.
 func (a AppServer) Public(remedy string) AppServer {
 	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
-	a.Login.Credits, a.Login.SignIn = nil, nil
+	a.Login.Credits, a.Login.ResetCredits, a.Login.SignIn = nil, nil, nil
 	return a
 }
 
@@ -58,7 +58,9 @@ type Login struct {
 	Allowed *bool             `json:"allowed,omitempty"`
 	Windows []Window          `json:"windows,omitempty"` // of the plan
 	Credits *codexrpc.Credits `json:"credits,omitempty"` // bought besides
-	SignIn  *SignIn           `json:"sign_in,omitempty"` // that is under way, or was last
+	// ResetCredits are those with which the windows can be reset.
+	ResetCredits *codexrpc.ResetCredits `json:"reset_credits,omitempty"`
+	SignIn       *SignIn                `json:"sign_in,omitempty"` // that is under way, or was last
 }
 
 // SignInState is how far a sign-in is.
@@ -83,6 +85,26 @@ type SignIn struct {
 
 // UnderWay reports whether the sign-in goes on.
 func (s *SignIn) UnderWay() bool { return s.State == SignInStarting || s.State == SignInWaiting }
+
+// Reset is what came of an attempt to reset the windows of a plan for a credit.
+type Reset struct {
+	Outcome string `json:"outcome"`
+	Message string `json:"message"` // the same in words
+}
+
+// resets are the outcomes of such an attempt.
+var resets = map[codexrpc.ResetOutcome]Reset{
+	codexrpc.ResetDone:      {"reset", "A reset credit was spent: the plan's windows are reset."},
+	codexrpc.ResetUseless:   {"nothing_to_reset", "No credit was spent: no window of the plan can be reset now."},
+	codexrpc.ResetNoCredit:  {"no_credit", "No credit was spent: the account has none."},
+	codexrpc.ResetDoneSince: {"already_redeemed", "The windows were reset by this attempt before, for one credit."},
+}
+
+// ResetOf returns an outcome with its words; ok is false if it is not known.
+func ResetOf(outcome codexrpc.ResetOutcome) (reset Reset, ok bool) {
+	reset, ok = resets[outcome]
+	return reset, ok
+}
 
 // Window is a window of time whose use a plan limits.
 type Window struct {

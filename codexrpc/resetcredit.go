@@ -1,0 +1,72 @@
+package codexrpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// methodSpendReset resets the windows of a plan for a credit.
+	methodSpendReset = "account/rateLimitResetCredit/consume"
+	// maxSpendError bounds what is kept of the reason why that has failed, in bytes.
+	maxSpendError = 300
+)
+
+// ResetCredits are an account's banked credits, each of which resets the windows of its plan once.
+type ResetCredits struct {
+	Available int `json:"available"`
+	// ExpiresAt is when the first of them expires; zero: none does, or it is not known.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+}
+
+// readResetCredits reads a RateLimitResetCreditsSummary.
+func readResetCredits(summary json.RawMessage) *ResetCredits {
+	var v *struct {
+		AvailableCount int
+		Credits        []struct{ ExpiresAt int64 }
+	}
+	if err := json.Unmarshal(summary, &v); err != nil || v == nil {
+		return nil
+	}
+	read := &ResetCredits{Available: v.AvailableCount}
+	for _, c := range v.Credits {
+		if at := unixTime(c.ExpiresAt); !at.IsZero() && (read.ExpiresAt.IsZero() || at.Before(read.ExpiresAt)) {
+			read.ExpiresAt = at.UTC()
+		}
+	}
+	return read
+}
+
+// ResetOutcome is what came of an attempt to reset the windows of a plan.
+type ResetOutcome string
+
+// The outcomes.
+const (
+	ResetDone      ResetOutcome = "reset"           // a credit was spent
+	ResetUseless   ResetOutcome = "nothingToReset"  // no window needs it; no credit was spent
+	ResetNoCredit  ResetOutcome = "noCredit"        // there is none
+	ResetDoneSince ResetOutcome = "alreadyRedeemed" // an attempt with the same key has spent a credit
+)
+
+// SpendResetCredit resets the windows of the account's plan for one of its credits, which the
+// provider chooses. The key, which must not be empty, identifies the attempt: repeated with the
+// same key, it spends no second credit. The error matches [ErrTooOld] if Codex cannot do it.
+func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, error) {
+	type params struct {
+		Key string `json:"idempotencyKey"`
+	}
+	answer, err := Call[struct{ Outcome ResetOutcome }](ctx, c, methodSpendReset, params{key})
+	refused, ok := errors.AsType[*CallError](err)
+	switch {
+	case ok && (refused.Code == codeMethodNotFound || strings.Contains(refused.Message, "unknown variant")):
+		return "", fmt.Errorf("this codex %w to spend reset credits; update it", ErrTooOld)
+	case ok: // without the body of the provider's answer
+		message, _, _ := strings.Cut(refused.Message, "; content-type=")
+		return "", fmt.Errorf("codex says: %s", cut(message, maxSpendError))
+	}
+	return answer.Outcome, err
+}

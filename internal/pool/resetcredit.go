@@ -1,0 +1,65 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// spendTimeout bounds the wait for the provider when a reset credit is spent.
+const spendTimeout = 15 * time.Second
+
+// SpendResetCredit resets the windows of the login's plan for one of its credits; key identifies
+// the attempt, as [codexrpc.Conn.SpendResetCredit] says. The rest of a login whose plan was spent
+// ends then. It goes on when ctx ends.
+func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.ResetOutcome, error) {
+	ctx = context.WithoutCancel(ctx)
+	conn := p.Serving()
+	if conn == nil {
+		return "", errors.New("the app-server is not ready")
+	}
+	spending, cancel := context.WithTimeout(ctx, spendTimeout)
+	defer cancel()
+	outcome, err := conn.SpendResetCredit(spending, key)
+	if err != nil { // which may have addresses of the provider
+		p.logger().Warn("a reset credit of the login was to be spent, and that has failed", "app_server", p.id)
+		return "", err
+	}
+	p.logger().Info("a reset credit of the login was to be spent", "app_server", p.id, "outcome", string(outcome))
+	done := outcome == codexrpc.ResetDone || outcome == codexrpc.ResetDoneSince
+	if done {
+		p.login.Reset()
+	}
+	p.login.readLimits(ctx)
+	if done {
+		p.login.passed.Forget() // the windows are others
+	}
+	return outcome, nil
+}
+
+// readLimits reads the limits of the plan again on each process of the login.
+func (l *login) readLimits(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	var reading sync.WaitGroup
+	for _, p := range l.processes() {
+		reading.Go(func() {
+			p.forgetLimits(ctx)
+			p.RateLimits(ctx)
+		})
+	}
+	reading.Wait()
+}
+
+// forgetLimits makes the next [Process.RateLimits] ask Codex, unless ctx ends before.
+func (p *Process) forgetLimits(ctx context.Context) {
+	select {
+	case p.asking <- struct{}{}:
+		p.asked = time.Time{}
+		<-p.asking
+	case <-ctx.Done():
+	}
+}
