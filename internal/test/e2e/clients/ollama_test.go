@@ -74,3 +74,61 @@ func playHomeAssistant(t *testing.T, s *e2e.Site) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// talkAsOllama has a conversation as clients of Ollama's API keep it: with an image, without ids and
+// reasoning, and with one of two calls cut off.
+func talkAsOllama(t *testing.T, s *e2e.Site) {
+	const begin = "Hello, Ollama by hand."
+	hello := e2e.UserMessage("say:" + begin)
+	hello["images"] = []string{e2e.Pixel}
+	messages := []any{hello}
+	ask := func(want string, wantCalls int, more ...any) *ollamacheck.Answer {
+		t.Helper()
+		messages = append(messages, more...)
+		response := s.Do(http.MethodPost, "/api/chat", strings.NewReader(e2e.EncodeJSON(e2e.Fields{
+			"model": "default:latest", "messages": messages, "think": true,
+			"tools": []any{e2e.Fields{"type": "function", "function": e2e.Fields{"name": "look", "parameters": e2e.Fields{"type": "object"}}}},
+		})), nil)
+		text := s.Read(response)
+		a, err := ollamacheck.Stream(text, false)
+		if err != nil || a.Text != want || len(a.Calls) != wantCalls {
+			t.Fatalf("%v: %s", err, text)
+		}
+		answer := e2e.Fields{"role": "assistant", "content": a.Text}
+		for _, c := range a.Calls {
+			calls, _ := answer["tool_calls"].([]any)
+			answer["tool_calls"] = append(calls, e2e.Fields{"function": e2e.Fields{"name": c.Function.Name, "arguments": c.Function.Arguments}})
+		}
+		messages = append(messages, answer)
+		return a
+	}
+	result := func(text string) e2e.Fields { return e2e.Fields{"role": "tool", "content": text} }
+	ask(begin, 0)
+	if a := ask("", 2, e2e.UserMessage(`reason:Hm.; tool:2 look {"at":"%d"}`)); a.Thinking != "Hm." || string(a.Calls[1].Function.Arguments["at"]) != `"2"` {
+		t.Errorf("%+v", a)
+	}
+	ask("The tools said:\n- one\n- two", 0, result("one"), result("two"))
+	ask("", 2, e2e.UserMessage(`tool:2 look {"at":"%d"}`))
+	cut := messages[len(messages)-1].(e2e.Fields)
+	cut["tool_calls"] = cut["tool_calls"].([]any)[:1]
+	ask("The tool said: three", 0, result("three"))
+	ask("Bye.", 0, e2e.UserMessage("say:Bye."))
+
+	var keys []string
+	for _, one := range s.Prompts() {
+		if text := e2e.EncodeJSON(one.Input); strings.Contains(text, begin) {
+			keys = append(keys, one.Key)
+			if images := strings.Count(text, "input_image"); images != 1 {
+				t.Errorf("request %d has %d images", len(keys), images)
+			}
+		}
+	}
+	if len(keys) != 6 {
+		t.Fatalf("the model was asked %d times", len(keys))
+	}
+	for i := range keys[1:] {
+		if cut := i+1 == 4; (keys[i] != keys[i+1]) != cut {
+			t.Errorf("of the threads %v the one of request %d is another one: %t", keys, i+2, !cut)
+		}
+	}
+}

@@ -49,13 +49,20 @@ var talkers = []struct {
 	{"anthropic", 0},
 	{"ai-anthropic", 0},
 	{"langchain-anthropic", 0},
+	{"ollama", 0},
+	{"ai-ollama", 0},
+	{"langchain-ollama", 0},
 }
 
 // TestClientConversations has conversations with every client, and counts the requests
 // that go on in the thread of the one before.
 func TestClientConversations(t *testing.T) {
 	needNode(t)
-	s := e2e.NewSite(t, "")
+	s := e2e.NewSite(t, "ollama on")
+	t.Run("Ollama's API", func(t *testing.T) {
+		t.Parallel()
+		talkAsOllama(t, s.At(t))
+	})
 	for _, talker := range talkers {
 		t.Run(talker.script, func(t *testing.T) {
 			t.Parallel()
