@@ -51,6 +51,8 @@ type Login struct {
 	resets time.Time // when its plan resets; zero: not known
 	until  time.Time // it rests until then
 	tried  bool      // a turn tries it again
+	// picturesFrom is when it has pictures again.
+	picturesFrom time.Time
 	// faltered counts the failures in a row that are not the login's: it is limited by the
 	// minute, or its provider fails.
 	faltered int
