@@ -57,6 +57,11 @@ type body struct {
 	Code    *Code   `json:"code"`
 }
 
+// Object returns the error as the member of another object.
+func (e *Error) Object() []byte {
+	return wirejson.Append(nil, body{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)})
+}
+
 // Body returns the error as a JSON object (ErrorResponse).
 func (e *Error) Body() []byte {
 	return wirejson.Append(nil, struct {

@@ -23,6 +23,7 @@ type bodyChoice struct {
 	reasoning   strings.Builder
 	calls       []*bodyCall
 	annotations []annotation
+	pictures    []turn.Output
 	finish      turn.FinishReason
 	finished    bool
 }
@@ -60,6 +61,10 @@ func (b *Body) Add(choice int, out turn.Output) {
 		}
 	case turn.OutputAnnotations:
 		c.annotations = append(c.annotations, annotations(&out)...)
+	case turn.OutputPicture:
+		if out.Err == nil {
+			c.pictures = append(c.pictures, out)
+		}
 	case turn.OutputFinish:
 		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
 		b.total.Add(&out)
@@ -89,6 +94,9 @@ func (c *bodyChoice) message(meta *Meta) *message {
 	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: append([]annotation{}, c.annotations...), Reasoning: c.reasoning.String()}
 	if text == "" && len(c.calls) > 0 {
 		m.Content = null
+	}
+	for i := range c.pictures {
+		m.Images = append(m.Images, newPicture(i, &c.pictures[i]))
 	}
 	for _, made := range c.calls {
 		arguments, form := made.arguments.String(), meta.Forms[made.name]

@@ -37,7 +37,7 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 }
 
 type messageFields struct {
-	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio wirejson.Value
+	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio, images wirejson.Value
 }
 
 // readMessage reads the message at the cursor, which has an index in the conversation, into m,
@@ -47,7 +47,8 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 	v := c.Pick(wirejson.Into("role", &fields.role), wirejson.Into("content", &fields.content),
 		wirejson.Into("refusal", &fields.refusal), wirejson.Into("name", &fields.name),
 		wirejson.Into("tool_calls", &fields.toolCalls), wirejson.Into("tool_call_id", &fields.toolCallID),
-		wirejson.Into("function_call", &fields.functionCall), wirejson.Into("audio", &fields.audio))
+		wirejson.Into("function_call", &fields.functionCall), wirejson.Into("audio", &fields.audio),
+		wirejson.Into("images", &fields.images))
 	f := field.Expect(wirejson.KindObject, v)
 	if f == nil {
 		f = cmp.Or(field.Expect(wirejson.KindString, fields.role).In("role"), field.Optional(wirejson.KindString, fields.name).In("name"))
@@ -85,6 +86,9 @@ func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.E
 		m.Text = nil
 	}
 	addRefusal(m, fields.refusal)
+	if f := addImages(m, fields.images); f != nil {
+		return f.In("images")
+	}
 	if f := readCalls(m, fields.toolCalls); f != nil {
 		return f.In("tool_calls")
 	}
@@ -101,6 +105,19 @@ func addRefusal(m *prompt.Message, refusal wirejson.Value) {
 		m.Content = append(slices.Collect(m.Parts()), prompt.Part{Text: refusal})
 		m.Text = nil
 	}
+}
+
+// addImages adds the pictures of an earlier answer to the content.
+func addImages(m *prompt.Message, v wirejson.Value) *field.Error {
+	if !v.Given() || v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
+		return nil
+	}
+	m.Content, m.Text = slices.Collect(m.Parts()), nil
+	return field.Elements(v, prompt.MaxItems, prompt.AllItems, func(_ int, v wirejson.Value) *field.Error {
+		p, f := readPart(m, v)
+		m.Content = append(m.Content, p)
+		return f
+	})
 }
 
 // readContent reads a content: a string or parts. Clients write the content of messages
@@ -125,7 +142,7 @@ func readPart(m *prompt.Message, v wirejson.Value) (prompt.Part, *field.Error) {
 		return prompt.TextPart("text", text)
 	case kind.Is("refusal") && m.Role == prompt.RoleAssistant:
 		return prompt.TextPart("refusal", refusal)
-	case !kind.Is("image_url") || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool:
+	case !kind.Is("image_url") || m.Role != prompt.RoleUser && m.Role != prompt.RoleTool && m.Role != prompt.RoleAssistant:
 		return prompt.Part{}, unknownPart(m, kind.Text()).In("type")
 	}
 	if f := field.Object(image, wirejson.Into("url", &url), wirejson.Into("detail", &detail)); f != nil {
@@ -149,7 +166,7 @@ func unknownPart(m *prompt.Message, name string) *field.Error {
 	case prompt.RoleUser, prompt.RoleTool:
 		want = "text or image_url"
 	case prompt.RoleAssistant:
-		want = "text or refusal"
+		want = "text, refusal or image_url"
 	}
 	return field.Invalid("must be %s in a message of the role %s", want, m.Role)
 }

@@ -158,7 +158,7 @@ func (r *Request) check() *field.Error {
 	if len(r.functions) > 0 || !r.functionCall.IsAuto() {
 		return r.useFunctions()
 	}
-	return r.Choice.Check(r.Tools, false).In("tool_choice")
+	return r.CheckChoice(false).In("tool_choice")
 }
 
 // ConversationField is the field with the conversation: messages, or the input of a body

@@ -263,7 +263,6 @@ func TestDecodeChatRefuses(t *testing.T) {
 		"file part":            {withMessages(`{"role":"user","content":[{"type":"file","file":{}}]}`), "messages[0].content[0].type", apierror.CodeUnsupportedParameter, "send its text"},
 		"Responses part":       {withMessages(`{"role":"user","content":[{"type":"input_text","text":"x"}]}`), "messages[0].content[0].type", apierror.CodeInvalidValue, "/v1/responses"},
 		"image in system":      {withMessages(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", apierror.CodeInvalidValue, "must be text in a message of the role system"},
-		"image in assistant":   {withMessages(`{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"` + pngURL + `"}}]}`), "messages[0].content[0].type", apierror.CodeInvalidValue, "text or refusal"},
 		"refusal of a user":    {withMessages(`{"role":"user","content":[{"type":"refusal","refusal":"x"}]}`), "messages[0].content[0].type", apierror.CodeInvalidValue, "text or image_url"},
 		"assistant audio":      {withMessages(`{"role":"assistant","audio":{"id":"a"}}`), "messages[0].audio", apierror.CodeUnsupportedParameter, "audio"},
 		"plain http image":     {image("http://example.com/a.png"), imageURL, apierror.CodeInvalidValue, "a data URL (data:image/png;base64,…) or an https URL"},

@@ -28,12 +28,19 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
+// readModalities reads in what forms the client wants the answer, which always has a text.
 func (r *Request) readModalities(v wirejson.Value) *field.Error {
+	r.Pictures = nil
 	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {
-		if f := field.Expect(wirejson.KindString, v); f != nil || v.Is("text") {
+		f := field.Expect(wirejson.KindString, v)
+		switch {
+		case f != nil || v.Is("text"):
 			return f
+		case v.Is("image"):
+			r.Pictures = new(prompt.Pictures)
+			return nil
 		}
-		return field.Unsupported("is not supported: answers are text")
+		return field.Unsupported("is not supported: answers are text, and perhaps pictures")
 	})
 }
 
@@ -46,11 +53,14 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// WithoutSearch ignores the web search, since the operator does not allow it.
-func (r *Request) WithoutSearch() *apierror.Error {
-	if r.Search != nil {
+// Without ignores a web search, and refuses pictures, if the operator does not allow them.
+func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
+	switch {
+	case tool == prompt.WebSearchTool && r.Search != nil:
 		r.Search = nil
 		r.Ignore("web_search_options")
+	case tool == prompt.PictureTool && r.Pictures != nil:
+		return field.Unsupported("are off on this server; its operator can allow pictures with the option images").In("modalities").APIError()
 	}
 	return nil
 }

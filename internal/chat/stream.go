@@ -19,7 +19,7 @@ import (
 //     (delta.reasoning_content, which is common but no part of OpenAI's API) and of a call
 //     (delta.tool_calls: first index, id, type and name, then index and new arguments; or
 //     delta.function_call: first the name, then new arguments; the whole input of a custom
-//     tool follows in one piece),
+//     tool follows in one piece), and for each picture (delta.images),
 //   - a chunk with the finish_reason and an empty delta.
 //
 // If the client asks for the usage, the last chunk has that of all choices and no
@@ -45,6 +45,7 @@ type streamChoice struct {
 	head   []byte   // of every chunk, before the delta
 	opened bool     // the role has been sent
 	form   ToolForm // of the call under way; 0: a function
+	shown  int      // pictures so far
 }
 
 // noReason ends the choice of every chunk but its last.
@@ -110,10 +111,23 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 			s.open(choice, empty)
 			s.chunk(choice, encoded(message{Annotations: all}), "")
 		}
+	case turn.OutputPicture:
+		s.picture(choice, &out)
 	case turn.OutputFinish:
 		s.finish(choice, &out)
 	}
 	return s.err
+}
+
+// picture sends a picture, whole. Why there is none the model says.
+func (s *Stream) picture(choice int, out *turn.Output) {
+	if out.Err != nil {
+		return
+	}
+	c := &s.choices[choice]
+	s.open(choice, empty)
+	s.chunk(choice, encoded(message{Images: []picture{newPicture(c.shown, out)}}), "")
+	c.shown++
 }
 
 // call sends the first chunk of a call.

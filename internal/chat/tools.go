@@ -174,7 +174,7 @@ func (r *Request) useFunctions() *field.Error {
 		return field.Invalid("there is no function %.128q in 'functions'", name).In("function_call")
 	}
 	if len(r.functions) == 0 {
-		return r.Choice.Check(nil, false).In("tool_choice")
+		return r.CheckChoice(false).In("tool_choice")
 	}
 	r.Tools, r.Choice = r.functions, r.functionCall
 	r.LegacyFunctions, r.SerialTools = true, true

@@ -58,8 +58,25 @@ type message struct {
 	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body
 	Annotations  []annotation    `json:"annotations,omitzero"` // in a body also if there are none
 	Reasoning    string          `json:"reasoning_content,omitempty"`
+	Images       []picture       `json:"images,omitempty"` // not OpenAI's, but common
 	FunctionCall *function       `json:"function_call,omitempty"`
 	ToolCalls    []call          `json:"tool_calls,omitempty"`
+}
+
+// picture is a picture that the model has made.
+type picture struct {
+	Index int        `json:"index"`
+	Type  string     `json:"type"`
+	Image pictureURL `json:"image_url"`
+}
+
+type pictureURL struct {
+	URL string `json:"url"`
+}
+
+// newPicture returns the picture of an output, with its place among those of the choice.
+func newPicture(index int, out *turn.Output) picture {
+	return picture{index, "image_url", pictureURL{"data:image/png;base64," + out.Text}}
 }
 
 // call is a ChatCompletionMessageToolCall, a ChatCompletionMessageCustomToolCall or a

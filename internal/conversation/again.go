@@ -62,7 +62,7 @@ var remedies = [...]remedy{{
 	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.move(ctx, f) },
 }, {
 	name:  "another login for one that has no pictures left",
-	open:  func(s *Session) bool { return s.now.others && s.request.Plan.Picture },
+	open:  func(s *Session) bool { return s.now.others && s.request.Plan.Pictures },
 	fits:  func(_ *Session, f *failed) bool { return noPicturesLeft(f.err) },
 	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.move(ctx, f) },
 }, {
@@ -199,6 +199,7 @@ func (s *Session) Again(ctx context.Context, failure error) (started bool, err e
 // requests, also if this one cannot be repeated.
 func (s *Session) record(failure error) failed {
 	f := failed{err: failure, instructions: s.instructionsRefused(failure)}
+	s.recordPicture(failure)
 	if loginstate.IsOfLogin(failure) {
 		f.outdated = s.now.place.outdated()
 		f.account = !f.outdated

@@ -30,6 +30,28 @@ func noPicturesLeft(err error) bool {
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
+// recordPicture records that the login has no pictures left, if that is why one failed.
+func (s *Session) recordPicture(failure error) {
+	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
+		s.now.login.SpendPictures(refused.ResetsAt)
+	}
+}
+
+// Pictured records the pictures among outputs that could not be made. Their turn goes on.
+func (s *Session) Pictured(outputs []turn.Output) {
+	for i := range outputs {
+		if out := &outputs[i]; out.Kind == turn.OutputPicture && out.Err != nil {
+			s.recordPicture(out.Err)
+			s.opener.Logger.Info("a picture of an answer could not be made", "request", s.request.Live.Request().ID, "error", out.Err)
+		}
+	}
+}
+
+// avoidsPictures reports whether a turn should not have pictures made with a login, if there is another.
+func (s *Session) avoidsPictures(login *loginstate.Login) bool {
+	return s.request.Plan.Pictures && login.PicturesSpent()
+}
+
 // move starts the turn with another login that does not rest. It reports false if there is none;
 // then the error is the failure, or that of another login which ends sooner.
 func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
@@ -63,7 +85,7 @@ func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt,
 			done()
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
-		if picked.Login == s.now.login { // another process of the same login
+		if picked.Login == s.now.login || s.avoidsPictures(picked.Login) { // or another process of the same login
 			done()
 			avoid = append(avoid, picked.Process)
 			continue

@@ -90,6 +90,13 @@ func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt
 		done()
 		return attempt{}, picked.Rests // no other is better
 	}
+	if s.avoidsPictures(picked.Login) && lease.Len() > 1 {
+		s.now.place.Process, s.now.login = picked.Process, picked.Login
+		if next, opened, _ := s.openElsewhere(ctx, lease); opened {
+			done()
+			return next, nil
+		}
+	}
 	next, err := s.openThread(ctx, lease, picked, prepared)
 	if errors.Is(err, turn.ErrNoPictures) {
 		done()
@@ -133,7 +140,7 @@ func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepar
 	}
 	plan := s.request.Plan
 	next := attempt{origin: New, place: at, parallel: triesParallel(at, plan)}
-	if plan.Choices == 1 && on.Threads != nil && !plan.Picture {
+	if plan.Choices == 1 && on.Threads != nil && !plan.PictureOnly {
 		next.in = on.Threads
 		s.hash(lease)
 	}

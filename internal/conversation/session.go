@@ -230,7 +230,7 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 		return Place{}, err
 	}
 	plan := s.request.Plan
-	if plan.Picture {
+	if plan.Pictures {
 		if err := checkPictures(ctx, conn); err != nil {
 			return Place{}, err
 		}

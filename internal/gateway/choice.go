@@ -65,6 +65,9 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	c.account.said += said
 	c.live.Add(said)
 	c.session.Said(outputs, c.options.OutputMode)
+	if c.options.Pictures {
+		c.session.Pictured(outputs)
+	}
 	if !failed {
 		c.group.forgetPlan(c)
 	}

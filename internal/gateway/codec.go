@@ -28,9 +28,9 @@ type decodedRequest interface {
 	GuessTokens() int    // of the input, which takes no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
-	// WithoutSearch removes the web search from the request; it fails if the client
-	// needs one.
-	WithoutSearch() *apierror.Error
+	// Without removes a tool that the operator does not allow from the request; it fails if the
+	// client needs it.
+	Without(prompt.Hosted) *apierror.Error
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
 	ImageParam(url string) string // the field that names the image

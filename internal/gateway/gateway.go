@@ -49,6 +49,7 @@ type Options struct {
 	Images       Images                     // nil: images named by URLs are refused
 	Ollama       bool                       // clients may append :latest to the names of models
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
+	Pictures     bool                       // the model may make pictures, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // empty: InstructionsAuto
 	Responses    stores.Store               // keeps responses; nil: they are not kept

@@ -49,7 +49,8 @@ func (h *held) add(o *turn.Output) error {
 		h.size += int64(len(o.Text))
 	}
 	switch o.Kind {
-	case turn.OutputCallStart, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd, turn.OutputAnnotations:
+	case turn.OutputCallStart, turn.OutputReasoningEnd, turn.OutputSearchStart, turn.OutputSearchEnd,
+		turn.OutputAnnotations, turn.OutputPictureStart:
 		h.size += itemCost + int64(len(o.ID)+len(o.Name))
 	case turn.OutputReasoning, turn.OutputText:
 		if o.Gap { // another part of a summary, or another message

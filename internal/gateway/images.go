@@ -68,7 +68,7 @@ func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error
 
 // form returns the form of the answer. A turn for a picture has no text.
 func (q *imagesRequest) form(x *exchange, _ *prompt.Plan, options *turn.Options) form {
-	options.Picture, options.NoReasoning = true, true
+	options.NoReasoning = true
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
 	return &imagesForm{meta: q.Meta(x.arrived.Unix())}
 }

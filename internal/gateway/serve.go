@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 	"github.com/caddy-codex/caddy-codex/internal/status"
@@ -195,7 +196,10 @@ func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRe
 		apiErr = apierror.ModelNotFound(decoded.ModelID()).WithModels(got.key.Models)
 	}
 	if apiErr == nil && !g.opts.WebSearch {
-		apiErr = decoded.WithoutSearch()
+		apiErr = decoded.Without(prompt.WebSearchTool)
+	}
+	if apiErr == nil && !g.opts.Pictures {
+		apiErr = decoded.Without(prompt.PictureTool)
 	}
 	if apiErr != nil {
 		return got, nil, apiErr

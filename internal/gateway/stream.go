@@ -25,6 +25,7 @@ type streamResponder struct {
 	g       *Gateway
 	w       http.ResponseWriter
 	r       *http.Request
+	user    string
 	sum     *tally // of the choices
 	writer  sse.Writer
 	encoder streamEncoder
@@ -43,7 +44,7 @@ func (g *Gateway) resetWriter(to *sse.Writer, w http.ResponseWriter, r *http.Req
 
 // newStreamResponder returns a responder for an answer that is made at a place.
 func (g *Gateway) newStreamResponder(x *exchange, f form, at *conversation.Place, sum *tally) *streamResponder {
-	s := &streamResponder{g: g, w: x.w, r: x.r, sum: sum, header: time.Now().Add(headerDelay), chunked: [1]string{"chunked"}}
+	s := &streamResponder{g: g, w: x.w, r: x.r, user: x.user, sum: sum, header: time.Now().Add(headerDelay), chunked: [1]string{"chunked"}}
 	g.resetWriter(&s.writer, x.w, x.r)
 	s.encoder = f.stream(&s.writer, at)
 	s.to = s.encoder
@@ -55,10 +56,32 @@ func (g *Gateway) newStreamResponder(x *exchange, f form, at *conversation.Place
 
 // write writes the events of all outputs and flushes once.
 func (s *streamResponder) write(choice int, outputs []turn.Output) error {
+	passing, err := s.pass(outputs)
+	defer passing.release()
+	if err != nil {
+		return err
+	}
 	if err := s.events.write(choice, outputs); err != nil {
 		return err
 	}
 	return s.flush()
+}
+
+// pass counts the pictures of an answer that is not held while they are written. It returns nil if
+// there are none.
+func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error) {
+	if s.held != nil {
+		return nil, nil
+	}
+	for i := range outputs {
+		if out := &outputs[i]; out.Kind == turn.OutputPicture && err == nil {
+			if passing == nil {
+				passing = s.g.hold(s.user)
+			}
+			err = passing.add(out)
+		}
+	}
+	return passing, err
 }
 
 // leave encodes the last outputs of an answer that is put together, and perhaps stored.

@@ -34,6 +34,8 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 		Grace:         o.StopGrace,
 		NoReasoning:   o.NoReasoning,
 		WebSearch:     plan.WebSearch,
+		Pictures:      plan.Pictures,
+		PictureOnly:   plan.PictureOnly,
 		StopSequences: plan.StopSequences,
 		MaxTokens:     plan.MaxTokens,
 	}

@@ -15,7 +15,7 @@ import (
 // JSON. [Request.Encode] has to be called before the request is planned. The error is always an
 // invalid_request_error with status 400.
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
-	r := &Request{edit: true}
+	r := newRequest(true)
 	media, params, _ := mime.ParseMediaType(contentType)
 	if media != "multipart/form-data" {
 		return field.Body(body, r, (*Request).read)

@@ -183,9 +183,9 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 	return r.Count(&m)
 }
 
-// WithoutSearch refuses a web search, since the operator does not allow it.
-func (r *Request) WithoutSearch() *apierror.Error {
-	if r.Search == nil {
+// Without refuses a web search, if the operator does not allow it.
+func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
+	if tool != prompt.WebSearchTool || r.Search == nil {
 		return nil
 	}
 	return field.Unsupported("the operator of this server has not allowed web searches (option web_search)").In("tools").APIError()

@@ -125,14 +125,14 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	default:
 		return field.Invalid("must be auto, any, tool or none").In("type")
 	}
-	return r.Choice.Check(r.Tools, r.Search != nil)
+	return r.CheckChoice(r.Search != nil)
 }
 
 // choose makes the choice one tool.
 func (r *Request) choose(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:
-		r.Choice.Search = true
+		r.Choice.Hosted = prompt.WebSearchTool
 	case r.deferred.has(name):
 		r.Choice.Required, r.Choice.Only = true, []string{r.deferred.function}
 	default:

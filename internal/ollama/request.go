@@ -131,9 +131,6 @@ func (r *Request) Loads() bool { return r.loads }
 // Choices is 1: an answer has no others.
 func (*Request) Choices() int { return 1 }
 
-// WithoutSearch does nothing: a request cannot ask for a web search.
-func (*Request) WithoutSearch() *apierror.Error { return nil }
-
 // ImageParam is empty: no image is at a URL.
 func (*Request) ImageParam(string) string { return "" }
 

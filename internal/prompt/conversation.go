@@ -23,7 +23,7 @@ type Conversation struct {
 	Tools    []Tool
 	Choice   ToolChoice
 	Search   *WebSearch // nil: the model may not search the web
-	Picture  bool       // the model is to make one picture, with Codex's own tool
+	Pictures *Pictures  // nil: the model may make none
 	Format   Format
 	Effort   string
 

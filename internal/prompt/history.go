@@ -54,8 +54,12 @@ func (h *history) add(m *Message) {
 	case RoleSystem, RoleDeveloper: // Codex drops items of the role system silently
 		h.item(m.appendMessage(h.buf, "developer", "input_text"))
 	case RoleAssistant:
-		if !m.Empty() {
-			h.item(m.appendMessage(h.buf, "assistant", "output_text"))
+		said, shown := m.splitPictures()
+		if !said.Empty() {
+			h.item(said.appendMessage(h.buf, "assistant", "output_text"))
+		}
+		if !shown.Empty() {
+			h.item(shown.appendMessage(h.buf, "user", "input_text"))
 		}
 		for i := range m.Calls {
 			h.item(m.Calls[i].append(h.buf, h.names.Codex(m.Calls[i].Name)))

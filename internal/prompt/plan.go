@@ -29,7 +29,8 @@ type Plan struct {
 	Tools   ToolNames
 
 	WebSearch   bool   // the model may search the web
-	Picture     bool   // the model has Codex's tool for pictures, for one picture
+	Pictures    bool   // the model has Codex's tool for pictures
+	PictureOnly bool   // for one picture, with which the turn ends
 	ServiceTier string // of the answer
 
 	instructions string // that Thread refers to
@@ -54,8 +55,8 @@ const maxInputChars = 1 << 20
 //   - Everything between becomes the history. An assistant's text comes before its calls.
 //     A message without text and calls is left out.
 //   - Tools keep their names unless Codex would not offer them under these.
-//   - tool_choice, for which Codex has no setting, and formats that nobody enforces
-//     become a developer instruction.
+//   - tool_choice, for which Codex has no setting, formats that nobody enforces, and settings of
+//     pictures become a developer instruction.
 func (c *Conversation) Plan(opts Options) *Plan {
 	offered := c.Choice.offered(c.Tools)
 	names := newToolNames(c.Tools, offered)
@@ -66,7 +67,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
 			ServiceTier:           c.tier,
-			DeveloperInstructions: joinParagraphs(c.Choice.instruction(names), c.Format.instruction),
+			DeveloperInstructions: joinParagraphs(joinParagraphs(c.Choice.instruction(names), c.Format.instruction), c.pictureInstruction()),
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
 			Ephemeral:             true,
@@ -83,7 +84,8 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		Settings:    c.Settings,
 		Tools:       names,
 		WebSearch:   c.searches(),
-		Picture:     c.Picture,
+		Pictures:    c.paints(),
+		PictureOnly: c.Pictures != nil && c.Pictures.Only,
 		ServiceTier: c.ServiceTier(),
 	}
 	p.instructions, p.Choices = instructions, max(1, p.Choices)
@@ -111,7 +113,7 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 		config["model_verbosity"] = c.Verbosity
 	}
 	fixed := settings
-	if c.Picture {
+	if c.paints() {
 		fixed = pictureSettings
 	}
 	return codexrpc.Config{Fixed: fixed, Own: config}

@@ -14,11 +14,11 @@ type ToolChoice struct {
 	None     bool
 	Required bool     // the model must call a tool
 	Only     []string // offer these tools only; nil: all
-	Search   bool     // the model must search the web, and may call no tool
+	Hosted   Hosted   // the model must use this tool, and may call none of the client's; empty: it need not
 }
 
 // IsAuto reports whether the model decides.
-func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && !c.Search }
+func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && c.Hosted == "" }
 
 // Read reads a choice: a mode, or an object, whose form depends on the API.
 func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
@@ -65,16 +65,17 @@ func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (st
 	})).In("tools")
 }
 
-// Check returns an error if the choice does not fit the tools of the request. searches says
-// that one of them is a web search.
-func (c *ToolChoice) Check(tools []Tool, searches bool) *field.Error {
-	if c.Search && !searches {
-		return field.Invalid("there is no web search in 'tools'")
+// CheckChoice returns an error if the choice does not fit the tools of the request. hosts says that
+// there is a [Hosted] one among them.
+func (c *Conversation) CheckChoice(hosts bool) *field.Error {
+	choice := &c.Choice
+	if choice.Hosted != "" && !c.has(choice.Hosted) {
+		return field.Invalid("%s", hostedWords[choice.Hosted].missing)
 	}
-	if (c.Required && !searches || c.Only != nil) && len(tools) == 0 {
+	if (choice.Required && !hosts || choice.Only != nil) && len(c.Tools) == 0 {
 		return field.Invalid("is only allowed when 'tools' are given")
 	}
-	if name := c.Unknown(tools); name != "" {
+	if name := choice.Unknown(c.Tools); name != "" {
 		return field.Invalid("there is no tool %.128q in 'tools'", name)
 	}
 	return nil
@@ -97,7 +98,7 @@ func (c *ToolChoice) Unknown(tools []Tool) string {
 
 // offered returns the tools that the model may call.
 func (c *ToolChoice) offered(tools []Tool) []Tool {
-	if c.None || c.Search {
+	if c.None || c.Hosted != "" {
 		return nil
 	}
 	if c.Only == nil {
@@ -114,8 +115,8 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 // empty if there is a setting of Codex for it.
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
-	case c.Search:
-		return "In this reply you must search the web before you answer."
+	case c.Hosted != "":
+		return hostedWords[c.Hosted].must
 	case !c.Required:
 		return ""
 	case len(c.Only) == 1:

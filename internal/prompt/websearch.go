@@ -102,7 +102,7 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 }
 
 func (c *Conversation) searches() bool {
-	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil
+	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil && c.Choice.Hosted != PictureTool
 }
 
 // configure adds the settings of a search.

@@ -151,17 +151,17 @@ func (s *Stream) endPart(i *outputItem) {
 // added sends that an item has begun.
 func (s *Stream) added(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
-	if i.Type == itemWebSearch {
-		s.send(i.event("response.web_search_call.in_progress"))
-		s.send(i.event("response.web_search_call.searching"))
+	for _, name := range progress[i.Type].begun {
+		s.send(i.event(name))
 	}
 }
 
 // ended sends that an item is whole, or as whole as it will be.
 func (s *Stream) ended(i *outputItem) {
+	if name := progress[i.Type].whole; name != "" && i.Status == statusCompleted {
+		s.send(i.event(name))
+	}
 	switch arguments := i.text.String(); i.Type {
-	case itemWebSearch:
-		s.send(i.event("response.web_search_call.completed"))
 	case itemCall:
 		e := i.event("response.function_call_arguments.done")
 		e.Name, e.Arguments = i.form.name, &arguments

@@ -63,9 +63,9 @@ var itemKinds = map[string]itemKind{
 	itemLocalShell + "_output": {"lsho", (*inputItem).readClientOutput},
 	itemPatch + "_output":      {"apco", (*inputItem).readClientOutput},
 
-	itemWebSearch:           {"ws", (*inputItem).readVerbatim},
-	"image_generation_call": {"item", (*inputItem).readVerbatim},
-	"compaction":            {"item", (*inputItem).readVerbatim},
+	itemPicture:   {"ig", (*inputItem).readPicture},
+	itemWebSearch: {"ws", (*inputItem).readVerbatim},
+	"compaction":  {"item", (*inputItem).readVerbatim},
 }
 
 func (r *Request) readInput(v wirejson.Value) *field.Error {
@@ -99,6 +99,7 @@ type itemFields struct {
 	callID, name, namespace, arguments, output wirejson.Value
 	input, tools, encrypted, summary, phase    wirejson.Value
 	action, operation, status                  wirejson.Value
+	result, revised                            wirejson.Value
 }
 
 // read reads the item at the cursor into i, which is empty.
@@ -111,7 +112,8 @@ func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 		wirejson.Into("input", &in.input), wirejson.Into("tools", &in.tools),
 		wirejson.Into("encrypted_content", &in.encrypted), wirejson.Into("summary", &in.summary),
 		wirejson.Into("phase", &in.phase), wirejson.Into("action", &in.action),
-		wirejson.Into("operation", &in.operation), wirejson.Into("status", &in.status))
+		wirejson.Into("operation", &in.operation), wirejson.Into("status", &in.status),
+		wirejson.Into("result", &in.result), wirejson.Into("revised_prompt", &in.revised))
 	f := field.Expect(wirejson.KindObject, v)
 	if f = cmp.Or(f, field.Text(&i.kind, in.kind).In("type"), field.Text(&i.id, in.id).In("id")); f != nil {
 		return f

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 	"github.com/caddy-codex/caddy-codex/stores"
 )
@@ -32,7 +33,8 @@ type outputItem struct {
 	annotations []json.RawMessage // of a message's text
 	encrypted   string            // the content of a reasoning
 
-	call int // of a call: its index in the turn
+	call int          // of a call: its index in the turn
+	made *turn.Output // of a picture; nil: it is not there
 	form toolForm
 }
 
@@ -75,6 +77,8 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 	case itemCustom:
 		input := prompt.CustomInput(arguments)
 		w.Namespace, w.Name, w.Input = i.form.namespace, i.form.name, &input
+	case itemPicture:
+		w.pictureCall = newPictureCall(i.made)
 	case itemWebSearch:
 		w.Action = searchAction(arguments)
 	case itemShell, itemLocalShell, itemPatch:

@@ -51,7 +51,7 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	if f := cmp.Or(r.CheckRemoteImages(), r.addMoreTools()); f != nil {
 		return f.In("input").APIError()
 	}
-	return r.Choice.Check(r.Tools, r.Search != nil).In("tool_choice").APIError()
+	return r.CheckChoice(r.Search != nil || r.Pictures != nil).In("tool_choice").APIError()
 }
 
 // join makes one conversation of the instructions and all items. As with OpenAI, it

@@ -36,11 +36,11 @@ type Request struct {
 	codex        bool // the client is a Codex
 	echo         settings
 
-	hosted  *field.Error        // a tool that only a Codex may bring
-	search  searchAt            // where the web search is
-	skipped []string            // the paths of all such tools
-	forms   map[string]toolForm // of the tools so far, by their names in the conversation
-	more    []moreTool          // tools that stand in the input
+	hosted  *field.Error                // a tool that only a Codex may bring
+	places  map[prompt.Hosted]toolPlace // of the hosted tools
+	skipped []string                    // the paths of all such tools
+	forms   map[string]toolForm         // of the tools so far, by their names in the conversation
+	more    []moreTool                  // tools that stand in the input
 }
 
 // Decode reads and checks the body of a request. The error is always an

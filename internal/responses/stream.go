@@ -110,6 +110,10 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	case turn.OutputSearchEnd:
 		s.item(itemWebSearch, out.ID).text.WriteString(out.Text)
 		s.close(statusCompleted)
+	case turn.OutputPictureStart:
+		s.begin(itemPicture, &outputItem{})
+	case turn.OutputPicture:
+		s.endPicture(&out)
 	case turn.OutputAnnotations:
 		s.annotate(&out)
 	case turn.OutputFinish:
@@ -231,7 +235,9 @@ func (s *Stream) close(status string) {
 	if i := s.open; i != nil {
 		s.open = nil
 		s.endPart(i)
-		i.Status = status
+		if i.Status = status; i.Type == itemPicture && (i.made == nil || i.made.Err != nil) {
+			i.Status = statusFailed
+		}
 		s.ended(i)
 	}
 }

@@ -2,8 +2,6 @@ package responses
 
 import (
 	"cmp"
-	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
@@ -40,7 +38,7 @@ type moreTool struct {
 
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	r.Tools, r.forms, r.echo.Tools = nil, nil, nil
-	r.hosted, r.skipped, r.Search, r.search = nil, nil, nil, searchAt{}
+	r.hosted, r.skipped, r.Search, r.Pictures, r.places = nil, nil, nil, nil, nil
 	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclared)
 }
 
@@ -48,8 +46,9 @@ func (r *Request) readDeclared(i int, v wirejson.Value) *field.Error {
 	tools, f := readTool(v, "")
 	if f != nil && f.Code == codeHosted {
 		var kind wirejson.Value
-		if v.Pick(wirejson.Into("type", &kind)); prompt.IsWebSearch(kind.Text()) {
-			return r.readSearch(v, i)
+		v.Pick(wirejson.Into("type", &kind))
+		if hosted := hostedTool(kind); hosted != "" {
+			return r.readHosted(hosted, v, i)
 		}
 		r.skipHosted(f.At(i).In("tools"))
 		return nil
@@ -185,15 +184,17 @@ func (r *Request) readToolChoice(v wirejson.Value) *field.Error {
 }
 
 // readChoice reads a choice that is an object (ToolChoiceFunction, ToolChoiceCustom,
-// ToolChoiceAllowed, ToolChoiceTypes for the web search).
+// ToolChoiceAllowed, ToolChoiceTypes for a hosted tool).
 func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	var kind wirejson.Value
 	v.Pick(wirejson.Into("type", &kind))
 	if kind.Is("allowed_tools") {
 		return c.ReadAllowed(v, readChosenTool)
 	}
-	if c.Search = kind.Kind() == wirejson.KindString && prompt.IsWebSearch(kind.Text()); c.Search {
-		return nil
+	if kind.Kind() == wirejson.KindString {
+		if c.Hosted = hostedTool(kind); c.Hosted != "" {
+			return nil
+		}
 	}
 	return c.Require(readChosenTool(v))
 }
@@ -215,48 +216,4 @@ func readChosenTool(v wirejson.Value) (string, *field.Error) {
 	var chosen, within string
 	f = cmp.Or(field.NonEmpty(name).In("name"), field.Text(&chosen, name), field.Text(&within, namespace).In("namespace"))
 	return joinName(within, chosen), f
-}
-
-// itemWebSearch is the type of the calls of a web search, which the provider runs.
-const itemWebSearch = "web_search_call"
-
-// searchAt is the place of a web search in the tools of the request and of its Response.
-type searchAt struct{ tool, echo int }
-
-// readSearch reads a tool that is a web search.
-func (r *Request) readSearch(v wirejson.Value, at int) (f *field.Error) {
-	if r.Search != nil {
-		return field.Invalid("there is a web search already").In("type")
-	}
-	r.Search, f = prompt.ReadWebSearch(v)
-	r.search = searchAt{at, len(r.echo.Tools)}
-	r.echo.Tools = append(r.echo.Tools, v)
-	return f
-}
-
-// WithoutSearch removes the web search from a request, since the operator does not allow it.
-// It is an error unless the client is a Codex, see skipHosted.
-func (r *Request) WithoutSearch() *apierror.Error {
-	if r.Search == nil {
-		return nil
-	}
-	if !r.codex {
-		f := field.Unsupported("is a web search, which is off on this server; its operator can allow it with the option web_search")
-		return f.In("type").At(r.search.tool).In("tools").APIError()
-	}
-	r.Ignore((&field.Error{}).At(r.search.tool).In("tools").Path)
-	r.Search, r.echo.Tools = nil, slices.Delete(r.echo.Tools, r.search.echo, r.search.echo+1)
-	return nil
-}
-
-// searchAction returns the action of a web search. Codex has more types than OpenAI.
-func searchAction(text string) json.RawMessage {
-	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
-		var kind wirejson.Value
-		action.Pick(wirejson.Into("type", &kind))
-		if slices.ContainsFunc([]string{"search", "open_page", "find_in_page"}, kind.Is) {
-			return json.RawMessage(action)
-		}
-	}
-	return json.RawMessage(`{"type":"search"}`)
 }

@@ -119,6 +119,7 @@ type outputJSON struct {
 	Arguments any     `json:"arguments,omitempty"` // a string, or an object
 	Input     *string `json:"input,omitempty"`
 	clientCall
+	pictureCall
 }
 
 // textPart is an OutputTextContent, or a SummaryTextContent, which has no lists.
@@ -191,7 +192,7 @@ func (r *Request) settingsJSON() []byte {
 	e.Reasoning.Effort, e.Reasoning.Summary = wirejson.OrNull(r.Effort), wirejson.OrNull(r.Summary)
 	e.ToolChoice, e.Text.Format = orElse(e.ToolChoice, `"auto"`), orElse(e.Text.Format, `{"type":"text"}`)
 	e.Metadata, e.Temperature, e.TopP = orElse(e.Metadata, "{}"), orElse(e.Temperature, "1"), orElse(e.TopP, "1")
-	e.Tools = append([]wirejson.Value{}, e.Tools...)
+	e.Tools = slices.DeleteFunc(append([]wirejson.Value{}, e.Tools...), func(v wirejson.Value) bool { return v == nil })
 	if r.ConversationID != "" {
 		e.Conversation = &conversation{r.ConversationID}
 	}

@@ -57,7 +57,7 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	switch {
 	case ok:
 		m.finishCut(reason)
-	case m.out.begun || m.texts.any || m.structured.partial:
+	case m.out.begun || m.texts.begun || m.structured.partial:
 		m.fail(err)
 	default:
 		m.out.forgetReasoning() // it belongs to the failed attempt
@@ -69,7 +69,7 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 // it does not say that the model's response broke off; brokeOff reports whether that is
 // known all the same.
 func (m *Machine) Waits() (waits, brokeOff bool) {
-	return m.structured.whole && !m.structured.refused && !m.done, m.attempt.cut
+	return m.structured.whole && !m.structured.refused && !m.done && len(m.pictures.open) == 0, m.attempt.cut
 }
 
 // CallsRefused records that the calls were answered with a failure.

@@ -8,25 +8,26 @@ type emitter struct {
 	short     [2]Output // the memory of batch for most turns
 	reasoning []Output  // ends of reasoning items, held until the next output
 	call      int       // 1 more than the index of the call whose begin was sent, but not its end; 0: none
+	picture   string    // the id of the picture whose begin was sent, but not its end; empty: none
 	held      []Output  // that wait for that end
 	heldBytes int       // of held
 	counts    bool      // the text is counted
 	chars     int       // of the text so far
-	begun     bool      // there was an output
+	begun     bool      // there was an output of the model response under way
 }
 
 // start begins a batch. The memory of the one before is used again.
 func (e *emitter) start() { e.batch = e.batch[:0] }
 
 // emit adds an output, after the reasoning items that are pending. The outputs of a call
-// follow one another: what comes between its begin and its end waits for the end.
+// follow one another, as do those of a picture: what comes between begin and end waits for the end.
 func (e *emitter) emit(o Output) {
-	if e.call != 0 && (o.Call != e.call-1 || !o.Kind.ofCall()) {
+	if e.waits(&o) {
 		e.held = append(e.held, o)
 		e.heldBytes += len(o.Text) + outputSize
 		return
 	}
-	e.begun = true
+	e.begun = e.begun || o.Kind != OutputPicture // which comes after the response
 	if len(e.reasoning) > 0 {
 		e.batch = append(e.batch, e.reasoning...)
 		e.reasoning = e.reasoning[:0]
@@ -38,10 +39,17 @@ func (e *emitter) emit(o Output) {
 	switch o.Kind {
 	case OutputCallStart:
 		e.call = o.Call + 1
-	case OutputCallEnd:
-		e.call = 0
+	case OutputPictureStart:
+		e.picture = o.ID
+	case OutputCallEnd, OutputPicture:
+		e.call, e.picture = 0, ""
 		e.emitHeld()
 	}
+}
+
+// waits reports whether an output has to wait for the end of the call or of the picture under way.
+func (e *emitter) waits(o *Output) bool {
+	return e.call != 0 && (o.Call != e.call-1 || !o.Kind.ofCall()) || e.picture != "" && (o.ID != e.picture || o.Kind != OutputPicture)
 }
 
 // ofCall reports whether an output of the kind is a part of a call.
@@ -49,7 +57,7 @@ func (k OutputKind) ofCall() bool {
 	return k == OutputCallStart || k == OutputCallArguments || k == OutputCallEnd
 }
 
-// emitHeld emits what has waited for the end of a call.
+// emitHeld emits what has waited for the end of a call or of a picture.
 func (e *emitter) emitHeld() {
 	held := e.held
 	e.held, e.heldBytes = nil, 0
@@ -59,11 +67,11 @@ func (e *emitter) emitHeld() {
 }
 
 const (
-	maxHeldBytes = 1 << 20 // of the outputs that wait for the end of a call
+	maxHeldBytes = 1 << 20 // of the outputs that wait for the end of a call or of a picture
 	outputSize   = 200     // about what an output needs beside its text, in bytes
 )
 
-// overfull reports whether so much waits for the end of a call that the call has to be ended.
+// overfull reports whether so much waits for the end of a call or of a picture that it has to be ended.
 func (e *emitter) overfull() bool { return e.heldBytes > maxHeldBytes }
 
 // maxPendingReasoning bounds the number of pending reasoning items; a model has one or
@@ -83,7 +91,7 @@ func (e *emitter) forgetReasoning() { e.reasoning = e.reasoning[:0] }
 
 // fail adds the failure that ends the turn, which may have to be the first output.
 func (e *emitter) fail(err error) {
-	e.call = 0
+	e.call, e.picture = 0, ""
 	e.forgetReasoning()
 	e.emit(Output{Kind: OutputFailure, Err: err})
 }

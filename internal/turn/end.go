@@ -21,7 +21,7 @@ func (m *Machine) attemptFailed(e *codexrpc.Event) {
 func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	switch e.Status {
 	case codexrpc.StatusCompleted:
-		if m.opts.Picture {
+		if m.opts.PictureOnly {
 			m.withoutPicture()
 			return
 		}
@@ -45,7 +45,7 @@ var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason
 // finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not
 // within another one, the reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
-	if m.opts.Picture {
+	if m.opts.PictureOnly {
 		m.withoutPicture()
 		return
 	}
@@ -80,7 +80,8 @@ func (m *Machine) finish(reason FinishReason) {
 }
 
 func (m *Machine) end(reason FinishReason) {
-	m.endCalls()
+	m.pictures.last = ""
+	m.endItems()
 	m.policy.end()
 	m.done = true
 	if !m.rest.natural {
@@ -114,8 +115,9 @@ func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 		return
 	}
 	m.policy.release()
+	m.pictures.last = ""
 	if len(m.out.held) > 0 {
-		m.endCalls()
+		m.endItems()
 	}
 	m.done = true
 	m.usage.interrupt()

@@ -32,6 +32,7 @@ type Machine struct {
 	attempt    attempt
 	search     webSearch
 	picture    picture
+	pictures   pictures
 	strays     strays
 	structured structured
 	last       lastSaid
@@ -111,19 +112,19 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 			break
 		}
 		if m.event(&events[i]); m.out.overfull() {
-			m.endCalls()
+			m.endItems()
 		}
 	}
 	return m.out.batch
 }
 
 // GraceOver ends a turn whose grace has passed. While another block is being written,
-// or only its tag, the grace starts again.
+// or only its tag, or a picture is made, the grace starts again.
 func (m *Machine) GraceOver() []Output {
 	m.out.start()
 	switch {
 	case m.done || !m.grace.running:
-	case m.tagHeld() && !m.hasAll():
+	case m.tagHeld() && !m.hasAll(), len(m.pictures.open) > 0:
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -185,7 +186,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 		case codexrpc.ItemToolCall:
 			m.callBegun(e)
 		case codexrpc.ItemPicture:
-			m.picture.waits = m.opts.Picture
+			m.picture.waits = m.opts.Pictures
 		}
 	case codexrpc.EventArgumentsDelta:
 		m.partialCall(aggregator.Input{ID: e.CallID, ThreadItem: e.ItemID, Text: e.Text, Source: aggregator.SourceFragment})
@@ -203,15 +204,14 @@ func (m *Machine) event(e *codexrpc.Event) {
 				m.rest.items++
 			}
 			m.messageCompleted(e)
-		case e.ItemType == codexrpc.ItemPicture && m.opts.Picture:
+		case e.ItemType == codexrpc.ItemPicture && m.opts.Pictures:
 			m.pictureDone(e)
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)
 		m.attempt.cut = m.attempt.cut || e.Status == codexrpc.StatusIncomplete
 	case codexrpc.EventCallOutput:
-		if m.opts.Picture && e.CallID == m.picture.call {
-			m.pictureAnswered(e)
+		if m.callAnswered(e) {
 			return
 		}
 		m.attempt.over = m.structured.refused // the end of a whole response would have ended the turn
@@ -239,7 +239,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 // text processes a new piece of a message, after the gap between it and the message
 // before.
 func (m *Machine) text(gap, text string) {
-	if m.opts.Picture {
+	if m.opts.PictureOnly {
 		m.picture.say(gap + text)
 		return
 	}
@@ -301,7 +301,7 @@ func (m *Machine) offered(e *codexrpc.Event) {
 
 // mayHave reports whether the turn may have a tool that is not the client's.
 func (m *Machine) mayHave(name string) bool {
-	return m.opts.WebSearch && name == webSearchTool || m.opts.Picture && name == codexrpc.PictureTool
+	return m.opts.WebSearch && name == webSearchTool || m.opts.Pictures && name == codexrpc.PictureTool
 }
 
 // webSearchTool is the name of the provider's web search among the tools.
@@ -371,7 +371,11 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.closeBuffer("")
 	if m.structured.whole || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
 		m.rest.natural = !m.done
-		m.finish(m.reason())
+		if len(m.pictures.open) > 0 {
+			m.pictures.last = m.reason()
+		} else {
+			m.finish(m.reason())
+		}
 	} else if m.strays.now && !m.done {
 		m.goOn(e.Usage)
 	}
@@ -382,7 +386,7 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 // at least the input of this one.
 func (m *Machine) goOn(u *codexrpc.Usage) {
 	within := m.strays.responded()
-	if m.opts.Picture { // which ends the turn before the next response
+	if m.opts.PictureOnly { // which ends the turn before the next response
 		if !within {
 			m.withoutPicture()
 		}
@@ -392,7 +396,12 @@ func (m *Machine) goOn(u *codexrpc.Usage) {
 		used, _ := m.usage.total()
 		within = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && within
 	}
-	if !within {
+	switch {
+	case within:
+		m.out.begun, m.texts.begun = false, false // Codex may repeat the next response, but not this one
+	case len(m.pictures.open) > 0:
+		m.pictures.last = FinishLength
+	default:
 		m.finishCut(FinishLength)
 	}
 }

@@ -146,9 +146,11 @@ type Options struct {
 	// its messages are outputs.
 	WebSearch bool
 
-	// Picture is for a turn that is to make one picture, and ends with it: the text of the model is
-	// no output.
-	Picture bool
+	// Pictures is for a model that may make pictures, with Codex's own tool: they are outputs.
+	Pictures bool
+	// PictureOnly is for a turn with Pictures that is to make one, and ends with it: the text of the
+	// model is no output.
+	PictureOnly bool
 
 	// StopSequences end the text of the model, and the turn, before the first of
 	// them: at most 4, none empty. They are looked for in what the model writes,

@@ -37,8 +37,10 @@ const (
 	// array. Their indexes count characters in the message; Part is where the message
 	// begins in the text of the answer.
 	OutputAnnotations
-	// OutputPicture is the picture of a turn with [Options].Picture: ID, in Text the PNG in base64,
-	// in Name the prompt that it was made of, and Transparent.
+	// OutputPictureStart begins a picture: ID. A turn with [Options].PictureOnly has none.
+	OutputPictureStart
+	// OutputPicture is a picture: ID, in Text the PNG in base64, in Name the prompt that it was made
+	// of, and Transparent; or Err, why there is none.
 	OutputPicture
 	// OutputFinish is the last output of a turn that ended well: Finish and
 	// Usage are set.
@@ -91,8 +93,8 @@ type Output struct {
 	StopSequence string
 	// Usage counts the turn's tokens.
 	Usage codexrpc.Usage
-	// Err is why the turn failed: a *codexrpc.TurnError, a *codexrpc.CallError,
-	// or one of the sentinel errors of this package and of codexrpc.
+	// Err is why the turn failed, or why there is no picture: a *codexrpc.TurnError, a
+	// *codexrpc.CallError, or one of the errors of this package and of codexrpc.
 	Err error
 }
 

@@ -43,8 +43,9 @@ func (m *Machine) partialCall(call aggregator.Input) {
 	m.pass(m.choice.Call(call, m.parts[:0]))
 }
 
-// endCalls ends the calls that were sent in fragments: no more fragments will come.
-func (m *Machine) endCalls() {
+// endItems ends the calls that were sent in fragments, and the pictures: no more of them will come.
+func (m *Machine) endItems() {
+	m.endPictures()
 	if !m.structured.partial {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 // pictureTime is how long Codex may wait for a picture of which nothing is heard until it is there.
 const pictureTime = 15 * time.Minute
 
-// picture is what a turn for one picture needs besides.
+// picture is what a turn with pictures needs besides.
 type picture struct {
 	call    string              // the id of the model's last call of the tool
 	waits   bool                // Codex waits for the picture
@@ -35,28 +35,36 @@ func (p *picture) say(text string) {
 	p.said = append(p.said, text[:min(len(text), maxSaidInstead-len(p.said))]...)
 }
 
-// isPictureCall reports whether an event of a turn for a picture is a call of the tool for it.
+// isPictureCall reports whether an event of a turn with pictures is a call of the tool for them.
 func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
-	return m.opts.Picture && e.Name == codexrpc.PictureTool
+	return m.opts.Pictures && e.Name == codexrpc.PictureTool
 }
 
-// pictureCalled records a call for the picture. Codex answers it.
+// pictureCalled records a call for a picture. Codex answers it.
 func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	m.picture.call, m.strays.now = e.CallID, true
+	if !m.opts.PictureOnly {
+		m.pictureBegun(e.CallID)
+	}
 }
 
-// pictureDone ends the turn with its picture. Why there is none is in the answer to the call, which
-// follows.
+// pictureDone processes a picture, with which a turn for one ends. Why there is none is in the answer
+// to the call, which follows.
 func (m *Machine) pictureDone(e *codexrpc.Event) {
 	m.picture.waits = false
+	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent}
 	switch {
 	case m.stopped():
 	case e.Status == codexrpc.StatusFailed || e.Text == "":
 		m.picture.failed, m.picture.failure = true, e.Err
+	case !isPNG(e.Text) && m.opts.PictureOnly:
+		m.fail(errNoPNG)
 	case !isPNG(e.Text):
-		m.fail(&PictureError{Message: "the provider has sent a picture that is no PNG"})
+		m.pictureEnded(Output{ID: e.ItemID, Err: errNoPNG})
+	case !m.opts.PictureOnly:
+		m.pictureEnded(out)
 	default:
-		m.out.emit(Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent})
+		m.out.emit(out)
 		m.finish(FinishStop)
 	}
 }
@@ -116,8 +124,10 @@ var isDigit64 = func() (is [256]bool) {
 	return is
 }()
 
-// ErrNoPictures ends a turn for a picture that Codex does not offer the model with this login.
+// ErrNoPictures is why there is no picture that Codex does not offer the model with this login.
 var ErrNoPictures = errors.New("codex makes no pictures with this login: it needs a ChatGPT login with a plan that is not free")
+
+var errNoPNG = &PictureError{Message: "the provider has sent a picture that is no PNG"}
 
 // NoPictureError ends a turn for a picture in which the model has only written.
 type NoPictureError struct{ Said string }
@@ -127,7 +137,7 @@ func (e *NoPictureError) Error() string {
 	return "The model made no picture. " + cmp.Or(strings.TrimSpace(e.Said), "It gave no reason.")
 }
 
-// PictureError ends a turn whose picture the provider did not make.
+// PictureError is why the provider did not make a picture.
 type PictureError struct {
 	Status   int    // HTTP, of the provider's answer; 0: there was none
 	Code     string // that the provider gives; empty: none

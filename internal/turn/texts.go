@@ -25,6 +25,7 @@ type texts struct {
 	open    int  // messages of which there were deltas, but not yet the whole
 
 	any     bool   // there was text
+	begun   bool   // there was some in the model response under way
 	gapDue  string // between the last message and the text that comes next
 	summary summaryPart
 	reasons bool // there was reasoning: summary is its last part
@@ -92,7 +93,7 @@ func (t *texts) completed(item, whole string) (gap, added string) {
 // gap returns what separates this item's text from that of the item before.
 func (t *texts) gap(item string) string {
 	changed := t.any && item != t.last
-	t.any, t.last = true, item
+	t.any, t.begun, t.last = true, true, item
 	if changed {
 		return MessageGap
 	}

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/internal/test/fakecodex"
+)
+
+// onePicture is a PNG in base64.
+const onePicture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="
+
+// painter is an app-server whose turns make a picture with each of these results, and then say something.
+func painter(t testing.TB, results ...string) *fakeUpstream {
+	return newFakeUpstream(t, fakecodex.Options{Turn: func(a fakecodex.Asked) []fakecodex.Step {
+		steps := []fakecodex.Step{{Message: `{"id":0,"result":{"turn":{"id":"` + a.Turn + `"}}}`}}
+		add := func(method, members string) {
+			steps = append(steps, fakecodex.Step{Message: fmt.Sprintf(`{"method":%q,"params":{"threadId":%q,"turnId":%q,%s}}`, method, a.Thread, a.Turn, members)})
+		}
+		picture := func(status, result string) string {
+			return `"item":{"type":"imageGeneration","id":"c","status":"` + status + `","result":"` + result + `","revisedPrompt":"a cat"}`
+		}
+		const usage = `"usage":{"totalTokens":3,"inputTokens":2,"outputTokens":1}`
+		add("rawResponseItem/completed", `"item":{"type":"function_call","call_id":"c","namespace":"image_gen","name":"imagegen","arguments":"{}"}`)
+		add("rawResponse/completed", usage)
+		add("item/started", picture("in_progress", ""))
+		for _, result := range results {
+			add("item/completed", picture("completed", result))
+		}
+		add("rawResponseItem/completed", `"item":{"type":"function_call_output","call_id":"c","output":"made"}`)
+		add("item/agentMessage/delta", `"itemId":"m","delta":"There."`)
+		add("item/completed", `"item":{"type":"agentMessage","id":"m","text":"There."}`)
+		add("rawResponse/completed", usage)
+		add("turn/completed", `"turn":{"id":"`+a.Turn+`","status":"completed"}`)
+		add("item/completed", picture("completed", onePicture))
+		return steps
+	}})
+}
+
+// TestPicturesOfTheDouble makes pictures in each API, also of hostile results: no answer has anything
+// that is no picture, and nothing stays held.
+func TestPicturesOfTheDouble(t *testing.T) {
+	ways := map[string]struct {
+		body  string
+		serve func(*Gateway, http.ResponseWriter, *http.Request)
+	}{
+		"chat":     {`{"model":"m","modalities":["text","image"],"messages":[{"role":"user","content":"x"}]`, (*Gateway).Chat},
+		"response": {`{"model":"m","store":false,"input":"x","tools":[{"type":"image_generation"}]`, (*Gateway).Responses},
+		"picture":  {`{"prompt":"x"`, (*Gateway).GeneratePictures},
+	}
+	for name, c := range map[string]struct {
+		results []string
+		copies  map[string]int // of the picture in an answer, whole and streamed; none: the request for a picture fails
+	}{
+		"made":        {[]string{onePicture}, map[string]int{"chat": 1, "chat stream": 1, "response": 1, "response stream": 2, "picture": 1, "picture stream": 1}},
+		"two results": {[]string{onePicture, onePicture}, map[string]int{"chat": 1, "chat stream": 1, "response": 1, "response stream": 2, "picture": 1, "picture stream": 1}},
+		"no base64":   {[]string{onePicture[:40] + "<%>"}, nil},
+		"no PNG":      {[]string{"aGVsbG8="}, nil},
+		"empty":       {[]string{""}, nil},
+		"no result":   {nil, nil},
+		"a mebibyte":  {[]string{onePicture[:80] + strings.Repeat("AAAA", 1<<18)}, nil}, // more than an answer may have here
+	} {
+		u := painter(t, c.results...)
+		for way, w := range ways {
+			for _, stream := range []string{"", " stream"} {
+				g := newGateway(u, Options{MaxConcurrent: 2, Pictures: true})
+				g.maxAnswer = 512 << 10
+				body := w.body + `}`
+				if stream != "" {
+					body = w.body + `,"stream":true}`
+				}
+				answer := httptest.NewRecorder()
+				w.serve(g, answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+				text, copies := answer.Body.String(), c.copies[way+stream]
+				if strings.Count(text, onePicture) != copies || strings.Contains(text, "<%>") {
+					t.Errorf("%s, %s%s: %d %.900s", name, way, stream, answer.Code, text)
+				}
+				if well := answer.Code == http.StatusOK; name != "a mebibyte" && well != (way != "picture" || copies > 0) {
+					t.Errorf("%s, %s%s: %d %.300s", name, way, stream, answer.Code, text)
+				}
+				if copies == 0 && way == "response" && name != "a mebibyte" && !strings.Contains(text, `"status":"failed","result":null,"error":{`) {
+					t.Errorf("%s, %s%s: the failure is hidden: %.900s", name, way, stream, text)
+				}
+				if name == "a mebibyte" && !strings.Contains(text, "answer_too_large") && !strings.Contains(text, "event: response.failed\n") {
+					t.Errorf("%s, %s%s: %d %.300s", name, way, stream, answer.Code, text)
+				}
+				if held, running := g.answers.Held(), g.queue.Running(); held != 0 || running != 0 {
+					t.Errorf("%s, %s%s: %d bytes are held, %d turns run", name, way, stream, held, running)
+				}
+			}
+		}
+	}
+}
+
+// TestHugePicture: a picture that is larger than what a turn may have waiting ends its turn alone.
+func TestHugePicture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of 34 MB")
+	}
+	g := newGateway(painter(t, onePicture[:80]+strings.Repeat("AAAA", 8<<20)), Options{MaxConcurrent: 2, Pictures: true})
+	w := httptest.NewRecorder()
+	g.GeneratePictures(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"prompt":"x"}`)))
+	if w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), "codex_too_slow") || g.answers.Held() != 0 {
+		t.Errorf("%d %.300s, %d bytes are held", w.Code, w.Body, g.answers.Held())
+	}
+}

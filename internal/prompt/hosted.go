@@ -1,0 +1,30 @@
+package prompt
+
+import "github.com/caddy-codex/caddy-codex/internal/apierror"
+
+// Hosted is a tool that runs neither here nor at the client. The operator allows each.
+type Hosted string
+
+// The tools.
+const (
+	WebSearchTool Hosted = "web_search"       // the provider runs it
+	PictureTool   Hosted = "image_generation" // Codex asks the provider
+)
+
+// hostedWords are what a client is told of the tools.
+var hostedWords = map[Hosted]struct{ missing, must string }{
+	WebSearchTool: {"there is no web search in 'tools'", "In this reply you must search the web before you answer."},
+	PictureTool:   {"there is no image_generation in 'tools'", "In this reply you must make a picture with the tool imagegen before you answer."},
+}
+
+// has reports whether the request has the tool.
+func (c *Conversation) has(tool Hosted) bool {
+	if tool == WebSearchTool {
+		return c.Search != nil
+	}
+	return c.Pictures != nil
+}
+
+// Without removes a tool that the operator does not allow from the request; it fails if the client
+// needs it. A request of most APIs cannot have one.
+func (*Conversation) Without(Hosted) *apierror.Error { return nil }

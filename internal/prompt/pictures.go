@@ -1,0 +1,177 @@
+package prompt
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// Pictures is how the model may make pictures, with Codex's own tool.
+type Pictures struct {
+	Only bool // the turn makes one picture, and ends with it
+
+	size       string // that the client wants; empty: any
+	background string // transparent, opaque or empty
+	action     string // generate, edit or empty
+}
+
+// PictureReaders are the readers of the settings of pictures, by the names that they have in all APIs.
+// Codex's tool has nothing for most of them. [Conversation].Pictures must not be nil.
+var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error{
+	"size":          (*Conversation).readPictureSize,
+	"background":    (*Conversation).readPictureBackground,
+	"output_format": readPictureFormat,
+
+	"quality":            skipPicture("quality", `"auto"`, wirejson.KindString),
+	"moderation":         skipPicture("moderation", `"auto"`, wirejson.KindString),
+	"input_fidelity":     skipPicture("input_fidelity", `"low"`, wirejson.KindString),
+	"output_compression": skipPicture("output_compression", "100", wirejson.KindNumber),
+	"partial_images":     skipPicture("partial_images", "0", wirejson.KindNumber),
+}
+
+// skipPicture returns the reader of a setting for which Codex's tool has nothing.
+func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
+	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
+}
+
+// sizes matches the sizes of pictures that have a width and a height.
+var sizes = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
+
+// readPictureSize reads the size. It is in words of the prompt, so it is ignored in that nobody keeps to it.
+func (c *Conversation) readPictureSize(v wirejson.Value) *field.Error {
+	p := c.Pictures
+	f := field.Text(&p.size, v)
+	switch {
+	case f != nil:
+		return f
+	case p.size == "auto" || p.size == "":
+		p.size = ""
+		return nil
+	case !sizes.MatchString(p.size):
+		return field.Invalid("must be auto, or a width and a height as in 1024x1536")
+	}
+	c.Ignore("size")
+	return nil
+}
+
+func (c *Conversation) readPictureBackground(v wirejson.Value) *field.Error {
+	p := c.Pictures
+	f := field.OneOf(&p.background, []string{"auto", "transparent", "opaque"}, v)
+	if p.background == "auto" {
+		p.background = ""
+	}
+	return f
+}
+
+func readPictureFormat(_ *Conversation, v wirejson.Value) *field.Error {
+	var format string
+	f := field.OneOf(&format, []string{"png", "jpeg", "webp"}, v)
+	if f == nil && format != "" && format != "png" {
+		return field.Unsupported("must be png: Codex makes no other pictures")
+	}
+	return f
+}
+
+// ReadAction reads whether the model is to make new pictures or to change those of the conversation.
+func (p *Pictures) ReadAction(v wirejson.Value) *field.Error {
+	f := field.OneOf(&p.action, []string{"auto", "generate", "edit"}, v)
+	if p.action == "auto" {
+		p.action = ""
+	}
+	return f
+}
+
+// NoMask is why a mask is refused.
+const NoMask = "Codex edits whole pictures only. Say in the prompt what is to change"
+
+// SizeInWords returns the sentence about the size for a prompt, since Codex's tool has no argument for
+// it; empty: any size will do.
+func (p *Pictures) SizeInWords() string {
+	if p.size == "" {
+		return ""
+	}
+	width, height, _ := strings.Cut(p.size, "x")
+	shape := "square"
+	switch {
+	case len(width) != len(height) && len(width) > len(height), len(width) == len(height) && width > height:
+		shape = "landscape"
+	case width != height:
+		shape = "portrait"
+	}
+	return fmt.Sprintf("The picture is %s, %s by %s pixels.", shape, width, height)
+}
+
+// Background returns the sentence about the background for the model; empty: any will do.
+func (p *Pictures) Background() string {
+	if p.background == "" {
+		return ""
+	}
+	return fmt.Sprintf("Set transparent_background to %t.", p.background == "transparent")
+}
+
+// pictureInstruction returns what the model is told of pictures within its answer.
+func (c *Conversation) pictureInstruction() string {
+	p := c.Pictures
+	if !c.paints() || p.Only {
+		return ""
+	}
+	var words []string
+	if size := p.SizeInWords(); size != "" {
+		words = append(words, "The prompt of each picture ends with the sentence: "+size)
+	}
+	if background := p.Background(); background != "" {
+		words = append(words, background)
+	}
+	switch p.action {
+	case "generate":
+		words = append(words, "Make new pictures: do not set num_last_images_to_include.")
+	case "edit":
+		words = append(words, "Make the picture of the last ones in the conversation: set num_last_images_to_include to how many.")
+	}
+	if words == nil {
+		return ""
+	}
+	return "For the tool imagegen: " + strings.Join(words, " ")
+}
+
+// paints reports whether the model has the tool for pictures.
+func (c *Conversation) paints() bool {
+	return c.Pictures != nil && !c.Choice.None && c.Choice.Only == nil && c.Choice.Hosted != WebSearchTool
+}
+
+// madePicture tells the model whose the pictures are that follow.
+const madePicture = "A picture that you have made"
+
+// MadePicture returns the message that shows the model a picture of an earlier answer: data is its
+// base64 as a JSON string, and prompt what it was made of, which may be absent.
+func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
+	p, f := Base64Image(data)
+	text := madePicture + "."
+	if prompt.Kind() == wirejson.KindString {
+		text = madePicture + " of the prompt: " + prompt.Text()
+	}
+	return Message{Role: RoleUser, Content: []Part{{Text: wirejson.AppendString(nil, text)}, p}}, f
+}
+
+// splitPictures returns what an assistant has said, and a message with the pictures of it if there are
+// any: only users can show the model pictures.
+func (m *Message) splitPictures() (said, shown Message) {
+	said = *m
+	if !slices.ContainsFunc(m.Content, func(p Part) bool { return p.URL != nil }) {
+		return said, shown
+	}
+	said.Content = nil
+	shown.Content = []Part{{Text: wirejson.AppendString(nil, madePicture+".")}}
+	for _, p := range m.Content {
+		if p.URL != nil {
+			shown.Content = append(shown.Content, p)
+		} else {
+			said.Content = append(said.Content, p)
+		}
+	}
+	return said, shown
+}

@@ -1,0 +1,159 @@
+package responses
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
+	"github.com/caddy-codex/caddy-codex/internal/failures"
+	"github.com/caddy-codex/caddy-codex/internal/field"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// The types of the calls of hosted tools.
+const (
+	itemWebSearch = "web_search_call"
+	itemPicture   = "image_generation_call"
+)
+
+// progress has the events about the item of a hosted tool, by its type: at its begin, and once it is
+// whole. Codex gives no partial pictures.
+var progress = map[string]struct {
+	begun []string
+	whole string
+}{
+	itemWebSearch: {[]string{"response.web_search_call.in_progress", "response.web_search_call.searching"}, "response.web_search_call.completed"},
+	itemPicture:   {[]string{"response.image_generation_call.in_progress", "response.image_generation_call.generating"}, "response.image_generation_call.completed"},
+}
+
+// hostedTool returns the tool of a type; empty: there is none here.
+func hostedTool(kind wirejson.Value) prompt.Hosted {
+	switch name := kind.Text(); {
+	case prompt.IsWebSearch(name):
+		return prompt.WebSearchTool
+	case name == string(prompt.PictureTool):
+		return prompt.PictureTool
+	}
+	return ""
+}
+
+// toolPlace is the place of a hosted tool in the tools of the request and of its Response.
+type toolPlace struct{ tool, echo int }
+
+// readHosted reads a hosted tool.
+func (r *Request) readHosted(tool prompt.Hosted, v wirejson.Value, at int) (f *field.Error) {
+	if _, again := r.places[tool]; again {
+		return field.Invalid("there is such a tool already").In("type")
+	}
+	if r.places == nil {
+		r.places = make(map[prompt.Hosted]toolPlace)
+	}
+	r.places[tool] = toolPlace{at, len(r.echo.Tools)}
+	r.echo.Tools = append(r.echo.Tools, v)
+	if tool == prompt.PictureTool {
+		return r.readPictureTool(v, at)
+	}
+	r.Search, f = prompt.ReadWebSearch(v)
+	return f
+}
+
+// pictureReaders are the readers of the members of the tool for pictures that other APIs do not have.
+var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *field.Error{
+	"model": func(c *prompt.Conversation, v wirejson.Value) *field.Error {
+		return c.Skip(v, "model", "", wirejson.KindString)
+	},
+	"action":           func(c *prompt.Conversation, v wirejson.Value) *field.Error { return c.Pictures.ReadAction(v) },
+	"input_image_mask": func(_ *prompt.Conversation, v wirejson.Value) *field.Error { return field.Refuse(v, prompt.NoMask) },
+}
+
+// readPictureTool reads a tool that makes pictures (ImageGenTool).
+func (r *Request) readPictureTool(v wirejson.Value, at int) *field.Error {
+	r.Pictures = new(prompt.Pictures)
+	own := prompt.Conversation{Pictures: r.Pictures} // for what is ignored
+	f := cmp.Or(field.Members(v, &own, pictureReaders), field.Members(v, &own, prompt.PictureReaders))
+	for _, name := range own.Ignored {
+		r.Ignore((&field.Error{}).In(name).At(at).In("tools").Path)
+	}
+	return f
+}
+
+// hostedOff are what a client is told of a tool that the operator does not allow.
+var hostedOff = map[prompt.Hosted]string{
+	prompt.WebSearchTool: "is a web search, which is off on this server; its operator can allow it with the option web_search",
+	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
+}
+
+// Without removes a hosted tool from a request, since the operator does not allow it. It is an
+// error unless the client is a Codex, see skipHosted.
+func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
+	at, has := r.places[tool]
+	switch {
+	case !has:
+		return nil
+	case !r.codex:
+		return field.Unsupported("%s", hostedOff[tool]).In("type").At(at.tool).In("tools").APIError()
+	case tool == prompt.WebSearchTool:
+		r.Search = nil
+	default:
+		r.Pictures = nil
+	}
+	r.Ignore((&field.Error{}).At(at.tool).In("tools").Path)
+	r.echo.Tools[at.echo] = nil // settingsJSON leaves it out
+	return nil
+}
+
+// pictureCall is what the item of a picture has of its own (ImageGenToolCall).
+type pictureCall struct {
+	Result  any             `json:"result,omitempty"` // a *string, which may be null
+	Revised string          `json:"revised_prompt,omitempty"`
+	Failure json.RawMessage `json:"error,omitempty"` // why there is no picture
+}
+
+// newPictureCall returns what an item has of its own. made is nil until the picture is there.
+func newPictureCall(made *turn.Output) pictureCall {
+	switch {
+	case made == nil:
+		return pictureCall{Result: (*string)(nil)}
+	case made.Err != nil:
+		return pictureCall{Result: (*string)(nil), Failure: failures.APIError(made.Err).Object()}
+	}
+	return pictureCall{Result: &made.Text, Revised: made.Name}
+}
+
+// endPicture ends the picture under way.
+func (s *Stream) endPicture(out *turn.Output) {
+	if s.is(itemPicture) {
+		s.open.made = out
+		s.close(statusCompleted)
+	}
+}
+
+// readPicture shows the model the picture of an earlier answer. One without a result is a reference
+// to a stored one, or has failed.
+func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
+	if i.silent = !fields.result.Given(); i.silent {
+		if !fields.status.Is(statusFailed) && i.id != "" {
+			i.kind = itemReference
+		}
+		return nil
+	}
+	size := i.message.Size
+	i.message, f = prompt.MadePicture(fields.result, fields.revised)
+	i.message.Size = size
+	return f.In("result")
+}
+
+// searchAction returns the action of a web search. Codex has more types than OpenAI.
+func searchAction(text string) json.RawMessage {
+	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
+		var kind wirejson.Value
+		action.Pick(wirejson.Into("type", &kind))
+		if slices.ContainsFunc([]string{"search", "open_page", "find_in_page"}, kind.Is) {
+			return json.RawMessage(action)
+		}
+	}
+	return json.RawMessage(`{"type":"search"}`)
+}

@@ -1,0 +1,74 @@
+package turn
+
+import (
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// maxPictures bounds the pictures of a turn that are under way. Further calls are not shown.
+const maxPictures = 16
+
+// pictures follows the pictures that the model makes within its answer. Codex makes one after the
+// other, once the model has called for them, and then asks the model again.
+type pictures struct {
+	open []string     // the ids of the calls whose picture is still to come
+	last FinishReason // of the turn, which ends once they are there; empty: the model goes on
+}
+
+// pictureBegun shows a call for a picture within the answer. Behind a call of the client's Codex makes
+// none before it has the result of that call, which it does not get.
+func (m *Machine) pictureBegun(id string) {
+	m.rest.differs = true // the history that a client sends back has the picture in another form
+	if m.structured.whole || m.hasAll() {
+		return
+	}
+	m.releaseText() // it precedes the picture
+	if m.stopped() || id == "" || len(m.pictures.open) == maxPictures || slices.Contains(m.pictures.open, id) {
+		return
+	}
+	m.pictures.open = append(m.pictures.open, id)
+	m.out.emit(Output{Kind: OutputPictureStart, ID: id})
+}
+
+// pictureEnded shows a picture within the answer, or why there is none. It ends the turn if that has
+// waited for the picture.
+func (m *Machine) pictureEnded(out Output) {
+	at := slices.Index(m.pictures.open, out.ID)
+	if at < 0 {
+		return
+	}
+	m.pictures.open = slices.Delete(m.pictures.open, at, at+1)
+	m.picture.failed, m.picture.failure = false, nil
+	out.Kind = OutputPicture
+	m.out.emit(out)
+	if len(m.pictures.open) == 0 && m.pictures.last != "" {
+		m.finishCut(m.pictures.last)
+	}
+}
+
+// endPictures ends the pictures that will not come any more.
+func (m *Machine) endPictures() {
+	for len(m.pictures.open) > 0 {
+		m.pictureEnded(Output{ID: m.pictures.open[0], Err: errPictureCut})
+	}
+}
+
+var errPictureCut = &PictureError{Message: "the turn has ended before the picture was there"}
+
+// callAnswered processes Codex's answer to a call. It reports whether the call was one for a picture.
+func (m *Machine) callAnswered(e *codexrpc.Event) bool {
+	switch {
+	case m.opts.PictureOnly && e.CallID == m.picture.call:
+		m.pictureAnswered(e)
+	case slices.Contains(m.pictures.open, e.CallID):
+		out := Output{ID: e.CallID, Err: ErrNoPictures}
+		if e.Status != codexrpc.StatusFailed {
+			out.Err = newPictureError(e.Text, m.picture.failure)
+		}
+		m.pictureEnded(out)
+	default:
+		return false
+	}
+	return true
+}
