@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/codexhome"
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
@@ -46,8 +47,14 @@ func usual(login bool) scriptedmodel.Transport {
 // the one of the environment. It is for what depends on the transport: the order and the
 // ends of streams, errors, histories and tools.
 func OverBoth(t *testing.T, test func(t *testing.T)) {
+	OverBothSampled(t, func(t *testing.T, _ bool) { test(t) })
+}
+
+// OverBothSampled is [OverBoth] for a test of much. It is to test all over one of the transports,
+// which is drawn in each run, and a part over the others.
+func OverBothSampled(t *testing.T, test func(t *testing.T, all bool)) {
 	if oneTransport {
-		test(t)
+		test(t, true)
 		return
 	}
 	type way struct {
@@ -60,11 +67,12 @@ func OverBoth(t *testing.T, test func(t *testing.T)) {
 	if login && !mustLogIn {
 		ways = append(ways, way{"without a login", scriptedmodel.HTTP, false})
 	}
-	for _, w := range ways {
+	drawn := draw.Random(t).IntN(len(ways))
+	for i, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			setLogin(t, w.login)
 			OverOne(t, w.over)
-			test(t)
+			test(t, i == drawn || draw.Cases(1, len(ways)) > 1)
 		})
 	}
 }

@@ -2,13 +2,16 @@ package chat
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -177,16 +180,15 @@ func (s *strictSite) instructions() string {
 	return status.AppServers[0].Instructions
 }
 
-// strictAsks returns requests of each kind, whose answers contain "ok".
-func strictAsks(model string) map[string]struct {
+// strictAsk is a request.
+type strictAsk struct {
 	path string
 	body e2e.Fields
-} {
-	type ask = struct {
-		path string
-		body e2e.Fields
-	}
-	asks := map[string]ask{}
+}
+
+// strictAsks returns requests of each kind, whose answers contain "ok".
+func strictAsks(model string) map[string]strictAsk {
+	asks := map[string]strictAsk{}
 	for _, stream := range []bool{false, true} {
 		for _, tools := range []bool{false, true} {
 			chat := e2e.Fields{"model": model, "stream": stream, "messages": []any{
@@ -196,20 +198,28 @@ func strictAsks(model string) map[string]struct {
 				chat["tools"], response["tools"] = []any{e2e.Tool("localSearch")}, []any{e2e.FunctionTool("localSearch")}
 			}
 			kind := fmt.Sprintf("stream %t, tools %t", stream, tools)
-			asks["chat, "+kind] = ask{"/v1/chat/completions", chat}
-			asks["responses, "+kind] = ask{"/v1/responses", response}
+			asks["chat, "+kind] = strictAsk{"/v1/chat/completions", chat}
+			asks["responses, "+kind] = strictAsk{"/v1/responses", response}
 		}
 	}
 	return asks
 }
 
 // TestStrictProvider checks that a refused request is sent again with Codex's own
-// prompt, and that later requests have it from the start.
+// prompt, and that later requests have it from the start. Each kind of request, which needs an
+// app-server of its own, is for one of the models, which is drawn.
 func TestStrictProvider(t *testing.T) {
 	s := newStrictSite(t, "")
-	round := 0
-	for _, model := range []string{"gpt-5", "gpt-6-astra"} {
-		for name, ask := range strictAsks(model) {
+	random, round := draw.Random(t), 0
+	models := []string{"gpt-5", "gpt-6-astra"} // the former is not in Codex's catalogue
+	asks := [2]map[string]strictAsk{strictAsks(models[0]), strictAsks(models[1])}
+	for _, name := range slices.Sorted(maps.Keys(asks[0])) {
+		drawn := random.IntN(len(models))
+		for i, model := range models {
+			if i != drawn && draw.Cases(1, len(models)) == 1 {
+				continue
+			}
+			ask := asks[i][name]
 			t.Run(model+", "+name, func(t *testing.T) {
 				sub := *s
 				sub.Site, sub.round = s.At(t), s.round+round

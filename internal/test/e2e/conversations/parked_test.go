@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// manyParked is how many turns wait at the same time.
-const manyParked = 100
+// manyParked and fewParked are how many turns wait at the same time.
+const manyParked, fewParked = 100, 25
 
 // TestManyParkedTurns parks many turns, reloads Caddy or kills codex, and sends the
 // results. After a reload all turns go on; after a kill all conversations go on in
@@ -23,12 +23,18 @@ func TestManyParkedTurns(t *testing.T) {
 		"kill":   func(t *testing.T, s *e2e.Site) { e2e.Kill(t, "codex") }, // and nobody waits for the next one
 	} {
 		t.Run(name, func(t *testing.T) {
-			e2e.OverBoth(t, func(t *testing.T) { testManyParkedTurns(t, name == "reload", meanwhile) })
+			e2e.OverBothSampled(t, func(t *testing.T, all bool) {
+				parked := fewParked
+				if all {
+					parked = manyParked
+				}
+				testManyParkedTurns(t, parked, name == "reload", meanwhile)
+			})
 		})
 	}
 }
 
-func testManyParkedTurns(t *testing.T, resumed bool, meanwhile func(*testing.T, *e2e.Site)) {
+func testManyParkedTurns(t *testing.T, parked int, resumed bool, meanwhile func(*testing.T, *e2e.Site)) {
 	s := e2e.NewSite(t, "api_key ann-key ann")
 	s.WaitReadyAs(e2e.Bearer("ann-key"))
 	var mu sync.Mutex
@@ -41,8 +47,8 @@ func testManyParkedTurns(t *testing.T, resumed bool, meanwhile func(*testing.T, 
 		asked[question] = append(asked[question], request)
 		return scriptedmodel.Script{}, false
 	})()
-	talks := make([]talk, manyParked)
-	sideBySide(manyParked, func(i int) {
+	talks := make([]talk, parked)
+	sideBySide(parked, func(i int) {
 		one := talk{user: "ann", system: fmt.Sprint("Talk ", i), messages: []chatMessage{
 			{"role": "user", "content": fmt.Sprintf("reason: hm\ntool: find {\"q\": %d}\nthen\nsay: end of %d", i, i)}}}
 		message := sayIn(t, s, &one, i%2 == 0)
@@ -51,7 +57,7 @@ func testManyParkedTurns(t *testing.T, resumed bool, meanwhile func(*testing.T, 
 		talks[i] = one
 	})
 	meanwhile(t, s)
-	sideBySide(manyParked, func(i int) {
+	sideBySide(parked, func(i int) {
 		message := sayIn(t, s, &talks[i], i%2 == 0)
 		if got, want := message["content"], fmt.Sprint("end of ", i); got != want {
 			t.Errorf("talk %d was answered with %q", i, got)

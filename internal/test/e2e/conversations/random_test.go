@@ -225,10 +225,10 @@ func (m *minds) check(t *testing.T, user string, request scriptedmodel.Request, 
 // two users, and checks that the model gets the same as with a new thread for each
 // request, except for its own reasoning, which is that of the same answers.
 func TestRandomConversations(t *testing.T) {
-	e2e.OverBoth(t, testRandomConversations)
+	e2e.OverBothSampled(t, testRandomConversations)
 }
 
-func testRandomConversations(t *testing.T) {
+func testRandomConversations(t *testing.T, all bool) {
 	kept, fresh := pairOfSites(t, "api_key ann-key ann\napi_key bob-key bob")
 	random := rand.New(rand.NewPCG(7, 11))
 	var talks []talk
@@ -239,7 +239,11 @@ func testRandomConversations(t *testing.T) {
 	}
 	thoughts := minds{asked: make(map[int]mind)}
 	keys, users, requests := make(map[string]int), make(map[string]string), 0
-	for range 80 {
+	steps := 40
+	if all {
+		steps = 80
+	}
+	for range steps {
 		one := begin()
 		if len(talks) > 0 && random.IntN(6) > 0 {
 			one = talks[max(0, len(talks)-1-random.IntN(4))].clone()
