@@ -164,6 +164,11 @@ func testDemoAnswers(t *testing.T, program string) {
 	if err != nil || !strings.Contains(string(answer), "You said: “hello”") {
 		t.Errorf("%v: %s", err, answer)
 	}
+	for _, path := range []string{"/models", "/api/tags"} { // of a base URL without /v1, and of Ollama's API
+		if answer, err := exec.Command("curl", "--fail", "--silent", "--max-time", "60", "http://localhost:"+port+path).CombinedOutput(); err != nil || !strings.Contains(string(answer), "gpt-") {
+			t.Errorf("%s: %v: %s", path, err, answer)
+		}
+	}
 	preflight, err := http.NewRequestWithContext(e2e.Context(t), http.MethodOptions, "http://localhost:"+port+"/v1/chat/completions", nil)
 	if err != nil {
 		t.Fatal(err)
