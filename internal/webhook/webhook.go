@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -56,18 +57,17 @@ func (h *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Provision starts the goroutine that posts. Cleanup ends it.
 func (h *Webhook) Provision(ctx caddy.Context) error {
-	url, err := caddy.NewReplacer().ReplaceOrErr(h.URL, true, true)
+	address, err := caddy.NewReplacer().ReplaceOrErr(h.URL, true, true)
 	if err != nil {
 		return err
 	}
-	// A request with a URL that cannot be used fails here already.
-	if _, err := http.NewRequest(http.MethodPost, url, nil); err != nil || url == "" {
-		return fmt.Errorf("codex_webhook: %q is no URL: %v", h.URL, err)
+	if to, err := url.Parse(address); err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+		return fmt.Errorf("codex_webhook: %q is no URL with http:// or https://", h.URL)
 	}
 	h.logger, h.waiting, h.done = ctx.Logger(), make(chan []byte, maxWaiting), make(chan struct{})
 	posting, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
-	go h.postAll(posting, url)
+	go h.postAll(posting, address)
 	return nil
 }
 
@@ -94,30 +94,33 @@ func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 	}
 }
 
-func (h *Webhook) postAll(ctx context.Context, url string) {
+func (h *Webhook) postAll(ctx context.Context, address string) {
 	defer close(h.done)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case body := <-h.waiting:
-			if err := post(ctx, url, body); err != nil && ctx.Err() == nil {
+			if err := post(ctx, address, body); err != nil && ctx.Err() == nil {
 				h.logger.Error("cannot post an event", zap.ByteString("event", body), zap.Error(err))
 			}
 		}
 	}
 }
 
-func post(ctx context.Context, url string, body []byte) error {
+func post(ctx context.Context, address string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/cloudevents+json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
+		if with := (*url.Error)(nil); errors.As(err, &with) {
+			err = with.Err // without the URL, which is often a secret
+		}
 		return err
 	}
 	defer resp.Body.Close()

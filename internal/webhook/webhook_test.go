@@ -23,6 +23,7 @@ func TestURLs(t *testing.T) {
 		"codex_webhook http://localhost/{env.TOPIC}":    "",
 		"codex_webhook http://localhost/{env.NO_TOPIC}": "NO_TOPIC",
 		"codex_webhook :":                 "no URL",
+		"codex_webhook localhost:80/a":    "no URL",
 		"codex_webhook":                   "argument",
 		"codex_webhook http://a http://b": "argument",
 	} {
