@@ -97,9 +97,6 @@ func TestPicturesOfTheDouble(t *testing.T) {
 
 // TestHugePicture: a picture that is larger than what a turn may have waiting ends its turn alone.
 func TestHugePicture(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of 34 MB")
-	}
 	g := newGateway(painter(t, onePicture[:80]+strings.Repeat("AAAA", 8<<20)), Options{MaxConcurrent: 2, Pictures: true})
 	w := httptest.NewRecorder()
 	g.GeneratePictures(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"prompt":"x"}`)))

@@ -235,8 +235,9 @@ func TestDocumentedRequests(t *testing.T) {
 				}
 				run++
 				line = strings.NewReplacer("http://localhost:8080", s.URL, "http://localhost:11434", s.URL, "http://localhost:2019", admin.URL).Replace(line)
-				output, err := exec.CommandContext(e2e.Context(t), "bash", "-c", strings.Replace(line, "curl ", "curl --fail -sS ", 1)).CombinedOutput()
-				if err != nil {
+				cmd := exec.CommandContext(e2e.Context(t), "bash", "-c", strings.Replace(line, "curl ", "curl --fail -sS ", 1))
+				cmd.Dir = t.TempDir() // where it may write files
+				if output, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%s: %v\n%s", b, err, output)
 				}
 			}
