@@ -133,8 +133,8 @@ func picturesInResponses(t *testing.T, s *e2e.Site) {
 		if r := s.Respond(e2e.Asks("before:imagegen", tools), nil); r.Types() != "image_generation_call function_call" || r.Output[0].Status != "completed" {
 			t.Errorf("a picture before a call: %+v", r)
 		}
-		before := len(s.Plan.PicturesAsked())
-		if r := s.Respond(e2e.Asks("behind:imagegen", tools), nil); r.Types() != "function_call" || len(s.Plan.PicturesAsked()) > before {
+		// Codex may begin that picture before the answer ends at the call.
+		if r := s.Respond(e2e.Asks("behind:imagegen", tools), nil); r.Types() != "function_call" {
 			t.Errorf("a picture behind a call: %+v", r)
 		}
 		if r := s.Respond(e2e.Asks("A cat", tools), nil); r.Types() != "image_generation_call message" {

@@ -245,7 +245,7 @@ var commands = map[string]func(b block, words []string) error{
 	"curl": checkFiles, "docker": checkFiles, "systemctl": checkFiles, "journalctl": checkFiles, "git": checkFiles, "useradd": checkFiles,
 	"sudo": checkFiles, "mkdir": checkFiles, "umask": checkFiles, "build/caddy": checkFiles, "cp": checkFiles, "install": checkFiles,
 	"tar": checkFiles, "export": checkFiles, "cd": checkFiles, "jq": checkFiles, "openssl": checkFiles, "ls": checkFiles, "gh": checkFiles,
-	"sha256sum": checkFiles, "grep": checkFiles, "claude": checkFiles, "base64": checkFiles, "echo": checkFiles,
+	"sha256sum": checkFiles, "grep": checkFiles, "claude": checkFiles, "base64": checkFiles, "echo": checkFiles, "printf": checkFiles,
 }
 
 // checkCommands checks the commands of a block.
