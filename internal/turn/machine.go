@@ -185,8 +185,10 @@ func (m *Machine) event(e *codexrpc.Event) {
 			m.searched(Output{Kind: OutputSearchStart, ID: e.ItemID})
 		case codexrpc.ItemToolCall:
 			m.callBegun(e)
+			m.pictures.held = true
+			m.endHeldPictures()
 		case codexrpc.ItemPicture:
-			m.picture.waits = m.opts.Pictures
+			m.picture.waits, m.pictures.made = m.opts.Pictures, true
 		}
 	case codexrpc.EventArgumentsDelta:
 		m.partialCall(aggregator.Input{ID: e.CallID, ThreadItem: e.ItemID, Text: e.Text, Source: aggregator.SourceFragment})
@@ -373,6 +375,7 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 		m.rest.natural = !m.done
 		if len(m.pictures.open) > 0 {
 			m.pictures.last = m.reason()
+			m.endHeldPictures()
 		} else {
 			m.finish(m.reason())
 		}

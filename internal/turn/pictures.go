@@ -13,11 +13,13 @@ const maxPictures = 16
 // other, once the model has called for them, and then asks the model again.
 type pictures struct {
 	open []string     // the ids of the calls whose picture is still to come
+	made bool         // Codex makes one of them now
+	held bool         // Codex runs a call of the client's, and makes no picture before its result
 	last FinishReason // of the turn, which ends once they are there; empty: the model goes on
 }
 
-// pictureBegun shows a call for a picture within the answer. Behind a call of the client's Codex makes
-// none before it has the result of that call, which it does not get.
+// pictureBegun shows a call for a picture within the answer, unless it is behind a call of the
+// client's: the turn ends at that.
 func (m *Machine) pictureBegun(id string) {
 	m.rest.differs = true // the history that a client sends back has the picture in another form
 	if m.structured.whole || m.hasAll() {
@@ -38,12 +40,21 @@ func (m *Machine) pictureEnded(out Output) {
 	if at < 0 {
 		return
 	}
-	m.pictures.open = slices.Delete(m.pictures.open, at, at+1)
+	m.pictures.open, m.pictures.made = slices.Delete(m.pictures.open, at, at+1), false
 	m.picture.failed, m.picture.failure = false, nil
 	out.Kind = OutputPicture
 	m.out.emit(out)
 	if len(m.pictures.open) == 0 && m.pictures.last != "" {
 		m.finishCut(m.pictures.last)
+	}
+	m.endHeldPictures()
+}
+
+// endHeldPictures ends a turn that waits for a picture which Codex does not make before it has the
+// result of a call. Codex runs one tool at a time, in any order.
+func (m *Machine) endHeldPictures() {
+	if m.pictures.held && !m.pictures.made && m.pictures.last != "" {
+		m.endPictures()
 	}
 }
 
