@@ -371,11 +371,15 @@ func TestObserver(t *testing.T) {
 	p.SetObserver(nil)
 }
 
-// statesOf records the states of a process.
-func statesOf(p *Process) *[]State {
-	seen := &[]State{}
-	p.SetObserver(func(s Status) { *seen = append(*seen, s.State) })
-	return seen
+// statesOf records the states of a process in a bubble, and returns them once all of it waits: the
+// observer is called after the state can be seen.
+func statesOf(p *Process) func() []State {
+	var seen []State
+	p.SetObserver(func(s Status) { seen = append(seen, s.State) })
+	return func() []State {
+		synctest.Wait()
+		return seen
+	}
 }
 
 // TestRestartAfterACompletedTurn checks that an app-server that has completed a turn
@@ -398,8 +402,8 @@ func TestRestartAfterACompletedTurn(t *testing.T) {
 		if s := p.Status(); s.Restarts != kills || s.Reason != "" || time.Since(begin) != 0 {
 			t.Errorf("after %s it is %+v", time.Since(begin), s)
 		}
-		if slices.Contains(*seen, StateBackoff) {
-			t.Errorf("it was %v", *seen)
+		if states := seen(); slices.Contains(states, StateBackoff) {
+			t.Errorf("it was %v", states)
 		}
 	})
 }
@@ -412,8 +416,8 @@ func TestRestartAfterALongTime(t *testing.T) {
 		time.Sleep(time.Minute)
 		d.last().kill()
 		awaitRestarts(t, p, 1)
-		if slices.Contains(*seen, StateBackoff) {
-			t.Errorf("it was %v", *seen)
+		if states := seen(); slices.Contains(states, StateBackoff) {
+			t.Errorf("it was %v", states)
 		}
 	})
 }
