@@ -23,9 +23,9 @@ var errBrokeOff = &codexrpc.TurnError{
 	Message: "the model's response broke off", Code: "responseStreamDisconnected",
 }
 
-// itemStarted detects a silent retry. The items of one response are written one
-// after another, and none follows an item that the model did not finish.
-func (m *Machine) itemStarted(e *codexrpc.Event) {
+// checkAttempt detects a silent retry by the begin of an item. The items of one response are
+// written one after another, and none follows an item that the model did not finish.
+func (m *Machine) checkAttempt(e *codexrpc.Event) {
 	switch e.ItemType {
 	case codexrpc.ItemContextCompaction:
 		m.fail(ErrCompacted)

@@ -180,16 +180,6 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.reasoning(e)
 	case codexrpc.EventItemStarted:
 		m.itemStarted(e)
-		switch e.ItemType {
-		case codexrpc.ItemWebSearch:
-			m.searched(Output{Kind: OutputSearchStart, ID: e.ItemID})
-		case codexrpc.ItemToolCall:
-			m.callBegun(e)
-			m.pictures.held = true
-			m.endHeldPictures()
-		case codexrpc.ItemPicture:
-			m.picture.waits, m.pictures.made = m.opts.Pictures, true
-		}
 	case codexrpc.EventArgumentsDelta:
 		m.partialCall(aggregator.Input{ID: e.CallID, ThreadItem: e.ItemID, Text: e.Text, Source: aggregator.SourceFragment})
 	case codexrpc.EventWebSearch:
@@ -235,6 +225,21 @@ func (m *Machine) event(e *codexrpc.Event) {
 		m.attemptFailed(e)
 	case codexrpc.EventTurnCompleted:
 		m.turnCompleted(e)
+	}
+}
+
+// itemStarted processes the begin of an item.
+func (m *Machine) itemStarted(e *codexrpc.Event) {
+	m.checkAttempt(e)
+	switch e.ItemType {
+	case codexrpc.ItemWebSearch:
+		m.searched(Output{Kind: OutputSearchStart, ID: e.ItemID})
+	case codexrpc.ItemToolCall:
+		m.callBegun(e)
+		m.pictures.held = true
+		m.endHeldPictures()
+	case codexrpc.ItemPicture:
+		m.picture.waits, m.pictures.begun = m.opts.Pictures, e.ItemID
 	}
 }
 
@@ -373,11 +378,8 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.closeBuffer("")
 	if m.structured.whole || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
 		m.rest.natural = !m.done
-		if len(m.pictures.open) > 0 {
-			m.pictures.last = m.reason()
-			m.endHeldPictures()
-		} else {
-			m.finish(m.reason())
+		if reason := m.reason(); !m.awaitPictures(reason) {
+			m.finish(reason)
 		}
 	} else if m.strays.now && !m.done {
 		m.goOn(e.Usage)
@@ -399,12 +401,9 @@ func (m *Machine) goOn(u *codexrpc.Usage) {
 		used, _ := m.usage.total()
 		within = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && within
 	}
-	switch {
-	case within:
+	if within {
 		m.out.begun, m.texts.begun = false, false // Codex may repeat the next response, but not this one
-	case len(m.pictures.open) > 0:
-		m.pictures.last = FinishLength
-	default:
+	} else if !m.awaitPictures(FinishLength) {
 		m.finishCut(FinishLength)
 	}
 }

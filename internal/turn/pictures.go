@@ -12,10 +12,10 @@ const maxPictures = 16
 // pictures follows the pictures that the model makes within its answer. Codex makes one after the
 // other, once the model has called for them, and then asks the model again.
 type pictures struct {
-	open []string     // the ids of the calls whose picture is still to come
-	made bool         // Codex makes one of them now
-	held bool         // Codex runs a call of the client's, and makes no picture before its result
-	last FinishReason // of the turn, which ends once they are there; empty: the model goes on
+	open  []string     // the ids of the calls whose picture is still to come
+	begun string       // the id of the picture that Codex has begun last
+	held  bool         // Codex runs a call of the client's, and begins no picture before its result
+	last  FinishReason // of the turn, which ends once they are there; empty: the model goes on
 }
 
 // pictureBegun shows a call for a picture within the answer, unless it is behind a call of the
@@ -40,7 +40,7 @@ func (m *Machine) pictureEnded(out Output) {
 	if at < 0 {
 		return
 	}
-	m.pictures.open, m.pictures.made = slices.Delete(m.pictures.open, at, at+1), false
+	m.pictures.open = slices.Delete(m.pictures.open, at, at+1)
 	m.picture.failed, m.picture.failure = false, nil
 	out.Kind = OutputPicture
 	m.out.emit(out)
@@ -50,10 +50,21 @@ func (m *Machine) pictureEnded(out Output) {
 	m.endHeldPictures()
 }
 
-// endHeldPictures ends a turn that waits for a picture which Codex does not make before it has the
+// awaitPictures lets the turn end, for a reason, once the pictures are there that are still to come. It
+// reports false if there are none.
+func (m *Machine) awaitPictures(reason FinishReason) bool {
+	if len(m.pictures.open) == 0 {
+		return false
+	}
+	m.pictures.last = reason
+	m.endHeldPictures()
+	return true
+}
+
+// endHeldPictures ends a turn that waits for a picture which Codex does not begin before it has the
 // result of a call. Codex runs one tool at a time, in any order.
 func (m *Machine) endHeldPictures() {
-	if m.pictures.held && !m.pictures.made && m.pictures.last != "" {
+	if p := &m.pictures; p.held && p.last != "" && !slices.Contains(p.open, p.begun) {
 		m.endPictures()
 	}
 }
