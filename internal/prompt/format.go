@@ -127,7 +127,7 @@ func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	case strict.IsTrue():
 		f.schema = schema.Compact()
 	default:
-		f.instruction = joinParagraphs(joinParagraphs(schemaInstruction, words), string(schema.Compact()))
+		f.instruction = joinParagraphs(schemaInstruction, words, string(schema.Compact()))
 	}
 	return problem
 }

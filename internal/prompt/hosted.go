@@ -25,6 +25,12 @@ func (c *Conversation) has(tool Hosted) bool {
 	return c.Pictures != nil
 }
 
+// mayUse reports whether the model may use the tool of the request.
+func (c *Conversation) mayUse(tool Hosted) bool {
+	choice := &c.Choice
+	return c.has(tool) && !choice.None && choice.Only == nil && (choice.Hosted == "" || choice.Hosted == tool)
+}
+
 // Without removes a tool that the operator does not allow from the request; it fails if the client
 // needs it. A request of most APIs cannot have one.
 func (*Conversation) Without(Hosted) *apierror.Error { return nil }

@@ -116,7 +116,7 @@ func (p *Pictures) Background() string {
 // pictureInstruction returns what the model is told of pictures within its answer.
 func (c *Conversation) pictureInstruction() string {
 	p := c.Pictures
-	if !c.paints() || p.Only {
+	if !c.mayUse(PictureTool) || p.Only {
 		return ""
 	}
 	var words []string
@@ -136,11 +136,6 @@ func (c *Conversation) pictureInstruction() string {
 		return ""
 	}
 	return "For the tool imagegen: " + strings.Join(words, " ")
-}
-
-// paints reports whether the model has the tool for pictures.
-func (c *Conversation) paints() bool {
-	return c.Pictures != nil && !c.Choice.None && c.Choice.Only == nil && c.Choice.Hosted != WebSearchTool
 }
 
 // madePicture tells the model whose the pictures are that follow.

@@ -67,7 +67,7 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
 			ServiceTier:           c.tier,
-			DeveloperInstructions: joinParagraphs(joinParagraphs(c.Choice.instruction(names), c.Format.instruction), c.pictureInstruction()),
+			DeveloperInstructions: joinParagraphs(c.Choice.instruction(names), c.Format.instruction, c.pictureInstruction()),
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
 			Ephemeral:             true,
@@ -83,8 +83,8 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		},
 		Settings:    c.Settings,
 		Tools:       names,
-		WebSearch:   c.searches(),
-		Pictures:    c.paints(),
+		WebSearch:   c.mayUse(WebSearchTool),
+		Pictures:    c.mayUse(PictureTool),
 		PictureOnly: c.Pictures != nil && c.Pictures.Only,
 		ServiceTier: c.ServiceTier(),
 	}
@@ -106,14 +106,14 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	if effort != "" {
 		config[effortKey] = effort
 	}
-	if c.searches() {
+	if c.mayUse(WebSearchTool) {
 		c.Search.configure(config)
 	}
 	if c.Verbosity != "" { // Codex passes it on to those of its models that accept one
 		config["model_verbosity"] = c.Verbosity
 	}
 	fixed := settings
-	if c.paints() {
+	if c.mayUse(PictureTool) {
 		fixed = pictureSettings
 	}
 	return codexrpc.Config{Fixed: fixed, Own: config}
@@ -150,11 +150,8 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 }
 
 // joinParagraphs joins two texts by a blank line, if neither is empty.
-func joinParagraphs(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "\n\n" + b
+func joinParagraphs(paragraphs ...string) string {
+	return strings.Join(slices.DeleteFunc(paragraphs, func(p string) bool { return p == "" }), "\n\n")
 }
 
 func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {

@@ -101,10 +101,6 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	return f
 }
 
-func (c *Conversation) searches() bool {
-	return c.Search != nil && !c.Choice.None && c.Choice.Only == nil && c.Choice.Hosted != PictureTool
-}
-
 // configure adds the settings of a search.
 func (s *WebSearch) configure(config map[string]any) {
 	config["web_search"] = "live"
