@@ -256,6 +256,11 @@ func (l *login) askLimits(ctx context.Context, all []*Process) {
 // RateLimits returns the limits of the login's plan, and nil if they are not known. It asks
 // a process that is ready, until ctx ends, and caches the answer.
 func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
+	return p.limitsWithin(ctx, 30*time.Second) // Codex asks its provider for them
+}
+
+// limitsWithin is [Process.RateLimits] with an answer that is not older than an age.
+func (p *Process) limitsWithin(ctx context.Context, age time.Duration) *codexrpc.RateLimits {
 	select {
 	case p.asking <- struct{}{}:
 		defer func() { <-p.asking }()
@@ -264,7 +269,7 @@ func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if time.Since(p.asked) < 30*time.Second { // Codex asks its provider for them
+	if time.Since(p.asked) < age {
 		return p.limits
 	}
 	p.limits = nil

@@ -47,19 +47,8 @@ func (l *login) readLimits(ctx context.Context) {
 	var reading sync.WaitGroup
 	for _, p := range l.processes() {
 		reading.Go(func() {
-			p.forgetLimits(ctx)
-			p.RateLimits(ctx)
+			p.limitsWithin(ctx, 0)
 		})
 	}
 	reading.Wait()
-}
-
-// forgetLimits makes the next [Process.RateLimits] ask Codex, unless ctx ends before.
-func (p *Process) forgetLimits(ctx context.Context) {
-	select {
-	case p.asking <- struct{}{}:
-		p.asked = time.Time{}
-		<-p.asking
-	case <-ctx.Done():
-	}
 }
