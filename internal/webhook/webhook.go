@@ -35,7 +35,6 @@ type Webhook struct {
 
 	waiting chan []byte
 	done    chan struct{}
-	cancel  context.CancelFunc
 	logger  *zap.Logger
 }
 
@@ -55,7 +54,7 @@ func (h *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// Provision starts the goroutine that posts. Cleanup ends it.
+// Provision starts the goroutine that posts. The end of ctx ends it.
 func (h *Webhook) Provision(ctx caddy.Context) error {
 	address, err := caddy.NewReplacer().ReplaceOrErr(h.URL, true, true)
 	if err != nil {
@@ -65,16 +64,14 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("codex_webhook: %q is no URL with http:// or https://", h.URL)
 	}
 	h.logger, h.waiting, h.done = ctx.Logger(), make(chan []byte, maxWaiting), make(chan struct{})
-	posting, cancel := context.WithCancel(context.Background())
-	h.cancel = cancel
-	go h.postAll(posting, address)
+	go h.postAll(ctx, address)
 	return nil
 }
 
-// Cleanup drops the events that wait and returns once the last request has ended.
+// Cleanup waits for the end of the last request. Caddy ends the context before, so events that wait
+// are dropped.
 func (h *Webhook) Cleanup() error {
-	if h.cancel != nil { // nil if Provision failed
-		h.cancel()
+	if h.done != nil { // nil if Provision failed
 		<-h.done
 	}
 	return nil

@@ -68,6 +68,7 @@ func TestSlowReceiver(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
+	cancel()
 	if err := h.Cleanup(); err != nil {
 		t.Error(err)
 	}
