@@ -145,8 +145,8 @@ type Handler struct {
 	// time are bounded. Otherwise such a request is refused. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty" option:"on|off"`
 
-	// Whether pictures are made: at /v1/images/generations and /v1/images/edits, and in responses with
-	// the tool image_generation. It needs a ChatGPT login with a plan that is not free. Default: false.
+	// Whether pictures are made: at /v1/images/generations and /v1/images/edits, and within responses
+	// and chat completions. It needs a ChatGPT login with a plan that is not free. Default: false.
 	Images bool `json:"images,omitempty" option:"on|off"`
 
 	// Whether the model may search the web for requests that ask for it, with the tool web_search

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
 // catalogueRelease is the minor version of the first release of Codex that is known to
@@ -249,8 +250,7 @@ func (m *listedModel) changed(changes ...map[string]json.RawMessage) []byte {
 	}
 	text, separator := []byte(`{"models":[`), byte('{')
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		quoted, _ := json.Marshal(name) // a string has a form
-		text = append(append(append(append(text, separator), quoted...), ':'), members[name]...)
+		text = append(append(wirejson.AppendString(append(text, separator), name), ':'), members[name]...)
 		separator = ','
 	}
 	return append(text, `}]}`...)

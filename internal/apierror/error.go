@@ -59,14 +59,18 @@ type body struct {
 
 // Object returns the error as the member of another object.
 func (e *Error) Object() []byte {
-	return wirejson.Append(nil, body{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)})
+	return wirejson.Append(nil, e.body())
+}
+
+func (e *Error) body() body {
+	return body{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}
 }
 
 // Body returns the error as a JSON object (ErrorResponse).
 func (e *Error) Body() []byte {
 	return wirejson.Append(nil, struct {
 		Error body `json:"error"`
-	}{body{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}})
+	}{e.body()})
 }
 
 // SetHeaders sets the content type and the headers about retrying. Retry-After is in
