@@ -269,14 +269,17 @@ const (
 // encryptedContent is the member of a reasoning with its content.
 const encryptedContent = "encrypted_content"
 
-// rawItem reads function calls, reasoning, the outputs of calls, web searches, and messages
-// that have annotations or that the model did not finish. Only the raw items have the
-// arguments as the model wrote them, the encrypted content and the status. All other raw
-// items come as items, too.
+// rawItem is what is used of a raw item of the Responses API. Only raw items have the
+// arguments as the model wrote them, the encrypted content and the status.
+type rawItem struct {
+	kind, status, callID, name, namespace, arguments, encrypted, role, text string
+
+	action, annotations, tools, output, whole string // JSON; only of a reasoning the whole
+}
+
+// rawItem reads a raw item into e. Those that are not used come as items, too.
 func (s *scanner) rawItem(e *Event) {
-	var item struct {
-		kind, status, callID, name, namespace, arguments, encrypted, action, role, text, annotations, tools, output string
-	}
+	var item rawItem
 	s.Peek()
 	start := s.Pos()
 	for more := s.Object(); more; more = s.More('}') {
@@ -311,6 +314,16 @@ func (s *scanner) rawItem(e *Event) {
 			s.Value()
 		}
 	}
+	if item.kind == ItemReasoning {
+		item.whole = s.From(start)
+	}
+	item.describe(e)
+}
+
+// describe sets what e says of a function call, a reasoning, the output of a call, a web search,
+// a call of a tool of Codex's own, or a message that has annotations or that the model did not
+// finish.
+func (item *rawItem) describe(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:
 		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, item.callID, item.name, item.arguments
@@ -333,7 +346,7 @@ func (s *scanner) rawItem(e *Event) {
 	case itemCustomCall, itemShellCall, itemToolSearch:
 		e.Kind, e.Name = EventOwnCall, cmp.Or(item.name, item.kind)
 	case ItemReasoning:
-		e.Kind, e.Text, e.Raw = EventReasoningItem, item.encrypted, s.From(start)
+		e.Kind, e.Text, e.Raw = EventReasoningItem, item.encrypted, item.whole
 	case itemWebSearch:
 		e.Kind, e.Text = EventWebSearch, item.action
 	case itemMessage:
