@@ -23,6 +23,7 @@ func TestDirectiveErrors(t *testing.T) {
 		"argument before the block":    {"codex now {\n}", 1, wrongCount + "'now'"},
 		"unknown option":               {"codex {\nmax_body 1MB\nno_such_option 1\n}", 3, `unknown option "no_such_option"`},
 		"option in capitals":           {"codex {\nMax_Body 1MB\n}", 2, `unknown option "Max_Body"; did you mean max_body?`},
+		"renamed option":               {"codex {\nresponse_store storage\n}", 2, "response_store is called store now"},
 		"misspelt option":              {"codex {\nmax_queu 1\n}", 2, `unknown option "max_queu"; did you mean max_queue?`},
 		"misspelt, by a hyphen":        {"codex {\napi-key k\n}", 2, `unknown option "api-key"; did you mean api_key?`},
 		"misspelt in app_server":       {"codex {\napp_server {\nproceses 2\n}\n}", 3, `unknown option "proceses"; did you mean processes?`},

@@ -1,12 +1,10 @@
 package operations
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,13 +77,6 @@ func (p *trouble) ownLogin(provider string) string {
 	return "app_server " + e2e.CodexBinary + " app-server {\nhome " + home + "\n}"
 }
 
-// path returns the error of another path.
-func (p *trouble) path(path string) string {
-	p.Load(p.Caddyfile("")) // without keys, whatever was loaded before
-	_, text := p.Get(path)
-	return errorMessage(text)
-}
-
 // errorMessage returns the message and the code of an error.
 func errorMessage(text string) string {
 	var body struct {
@@ -122,16 +113,9 @@ func (p *trouble) refused(options string) string {
 	return "it was loaded"
 }
 
-// tooOld answers as an old release of Codex does.
-const tooOld = `while read -r line; do
-	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-	[ -n "$id" ] && printf '{"id":%s,"result":{"userAgent":"x/0.120.0 (x)"}}\n' "$id"
-done`
-
 // troubles are the messages, each with what provokes it.
 var troubles = map[string]func(p *trouble) string{
 	"executable file not found in $PATH": func(p *trouble) string { return p.start("app_server no-such-codex app-server") },
-	"has no argument app-server":         func(p *trouble) string { return p.start("app_server " + e2e.CodexBinary) },
 	"does not print its catalogue of models": func(p *trouble) string {
 		return p.start("app_server " + p.program(`case "$*" in *debug*) exit 3;; esac; exec `+e2e.CodexBinary+` "$@"`) + " app-server {\nhome " + p.Home + "\n}")
 	},
@@ -142,7 +126,6 @@ var troubles = map[string]func(p *trouble) string{
 		return p.ask("app_server "+e2e.CodexBinary+" app-server {\nhome "+home.Dir+"\n}", e2e.ChatBody("say:no", nil), nil)
 	},
 	"ended before it answered": func(p *trouble) string { return p.start("app_server echo app-server") },
-	"is too old":               func(p *trouble) string { return p.start("app_server " + p.program(tooOld) + " app-server") },
 	"codex is not logged in":   func(p *trouble) string { return p.start(p.home("")) },
 	"codex's configuration cannot be used": func(p *trouble) string {
 		return p.start(p.home("model = \"unfinished"))
@@ -170,18 +153,7 @@ var troubles = map[string]func(p *trouble) string{
 	"it did not answer within the start timeout": func(p *trouble) string {
 		return p.start("app_server {\ncommand " + p.program("cat >/dev/null") + " app-server\nstart_timeout 100ms\n}")
 	},
-	"nobody listens there": func(p *trouble) string { return p.start(e2e.Remote("ws://"+e2e.FreeAddr(p.t), "")) },
-	"no WebSocket is served there": func(p *trouble) string {
-		server := httptest.NewServer(http.NotFoundHandler())
-		defer server.Close()
-		return p.start(e2e.Remote("ws"+strings.TrimPrefix(server.URL, "http"), ""))
-	},
-	"the token is not the one it was started with": func(p *trouble) string {
-		address, _ := e2e.NewUnstarted(p.t).Listen("ws://127.0.0.1:0", e2e.Guarded(p.t)...)
-		return p.start(e2e.Remote(address, "another"))
-	},
 	"has a placeholder that is empty or unknown": func(p *trouble) string { return p.refused("api_key {env.TEST_NO_SUCH}") },
-	"response_store is called store now":         func(p *trouble) string { return p.refused("response_store storage") },
 	"another process uses it": func(p *trouble) string {
 		dir := p.t.TempDir()
 		other := responsestore.NewDisk(dir)
@@ -231,14 +203,6 @@ var troubles = map[string]func(p *trouble) string{
 	"The API key is missing or wrong.": func(p *trouble) string {
 		return p.ask("api_key right", e2e.ChatBody("say:no", nil), e2e.Bearer("wrong"))
 	},
-	"The API key expired at": func(p *trouble) string {
-		path := filepath.Join(p.t.TempDir(), "keys")
-		sum := sha256.Sum256([]byte("sk-old"))
-		e2e.WriteFile(p.t, path, fmt.Sprintf("key old {\n\thash sha256:%x\n\texpires 2020-01-01T00:00:00Z\n}\n", sum))
-		p.Load(p.Caddyfile("api_keys_file " + path))
-		_, text := p.Post(e2e.ChatBody("say:no", nil), e2e.Bearer("sk-old"))
-		return errorMessage(text)
-	},
 	"Without an API key this server does not answer to the name": func(p *trouble) string {
 		p.Load(p.Caddyfile(""))
 		request, err := http.NewRequest(http.MethodPost, p.URL+"/v1/chat/completions", strings.NewReader("{}"))
@@ -260,24 +224,11 @@ var troubles = map[string]func(p *trouble) string{
 			http.Header{"Origin": {"https://elsewhere.example"}, "Content-Type": {"text/plain"}})
 		return errorMessage(p.Read(response))
 	},
-	"This is an OpenAI-compatible API with the base URL": func(p *trouble) string { return p.path("/nothing") },
-	"Unknown request URL":                                func(p *trouble) string { return p.path("/v1/nothing") },
-	"Codex has no embeddings":                            func(p *trouble) string { return p.path("/v1/embeddings") },
-	"does not exist here": func(p *trouble) string {
-		p.Load(p.Caddyfile(""))
-		p.WaitReady()
-		return p.path("/v1/models/no-such")
-	},
 	"The request body is larger than the limit": func(p *trouble) string {
 		return p.ask("max_body 1KiB", e2e.ChatBody(strings.Repeat("x", 2000), nil), nil)
 	},
 	"Too many requests are running or waiting here.": func(p *trouble) string { return p.busy("max_queue 0") },
 	"No turn could be run here within":               func(p *trouble) string { return p.busy("max_queue 1 50ms") },
-	"codex_not_ready": func(p *trouble) string {
-		p.Load(p.Caddyfile("app_server no-such-codex app-server"))
-		_, text := p.Post(e2e.ChatBody("say:no", nil), nil)
-		return errorMessage(text)
-	},
 	"codex_exited": func(p *trouble) string {
 		p.Load(p.Caddyfile(""))
 		p.WaitReady()
@@ -295,14 +246,10 @@ var troubles = map[string]func(p *trouble) string{
 	"the model's provider cannot be reached": func(p *trouble) string {
 		return p.ask(p.ownLogin("http://"+e2e.FreeAddr(p.t)+"/v1"), e2e.ChatBody("say:no", nil), nil)
 	},
-	"codex_idle_timeout":  func(p *trouble) string { return p.ask("idle_timeout 300ms", e2e.ChatBody("hang", nil), nil) },
-	"codex_unauthorized":  func(p *trouble) string { return p.ask(p.ownLogin(p.Provider), e2e.ChatBody("http:401", nil), nil) },
-	"rate_limit_exceeded": func(p *trouble) string { return p.ask("", e2e.ChatBody("http:429", nil), nil) },
+	"codex_idle_timeout": func(p *trouble) string { return p.ask("idle_timeout 300ms", e2e.ChatBody("hang", nil), nil) },
+	"codex_unauthorized": func(p *trouble) string { return p.ask(p.ownLogin(p.Provider), e2e.ChatBody("http:401", nil), nil) },
 	"insufficient_quota": func(p *trouble) string {
 		return p.ask(p.ownLogin(p.Provider), e2e.ChatBody("fail:insufficient_quota spent", nil), nil)
-	},
-	"context_length_exceeded": func(p *trouble) string {
-		return p.ask("", e2e.ChatBody("fail:context_length_exceeded long", nil), nil)
 	},
 }
 
