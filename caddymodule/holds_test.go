@@ -28,10 +28,12 @@ var (
 	holdsRow = regexp.MustCompile("(?m)^\\| ((?:(?:, )?`(?:GET|POST|DELETE) /[^`]*`)+) \\| ([^|]*) \\| ([^|]*) \\|$")
 	// holdsRoute is a route in such a row.
 	holdsRoute = regexp.MustCompile("`([^`]*)`")
+	// allOthers is what the sentence below the table says of the routes that it lacks.
+	allOthers = [2]string{"place, answer", "nothing"}
 )
 
-// TestHolds compares the table in SECURITY.md with the routes and with what they hold: a route
-// without a row fails, and so does a row that says anything else than what happens.
+// TestHolds compares what each route holds with its row in SECURITY.md, or with allOthers. A row
+// without a route fails.
 func TestHolds(t *testing.T) {
 	security, err := os.ReadFile("../SECURITY.md")
 	if err != nil {
@@ -66,8 +68,7 @@ func TestHolds(t *testing.T) {
 			name := method + " " + pattern
 			row, found := rows[name]
 			if !found {
-				t.Errorf("SECURITY.md does not say what %s holds", name)
-				continue
+				row = allOthers
 			}
 			holds, counts := observe(t, h, method, pattern)
 			if want := fmt.Sprint(strings.Join(holds, ", "), " | ", counts); want != row[0]+" | "+row[1] {
