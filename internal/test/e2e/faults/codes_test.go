@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,21 +13,38 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
-// codeRow is a row of the table of the provider's codes: the code, and the status and the code
-// that clients get for it at the end of a stream and in a 400.
-var codeRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)`[^|]* \\| (\\d+) `([a-z_]+)` \\| (\\d+) `([a-z_]+)` \\|$")
+// codeRow is a row of the table of the provider's codes: the codes, and the status and the code
+// that clients get for them at the end of a stream and in a 400, where it may be the same one.
+var codeRow = regexp.MustCompile("(?m)^\\| (`[^|]+) \\| (\\d+) `([a-z_]+)` \\| (\\d+)(?: `([a-z_]+)`|, the same code) \\|$")
+
+// codeName is a code in the first cell of a row.
+var codeName = regexp.MustCompile("`([a-z_]+)`")
+
+// documentedCodes returns the rows of the table by the provider's codes.
+func documentedCodes(t *testing.T) map[string][]string {
+	codes := make(map[string][]string)
+	for _, row := range codeRow.FindAllStringSubmatch(e2e.ReadFile(t, "../../../../docs/errors.md"), -1) {
+		for _, code := range codeName.FindAllStringSubmatch(row[1], -1) {
+			codes[code[1]] = slices.Clone(row)
+			if row[5] == "" {
+				codes[code[1]][5] = code[1]
+			}
+		}
+	}
+	if len(codes) < 15 {
+		t.Fatalf("the table has the codes %q", codes)
+	}
+	return codes
+}
 
 // TestProviderCodes checks what clients get for each code of the provider's, as documented.
 func TestProviderCodes(t *testing.T) {
 	e2e.WithLogin(t)
-	rows := codeRow.FindAllStringSubmatch(e2e.ReadFile(t, "../../../../docs/errors.md"), -1)
-	if len(rows) < 15 {
-		t.Fatalf("the table has the rows %q", rows)
-	}
+	codes := documentedCodes(t)
 	e2e.OverBoth(t, func(t *testing.T) {
 		s := e2e.NewSite(t, "")
-		for _, row := range rows {
-			code, words := row[1], "these are the words for "+row[1]
+		for code, row := range codes {
+			words := "these are the words for " + code
 			for end, want := range map[scriptedmodel.End][]string{
 				scriptedmodel.Failed{Code: code, Message: words}:                 row[2:4],
 				scriptedmodel.HTTPError{Status: 400, Code: code, Message: words}: row[4:6],
