@@ -98,14 +98,8 @@ func TestExamplesAreNotExposed(t *testing.T) {
 			t.Errorf("%s opens a login at %q:\n%s", name, listen, text)
 		}
 	}
-	for _, pattern := range []string{"../Caddyfile.example", "../examples/*.Caddyfile", "../examples/*/Caddyfile"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, err)
-		}
-		for _, file := range files {
-			check(file, readText(t, file))
-		}
+	for _, file := range exampleFiles(t) {
+		check(file, readText(t, file))
 	}
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
