@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
 // TestOptionsAreDocumented compares the options with the two places that list them: the
@@ -46,6 +48,16 @@ func TestOptionsAreDocumented(t *testing.T) {
 			if option != "app_server" && slices.Contains(shown[:i], option) {
 				t.Errorf("%s has %s twice", place, option)
 			}
+		}
+	}
+}
+
+// TestCodesAreDocumented checks that the page of errors has every code of this server.
+func TestCodesAreDocumented(t *testing.T) {
+	page := readText(t, "../docs/errors.md")
+	for _, code := range apierror.Labels() {
+		if code != apierror.LabelInvalid && code != apierror.LabelOther && !strings.Contains(page, "`"+code+"`") {
+			t.Errorf("docs/errors.md lacks %s", code)
 		}
 	}
 }
