@@ -212,8 +212,8 @@ func (l *layer) search() bool {
 	return false
 }
 
-// index returns the offset in a text at which its first two bytes, or its last one, are
-// those of start.
+// index returns the first offset at which text has the first two bytes of start, or ends with
+// the first byte of start. It returns len(text) if there is none.
 func index(text []byte, start string) int {
 	switch n := bytes.IndexByte(text, start[0]); {
 	case n < 0:

@@ -19,15 +19,15 @@ const (
 	// EventArgumentsDelta is item/dynamicToolCall/argumentsDelta, which Codex 0.169 does not
 	// send: ItemID, CallID if there is one, and in Text a fragment of the arguments of a call.
 	EventArgumentsDelta
-	// EventItemCompleted is item/completed: ItemType and ItemID, and for an
-	// agentMessage Text, its whole text, and Phase, if the model names one. For an
-	// imageGeneration Status, Text, the picture in base64, which is empty if there is none, Name,
-	// the prompt that it was made of, and Transparent; Err if Codex says why there is none.
+	// EventItemCompleted is item/completed: ItemType and ItemID. An agentMessage also has Text
+	// (its whole text) and Phase (if the model names one). An imageGeneration also has Status,
+	// Text (the picture in base64, or empty), Name (the prompt of the picture), Transparent, and
+	// Err if Codex says why there is no picture.
 	EventItemCompleted
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
 	// CallID, Name and Text, the arguments as the model wrote them. Status is
-	// StatusIncomplete if the model did not finish it. The name of a tool of Codex's own has that
-	// of its namespace before it, with a dot, which no name of a client's tool has.
+	// StatusIncomplete if the model did not finish it. The name of one of Codex's own tools is
+	// NAMESPACE.NAME; no client's tool has a dot in its name.
 	EventFunctionCall
 	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text,
 	// its encrypted content, which is empty if the provider gave none, and Raw, the

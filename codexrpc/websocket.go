@@ -100,8 +100,9 @@ type countedConn struct {
 
 func (c *countedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
-// Progress grows with each read, also within a message, and each written frame of a
-// long message. Small messages do not count: buffers take them though nobody reads.
+// Progress grows with each read, also within a message, and with each written frame of a
+// long message. Small written messages do not count: the system buffers them even if the other
+// side reads nothing.
 func (s *WebSocket) Progress() uint64 { return s.moved.Load() }
 
 // Read returns the next message.

@@ -74,16 +74,16 @@ func (a *Acceptance) Instructions(model string) bool {
 	return a.instructions[model]
 }
 
-// InstructionsAccepted records that the provider has accepted such instructions with a
-// model.
+// InstructionsAccepted records that the provider has accepted instructions in place of
+// Codex's own prompt with a model.
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.instructions.add(model)
 }
 
-// InstructionsRefused records that the provider has refused them, and reports
-// whether that is the first time.
+// InstructionsRefused records that the provider has refused such instructions, and reports
+// whether this is the first time.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()

@@ -98,7 +98,7 @@ func newCall(id, name, text string, form ToolForm) call {
 	return call{ID: id, Type: "function", Function: &function{name, text}}
 }
 
-// custom is a custom tool that is called, and with what. A chunk with a piece of the
+// custom is the name and the input of a call of a custom tool. A chunk with a piece of the
 // input has no name.
 type custom struct {
 	Name  string `json:"name,omitempty"`

@@ -97,9 +97,9 @@ func (at Place) parallel(plan *prompt.Plan) bool {
 	return !at.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && at.Process.Model(at.Model).Full != ""
 }
 
-// full reports whether a thread of a plan gets a lite model in the full form: only in that
-// does the provider run web searches itself, with citations. In the lite one Codex offers a
-// tool of its own for them.
+// full reports whether a plan's thread uses a lite model in the full form. In that form the
+// provider runs web searches itself, with citations. In the lite form Codex offers its own
+// search tool instead.
 func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.parallel(plan) }
 
 // catalogueFor returns the path of the file with the properties of a plan's model. Every

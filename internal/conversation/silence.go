@@ -13,18 +13,18 @@ var errSilent = &codexrpc.TurnError{
 	Message: "the model's provider has taken the request and gives no sign", Code: "responseStreamDisconnected",
 }
 
-// silentRest is for how long a login rests whose provider gives no sign: to try it again costs the
-// next request as long a wait.
+// silentRest is how long a login rests after its provider gave no sign. Without a rest, the next
+// request would wait as long again.
 const silentRest = time.Minute
 
-// countedWait is the part of the patience with a provider after which a turn that is given up counts:
-// a client that leaves sooner says nothing about it.
+// countedWait divides the patience with a provider. If a client leaves sooner than that part of it,
+// its turn does not count against the provider.
 const countedWait = 6
 
-// WatchSilence lets the login rest if the turn begins without a sign of the model, and ends the
-// turn then if another login is free, so that it moves there. Turns that their clients give up
-// before count together. Once the model has begun it may be silent for long. Nothing is done if
-// there is no other login, which would help. The caller calls stop when the turn has ended.
+// WatchSilence lets the login rest if the model gives no sign in time. If another login is free,
+// it also ends the turn, which then moves there. Turns whose clients leave earlier count together
+// towards a rest. Once the model has begun, it may be silent for long. Without another login,
+// WatchSilence does nothing. The caller calls stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	patience := s.now.place.Process.FirstSign()
 	if !s.now.others || s.moves > 0 || patience == 0 {

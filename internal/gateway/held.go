@@ -18,10 +18,9 @@ const (
 	itemCost = 256
 )
 
-// held counts what is held of an answer until its end: all of one in a body, and what
-// the last event of a streamed response repeats. With its encoded form and what the
-// growing of buffers leaves behind, that takes some five times as much memory. A nil
-// *held counts nothing.
+// held counts the bytes of an answer that are kept until its end. An answer in one body is
+// kept whole. Of a streamed response, the last event repeats what is kept. The encoded form
+// and grown buffers make the memory some five times as large. A nil *held counts nothing.
 type held struct {
 	claim *claims.Claim
 	most  int64

@@ -129,8 +129,8 @@ func (s *streamResponder) end() error {
 	return s.writer.Close()
 }
 
-// restart lets the header wait anew, so that a failure can be an HTTP status however often its
-// turn was started.
+// restart delays the header by headerDelay again, since the turn starts again: if that start
+// fails, too, the client still gets an HTTP status.
 func (s *streamResponder) restart() { s.header = time.Now().Add(headerDelay) }
 
 // nextWake is when the header or the next keepalive is due.

@@ -47,8 +47,8 @@ func errorType(status int) string {
 // index matches an index in the path of a field.
 var index = regexp.MustCompile(`\[(\d+)\]`)
 
-// errorMessage returns the message of an error in Anthropic's words. Clients compact a
-// conversation at the ones about a prompt that is too long.
+// errorMessage returns the message of an error in Anthropic's words. Clients look for "prompt
+// is too long", and then compact the conversation.
 func errorMessage(e *apierror.Error) string {
 	if e.Code == apierror.CodeContextLength {
 		return "prompt is too long: " + e.Message

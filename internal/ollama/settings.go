@@ -49,7 +49,7 @@ func (r *Request) readThink(v wirejson.Value) *field.Error {
 	return field.Invalid("must be true, false, low, medium, high or max")
 }
 
-// ignoredOptions are the options that would change the answer with Ollama, in their order.
+// ignoredOptions are the options that change the answer in Ollama but have no effect here.
 var ignoredOptions = []string{"temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty"}
 
 // readOptions reads options: a limit of tokens and the stop sequences. Codex has no settings for

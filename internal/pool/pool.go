@@ -72,9 +72,9 @@ func (p *Pool) Processes() (all []*Process) {
 	return all
 }
 
-// Memory returns the memory of the processes for what requests make them hold: half of what
-// they may use, where unlimited is for those without a limit. Pools of the same processes share
-// it, so that a reload does not give it twice, until each has called release.
+// Memory returns the budget for what requests make the processes hold. It is half of the sum of
+// their limits; a process without a limit counts as unlimited bytes. Pools of the same processes
+// share one budget, so a reload does not double it. It ends when each pool has called release.
 func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
 	var keys []string
 	var sum int64

@@ -68,8 +68,8 @@ func (c *Conversation) ModelID() string { return c.Model }
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
 // Skip checks a field for which Codex has no setting: its value may be null or of the kind.
-// If a value other than neutral would change the answer, name is added to Ignored; an empty
-// name never is.
+// A value other than neutral adds name to Ignored. An empty name means that the field never
+// changes an answer; it is not added.
 func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error {
 	f := field.Optional(kind, v)
 	if f == nil && v.Given() && name != "" && !v.Equals(neutral) {

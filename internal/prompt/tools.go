@@ -145,8 +145,8 @@ func customInput(arguments string) (input string, ok bool) {
 	return *call.Input, true
 }
 
-// WrapCustomInput makes the arguments of a call those of a custom tool's function,
-// unless they are that already.
+// WrapCustomInput wraps the call's arguments as the input of a custom tool's function,
+// unless they already have that form.
 func (c *Call) WrapCustomInput() {
 	if _, ok := customInput(c.Arguments.Text()); !ok {
 		c.Arguments = CustomArguments(c.Arguments)

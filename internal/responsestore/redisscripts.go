@@ -2,11 +2,11 @@ package responsestore
 
 import "github.com/redis/go-redis/v9"
 
-// Each use of Redis is one of these scripts: one round trip, which happens as a whole or not at
-// all. All keys of a user have one hash tag, so that they are in one slot of a cluster, and a
-// script may reach them from the first key, which begins them all.
+// Each use of Redis runs one of these scripts: one round trip, which happens as a whole or not at
+// all. All keys of a user begin with KEYS[1], which has a hash tag. So they are in one slot of a
+// cluster, and a script may use them all.
 //
-//	<user>r:<id>  a hash: the entry, and for one that goes on or has gone on, its owner
+//	<user>r:<id>  a hash: the entry, and the owner of a response that runs or ran in the background
 //	<user>i:<id>  a list: the items of a conversation
 //	<user>l:<id>  the lease of the owner, which ends by itself
 //	<user>e:<id>  a stream: the events of a background response, of which event n is 0-(n+1)
@@ -14,8 +14,8 @@ import "github.com/redis/go-redis/v9"
 //	<user>streams a sorted set: when the events of each end
 //	<user>sizes   a hash: the bytes of each, with its events, and as "total" of all
 //
-// A server that is full refuses the first command of a script that needs memory, but no later one:
-// those come first.
+// A full Redis refuses a command that needs memory only if the script has written nothing before.
+// Therefore such commands come first.
 
 // sizing begins the scripts that change what a user has. Who has more than the most bytes loses the
 // oldest entries, some at a time, since a script holds up everybody. So does removing one of many
