@@ -123,10 +123,11 @@ func newPictureCall(made *turn.Output) pictureCall {
 	return pictureCall{Result: &made.Text, Revised: made.Name}
 }
 
-// endPicture ends the picture under way.
-func (s *Stream) endPicture(out *turn.Output) {
+// endPicture ends the picture under way. It has a copy of the output, so that no other output is
+// moved to the heap.
+func (s *Stream) endPicture(out turn.Output) {
 	if s.is(itemPicture) {
-		s.open.made = out
+		s.open.made = &out
 		s.close(statusCompleted)
 	}
 }

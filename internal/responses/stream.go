@@ -113,7 +113,7 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	case turn.OutputPictureStart:
 		s.begin(itemPicture, &outputItem{})
 	case turn.OutputPicture:
-		s.endPicture(&out)
+		s.endPicture(out)
 	case turn.OutputAnnotations:
 		s.annotate(&out)
 	case turn.OutputFinish:
