@@ -67,10 +67,30 @@ func checkQuiet(t *testing.T, s *e2e.Site, tab *browser.Tab, handled ...int) {
 	}
 }
 
-// TestPageChat has a conversation: an answer that streams and is stopped, a tool call and
-// its result, several choices, and a failure that is tried again.
-func TestPageChat(t *testing.T) {
+// TestPage uses the page of one site in several ways, each on a tab of its own.
+func TestPage(t *testing.T) {
 	s := e2e.NewSite(t, "page on")
+	for _, use := range []struct {
+		name string
+		test func(*testing.T, *e2e.Site)
+	}{
+		{"chat", testPageChat},
+		{"APIs", testPageAPIs},
+		{"ideas", testPageIdeas},
+		{"obsidian", testPageObsidian},
+		{"image", testPageImage},
+		{"requests", testPageRequests},
+		{"keyboard", testPageKeyboard},
+		{"markdown", testPageMarkdown},
+		{"again", testPageAgain},
+	} {
+		t.Run(use.name, func(t *testing.T) { use.test(t, s.At(t)) })
+	}
+}
+
+// testPageChat has a conversation: an answer that streams and is stopped, a tool call and
+// its result, several choices, and a failure that is tried again.
+func testPageChat(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 
 	tab.Fill("#prompt", "say:The first part; hang")
@@ -127,10 +147,9 @@ func TestPageChat(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusTooManyRequests)
 }
 
-// TestPageAPIs has the same conversation by each API, streamed and whole: reasoning, a text, calls,
+// testPageAPIs has the same conversation by each API, streamed and whole: reasoning, a text, calls,
 // their results, and a failure.
-func TestPageAPIs(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
+func testPageAPIs(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	tab.Click("#tool-example")
 	for api, end := range map[string]string{"chat": "tool_calls", "responses": "completed", "messages": "tool_use"} {
@@ -183,10 +202,9 @@ func TestPageAPIs(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusInternalServerError, http.StatusBadGateway)
 }
 
-// TestPageIdeas checks what the empty page suggests, each with one click: the demo model
+// testPageIdeas checks what the empty page suggests, each with one click: the demo model
 // answers, calls the tool with its arguments and quotes the result, and gives two choices.
-func TestPageIdeas(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
+func testPageIdeas(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	suggest := func(number int) {
 		tab.Click(fmt.Sprintf(".ideas li:nth-child(%d) button", number))
@@ -209,9 +227,8 @@ func TestPageIdeas(t *testing.T) {
 	checkQuiet(t, s, tab)
 }
 
-// TestPageObsidian checks the other output mode: calls are blocks in the text.
-func TestPageObsidian(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
+// testPageObsidian checks the other output mode: calls are blocks in the text.
+func testPageObsidian(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	tab.Click("#tool-example")
 	tab.Fill("#mode", "obsidian-xml")
@@ -246,9 +263,8 @@ func TestPagePrefix(t *testing.T) {
 	checkQuiet(t, s, tab)
 }
 
-// TestPageImage checks that an image reaches the model, and that another file is refused.
-func TestPageImage(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
+// testPageImage checks that an image reaches the model, and that another file is refused.
+func testPageImage(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	dir := t.TempDir()
 	picture := image.NewRGBA(image.Rect(0, 0, 8, 8))
@@ -309,10 +325,9 @@ func TestPageKey(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusUnauthorized)
 }
 
-// TestPageRequests checks that the page lists the requests under way, and that a person who
+// testPageRequests checks that the page lists the requests under way, and that a person who
 // reads the list with the keyboard is not interrupted when it is shown again.
-func TestPageRequests(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
+func testPageRequests(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, phone)
 	tab.Click("#to-status")
 	tab.WaitText("#requests", "Nothing waits or runs now.")
@@ -373,10 +388,9 @@ func TestPageHostile(t *testing.T) {
 	checkQuiet(t, s, tab, http.StatusUnauthorized, http.StatusInternalServerError, http.StatusBadGateway)
 }
 
-// TestPageKeyboard uses the page without a mouse, and checks that the focus is visible
+// testPageKeyboard uses the page without a mouse, and checks that the focus is visible
 // wherever it is.
-func TestPageKeyboard(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
+func testPageKeyboard(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	visited := make(map[string]bool)
 	for range 50 {
@@ -567,15 +581,15 @@ func TestPageCode(t *testing.T) {
 const notes = "# Trees\n\nThe **oak** and the *elm*, ~~not the fern~~; see [a site](https://example.com/?a=1&b=2), [not this](javascript:alert) and R&amp;D.\n\n" +
 	"- one\n- two\n  1. deep\n\n> quoted\n\n| tree | height |\n| --- | ---: |\n| oak | 40 |\n\n---\n\n```js\nlet a = '<b>';\n```\n\n![a picture](data:image/png;base64,AA)"
 
-// TestPageMarkdown checks that an answer is shown as Markdown, while it streams and afterwards,
+// testPageMarkdown checks that an answer is shown as Markdown, while it streams and afterwards,
 // and can be copied, whole and its code.
-func TestPageMarkdown(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
-	s.Model.On(func(scriptedmodel.Request) (scriptedmodel.Script, bool) {
-		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say(notes)}, Delay: 2 * time.Millisecond}, true
+func testPageMarkdown(t *testing.T, s *e2e.Site) {
+	const prompt = "Tell me of trees."
+	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		return scriptedmodel.Script{Output: []scriptedmodel.Output{scriptedmodel.Say(notes)}, Delay: 2 * time.Millisecond}, r.UserText() == prompt
 	})
 	tab := openPage(t, s, desktop)
-	say(tab, "Tell me of trees.")
+	say(tab, prompt)
 	for selector, want := range map[string]string{
 		"h3": "Trees", "strong": "oak", "em": "elm", "del": "not the fern", "a": "a site", "ul > li:first-child": "one", "ol": "deep",
 		"blockquote": "quoted", "th": "tree", "td.right": "40", "pre.fence": "let a = '<b>';", ".code-head span": "js",
@@ -604,10 +618,9 @@ func TestPageMarkdown(t *testing.T) {
 	checkQuiet(t, s, tab)
 }
 
-// TestPageAgain regenerates an answer, edits a message and sends it again, with a schema and a
+// testPageAgain regenerates an answer, edits a message and sends it again, with a schema and a
 // limit, and opens the conversation that the browser has kept after the page is loaded again.
-func TestPageAgain(t *testing.T) {
-	s := e2e.NewSite(t, "page on")
+func testPageAgain(t *testing.T, s *e2e.Site) {
 	tab := openPage(t, s, desktop)
 	messages := func() int {
 		return browser.Eval[int](tab, `document.querySelectorAll('#log .message').length`)
