@@ -20,15 +20,18 @@ import (
 )
 
 // openCode is a session of the agent CLI opencode, which runs as the server of its user
-// interfaces. It has the site as its provider and a home of its own.
+// interfaces. It has the site as its providers and a home of its own.
 type openCode struct {
 	t       *testing.T
 	dir     string // where it works
+	url     string // of its server
 	session string // URL
 }
 
-// npm is the package by which it talks to the site; it contains several.
-func newOpenCode(t *testing.T, s *e2e.Site, npm string) *openCode {
+// openCodePackages are the packages by which it talks to the site, by provider. It contains them.
+var openCodePackages = map[string]string{"chat": "@ai-sdk/openai-compatible", "messages": "@ai-sdk/anthropic"}
+
+func newOpenCode(t *testing.T, s *e2e.Site) *openCode {
 	t.Helper()
 	binary, err := filepath.Abs("node_modules/opencode-linux-x64-baseline/bin/opencode")
 	if err != nil {
@@ -37,14 +40,18 @@ func newOpenCode(t *testing.T, s *e2e.Site, npm string) *openCode {
 	if _, err := os.Stat(binary); err != nil {
 		needs.Missing(t, "opencode is not installed: run `make deps`")
 	}
-	config, err := json.Marshal(map[string]any{
-		"model": "codex/gpt-5", "share": "disabled", "autoupdate": false,
-		"permission": map[string]string{"*": "allow"},
-		"provider": map[string]any{"codex": map[string]any{
+	providers := make(map[string]any)
+	for provider, npm := range openCodePackages {
+		providers[provider] = map[string]any{
 			"npm":     npm,
 			"options": map[string]string{"baseURL": s.URL + "/v1", "apiKey": "sk-unused"},
 			"models":  map[string]any{"gpt-5": map[string]string{"name": "gpt-5"}},
-		}},
+		}
+	}
+	config, err := json.Marshal(map[string]any{
+		"model": "chat/gpt-5", "share": "disabled", "autoupdate": false,
+		"permission": map[string]string{"*": "allow"},
+		"provider":   providers,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,18 +83,23 @@ func newOpenCode(t *testing.T, s *e2e.Site, npm string) *openCode {
 			t.Logf("opencode:\n%s", output.Bytes())
 		}
 	})
-	url := "http://" + net.JoinHostPort(host, port)
+	o.url = "http://" + net.JoinHostPort(host, port)
 	// It leaves the requests unanswered that come while it starts.
 	impatient := &http.Client{Timeout: time.Second}
 	e2e.WaitFor(t, "opencode", func() bool {
-		response, err := impatient.Get(url + "/global/health")
+		response, err := impatient.Get(o.url + "/global/health")
 		return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	})
+	return o
+}
+
+// begin begins a session.
+func (o *openCode) begin() {
+	o.t.Helper()
 	var session struct{ ID string }
 	// With a title it does not ask the model for one.
-	o.call(http.MethodPost, url+"/session", `{"title":"a test"}`, &session)
-	o.session = url + "/session/" + session.ID
-	return o
+	o.call(http.MethodPost, o.url+"/session", `{"title":"a test"}`, &session)
+	o.session = o.url + "/session/" + session.ID
 }
 
 // call sends a request to its server.
@@ -134,11 +146,14 @@ type openCodeMessage struct {
 	}
 }
 
-// ask sends a prompt, which the agent works on until it is done, and returns the text of
-// its last message.
-func (o *openCode) ask(prompt string) (text string, last openCodeMessage) {
+// ask sends a prompt, which the agent works on with the model of a provider until it is done, and
+// returns the text of its last message.
+func (o *openCode) ask(provider, prompt string) (text string, last openCodeMessage) {
 	o.t.Helper()
-	body, err := json.Marshal(map[string]any{"parts": []any{map[string]string{"type": "text", "text": prompt}}})
+	body, err := json.Marshal(map[string]any{
+		"model": map[string]string{"providerID": provider, "modelID": "gpt-5"},
+		"parts": []any{map[string]string{"type": "text", "text": prompt}},
+	})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -170,17 +185,24 @@ func (o *openCode) did() (did []string) {
 	return did
 }
 
-// TestOpenCode runs turns of opencode with its own tools, over chat completions. It always
-// streams.
+// TestOpenCode runs sessions of opencode with its own tools, all of them on one server.
+// It always streams.
 func TestOpenCode(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	o := newOpenCode(t, s, "@ai-sdk/openai-compatible")
+	o := newOpenCode(t, s)
+	testOpenCodeChat(t, s, o)
+	testOpenCodeMessages(t, s, o)
+}
+
+// testOpenCodeChat runs turns over chat completions.
+func testOpenCodeChat(t *testing.T, s *e2e.Site, o *openCode) {
+	o.begin()
 	for name, text := range map[string]string{"a.txt": "apple", "b.txt": "pear"} {
 		if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, last := o.ask("chunk=3; verbatim:" + multibyte)
+	got, last := o.ask("chat", "chunk=3; verbatim:"+multibyte)
 	if got != multibyte {
 		t.Errorf("opencode got %q", got)
 	}
@@ -189,7 +211,7 @@ func TestOpenCode(t *testing.T) {
 	}
 
 	read := func(name string) string { return `read {"filePath":"` + filepath.Join(o.dir, name) + `"}` }
-	o.ask("reason:Hm.; say:I look.; tool:" + read("a.txt") + "; tool:" + read("b.txt") + `
+	o.ask("chat", "reason:Hm.; say:I look.; tool:"+read("a.txt")+"; tool:"+read("b.txt")+`
 then
 tool:bash {"command":"cat a.txt b.txt > c.txt","description":"join"}
 then
@@ -209,28 +231,27 @@ say:All done.`)
 		t.Errorf("the model was given\n%s", given)
 	}
 
-	if got, _ := o.ask("say:Bye."); got != "Bye." {
+	if got, _ := o.ask("chat", "say:Bye."); got != "Bye." {
 		t.Errorf("opencode got %q", got)
 	}
 	s.OneThread(6)
 
-	_, last = o.ask("http:400")
+	_, last = o.ask("chat", "http:400")
 	if err := last.Info.Error; err.Name != "APIError" || err.Data.StatusCode != 400 || err.Data.Message != "scripted 400" {
 		t.Errorf("opencode got %+v", err)
 	}
 }
 
-// TestOpenCodeMessages runs a conversation of opencode over Anthropic's API, with calls side by
-// side.
-func TestOpenCodeMessages(t *testing.T) {
-	s := e2e.NewSite(t, "")
-	o := newOpenCode(t, s, "@ai-sdk/anthropic")
+// testOpenCodeMessages runs a conversation over Anthropic's API, with calls side by side.
+func testOpenCodeMessages(t *testing.T, s *e2e.Site, o *openCode) {
+	o.begin()
+	before := len(s.Prompts())
 	if err := os.WriteFile(filepath.Join(o.dir, "a.txt"), []byte("apple\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.ask(`say:I look.; tool:read {"filePath":"` + filepath.Join(o.dir, "a.txt") + `"}; tool:bash {"command":"echo pear","description":"say"}
+	o.ask("messages", `say:I look.; tool:read {"filePath":"`+filepath.Join(o.dir, "a.txt")+`"}; tool:bash {"command":"echo pear","description":"say"}
 then
-verbatim:` + multibyte)
+verbatim:`+multibyte)
 	if did, want := o.did(), []string{"I look.", "read completed", "bash completed", multibyte}; !slices.Equal(did, want) {
 		t.Errorf("opencode did %q, want %q", did, want)
 	}
@@ -238,5 +259,7 @@ verbatim:` + multibyte)
 	if given := strings.Join(e2e.Describe(request), "\n"); !strings.Contains(given, "1: apple") || !strings.Contains(given, "pear") {
 		t.Errorf("the model was given\n%s", given)
 	}
-	s.OneThread(2)
+	if asked := s.Prompts()[before:]; len(asked) != 2 || asked[0].Key != asked[1].Key {
+		t.Errorf("the model was asked %d times, or in several threads", len(asked))
+	}
 }
