@@ -12,7 +12,7 @@ import (
 )
 
 // manyParked and fewParked are how many turns wait at the same time.
-const manyParked, fewParked = 100, 25
+const manyParked, fewParked = 25, 10
 
 // TestManyParkedTurns parks many turns, reloads Caddy or kills codex, and sends the
 // results. After a reload all turns go on; after a kill all conversations go on in
