@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/apiclient"
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -239,9 +240,9 @@ func testRandomConversations(t *testing.T, all bool) {
 	}
 	thoughts := minds{asked: make(map[int]mind)}
 	keys, users, requests := make(map[string]int), make(map[string]string), 0
-	steps := 40
+	steps := 15
 	if all {
-		steps = 80
+		steps = draw.Cases(30, 80)
 	}
 	for range steps {
 		one := begin()
