@@ -15,7 +15,7 @@ import (
 // client gets a byte of another's.
 func TestNothingCrosses(t *testing.T) {
 	s := e2e.NewSite(t, "max_concurrent 300")
-	const pairs = 100
+	const pairs = 36
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	inFlight := make(chan struct{}, 24) // 48 turns at once keep a small machine busy
