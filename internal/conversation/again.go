@@ -22,27 +22,27 @@ import (
 type failed struct {
 	err          error
 	account      bool // the login is spent or signed out
-	outdated     bool // so it was, but the process has been started again since, perhaps with another login
-	provider     bool // the provider fails, which another login may not see
+	outdated     bool // like account, but the process was started again since, perhaps with another login
+	provider     bool // the provider fails, perhaps not for another login
 	instructions bool // the provider refuses instructions in the place of Codex's own prompt
 }
 
-// remedy is a way to start a turn again that has failed before its first output.
+// remedy is a way to restart a turn that has failed before its first output.
 type remedy struct {
 	name string
-	// open reports whether the remedy may help a turn that was started as it was, so that its
-	// request has to be kept. Nil: the request is not kept for this remedy.
+	// open reports whether the remedy may help if the turn fails, so that its request has to be
+	// kept. Nil: the request is not kept for this remedy.
 	open func(*Session) bool
-	// fits reports whether it may help after a failure.
+	// fits reports whether the remedy may help after a failure.
 	fits func(*Session, *failed) bool
-	// start starts the turn again. It reports false if it has not tried, with the failure, or
-	// with that of another login which ends sooner.
+	// start starts the turn again. If it has not tried, it returns false and the failure, or the
+	// failure of another login if that ends sooner.
 	start func(context.Context, *Session, *failed) (started bool, err error)
-	// optional says that others are tried if it has not started the turn.
+	// optional says that later remedies are tried if this one has not started the turn.
 	optional bool
 }
 
-// remedies are what is tried after a failure, in order: the first that fits.
+// remedies are the remedies in order: after a failure, the first one that fits is tried.
 var remedies = [...]remedy{{
 	name:  "the app-server that serves now",
 	fits:  func(_ *Session, f *failed) bool { return f.outdated },
@@ -88,7 +88,7 @@ var remedies = [...]remedy{{
 	},
 	start: func(ctx context.Context, s *Session, f *failed) (bool, error) {
 		without := withoutReasoning(s.request.Plan)
-		if len(without.History) == len(s.request.Plan.History) { // it was started without
+		if len(without.History) == len(s.request.Plan.History) { // the turn was started without reasoning already
 			return false, f.err
 		}
 		s.request.Plan = without
@@ -114,8 +114,7 @@ var remedies = [...]remedy{{
 		return true, s.startAt(ctx, at)
 	},
 }, {
-	// A failure of the turn is the provider's, as is its silence: on another thread it would say
-	// the same.
+	// The provider is the cause of a turn's failure or silence: another thread would not help.
 	name: "a new thread instead of a prepared one",
 	open: func(s *Session) bool { return s.now.origin == Prepared },
 	fits: func(s *Session, f *failed) bool {
@@ -161,9 +160,9 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 	return &without
 }
 
-// mayAppend reports whether the turn is started once more if the provider refuses its
-// instructions. It is not for a model with which the provider has accepted some
-// before, so that such a request need not be kept.
+// mayAppend reports whether the turn is started once more if the provider refuses its instructions.
+// It returns false if the provider has accepted instructions with the model before, so that such a
+// request need not be kept.
 func (s *Session) mayAppend() bool {
 	at := &s.now.place
 	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Acceptance.Instructions(at.Model)
@@ -173,8 +172,9 @@ func (s *Session) mayAppend() bool {
 func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.ProviderRetries() }
 
 // Again starts the turn once more after it has failed before its first output, if one of the
-// remedies may help. It reports false if the failure stands; then the error is the failure, or
-// that of another login which ends sooner. Otherwise the error is why the turn could not be started.
+// remedies may help. It reports false if the failure stands; then the error is the failure, or the
+// failure of another login if that ends sooner. Otherwise the error is why the turn could not be
+// started.
 func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
 	f := s.record(failure)
 	if s.request.Plan == nil {
@@ -195,8 +195,8 @@ func (s *Session) Again(ctx context.Context, failure error) (started bool, err e
 	return false, failure
 }
 
-// record records what a failure says of the login and of the provider, which matters to later
-// requests, also if this one cannot be repeated.
+// record records what a failure says about the login and the provider. That matters to later
+// requests, even if this one cannot be repeated.
 func (s *Session) record(failure error) failed {
 	f := failed{err: failure, instructions: s.instructionsRefused(failure)}
 	s.recordPicture(failure)
@@ -267,15 +267,15 @@ func (s *Session) startAt(ctx context.Context, at Place) error {
 }
 
 const (
-	// firstRetry is the wait before a turn is started again since the provider has failed. Each
-	// later one is twice as long, up to longestRetry: the client repeats the request, too.
+	// firstRetry is the first wait before a turn is started again after the provider has failed.
+	// Each later wait is twice as long, up to longestRetry: the client repeats the request, too.
 	firstRetry   = 200 * time.Millisecond
 	longestRetry = 2 * time.Second
 )
 
-// startLater starts the turn again on a new thread, after a wait. It reports false, with the
-// failure, if the client leaves meanwhile. If Codex has fallen back to HTTP, it asks over that
-// at once: the provider is not to be asked more often than need be.
+// startLater starts the turn again on a new thread, after a wait. If the client leaves meanwhile,
+// it returns false and the failure. If Codex has fallen back to HTTP, the new thread uses HTTP at
+// once, so that the provider is not asked more often than necessary.
 func (s *Session) startLater(ctx context.Context, f *failed) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetry<<min(s.waits, 8), longestRetry))
 	defer timer.Stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Answer is what a client was given of a turn, or sends back of one: texts and
-// calls. The zero value is an answer that says nothing. It holds hashes, not texts.
+// Answer is what a client was given by a turn, or sends back: texts and calls. The zero value is an
+// answer that says nothing. It holds hashes, not texts.
 type Answer struct {
 	text    *digest // of the texts so far, without the white space around them and what is pending; nil: all is pending
 	pending []byte  // text that is to be hashed, up to maxPending bytes
@@ -85,8 +85,8 @@ func (a *Answer) flush() {
 // Size is how many bytes the texts and the calls have.
 func (a *Answer) Size() int { return a.size }
 
-// Mixed reports whether there is text behind a call. Not every API has a place for
-// that order, so that a client may send it back in another one.
+// Mixed reports whether there is text behind a call. Not every API can express that order, so a
+// client may send text and calls back in another order.
 func (a *Answer) Mixed() bool { return a.mixed }
 
 // Call adds a call under Codex's name of the tool, with its arguments as the model
@@ -108,7 +108,8 @@ func (a *Answer) textHash() Hash {
 	return *a.text.scratch
 }
 
-// digest adds the answer to a digest. The history before it has this hash and number of calls.
+// digest adds the answer to a digest. before is the hash of the history before the answer, calls
+// its number of calls.
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")

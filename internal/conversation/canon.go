@@ -20,10 +20,10 @@ type Hash [sha256.Size]byte
 // two sequences are hashed alike.
 type digest struct {
 	hash.Hash
-	scratch *Hash // what is written through an interface would be allocated each time
+	scratch *Hash // a buffer for what is written: a new one would be allocated each time
 }
 
-// digests are digests that are used again.
+// digests is a pool of digests.
 var digests = sync.Pool{New: func() any { return &digest{sha256.New(), new(Hash)} }}
 
 func newDigest() *digest {
@@ -60,9 +60,9 @@ func (d *digest) sum() Hash {
 	return h
 }
 
-// canonicalArguments is the JSON value of a call's arguments in one spelling:
-// members in order of their names, numbers as encoding/json writes them. Text that is
-// no JSON stays as it is. No text at all is an empty object, as which Codex gets it.
+// canonicalArguments returns the JSON value of a call's arguments in one spelling: members in order
+// of their names, numbers as encoding/json writes them. Text that is no JSON stays as it is. An
+// empty text becomes an empty object, which is what Codex gets.
 func canonicalArguments(text string) string {
 	if text == "" {
 		return "{}"
@@ -83,8 +83,8 @@ func canonicalArguments(text string) string {
 	return string(canonical)
 }
 
-// shortNumbers replaces the numbers of a JSON value by float64 values, which have one
-// spelling. Integers keep theirs, since a float64 would make two of the large ones equal.
+// shortNumbers replaces the numbers of a JSON value by float64 values, which have one spelling.
+// Integers keep their spelling: as float64 values, two different large integers may be equal.
 func shortNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:

@@ -15,8 +15,8 @@ type Link struct {
 	Hash Hash
 	// First is the index of the answer's first item in the history.
 	First int
-	// Items is how many items of the history it has. What follows is new to a
-	// thread that holds it.
+	// Items is how many items of the request's history come up to that end. The items after them
+	// are new to a thread that holds this history.
 	Items int
 	// Reasoned reports whether the history has reasoning of the answer.
 	Reasoned bool

@@ -14,7 +14,7 @@ type coming struct {
 	byHash map[Hash]*announcement
 }
 
-// announcement says that a thread will be kept. A nil one says nothing.
+// announcement says that a thread will be kept. A nil announcement says nothing.
 type announcement struct {
 	in   *coming
 	hash Hash
@@ -54,8 +54,8 @@ func (a *announcement) end() {
 	}
 }
 
-// comingTimeout bounds the wait for a thread that is about to be kept. Starting a fresh
-// one is the way out.
+// comingTimeout bounds the wait for a thread that is about to be kept. After that a fresh thread is
+// started.
 const comingTimeout = 2 * time.Second
 
 // wait waits for the thread of the newest answer in a history, if it is announced, until

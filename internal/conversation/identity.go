@@ -11,13 +11,14 @@ import (
 // Identity is what all requests of a conversation have in common besides its
 // messages. A change of any of it starts another conversation.
 type Identity struct {
-	// Site and User are whose conversation it is. Users of two sites are two.
+	// Site and User identify the owner of the conversation. The same name at two sites is two
+	// users.
 	Site, User string
 	// Thread are the parameters of thread/start: model, instructions, tools and
 	// configuration.
 	Thread codexrpc.ThreadStartParams
-	// AnyEffort says that the model may have another effort in each turn of the conversation. If
-	// one request of it has none, no request has one: an effort cannot be taken back.
+	// AnyEffort says that the model may have another effort in each turn of the conversation. A
+	// request without an effort belongs to another conversation: an effort cannot be taken back.
 	AnyEffort bool
 }
 
@@ -30,8 +31,8 @@ const maxParameters = 64 << 10
 // hash is where the chain of the conversation begins. It fails if the
 // parameters cannot be written as JSON.
 func (id *Identity) hash() (Hash, error) {
-	// The settings that all threads have tell none from another, and are longer than the rest
-	// of most.
+	// Leave out the settings that all threads share: they do not tell threads apart, and are longer
+	// than the rest of most.
 	own := id.Thread
 	own.Config.Fixed = ""
 	if id.AnyEffort && own.Config.Effort() != "" {

@@ -20,7 +20,8 @@ func anyEffort(lease Lease, plan *prompt.Plan) bool {
 	})
 }
 
-// Said adds outputs to what the client was given, in the form of tool calls that it reads.
+// Said adds outputs to what the client was given. mode is the form in which the client reads tool
+// calls.
 func (s *Session) Said(outputs []turn.Output, mode turn.Mode) {
 	if s.now.in == nil {
 		return
@@ -38,7 +39,8 @@ func (s *Session) Said(outputs []turn.Output, mode turn.Mode) {
 	}
 }
 
-// Announce says that the thread will be kept, before its client reads the end of the answer.
+// Announce announces that the thread will be kept. It is called before the client reads the end of
+// the answer.
 func (s *Session) Announce() {
 	if s.now.in == nil || s.said.Mixed() || s.chain == nil {
 		return
@@ -54,8 +56,9 @@ func (s *Session) withdraw() {
 	s.announced = nil
 }
 
-// Keep keeps the thread for the next request, once the answer has reached its client, if the
-// thread holds just that. rest is its state, used what the turn has cost.
+// Keep keeps the thread for the next request, if the thread holds exactly the answer that the
+// client got. It is called once the answer has reached the client. rest is the state of the thread,
+// used is what the turn has cost.
 func (s *Session) Keep(rest turn.Rest, used codexrpc.Usage) {
 	if s.after == (Hash{}) || !rest.Whole {
 		return
@@ -71,11 +74,11 @@ func (s *Session) Keep(rest turn.Rest, used codexrpc.Usage) {
 	announced := s.announced
 	s.now.thread, s.announced = nil, nil
 	now.in.put(one, announced)
-	now.closed() // the thread does not hold its process
+	now.closed() // a kept thread does not hold its process
 }
 
-// restore returns the plan with the reasoning that is remembered of the answers in its history, or
-// nil if there is none. The plan itself, which other attempts use, does not change.
+// restore returns a copy of the plan whose history has the remembered reasoning of its answers, or
+// nil if none is remembered. The plan itself, which other attempts use, does not change.
 func (s *Session) restore(plan *prompt.Plan) *prompt.Plan {
 	if s.now.in == nil || s.plain || s.chain == nil {
 		return nil
@@ -89,7 +92,7 @@ func (s *Session) restore(plan *prompt.Plan) *prompt.Plan {
 	return &with
 }
 
-// forget forgets the reasoning that was restored, which Codex or the provider refuses.
+// forget forgets the reasoning that was restored, after Codex or the provider has refused it.
 func (s *Session) forget() {
 	s.now.reasoned, s.plain = false, true
 	s.now.in.memory.Forget(s.chain.Links)

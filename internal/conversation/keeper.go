@@ -54,7 +54,7 @@ const (
 // maxLost bounds the dropped threads whose reason is remembered.
 const maxLost = 4096
 
-// newKeeper makes an empty keeper. It calls drop with each thread that it removes
+// newKeeper makes an empty keeper. The keeper calls drop with each thread that it removes
 // unclaimed; drop must not call the keeper.
 func newKeeper(limits Limits, drop func(*kept)) *keeper {
 	k := &keeper{
@@ -211,8 +211,8 @@ func (k *keeper) each(f func(*kept)) {
 	}
 }
 
-// setLimits changes the limits, for what is kept already as well. It keeps as long
-// as it was to be kept.
+// setLimits changes the limits, also for the threads that are kept already, but not how long those
+// are kept.
 func (k *keeper) setLimits(limits Limits) {
 	k.change(func() []*kept {
 		k.limits = limits
@@ -220,7 +220,7 @@ func (k *keeper) setLimits(limits Limits) {
 	})
 }
 
-// shrink drops half of the threads, for want of memory.
+// shrink drops half of the threads, because memory is scarce.
 func (k *keeper) shrink() {
 	k.change(func() []*kept { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
 }
@@ -266,8 +266,8 @@ func (k *keeper) letGoIf(why Reason, holds func(*kept) bool) (out []*kept) {
 	return out
 }
 
-// ringBy makes the timer fire at the latest at this time. It is not stopped when a thread is
-// claimed; it then finds nothing to do. The lock is held.
+// ringBy makes the timer fire at this time at the latest. The timer is not stopped when a thread is
+// claimed: it may fire and find nothing to do. The lock is held.
 func (k *keeper) ringBy(at time.Time) {
 	if !k.closed && (k.rings.IsZero() || at.Before(k.rings)) {
 		k.rings = at

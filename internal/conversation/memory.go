@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Memory remembers, for threads that are made of a history, the reasoning of answers,
-// which clients do not send back. It holds a bounded number of bytes; what was used least
-// recently goes first. All methods are safe for concurrent use.
+// Memory remembers the reasoning of answers, which clients do not send back. A thread that is made
+// from a history gets the reasoning from here. It holds a bounded number of bytes; the least
+// recently used entries go first. All methods are safe for concurrent use.
 type Memory struct {
 	limit int
 
@@ -24,7 +24,7 @@ type Memory struct {
 // memory is what is remembered of an answer.
 type memory struct {
 	hash      Hash
-	reasoning []turn.Reasoning // of the answer with which the history ends
+	reasoning []turn.Reasoning // of the last answer in the history
 	size      int
 }
 
@@ -36,7 +36,7 @@ func NewMemory(limit int) *Memory {
 	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
 }
 
-// Remember keeps the reasoning of the answer with which the history of this hash ends.
+// Remember keeps the reasoning of the last answer in the history of this hash.
 func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
 		return
@@ -63,7 +63,7 @@ func (m *Memory) remember(one *memory) {
 	m.bytes += one.size
 }
 
-// Forget drops the reasoning of all answers of a history, which the provider refuses.
+// Forget drops the reasoning of all answers of a history, after it was refused.
 func (m *Memory) Forget(links []Link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,7 +30,7 @@ func noPicturesLeft(err error) bool {
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records that the login has no pictures left, if that is why one failed.
+// recordPicture records that the login has no pictures left, if that is why a picture failed.
 func (s *Session) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
 		s.now.login.SpendPictures(refused.ResetsAt)
@@ -47,13 +47,14 @@ func (s *Session) Pictured(outputs []turn.Output) {
 	}
 }
 
-// avoidsPictures reports whether a turn should not have pictures made with a login, if there is another.
+// avoidsPictures reports whether a turn should use another login, if there is one, because this
+// login has no pictures left.
 func (s *Session) avoidsPictures(login *loginstate.Login) bool {
 	return s.request.Plan.Pictures && login.PicturesSpent()
 }
 
 // move starts the turn with another login that does not rest. It reports false if there is none;
-// then the error is the failure, or that of another login which ends sooner.
+// then the error is the failure, or the failure of another login if that ends sooner.
 func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
 	if !s.now.others {
 		return false, f.err
@@ -74,9 +75,9 @@ func (s *Session) move(ctx context.Context, f *failed) (started bool, err error)
 	return true, s.start(ctx, next)
 }
 
-// openElsewhere opens a thread on another process, whose login does not rest. It reports false if
-// there is none, with the failure of a login that rests or of a process that is about to start
-// again, or if that fails.
+// openElsewhere opens a thread on another process whose login does not rest. It reports false if
+// there is none, or if the thread cannot be opened. other is why there is none: a process is about
+// to start again, or else a login rests. It may be nil.
 func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.now.place.Process}
 	for range lease.Len() {

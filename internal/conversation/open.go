@@ -13,8 +13,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Open starts the turn: in the kept thread with the history, or else in a spare thread, or else,
-// also if the spare one fails, in a new one.
+// Open starts the turn in the kept thread that has the history. Without a kept thread it uses a
+// spare thread. If there is no spare thread, or the turn does not start there, it uses a new
+// thread.
 func (s *Session) Open(ctx context.Context, lease Lease) error {
 	if s.goOn(ctx, lease) {
 		return nil
@@ -26,7 +27,7 @@ func (s *Session) Open(ctx context.Context, lease Lease) error {
 	if err = s.start(ctx, first); err == nil || first.origin != Prepared || ctx.Err() != nil {
 		return err
 	}
-	// What became of the thread or its process while it waited shows only now.
+	// If the spare thread or its process ended while the thread waited, that shows only now.
 	s.now.close()
 	next, err := s.pick(ctx, lease, false)
 	if err != nil {
@@ -36,8 +37,8 @@ func (s *Session) Open(ctx context.Context, lease Lease) error {
 	return s.start(ctx, next)
 }
 
-// goOn lets the turn go on in a thread that holds the history of its request but for the newest
-// messages. It reports false if there is no such thread.
+// goOn lets the turn go on in a kept thread that holds all of the history but the newest messages.
+// It reports false if there is no such thread, or if the thread could not go on.
 func (s *Session) goOn(ctx context.Context, lease Lease) bool {
 	plan := s.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
@@ -157,7 +158,7 @@ func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepar
 }
 
 // triesParallel reports whether a turn is started once more, in the lite form, if the provider
-// refuses it. It is not for a model with which the provider has accepted the full form.
+// refuses it. It returns false if the provider has accepted the full form with the model before.
 func triesParallel(at Place, plan *prompt.Plan) bool {
 	if !at.parallel(plan) {
 		return false
@@ -166,7 +167,8 @@ func triesParallel(at Place, plan *prompt.Plan) bool {
 	return !accepted
 }
 
-// withLogin returns an attempt with the login of its process, which it holds until done.
+// withLogin returns an attempt with the login of its process. The attempt holds the process until
+// it calls done.
 func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
 	s.request.Live.SetProcess(next.place.Process)
 	next.login, next.others, next.closed = login, lease.Len() > 1, done
@@ -198,12 +200,12 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 }
 
 // injectedAtOnce is how many bytes of a history go into a thread at once, unless one item is
-// longer. Codex reads one message after the other: the turns of others come between the pieces.
+// longer. Codex reads one message after the other, so other turns can come between the pieces.
 const injectedAtOnce = 1 << 20
 
-// injectHistory puts the history into the thread, with the reasoning that is remembered of it
-// unless Codex refuses that: another release may have other items. What may be refused is one
-// piece: the thread would keep those before it.
+// injectHistory puts the history into the thread, with the reasoning that is remembered of it. If
+// Codex refuses that, the history goes in without: another release may have other items. A history
+// with reasoning goes in one piece, since the thread would keep the pieces before a refused one.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restore(plan); restored != nil {

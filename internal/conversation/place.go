@@ -23,11 +23,11 @@ type Place struct {
 	Acceptance   *appserver.Acceptance // of Conn
 	Model        string                // Codex's name of it
 	Instructions prompt.Placement
-	Serial       bool // a lite model keeps its form, in which it calls one tool at a time
+	Serial       bool // a lite model keeps the lite form, in which it calls one tool at a time
 	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
-// outdated reports whether new turns of the process run in an app-server that was started later.
+// outdated reports whether the process has started a later app-server, in which new turns run.
 func (at *Place) outdated() bool {
 	serving := at.Process.Serving()
 	return serving != nil && serving != at.Conn
@@ -39,7 +39,7 @@ type settings struct {
 	params    codexrpc.ThreadStartParams
 	provider  codexrpc.Constant // the settings that choose the model's provider
 	catalogue string            // the file with the properties of the model; empty: none
-	kind      string            // the name of the spare ones with the same settings; empty: there are none
+	kind      string            // the name of the spares with the same settings; empty: there are none
 	encoded   codexrpc.Constant // params as JSON; empty: they are to be encoded
 }
 
@@ -74,9 +74,9 @@ func (s *settings) useCatalogue(path string) {
 	s.catalogue, s.encoded = path, ""
 }
 
-// start starts a thread. Codex reads the catalogue for each thread. If it does not take that
-// of the model, the thread has the one of an unknown model: without any, Codex would offer
-// its own tools.
+// start starts a thread. Codex reads the catalogue for each thread. If it does not accept the
+// model's catalogue, the thread gets the one for unknown models: without any, Codex would offer its
+// own tools.
 func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)

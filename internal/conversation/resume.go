@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// resumeTimeout bounds how long a kept thread may take to go on. Starting a fresh one
-// is the way out.
+// resumeTimeout bounds how long a kept thread may take to go on. After that a fresh thread is
+// started.
 const resumeTimeout = 10 * time.Second
 
 // goOn gives a kept thread the part of the request that it does not hold yet, and starts a turn
@@ -39,8 +39,7 @@ func (k *kept) goOn(ctx context.Context, plan *prompt.Plan, at Link) error {
 	return k.thread.StartTurn(ctx, turn)
 }
 
-// answerCalls gives a parked turn the results of its calls, and behind them the
-// messages that follow.
+// answerCalls gives a parked turn the results of its calls, and then the messages that follow them.
 func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) error {
 	if string(plan.Turn.OutputSchema) != k.schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errOtherFollowUp)
@@ -61,9 +60,9 @@ func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) erro
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// follow puts messages behind the results of a parked turn: by turn/steer, which takes
-// messages of the user's only, or else as items, which Codex puts there as well. Those
-// by turn/steer come behind the items.
+// follow puts messages behind the results of a parked turn. They go by turn/steer, which takes only
+// messages of the user's. If one of them is not the user's, all go as items, which Codex puts
+// there, too. input always goes by turn/steer and comes last.
 func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.ofUser }) {
 		items := make([]json.RawMessage, len(messages))

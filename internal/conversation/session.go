@@ -36,7 +36,7 @@ type Opener struct {
 // Request is what a turn is asked for.
 type Request struct {
 	Plan *prompt.Plan
-	// Host and User are whose conversation it is.
+	// Host and User identify the owner of the conversation.
 	Host, User string
 	// Live is the request among those under way.
 	Live *status.Entry
@@ -60,14 +60,14 @@ type Session struct {
 
 	now      attempt
 	waits    int   // how often the turn was started again after a wait
-	moves    int   // how often it was to move since the provider failed
+	moves    int   // how often a move was tried because the provider failed
 	plain    bool  // the provider has refused the reasoning that was remembered
 	serial   error // why the turn was started in the form with one call at a time; nil: it was not
 	answered bool
 
 	said      Answer
 	after     Hash          // of the history with the whole answer; zero: it is not to be kept
-	announced *announcement // of the thread under that; nil: there is none
+	announced *announcement // of the thread under after; nil: there is none
 }
 
 // attempt is how a turn was started.
@@ -75,7 +75,7 @@ type attempt struct {
 	origin   Origin
 	place    Place
 	thread   *codexrpc.Thread // nil: there is none
-	spent    codexrpc.Usage   // by the turns of the thread before
+	spent    codexrpc.Usage   // by earlier turns of the thread
 	reasoned bool             // the thread was given reasoning that was remembered
 	parallel bool             // a lite model has the full form, which the provider may refuse
 	in       *Threads         // of its process; nil: it keeps none
@@ -92,7 +92,7 @@ type Origin string
 // The origins.
 const (
 	New       Origin = "new"
-	Prepared  Origin = "prepared"  // before its request
+	Prepared  Origin = "prepared"  // the thread was started before its request
 	Continued Origin = "continued" // it has had turns before
 	Resumed   Origin = "resumed"   // its turn has waited for the results of calls
 	Restored  Origin = "restored"  // it was given the reasoning of answers in its history
@@ -130,9 +130,9 @@ func (s *Session) Origin() Origin {
 // explainTimeout bounds what is asked about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain adds to the failure of the turn what the app-server knows of it: when a spent plan
-// resets. A refused WebSocket is left as it is if the turn can be started again over HTTP: that is
-// told by the error itself.
+// Explain adds to the failure of the turn when a spent plan resets, if the app-server knows that.
+// It does not change the error of a refused WebSocket if the turn can be started again over HTTP:
+// [Session.Again] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && errors.Is(failure, appserver.ErrSocketLimited) {
 		return failure
@@ -219,8 +219,8 @@ func (s *Session) hash(lease Lease) *Chain {
 	return s.chain
 }
 
-// place returns the place of a thread of the plan on a process, once that is ready. A plan
-// without a model is for the app-server's own.
+// place waits until a process is ready, and returns the place of a thread of the plan there. A plan
+// without a model gets the app-server's default model.
 func (s *Session) place(ctx context.Context, process *appserver.Process) (Place, error) {
 	conn, err := Connect(ctx, process)
 	if err != nil {
@@ -256,11 +256,12 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 	}, nil
 }
 
-// accountTime bounds the question for the account of a login that is to make a picture.
+// accountTime bounds the wait for the account of a login that is to make a picture.
 const accountTime = 3 * time.Second
 
 // checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with the
-// login. If Codex cannot tell the account, the turn shows it.
+// login. If Codex cannot report the account, it returns nil, and the turn shows whether there is
+// the tool.
 func checkPictures(ctx context.Context, conn *codexrpc.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTime)
 	defer cancel()

@@ -22,13 +22,13 @@ const (
 	spareLife = 3 * time.Minute
 )
 
-// spares are threads that were started before the requests that need them, with the settings
-// of requests before: a spare thread has no history, and the parameters of thread/start are
-// exactly those that it would be started with. Starting a thread, connecting to the provider
-// and sending it the tools is then done when a request comes.
+// spares are threads that were started in advance, with the settings of earlier requests. A spare
+// thread has no history, and it was started with exactly the parameters of thread/start that the
+// request needs. So when the request comes, the thread is started, connected to the provider, and
+// has sent the tools.
 //
-// There are none for settings that came once. Each further request that finds none makes one
-// more of them be kept, each one that is not used in time one less.
+// Settings that came only once have no spares. Each further request that finds no spare raises the
+// number of spares to keep by one; each spare that is not used in time lowers it by one.
 type spares struct {
 	mu     sync.Mutex
 	most   int // of all kinds together
@@ -69,8 +69,9 @@ type spare struct {
 	expiry time.Time
 }
 
-// claim removes a spare thread of a connection. Without one, more of the kind are wanted if
-// its settings are not new. It returns the name of the kind as well; empty: there are no spares.
+// claim removes a spare thread of a connection and returns it. If there is none, one more of the
+// kind is wanted, unless its settings are new. claim also returns the name of the kind; empty: no
+// spares are kept.
 func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,8 @@ func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string
 	return nil, k.name
 }
 
-// newKind adds a kind in the place of the one that was seen least recently. The lock is held.
+// newKind adds a kind. If there are maxKinds, it removes the one that was seen least recently and
+// has no threads. The lock is held.
 func (s *spares) newKind(name string) *kind {
 	if s.kinds == nil {
 		s.kinds = make(map[string]*kind)
@@ -126,14 +128,14 @@ func (s *spares) wanted(name string) (k *kind, wanted bool) {
 	return k, wanted
 }
 
-// arrive lets a thread wait for which wanted was called. If it is nil, since that could not be
-// started, one less is wanted.
+// arrive adds a thread that wanted has counted to those that wait. If the thread could not be
+// started, it is nil, and one less is wanted.
 func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if thread != nil && !s.closed && s.count <= s.most && (s.serving == nil || s.serving == on) {
 		k.ready = append(k.ready, spare{thread, on, time.Now().Add(spareLife)})
-		s.ringIn(spareLife) // those before expire earlier
+		s.ringIn(spareLife) // the threads before this one expire earlier
 		return
 	}
 	k.count--
@@ -195,7 +197,7 @@ func (s *spares) follow(serving *codexrpc.Conn) {
 	s.drop(func(one spare) bool { return one.on != serving })
 }
 
-// setMost changes how many may wait. If more do, all are unloaded.
+// setMost changes how many threads may wait. If there are more, all are unloaded.
 func (s *spares) setMost(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +206,7 @@ func (s *spares) setMost(most int) {
 	}
 }
 
-// close unloads all, and what still arrives.
+// close unloads all threads, also those that arrive later.
 func (s *spares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -84,8 +84,7 @@ func (c *Threads) Follow(serving *codexrpc.Conn) {
 	c.spares.follow(serving)
 }
 
-// shrinkPause is how long the app-server has to free memory before more is taken from
-// it.
+// shrinkPause is the least pause between two shrinks: the app-server needs time to free memory.
 const shrinkPause = 10 * time.Second
 
 // shrink drops half of the threads, and all spare ones, if memory is scarce.
@@ -157,8 +156,8 @@ func (k *kept) awaitIdle() {
 	}
 }
 
-// put keeps a thread, and then ends its announcement. One whose turn has calls is kept once
-// Codex waits for all of their results, another once its turn has completed.
+// put keeps a thread once it is idle, and then ends its announcement. If the turn has calls, the
+// thread is idle once Codex waits for all their results, otherwise once the turn has completed.
 func (c *Threads) put(one *kept, announced *announcement) {
 	if one.idle() {
 		c.store(one)
@@ -185,7 +184,7 @@ func (c *Threads) spare(s *settings) *codexrpc.Thread {
 	defer buffer.Release()
 	params, err := s.params.AppendJSON(buffer.Take())
 	if err != nil {
-		return nil // what starts the thread says it
+		return nil // the start of a new thread will report it
 	}
 	buffer.Keep(params)
 	thread, kind := c.spares.claim(kindName(params), s.at.Conn)
@@ -195,8 +194,8 @@ func (c *Threads) spare(s *settings) *codexrpc.Thread {
 	return thread
 }
 
-// prepare starts a spare thread with settings for which spare was called, if one is wanted. It
-// waits for nothing.
+// prepare starts a spare thread with settings, if one is wanted. It is called after spare with the
+// same settings, and waits for nothing.
 func (c *Threads) prepare(s *settings) {
 	k, wanted := c.spares.wanted(s.kind)
 	if !wanted {
@@ -225,7 +224,7 @@ func (c *Threads) store(one *kept) {
 	parks := c.parks
 	c.mu.Unlock()
 	if one.parked() && !parks || !one.idle() {
-		one.thread.Close(nil) // which interrupts a turn that goes on
+		one.thread.Close(nil) // Close interrupts a turn that goes on
 		return
 	}
 	c.shrink()

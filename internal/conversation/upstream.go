@@ -16,9 +16,9 @@ type Member struct {
 	Process *appserver.Process
 	Login   *loginstate.Login // several members may have the same
 	Threads *Threads          // nil: it keeps none
-	// Rests is why the login rested when [Lease].Pick compared it with the others; nil: it did
-	// not, or there is no other. One that begins to rest later says nothing of the others, which
-	// may be fine.
+	// Rests is why the login rested when [Lease].Pick compared the members; nil: it did not rest,
+	// or there is no other member. A login that begins to rest later does not set Rests: other
+	// logins may be fine.
 	Rests error
 }
 
@@ -30,11 +30,11 @@ type Lease interface {
 	// returned only if there is no other. The turn holds the process, also after
 	// Release, until it calls done once its thread is gone.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
-	// Peek returns the member that Pick would return, which is not given a turn. The caller
-	// calls done.
+	// Peek returns the member that Pick would return, without giving it a turn. The caller calls
+	// done.
 	Peek() (best Member, done func())
-	// Resume calls claim with the conversations of each member until it returns true.
-	// That member is then the turn's, as with Pick.
+	// Resume calls claim with the conversations of each member until claim returns true. The turn
+	// then holds that member, as with Pick.
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
@@ -57,7 +57,7 @@ const startWait = 10 * time.Second
 // errStartWait means that startWait has passed.
 var errStartWait = errors.New("the app-server was not ready in time")
 
-// Connect returns the connection of a process, once that is ready.
+// Connect waits until a process is ready, and returns its connection.
 func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, error) {
 	if conn := process.Serving(); conn != nil && conn.Err() == nil && process.Status().State == appserver.StateReady {
 		return conn, nil // without a timer

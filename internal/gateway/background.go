@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/responses"
 )
 
-// detach lets a response be made in the background, on a goroutine of its own, and answers
-// its client: with the response as it is now, or with the stream of its events.
+// detach starts a background response on its own goroutine. The client gets the response as it is
+// now, or the stream of its events.
 func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, form *responseForm) requestOutcome {
 	w, r := x.w, x.r
 	if err := g.objects.Begin(r.Context(), form.underWay()); err != nil {
@@ -27,7 +27,8 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	own := g.newBackground(x)
 	to := g.newLogResponder(x.user, form)
 	ctx := own.enter(form)
-	// It is released before the response counts as over: the exit waits for its last events.
+	// This is released first, before the response counts as over. So the exit also waits until the
+	// last events are stored.
 	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, own, lease, req, to)
@@ -70,8 +71,8 @@ func (g *Gateway) runBackground(ctx context.Context, x *exchange, lease conversa
 	g.report(x.r, to.finish(req.form.apiError(err)))
 }
 
-// recoverBackground ends a background response whose goroutine has panicked: nobody else
-// would recover that.
+// recoverBackground ends a background response whose goroutine has panicked: nothing else would
+// recover the panic.
 func (g *Gateway) recoverBackground(ctx context.Context, to *logResponder) {
 	if p := recover(); p != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",

@@ -136,5 +136,6 @@ func (f *completionsForm) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-// forget reports whether the memory of the prompt is free.
+// forget reports whether the memory of the prompt can be released: with echo, the answer repeats
+// the prompt.
 func (f *completionsForm) forget() bool { return f.meta.Echo == "" }

@@ -19,12 +19,12 @@ type choice struct {
 	session conversation.Session
 	machine turn.Machine
 	live    *status.Entry
-	decoded func()     // says that the images are decoded; nil: there are none that count
+	decoded func()     // called when the images are decoded; nil: they take no memory that counts
 	group   *turnGroup // that runs the turn
 
 	first   time.Time       // of its first output; zero: there was none
 	failure error           // why the turn failed
-	lacking *apierror.Error // why the answer goes without it; nil: it does not
+	lacking *apierror.Error // why the answer lacks this choice; nil: it does not
 	end     turnEnd         // of the turn
 	account turnAccount
 }
@@ -34,7 +34,7 @@ type turnEnd struct {
 	usage     codexrpc.Usage
 	finish    turn.FinishReason // empty: the turn has failed
 	calls     int               // of the client's
-	truncated bool              // there were more
+	truncated bool              // there were more calls
 }
 
 // turnAccount is what a turn costs its key.
@@ -51,14 +51,14 @@ func (c *choice) newMachine() {
 	c.machine.Reset(c.options)
 }
 
-// Consume passes outputs to the responder, except for a failure, which it keeps.
+// Consume passes outputs to the responder. It keeps a failure for [running.runChoice] instead.
 func (c *choice) Consume(outputs []turn.Output) error {
 	failed := outputs[0].Kind == turn.OutputFailure
 	if c.first.IsZero() && !failed {
 		c.session.Answered()
 	}
 	if c.decoded != nil {
-		c.decoded() // Codex says nothing of the images in the results of calls
+		c.decoded() // Codex does not report when it has decoded images in results of calls
 	}
 	c.observe(outputs)
 	said := characters(outputs)
@@ -94,15 +94,15 @@ func (c *choice) observe(outputs []turn.Output) {
 	}
 }
 
-// Leave passes what was held when the turn has ended without its client to the responder, also if
-// that can write nothing more.
+// Leave passes to the responder what was held when the turn ended without its client, even if the
+// responder can write nothing more.
 func (c *choice) Leave(outputs []turn.Output) { c.group.leave(c.index, outputs) }
 
 // NextWake returns when the responder wants to be woken.
 func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
 
-// Wake wakes the responder unless the request has failed: a failure may still have to
-// become the status.
+// Wake wakes the responder unless the request has failed: the failure may still become the HTTP
+// status.
 func (c *choice) Wake() error { return c.group.wake() }
 
 // characters counts the characters of outputs.

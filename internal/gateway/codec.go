@@ -20,12 +20,12 @@ type codec struct {
 	show   showLimit
 }
 
-// decodedRequest is a valid request of either API.
+// decodedRequest is a valid request of one of the APIs.
 type decodedRequest interface {
 	ModelID() string
 	Choices() int
 	EstimateTokens() int // of the input
-	GuessTokens() int    // of the input, which takes no time
+	GuessTokens() int    // of the input, roughly; takes no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
 	// Without removes a tool that the operator does not allow from the request; it fails if the
@@ -38,15 +38,15 @@ type decodedRequest interface {
 	CheckPixels() *field.Error    // of all images together
 	ToolBytes() int64             // of all tools
 	CheckTools() *field.Error
-	// resolve adds what the request refers to in the store of responses, whose memory counts as
-	// that of the body.
+	// resolve adds what the request refers to in the store of responses. That counts as memory of
+	// the body.
 	resolve(x *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
 	// form returns the form of the answer, and sets the options that it needs.
 	form(x *exchange, plan *prompt.Plan, options *turn.Options) form
 }
 
-// form is the form of the answer to one request: chat completions or Responses.
+// form is the form of the answer to one request, such as a chat completion or a response.
 type form interface {
 	// stream returns an encoder of an answer that is streamed through w, and made at a place.
 	stream(w *sse.Writer, at *conversation.Place) streamEncoder
@@ -54,18 +54,18 @@ type form interface {
 	body(at *conversation.Place) bodyEncoder
 	// apiError returns what a client of this form is told of a failure.
 	apiError(failure error) *apierror.Error
-	// track makes the answer known to other requests until end is called. They may
-	// end the context that it returns.
+	// track makes the answer known to other requests until end is called. These may end the
+	// returned context.
 	track(ctx context.Context) (_ context.Context, end func())
-	// forget drops what refers to the request's body, once no turn needs it any more.
-	// It reports false if about as much has to be kept until the answer has ended.
+	// forget drops what refers to the request's body, once no turn needs the body any more. It
+	// returns false if about as much memory stays in use until the answer has ended.
 	forget() bool
 }
 
 // warmer is a form of an answer that may need no turn: its request warms something up.
 type warmer interface{ warms() bool }
 
-// separable is a form of an answer whose choices are worth having without those that fail.
+// separable is a form of an answer that is worth having even if some of its choices fail.
 type separable interface{ separable() }
 
 // streamEncoder encodes the outputs of a request's turns as events.
@@ -88,8 +88,8 @@ type bodyEncoder interface {
 	JSON() []byte
 }
 
-// whole is embedded in requests that have their whole conversation, and in the forms of
-// answers that no other request can ask for.
+// whole is embedded in requests that contain their whole conversation, and in the forms of answers
+// that no other request can refer to.
 type whole struct{}
 
 func (whole) resolve(*exchange, *claims.Claim) *apierror.Error { return nil }

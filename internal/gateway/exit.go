@@ -12,13 +12,13 @@ import (
 // watched is a request that ends when the server exits.
 type watched struct {
 	cancel   context.CancelCauseFunc
-	done     <-chan struct{} // the context that cancel ends has ended
+	done     <-chan struct{} // closed when the context of the request has ended
 	accepted atomic.Bool     // its turns may start
 	by       *drainer
 }
 
-// drainer ends requests when the server exits. All share one watch of the exit,
-// which lasts while there are any, so that a gateway that a reload has replaced is not kept.
+// drainer ends requests when the server exits. All requests share one watch of the exit. It lasts
+// only while there are requests, so that it does not keep a gateway that a reload has replaced.
 type drainer struct {
 	exit  context.Context // see [Options.Exit]
 	drain time.Duration
@@ -71,7 +71,7 @@ func (e *drainer) begin() {
 	clear(e.all)
 }
 
-// end ends a request with turn.ErrShutdown: at once if no turn of it will start, or else when
+// end ends a request with turn.ErrShutdown: at once if none of its turns will start, otherwise once
 // the server has been exiting for the drain timeout.
 func (e *drainer) end(x *watched) {
 	if x.accepted.Load() {

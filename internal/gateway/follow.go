@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// follow streams the events of a background response, from a number on, to the end of the
-// response or until the client leaves. The response does not depend on that.
+// follow streams the events of a background response, beginning with number from. It stops at the
+// end of the response, or when the client leaves; the response then goes on.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
@@ -74,8 +74,8 @@ func (g *Gateway) awaitEvents(ctx context.Context, writer *sse.Writer, wake *tim
 	}
 }
 
-// wantsStream reports whether a request wants the events of a response, and from which
-// number on.
+// wantsStream reports whether a request wants the events of a response. from is the number of the
+// first event that it wants.
 func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Error) {
 	query := r.URL.Query()
 	switch query.Get("stream") {
@@ -96,8 +96,8 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 	return n + 1, true, nil
 }
 
-// streamResponse streams the events of a background response of the caller. When the server
-// exits, it goes on for the drain timeout, as the response does if it is made here.
+// streamResponse streams the events of a background response of the caller. When the server exits,
+// the stream goes on for the drain timeout. So does the response if this server makes it.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
 	x := g.newExchange(w, r)
 	defer x.close()

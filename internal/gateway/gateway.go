@@ -1,8 +1,8 @@
-// Package gateway serves the OpenAI API over HTTP with the turns of app-servers. A
-// request goes one way, which serve.go shows: its body is decoded (internal/chat,
-// internal/responses) and mapped to a plan (internal/prompt), the plan starts threads
-// and turns (codexrpc), the events of the turns become outputs (internal/turn), and the
-// outputs a stream or a body. The package does not depend on Caddy.
+// Package gateway serves the OpenAI API over HTTP with the turns of app-servers. serve.go shows the
+// way of a request: its body is decoded (internal/chat, internal/responses) and mapped to a plan
+// (internal/prompt); the plan starts threads and turns (codexrpc); the events of the turns become
+// outputs (internal/turn); the outputs become a stream or a body. The package does not depend on
+// Caddy.
 package gateway
 
 import (
@@ -37,9 +37,8 @@ type Options struct {
 	QueueWait     time.Duration // how long each may wait
 	IdleTimeout   time.Duration // silence of the model within a turn
 	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
-	// Exit ends when the server begins to exit, and never because of a reload. From
-	// then on no turn starts, and those that run have DrainTimeout to end. Nil: the
-	// server never exits.
+	// Exit ends when the server begins to exit, and never because of a reload. From then on no turn
+	// starts, and running turns have DrainTimeout to end. Nil: the server never exits.
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
@@ -57,14 +56,14 @@ type Options struct {
 	Live         *status.Set                // the requests under way, of several gateways; nil: only these
 	Observer     Observer                   // nil: nobody observes
 	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
-	// Several reports whether several users are known before they come. Nil: none is.
+	// Several reports whether several users are known before their first requests. Nil: they are not.
 	Several func() bool
-	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream:
-	// from then on the gateway bounds each write by [WriteTimeout], and the server need not.
-	// It returns the writer for the answer.
+	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream. It returns
+	// the writer for the answer. From then on the gateway bounds each write by [WriteTimeout], and
+	// the server need not.
 	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
-	// Key returns the key of a request, which has its limits; a nil key has none. It fails if
-	// the key is not valid any more. Nil: no key has limits.
+	// Key returns the key of a request, with its limits; a nil key has none. It fails if the key is
+	// no longer valid. If Key itself is nil, no key has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
 	Limits *quota.Limits // of the keys; needed with Key
 	Logger *slog.Logger
@@ -153,7 +152,7 @@ type Held struct {
 	Codex   int   // MiB of the app-servers
 }
 
-// Held returns what requests hold now, of what has a share for each user.
+// Held returns what requests hold now of everything that is divided among the users.
 func (g *Gateway) Held() Held {
 	return Held{
 		Places: g.places.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answers.Held(),

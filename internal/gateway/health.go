@@ -33,13 +33,13 @@ type member struct {
 	AppServer string `json:"app_server"`       // its state
 	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"
 	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
-	// Account is what is wrong with the account's back end; turns are tried nevertheless.
+	// Account says what is wrong with the account's back end; turns are tried nevertheless.
 	Account string `json:"account,omitempty"`
 }
 
-// Ready serves GET /readyz: 200 when an app-server takes turns whose login is not signed
-// out, else 503 with what to do and, if it may mend itself, when to ask again. It needs no
-// key, so it has no details of this machine.
+// Ready serves GET /readyz: 200 if an app-server takes turns and its login is not signed out, else
+// 503 with what to do. Retry-After is set if the app-server may recover by itself. The request
+// needs no key, so the answer has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

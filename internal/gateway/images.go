@@ -36,8 +36,9 @@ func (g *Gateway) imagesCodec(decode func([]byte) (*images.Request, *apierror.Er
 	}}
 }
 
-// drivingModel returns the model that is to call the tool for a request for a picture. Clients name
-// the one that makes the picture, which nobody can choose.
+// drivingModel returns the model that will call the picture tool for a request. Clients may name
+// the model that makes the picture, but nobody can choose that one; the default model replaces the
+// name.
 func (g *Gateway) drivingModel(model string) string {
 	if prompt.FindAlias(g.opts.Aliases, model) != nil {
 		return model
@@ -58,7 +59,7 @@ type imagesRequest struct {
 	*images.Request
 }
 
-// resolve encodes the pictures of a form, which counts like the body.
+// resolve encodes the pictures of a form. Their encoded bytes count as memory of the body.
 func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error {
 	if size := q.Encoded(); size > 0 && !body.Grow(size) {
 		return apierror.BodyMemory()

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// keyOf returns the key of a request, or nil if it has none with limits. The key may have
+// keyOf returns the key of a request, or nil if no key with limits was used. The key may have
 // changed since the client was authenticated: a WebSocket lives long.
 func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if g.opts.Key == nil {
@@ -32,7 +32,7 @@ func (g *Gateway) beginLimits(x *exchange, got *received) (apiErr *apierror.Erro
 	return g.limitReached(x, err)
 }
 
-// acquireTurns takes the places of the turns of a request from those of its key.
+// acquireTurns acquires a grant for each turn of a request from the limits of its key.
 func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
 	if limits == nil {
 		return nil, nil
@@ -85,11 +85,11 @@ func (c *choice) settle(ran bool) {
 	}
 }
 
-// charactersPerToken is about how many characters of an answer a token has.
+// charactersPerToken is roughly how many characters of an answer make a token.
 const charactersPerToken = 4
 
-// tokens returns what the turn has used. What Codex does not report, since the turn was
-// interrupted, is estimated.
+// tokens returns what the turn has used. If the turn was interrupted, Codex may not report that;
+// the missing counts are estimated.
 func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	used, estimated = c.machine.Usage()
 	if used.InputTokens+used.OutputTokens == 0 && (c.account.ran || !c.first.IsZero()) {
@@ -111,7 +111,8 @@ func settleAll(choices []*choice, err error) {
 	}
 }
 
-// limitReached returns what a client is told of a limit of its key.
+// limitReached converts an error of the key's limits to an API error. For any other error it
+// returns nil.
 func (g *Gateway) limitReached(x *exchange, err error) *apierror.Error {
 	if errors.Is(err, quota.ErrUnavailable) {
 		if x.r.Context().Err() == nil {
@@ -177,12 +178,11 @@ func showKeyLimits(w http.ResponseWriter, got received) bool {
 	return true
 }
 
-// showLimits sets the headers about rate limits from the plan's limits as far as
-// Codex has reported them. Codex reports windows of time with the percentage that is
-// used. The headers are about the window with the highest use, as if it had a hundred
-// requests. Those about tokens are left out: a client would wait as soon as it wants
-// more tokens than there are percent. If the key of the request has limits, they are shown
-// instead.
+// showLimits sets the headers about rate limits. If the key of the request has limits, it shows
+// those. Otherwise it shows the plan's limits as Codex last reported them: windows of time with the
+// percentage used. The headers describe the window with the highest use as if it allowed a hundred
+// requests. Headers about tokens are left out: a client would wait as soon as it wants more tokens
+// than there are percent.
 func (g *Gateway) showLimits(run *running) {
 	w, req := run.x.w, run.req
 	if showKeyLimits(w, req.received) {

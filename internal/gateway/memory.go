@@ -15,7 +15,7 @@ import (
 
 // What a request makes an app-server hold, as measured with Codex 0.169.
 const (
-	// codexMemory is the memory of the app-servers for that, if the options say nothing.
+	// codexMemory is the budget of all app-servers together if the options set none.
 	codexMemory = 512 << 20
 	// perByte is the bytes for each byte of a request, in each choice, until its turn ends.
 	perByte = 5
@@ -27,19 +27,19 @@ const (
 	perPixel = 7
 )
 
-// Memory is the memory of app-servers for what requests make them hold. Gateways with the same
-// app-servers have one together. It is safe for concurrent use.
+// Memory is the budget for what requests make app-servers hold. Gateways with the same app-servers
+// share one. It is safe for concurrent use.
 type Memory struct {
 	queue   *claims.Queue // a slot for each MiB
 	crowd   *claims.Crowd
 	several atomic.Bool // the users of a gateway have had to share
 }
 
-// NewMemory returns a memory of a size in bytes, at least one MiB.
+// NewMemory returns a budget of size bytes, at least one MiB.
 func NewMemory(size int64) *Memory {
 	m := new(Memory)
 	m.crowd = claims.NewCrowd(m.several.Load)
-	// Each request that waits has its turns, which bounds how many wait.
+	// A request waits here only after it was given its turns, which bounds how many wait.
 	m.queue = claims.NewQueue(claims.QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
 	return m
 }
@@ -53,8 +53,8 @@ func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, s
 	return m.queue.AcquireWithin(ctx, user, int(size), wait)
 }
 
-// claimMemory waits until the app-servers have the memory for a request with a body of this size. What takes less than a
-// MiB needs no claim: the turns at once bound it.
+// claimMemory waits until the app-servers have the memory for a request with a body of this size.
+// What rounds to zero MiB needs no claim: the limit on concurrent turns bounds it.
 func (g *Gateway) claimMemory(x *exchange, body, choices, toolBytes, pixels int64) (*decoding, *apierror.Error) {
 	held, decoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	all, most := choices*(held+decoding), int64(g.memory.queue.Heaviest())
@@ -79,21 +79,23 @@ func (g *Gateway) claimMemory(x *exchange, body, choices, toolBytes, pixels int6
 // mib returns a number of bytes in MiB, rounded to the nearest.
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
-// decoding is the decoding of a request's images.
+// decoding counts the choices whose images are still to be decoded, and then releases the memory
+// that only decoding needs.
 type decoding struct {
 	memory *claims.Slots
-	after  int // what the request holds afterwards
+	after  int // MiB that the request holds afterwards
 
 	mu   sync.Mutex
-	left int // choices whose images are not decoded
+	left int // choices whose images are not decoded yet
 }
 
 func newDecoding(memory *claims.Slots, after, choices int) *decoding {
 	return &decoding{memory: memory, after: after, left: choices}
 }
 
-// ended returns a function that says, once, that the images of a choice are decoded. After the
-// last choice their memory is given back. It returns nil if there is no decoding.
+// ended returns a function to call when the images of a choice are decoded; further calls do
+// nothing. The call for the last choice releases the memory for decoding. ended returns nil for a
+// nil d.
 func (d *decoding) ended() func() {
 	if d == nil {
 		return nil
@@ -107,7 +109,7 @@ func (d *decoding) ended() func() {
 	})
 }
 
-// queueError returns the error of the API for one of a queue, nil for nil.
+// queueError converts an error of a queue to an API error; nil stays nil.
 func (g *Gateway) queueError(err error) *apierror.Error {
 	switch {
 	case err == nil:

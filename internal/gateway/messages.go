@@ -27,8 +27,8 @@ var messagesCodec = codec{route: RouteMessages, show: showAnthropicLimit, decode
 	return &messagesRequest{Request: decoded}, nil
 }}
 
-// showAnthropicLimit sets Anthropic's headers about a limit of requests. Those about tokens
-// are left out: they would be about the input or the output alone.
+// showAnthropicLimit sets Anthropic's headers about a limit of requests. It does not set the
+// headers about tokens: each of those counts only the input or only the output.
 func showAnthropicLimit(h http.Header, l shownLimit) {
 	if l.unit != quota.Requests {
 		return

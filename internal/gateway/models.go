@@ -53,8 +53,8 @@ func (g *Gateway) modelNames(o *offer) []string {
 	return prompt.ModelNames(o.all, g.opts.Aliases, o.key.Allows)
 }
 
-// resolve returns Codex's name of a client's model, and the effort of the alias if it
-// is one, which may be forced. For [prompt.DefaultModel] the name is empty.
+// resolve returns Codex's name of a client's model. For an alias it also returns the effort and
+// whether that is forced. For [prompt.DefaultModel] the name is empty.
 func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
 	model = g.bare(model)
 	codexModel = model
@@ -67,8 +67,8 @@ func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool)
 	return codexModel, effort, forced
 }
 
-// nameModels adds to the error of a model that the provider does not have the names of
-// the others that the key of the request allows.
+// nameModels changes only the error that the provider does not have the requested model. It adds
+// the names of the other models that the key of the request allows.
 func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
@@ -82,7 +82,7 @@ func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.
 	}))
 }
 
-// allows reports whether a key, which may be nil, allows a model by a client's name of it.
+// allows reports whether a key allows a model. model is the client's name of it; key may be nil.
 func (g *Gateway) allows(key *quota.Key, model string) bool {
 	return key.Allows(model) || key.Allows(g.bare(model))
 }
@@ -96,7 +96,7 @@ type offer struct {
 	key      *quota.Key // of the request
 }
 
-// models asks the app-server for its models, which it knows offline too.
+// models asks the app-server for its models. The app-server knows them offline, too.
 func (g *Gateway) models(r *http.Request) (*offer, *apierror.Error) {
 	key, apiErr := g.keyOf(r)
 	if apiErr != nil {

@@ -114,7 +114,7 @@ func (g *Gateway) OllamaPull(w http.ResponseWriter, r *http.Request) {
 	g.visitModel(w, r, func(ollama.Model) []byte { return ollama.Pulled })
 }
 
-// visitModel serves a request about a model, which is a 404 if there is no such one.
+// visitModel serves a request about a model. The answer is a 404 if there is no such model.
 func (g *Gateway) visitModel(w http.ResponseWriter, r *http.Request, answer func(ollama.Model) []byte) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
 		x := g.newExchange(w, r)
@@ -153,7 +153,7 @@ func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
 	return m
 }
 
-// OllamaDocument returns the handler of a route of Ollama's API with the same answer for all.
+// OllamaDocument returns the handler of a route of Ollama's API that answers every request alike.
 func OllamaDocument(body []byte, apiErr func() *apierror.Error) func(*Gateway, http.ResponseWriter, *http.Request) {
 	return func(g *Gateway, w http.ResponseWriter, r *http.Request) {
 		g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
@@ -184,7 +184,8 @@ func (g *Gateway) bare(model string) string {
 	return bare
 }
 
-// catalogued returns what Codex's catalogue has of a model; nothing, if there is none to ask.
+// catalogued returns what Codex's catalogue says about a model. It returns a zero Model if no
+// app-server can be asked.
 func (g *Gateway) catalogued(codexModel string) (known appserver.Model) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

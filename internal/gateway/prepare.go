@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
-// prepare makes all that the turns of a request need. It is called once they may
-// run, since what it fetches takes memory.
+// prepare makes all that the turns of a request need. It is called once the turns may run, since
+// what it fetches takes memory.
 func (g *Gateway) prepare(x *exchange, got received, decoded decodedRequest) (*request, *apierror.Error) {
 	if apiErr := decoded.resolve(x, got.body); apiErr != nil {
 		return nil, apiErr
@@ -79,8 +79,7 @@ func (g *Gateway) waitToCopy(x *exchange, size int64) (copied func(), apiErr *ap
 	return copied, nil
 }
 
-// Images fetches what requests name by an https URL instead of sending it. An
-// *imagefetch.Fetcher is one.
+// Images fetches the images that requests name by an https URL. *imagefetch.Fetcher implements it.
 type Images interface {
 	Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error)
 }

@@ -32,11 +32,11 @@ type Record struct {
 	Mode        turn.Mode         // the form of tool calls
 	Stop        turn.StopMode     // when calls end the turn
 	Stream      bool              // the client asked for a stream
-	Status      int               // HTTP; of a client that left that of apierror.ClientGone
+	Status      int               // HTTP; that of apierror.ClientGone if the client left
 	Code        apierror.Code     // of the error, if it failed
 	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
 	Estimated   bool              // a part of Usage was counted here, since the turn was interrupted
-	Price       turn.Price        // what the provider asks, as far as it says that
+	Price       turn.Price        // what the provider charges, as far as it says so
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
@@ -127,11 +127,10 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 	return record
 }
 
-// refuse answers a request that failed before its first output. A client that has
-// gone gets a 499: one that has closed its sending side alone still reads, and must
-// not take an empty 200 for an answer. Once the server is exiting, the end of a context
-// does not mean that the client has gone; nor does it if the body was too slow, since
-// over HTTP/1 the end of the reading ends the context.
+// refuse answers a request that failed before its first output. A client that has gone gets a 499:
+// if it has closed only its sending side, it still reads, and must not take an empty 200 for an
+// answer. In two cases an ended context does not mean that the client has gone: the server is
+// exiting, or the body was too slow (over HTTP/1 the end of the reading ends the context).
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierror.Error) requestOutcome {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
 		apiErr = apierror.ClientGone()
@@ -168,8 +167,8 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 	}
 }
 
-// maxLoggedParam bounds what is logged of the name of the request's field that is
-// wrong, in bytes: a client can choose the name.
+// maxLoggedParam is how many bytes of the invalid field's name are logged: a client can choose the
+// name.
 const maxLoggedParam = 200
 
 // logFailure logs why a request failed, with what its client is not told.

@@ -24,7 +24,7 @@ type responder interface {
 	write(choice int, outputs []turn.Output) error
 	// leave takes the last outputs of a choice whose client has gone, for an answer that is stored.
 	leave(choice int, outputs []turn.Output)
-	// restart says that a turn which had no output yet was started again.
+	// restart is called when a turn that had no output yet was started again.
 	restart()
 	// nextWake returns when wake has to be called if nothing else happens.
 	nextWake() time.Duration
@@ -65,8 +65,8 @@ func (g *Gateway) respond(ctx context.Context, run *running, to responder) reque
 	return outcome
 }
 
-// budgetHeader says that the limits of the key have cut the answer. A stream that has begun
-// says so in a comment.
+// budgetHeader is set if the limits of the key have cut the answer. A stream that has begun gets a
+// comment instead.
 const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
@@ -96,8 +96,8 @@ func warmUp(to responder) requestOutcome {
 // ignoredHeader names the parameters of a request that changed nothing.
 const ignoredHeader = "X-Codex-Ignored-Params"
 
-// maxIgnored is how many parameters the header names. Only the hosted tools of
-// a Codex may be more.
+// maxIgnored is how many parameters the header names. Only a client that is a Codex may have more,
+// because of its hosted tools.
 const maxIgnored = 32
 
 // ignoredParams returns the value of the header. The names are the server's own words.
@@ -135,7 +135,7 @@ func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
 	return nil
 }
 
-// leave does nothing: an answer that its client has not got is not stored.
+// leave does nothing: an answer in one body is not stored if its client has gone.
 func (b *bufferedResponder) leave(int, []turn.Output) {}
 
 func (b *bufferedResponder) restart() {}

@@ -72,7 +72,7 @@ type responseForm struct {
 	user      string
 	requestID string
 	meta      responses.Meta
-	entry     *stores.Entry // as it is kept; its response and its output come last
+	entry     *stores.Entry // as it will be stored; Response and Output are set at the end
 }
 
 func (f *responseForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
@@ -83,7 +83,7 @@ func (f *responseForm) body(*conversation.Place) bodyEncoder { return responses.
 
 func (f *responseForm) apiError(failure error) *apierror.Error { return f.q.APIError(failure) }
 
-// track makes a response known if its client gets its id before the end.
+// track makes a response known to other requests if its client gets the id before the end.
 func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
 	if !f.q.Stream && !f.q.Background {
 		return ctx, func() {}
@@ -103,8 +103,8 @@ func (f *responseForm) forget() bool {
 	return f.entry.Input == nil // else it is kept until the end
 }
 
-// keep stores the response that has just ended. Its client gets it even if that
-// fails.
+// keep stores the response that has just ended. If storing fails, the client still gets the
+// response.
 func (f *responseForm) keep(record responses.Record) {
 	f.entry.Response, f.entry.Output = record.Response, record.Output
 	if id := f.q.ConversationID; id != "" && record.Well {
@@ -122,11 +122,11 @@ func (f *responseForm) keep(record responses.Record) {
 	f.write("a response could not be kept", f.put)
 }
 
-// putPause is the pause before a response is stored again, if the store has failed.
+// putPause is the pause before put tries again after the store was unavailable.
 const putPause = 500 * time.Millisecond
 
-// put stores the response. The end of a background response is only in the store, so that it
-// is tried until ctx ends.
+// put stores the response. If the store is unavailable, put retries a background response until ctx
+// ends: only the store will have the end of that response.
 func (f *responseForm) put(ctx context.Context) error {
 	for {
 		err := f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
@@ -141,7 +141,7 @@ func (f *responseForm) put(ctx context.Context) error {
 	}
 }
 
-// write writes to the store, also if the client has gone, and logs what has failed.
+// write calls write to change the store, also if the client has gone, and logs a failure.
 func (f *responseForm) write(failure string, write func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), objects.StoreTimeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func (f *responseForm) write(failure string, write func(context.Context) error) 
 func (f *responseForm) remember() {
 	items := f.q.before
 	for item := range f.entry.Items() {
-		items = append(items, slices.Clone(item)) // else the whole response is held
+		items = append(items, slices.Clone(item)) // the item itself would keep the whole response in memory
 	}
 	f.q.session.remember(f.meta.ID, &stores.Entry{User: f.user, Response: json.RawMessage("{}"), Input: items})
 }

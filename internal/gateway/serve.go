@@ -22,7 +22,7 @@ import (
 type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request   // its context ends when the client leaves
-	ctx     context.Context // of what is done for it: it ends with that of r, and when the server exits
+	ctx     context.Context // for the work on the request: it ends with the context of r, and when the server exits
 	user    string
 	arrived time.Time
 	exit    watched
@@ -90,12 +90,12 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
 	g.conclude(r, g.handle(x, c))
 }
 
-// conclude reports how a request ended, and cuts an answer that has no end.
+// conclude reports how a request ended. It aborts an answer that was begun and has no end.
 func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.cut() {
-		// Returning would end the body as if it were complete, which a client that
-		// has closed its sending side alone would see.
+		// Returning would end the body as if it were complete. A client that has closed only its
+		// sending side would see that.
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -156,8 +156,8 @@ func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
 	return req, x.unlessExit(apiErr)
 }
 
-// unlessExit returns the error of a request. Once the server's exit has ended the request, that
-// has caused whatever failed.
+// unlessExit returns apiErr. If the server's exit has ended the request, it returns the error about
+// that instead, since the exit has caused whatever failed. Nil stays nil.
 func (x *exchange) unlessExit(apiErr *apierror.Error) *apierror.Error {
 	if apiErr != nil && errors.Is(context.Cause(x.ctx), turn.ErrShutdown) {
 		return failures.APIError(turn.ErrShutdown)
@@ -170,7 +170,7 @@ type received struct {
 	route  Route
 	show   showLimit
 	key    *quota.Key     // nil: it has none with limits
-	limits *quota.Request // what it does with these; nil: nothing
+	limits *quota.Request // its use of these limits; nil: there are none
 	grants []*quota.Grant // of its turns
 	body   *claims.Claim  // of the body and of what the request refers to
 	live   *status.Entry
@@ -271,8 +271,9 @@ func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	return nil
 }
 
-// countTokens counts the tokens of a request on one of the processors, on which other users come
-// between the pieces of a long one. What is decoded for it counts like a body.
+// countTokens counts the tokens of a request on one of the processors. Between the pieces of a long
+// request, other users get the processor. The decoded form of a large body counts as memory of the
+// body.
 func (g *Gateway) countTokens(x *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
 	if size := body.Size(); size >= inTurnFrom && !body.Grow(size) {
 		return 0, apierror.BodyMemory()

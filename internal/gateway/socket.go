@@ -30,20 +30,20 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 	}
 }
 
-// CloseSockets ends the WebSockets that do nothing, and others after their answers. Their
-// clients connect again, to the next configuration.
+// CloseSockets closes idle WebSockets at once, and the others after their answers. The clients then
+// connect again, to the next configuration.
 func (g *Gateway) CloseSockets() { g.sockets.Close() }
 
-// session is what is remembered between the requests of a WebSocket: the last response if
-// it was not stored, which the next request may follow.
+// session remembers the last response of a WebSocket if it was not stored, so that the next request
+// may follow it.
 type session struct {
 	last  string        // its id; empty: there is none
-	entry *stores.Entry // its input begins with the items of all responses before
+	entry *stores.Entry // its input begins with the items of all earlier responses
 	claim *claims.Claim // of entry
 }
 
-// remember keeps a response that is not stored for the next request. It forgets the one
-// before, which clients do not follow any more.
+// remember keeps a response that is not stored, for the next request. It forgets the previous
+// response, which clients do not follow any more.
 func (s *session) remember(id string, e *stores.Entry) {
 	s.last, s.entry = "", nil
 	s.claim.Release()

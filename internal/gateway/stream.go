@@ -34,7 +34,7 @@ type streamResponder struct {
 	chunked [1]string // the value of a header
 }
 
-// resetWriter makes to a writer for a stream of events.
+// resetWriter resets to, so that it writes a stream of events to w.
 func (g *Gateway) resetWriter(to *sse.Writer, w http.ResponseWriter, r *http.Request) {
 	if g.opts.OwnDeadlines != nil {
 		w = g.opts.OwnDeadlines(w, r)
@@ -67,8 +67,8 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// pass counts the pictures of an answer that is not held while they are written. It returns nil if
-// there are none.
+// pass counts the memory of pictures while they are written, if the answer itself is not held. It
+// returns nil if there is nothing to count.
 func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error) {
 	if s.held != nil {
 		return nil, nil
@@ -107,9 +107,9 @@ func (s *streamResponder) flush() error {
 	return err
 }
 
-// end writes the end of the stream. The server sends it with the end of the body. If it has
-// sent nothing yet, it would add the length of a short answer: over HTTP/1 a header keeps it
-// from that, over HTTP/2 and HTTP/3 nothing but a flush does.
+// end writes the end of the stream, which the server sends with the end of the body. If nothing was
+// sent before, the server would add the length of a short answer. Over HTTP/1 the Transfer-Encoding
+// header prevents that; over HTTP/2 and HTTP/3 only a flush does.
 func (s *streamResponder) end() error {
 	if s.sum.spent {
 		if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
@@ -156,8 +156,8 @@ func (s *streamResponder) wake() error {
 	return s.writer.Flush()
 }
 
-// finish ends the stream. A failure before its begin is an HTTP status, except that a
-// response that was cancelled always has an end that can be read.
+// finish ends the stream. A failure before the stream has begun becomes an HTTP status. A cancelled
+// response is an exception: its stream always gets a last event.
 func (s *streamResponder) finish(err error) requestOutcome {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
 	switch {
@@ -191,7 +191,7 @@ func (s *streamResponder) fail(apiErr *apierror.Error) error {
 	return s.flush()
 }
 
-// events encodes the outputs of turns as events, and holds what their end repeats.
+// events encodes the outputs of turns as events, and counts what the last event will repeat.
 type events struct {
 	to interface {
 		Open() error

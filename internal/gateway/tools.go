@@ -21,11 +21,11 @@ const (
 	truncatedHeader = "X-Codex-Tool-Call-Truncated"
 )
 
-// opener is in instructions that teach a model textual calls.
+// opener appears in instructions that teach a model textual calls.
 const opener = "<use_tool"
 
-// turnOptions returns the options of a request's turns: those of the gateway, with
-// what is automatic resolved for this request.
+// turnOptions returns the options of a request's turns. They are the gateway's options; each
+// automatic setting is resolved for this request.
 func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
@@ -58,8 +58,8 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 	return options, nil
 }
 
-// outputMode returns the form of the calls: that of the request's header, else the
-// configured one, else the one that fits the request.
+// outputMode returns the form of the calls: the one in the request's header, or else the configured
+// one, or else the one that fits the request.
 func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:

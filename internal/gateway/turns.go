@@ -21,13 +21,13 @@ type running struct {
 	g       *Gateway
 	x       *exchange
 	req     *request
-	lease   conversation.Lease // until they have started
+	lease   conversation.Lease // released once the turns have started
 	choices []*choice
 	group   turnGroup
 }
 
-// start starts the turns of a request, all of them side by side. If it fails, some
-// may have started. They end with the exchange.
+// start starts the turns of a request side by side. If it fails, some turns may have started; these
+// end with the exchange.
 func (g *Gateway) start(ctx context.Context, x *exchange, lease conversation.Lease, req *request) (*running, error) {
 	run := &x.own.running
 	*run = running{g: g, x: x, req: req, lease: lease, choices: newChoices(g, x, req)}
@@ -65,7 +65,7 @@ func newChoices(g *Gateway, x *exchange, req *request) []*choice {
 	return choices
 }
 
-// Release ends the conversations of the choices that were not kept.
+// Release ends the conversations of the choices, except those that were kept.
 func (run *running) Release() {
 	for _, c := range run.choices {
 		c.session.Close()
@@ -87,15 +87,15 @@ func (run *running) startChoice(ctx context.Context, c *choice) error {
 // maxAttempts bounds how often a turn is started.
 const maxAttempts = 8
 
-// runChoice runs the turn of a choice, and once more where [conversation.Session.Again] finds that
-// it may help. The error is an *apierror.Error if the request has failed; else it is why the
-// client could not be given the answer.
+// runChoice runs the turn of a choice, and starts it again where [conversation.Session.Again] finds
+// that this may help. The error is an *apierror.Error if the request has failed; any other error
+// says why the client could not be given the answer.
 func (run *running) runChoice(ctx context.Context, c *choice) error {
 	defer c.session.LetGo()
 	group := &run.group
 	failure, err := run.drive(ctx, c)
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
-		failure = c.session.Explain(ctx, failure) // it may take a moment; the others go on
+		failure = c.session.Explain(ctx, failure) // Explain may take a moment; other choices go on
 		started, failed := c.session.Again(ctx, failure)
 		if started && failed != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
@@ -129,7 +129,8 @@ func (run *running) drive(ctx context.Context, c *choice) (failure, err error) {
 	return c.failure, err
 }
 
-// turnGroup is what the turns of one request share: the responder, and what starts them again.
+// turnGroup is what the turns of one request share: the responder, and the request, which is needed
+// to start a turn again.
 type turnGroup struct {
 	mu    sync.Mutex
 	to    responder
@@ -139,16 +140,16 @@ type turnGroup struct {
 	left  int // turns that may have to be started once more
 
 	spare   int             // choices that may fail without the others
-	failure *apierror.Error // of the first that has
+	failure *apierror.Error // of the first choice that has failed
 }
 
 // tally is the sum over the choices whose turns have ended.
 type tally struct {
-	tools turn.Report // as far as a client is told
+	tools turn.Report // only the counts that a client is told
 	spent bool        // the limits of the key have cut the answer
 }
 
-// begin makes the group of the turns that were started.
+// begin sets up the group for turns that were started.
 func (t *turnGroup) begin(choices []*choice, req *request, to responder) {
 	t.to, t.req, t.left = to, req, len(choices)
 	if _, some := req.form.(separable); some {
@@ -230,7 +231,8 @@ func (t *turnGroup) wake() error {
 	return t.err
 }
 
-// fail fails a choice, and the request unless it may go without. The first failure counts.
+// fail records that a choice has failed. It returns nil if the answer can do without that choice;
+// else the request fails. Later failures get the error of the first.
 func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -247,12 +249,13 @@ func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	return t.err
 }
 
-// errPanicked ends the other choices when one has panicked, and a background response.
+// errPanicked ends the other choices of a request after one has panicked. It also ends a background
+// response that has panicked.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// sideBySide calls do for all choices at once, and waits for all calls. The
-// first error ends the context of the others, with itself as the cause, and is returned. A
-// panic goes on in the caller's goroutine, where the server recovers it.
+// sideBySide calls do for all choices at once, and waits for all calls. It returns the first error,
+// which is also the cause that ends the context of the other calls. A panic is raised again in the
+// caller's goroutine, where the server recovers it.
 func (run *running) sideBySide(ctx context.Context, do func(*running, context.Context, *choice) error) error {
 	if len(run.choices) == 1 {
 		return do(run, ctx, run.choices[0])

@@ -39,7 +39,7 @@ type visit struct {
 	answer claims.Claim // bytes of the answer
 }
 
-// hold claims the memory of an answer, or of a part of it, before that is made.
+// hold claims the memory of an answer, or of a part of it. It is called before that memory is used.
 func (v *visit) hold(bytes int64) *apierror.Error {
 	if !v.answer.Grow(bytes) {
 		return apierror.AnswerMemory()

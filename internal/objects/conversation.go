@@ -27,7 +27,8 @@ func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationR
 	return entry.Response, apiErr
 }
 
-// withConversation runs what needs a conversation of the caller.
+// withConversation calls run, which uses a conversation of the caller, with the timeout of the
+// store.
 func (o *Objects) withConversation(r *http.Request, id string, run func(context.Context) error) *apierror.Error {
 	if o.Store == nil || !responseid.ValidConversation(id) {
 		return apierror.ConversationNotFound(id)
@@ -99,7 +100,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *stores.Entry) error {
 	var items []json.RawMessage
 	for item := range response.Items() {
-		items = append(items, slices.Clone(item)) // else the whole response is held
+		items = append(items, slices.Clone(item)) // a part of the response would keep all of it in memory
 	}
 	return o.Store.Append(ctx, response.User, conversation, items)
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Events are the numbered events of a background response. Next is as that of [Log].
+// Events are the numbered events of a background response. Next works like [Log.Next].
 type Events interface {
 	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
 }
 
-// Events returns the events of a background response of the caller from a number on, for the
-// time of the request: those that this process keeps, or else those in the store.
+// Events returns the events of a background response of the caller, beginning with number from:
+// those that this process keeps, or else those in the store. They can be read until the request
+// ends.
 func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
@@ -48,7 +49,7 @@ type storedEvents struct {
 
 // Next implements [Events]. The numbers that it is given must not decrease.
 func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error) {
-	changed := s.nodes.Watch(s.id) // before the look
+	changed := s.nodes.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.last.Over {
 		err := s.read(from)
 		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil {

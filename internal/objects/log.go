@@ -15,7 +15,8 @@ type logLimits struct {
 	Keep     time.Duration // how long a log is kept after its end
 }
 
-// overhead is the memory that an event takes besides its bytes, and about what a log does.
+// overhead is about the memory that an event takes besides its bytes. An empty log takes about as
+// much.
 const overhead = 64
 
 // maxBatch is how many events [Log.Next] returns at once.
@@ -75,11 +76,11 @@ func (s *Logs) Find(user, id string) *Log {
 	return nil
 }
 
-// forgottenFor is how long those who read a log when it is forgotten may go on.
+// forgottenFor is how long those who read a forgotten log may go on.
 const forgottenFor = 30 * time.Second
 
-// Forget lets nobody find the log of a response any more. Those who have found one that has
-// ended may read it to its end, for a short while; others are told that its events are dropped.
+// Forget makes the log of a response impossible to find. If the log has ended, those who have found
+// it may read it to its end, for a short while. Otherwise they get stores.ErrDropped.
 func (s *Logs) Forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,9 +94,8 @@ func (s *Logs) Forget(id string) {
 	}
 }
 
-// Append adds a copy of an event. If there is no room, the user with the most
-// bytes loses the log that has ended first, or else the oldest events of a log. The error is
-// always nil.
+// Append adds a copy of an event. If there is no room, the user with the most bytes loses the log
+// that has ended first, or else the oldest events of the largest log. The error is always nil.
 func (l *Log) Append(name string, data []byte) error {
 	s := l.of
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func (l *Log) Append(name string, data []byte) error {
 	l.wake()
 	e := stores.Event{Name: name, Data: slices.Clone(data)}
 	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // it was forgotten, or the event is too large
-		l.first++ // there is no event before it
+		l.first++ // all earlier events are dropped, too
 		return nil
 	}
 	l.events = append(l.events, e)
@@ -126,9 +126,9 @@ func (l *Log) makeRoom(bytes int64) bool {
 	}
 }
 
-// drop drops what the user with the most bytes has: the log that has ended first, or else the
-// oldest event of the largest log. A user who needs more bytes counts with them. It reports false
-// if that user has nothing to drop.
+// drop drops something of the user with the most bytes: the log that has ended first, or else the
+// oldest event of the largest log. user needs more bytes, which count as if user had them. drop
+// reports false if there is nothing to drop.
 func (s *Logs) drop(user string, more int64) bool {
 	most := user
 	for other, bytes := range s.users {
@@ -169,7 +169,7 @@ func (l *Log) resize(bytes int64) {
 	}
 }
 
-// End says that no more events come. The log is kept for a while.
+// End ends the log: no more events will come. The log is kept for a while.
 func (l *Log) End() {
 	s := l.of
 	s.mu.Lock()
@@ -187,7 +187,7 @@ func (l *Log) End() {
 	})
 }
 
-// remove forgets a log. Those who read it are told that its events are dropped.
+// remove removes a log. Those who still read it get stores.ErrDropped.
 func (s *Logs) remove(l *Log) {
 	if s.byID[l.id] != l {
 		return
@@ -203,7 +203,7 @@ func (s *Logs) remove(l *Log) {
 	l.wake()
 }
 
-// wake tells those who wait that there is more to read.
+// wake wakes those who wait for more to read.
 func (l *Log) wake() {
 	if l.changed != nil {
 		close(l.changed)
@@ -211,8 +211,9 @@ func (l *Log) wake() {
 	}
 }
 
-// Next returns events from a number on. If there are none yet, changed is closed when there
-// may be; it is nil if there will be none. stores.ErrDropped: that event is not kept any more.
+// Next returns events, beginning with number from. If there are none yet, changed is closed when
+// there may be some; if none will come, changed is nil. The error is stores.ErrDropped if event
+// from is not kept any more.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()

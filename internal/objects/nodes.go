@@ -14,13 +14,13 @@ import (
 const (
 	// gather is how long events gather before they are stored.
 	gather = 100 * time.Millisecond
-	// retry is after which time a store that has failed is tried again.
+	// retry is the pause before a store that has failed is tried again.
 	retry = time.Second
 	// maxGathered bounds what is stored at once, in bytes, unless one event has more.
 	maxGathered = 1 << 20
 )
 
-// background returns the store if others find responses that go on there, else nil.
+// background returns the store if other nodes can find running responses in it, else nil.
 func (o *Objects) background() stores.Background {
 	store, _ := o.Store.(stores.Background)
 	return store
@@ -44,8 +44,8 @@ func (r Response) begun() *stores.Entry {
 	return &begun
 }
 
-// Continue continues a response in the store: it stores its events, and calls stop if another
-// node wants it cancelled, until the response has ended and the caller calls end, which waits
+// Continue begins to store the events of a response, on its own goroutine. It calls stop if another
+// node wants the response cancelled. Once the response has ended, the caller calls end, which waits
 // until the last events are stored.
 func (o *Objects) Continue(response Response, log *Log, stop context.CancelCauseFunc) (end func()) {
 	store := o.background()
@@ -68,7 +68,7 @@ func (o *Objects) Continue(response Response, log *Log, stop context.CancelCause
 	}
 }
 
-// continued is a background response that is continued in a store.
+// continued is a background response whose events are being stored.
 type continued struct {
 	o        *Objects
 	nodes    stores.Background
@@ -81,8 +81,8 @@ type continued struct {
 	over  bool  // nothing more is to be stored
 }
 
-// run stores events as they come until ctx ends. It also looks when somebody may want the
-// response cancelled.
+// run stores events as they come, until ctx ends. It also asks the store when another node may want
+// the response cancelled.
 func (c *continued) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.over {
 		changed := c.nodes.Watch(c.response.ID)
@@ -90,7 +90,7 @@ func (c *continued) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-changed:
-			case <-more: // nil, as if nothing more came, at the end and once events were dropped
+			case <-more: // nil, which is never ready, at the end and once events were dropped
 			}
 		}
 		pause(ctx, gather)
@@ -119,7 +119,7 @@ func (c *continued) store(ctx context.Context) {
 	case err == nil:
 		c.next, c.over = c.next+int64(len(events.Events)), events.Over
 	case errors.Is(err, stores.ErrEnded), errors.Is(err, stores.ErrNotFound) && c.o.Running.isOver(c.response.ID):
-		c.over = true // it was lost for all others, or has ended and was deleted
+		c.over = true // others take it for lost, or it has ended and was deleted
 		c.stop(responses.ErrCancelled)
 	case errors.Is(err, stores.ErrNotFound): // the store was emptied
 		c.next = 0
@@ -157,7 +157,7 @@ func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 	}
 }
 
-// endLag is how often a node looks whether another one has cancelled a response.
+// endLag is the pause between two looks whether another node has ended a response.
 const endLag = 250 * time.Millisecond
 
 // stopElsewhere asks the node that makes a response to cancel it, and waits for that.

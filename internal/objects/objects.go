@@ -1,6 +1,6 @@
-// Package objects reads, changes and deletes what clients keep on the server: responses,
-// those among them that go on, and conversations. Each function takes the request's user
-// into account: what belongs to others does not exist.
+// Package objects reads, changes and deletes what clients keep on the server: responses, also
+// running ones, and conversations. Each function takes the request's user into account: what
+// belongs to others does not exist.
 package objects
 
 import (
@@ -22,7 +22,7 @@ import (
 // Objects are the responses and conversations of a store. It is safe for concurrent use.
 type Objects struct {
 	Store   stores.Store               // nil: nothing is kept
-	Running *Running                   // the responses that go on
+	Running *Running                   // the responses that are running
 	User    func(*http.Request) string // who asks
 	Logger  *slog.Logger
 }
@@ -43,7 +43,7 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError returns the error of the API for err, nil for nil, missing if nothing was found.
+// apiError converts err to an API error: missing if nothing was found, nil for nil.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -70,8 +70,8 @@ func (o *Objects) Response(r *http.Request, id string, hold responses.Hold) ([]b
 	return copied(entry.Response, hold)
 }
 
-// copied returns a copy of a part of an entry. The entry, which may be much larger, is held only
-// until it is copied: its client may read slowly.
+// copied returns a copy of a part of an entry. With the copy, the entry, which may be much larger,
+// need not be held while a slow client reads.
 func copied(part json.RawMessage, hold responses.Hold) ([]byte, *apierror.Error) {
 	if apiErr := hold(int64(len(part))); apiErr != nil {
 		return nil, apiErr
@@ -98,7 +98,7 @@ func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Er
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)
 	}
-	// Those that run come first: a response is stored before it leaves their register.
+	// Look among the running responses first: a response is stored before it leaves their register.
 	if entry := o.Running.entry(o.User(r), id); entry != nil {
 		return entry, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Running is the register of the responses that are being streamed or run in the
-// background, so that they can be read and cancelled. It has as many as turns may run.
+// Running is the register of the responses that are being streamed or run in the background, so
+// that they can be read and cancelled. It has at most as many as turns may run.
 type Running struct {
 	Logs *Logs // the events of background responses
 
@@ -24,7 +24,7 @@ type Response struct {
 	ID         string
 	Entry      *stores.Entry          // without a response yet
 	Stored     bool                   // it can be read by its id
-	InProgress func() json.RawMessage // returns it as it is now, without its output
+	InProgress func() json.RawMessage // returns the response as it is now, without its output
 }
 
 // running is a response in the register.
@@ -46,7 +46,8 @@ const MaxBackground = time.Hour
 // eventLimits bound the events that are kept of background responses.
 var eventLimits = logLimits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
 
-// Begin enters a response, whose turn runs in the context that it returns. end removes it.
+// Begin enters a response in the register. Its turn runs in the returned context. end removes the
+// response.
 func (r *Running) Begin(ctx context.Context, response Response) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id, one := response.ID, &running{Response: response, cancel: cancel, over: make(chan struct{})}
@@ -78,7 +79,7 @@ func (r *Running) hasEnded(one *running) bool {
 	return one.last != nil
 }
 
-// isOver reports whether a response has ended, and is only being stored.
+// isOver reports whether a response has left the register, or has ended and is only being stored.
 func (r *Running) isOver(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,8 +98,8 @@ func (r *Running) find(user, id string) *running {
 }
 
 // entry returns a running response of a user, without output. A response counts as running until
-// its end is stored, since a client that reads that it has ended may refer to it. entry returns nil
-// if the response does not run, or is not to be stored.
+// its end is stored: a client that knows of the end may refer to the response. entry returns nil if
+// the response does not run, or is not to be stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
@@ -107,7 +108,8 @@ func (r *Running) entry(user, id string) *stores.Entry {
 	return &stores.Entry{User: user, Response: one.InProgress(), Input: one.Entry.Input}
 }
 
-// stop cancels a response and returns it as it ended; nil if it had not begun.
+// stop cancels a response and waits for its end. It returns the ended response; nil if it had not
+// begun.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
 	one.cancel(responses.ErrCancelled)
 	select {
@@ -120,7 +122,8 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 	}
 }
 
-// Wait waits until no response runs, or ctx ends. At the exit, drain timeouts end them.
+// Wait waits until no response runs, until ctx ends, or for MaxBackground. At the exit, drain
+// timeouts end the responses.
 func (r *Running) Wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, MaxBackground)
 	defer cancel()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Policy is the way in which one of several app-servers is chosen for a turn, among those that
-// are ready and whose login does not rest.
+// Policy is how one of several app-servers is chosen for a turn. It decides among the app-servers
+// that are ready and whose login does not rest.
 type Policy struct {
 	Name    string // one of the names below; empty: PolicySpread
-	Reserve int    // how many app-servers, the last ones, are the reserve of PolicyReserve
+	Reserve int    // how many of the last app-servers are the reserve of PolicyReserve
 }
 
 // The names of policies.
@@ -34,9 +34,10 @@ type chooser struct {
 	servers int // of the configuration
 	filling int // the app_server that is filled
 
-	// The turns that each member was given, in units that are inverse to its weight: of idle
-	// members the one with the lowest mark is next. No mark counts as lower than low, the lowest
-	// of the last choice, so that a member does not make up for the time when it was not ready.
+	// marks sums up the turns that each member was given; a turn counts as markUnit divided by the
+	// weight. Among members that are equal otherwise, the one with the lowest mark is next. low is
+	// the mark of the last chosen member, without its new turn. A mark below low counts as low, so
+	// that a member does not make up for the time when it was not ready.
 	marks []int64
 	low   int64
 }
@@ -72,15 +73,15 @@ func (c *chooser) best(members []candidate) int {
 
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares two members. Among those that wait, the shortest wait is best. Among
-// the others the policy decides, and then the number of turns.
+// compare compares two members: first by state, then by their wait, where the shorter is better,
+// then by the policy, by the turns in proportion to the weight, and by mark.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(
 		cmp.Compare(a.state, b.state),
 		a.due.Compare(b.due),
 		cmp.Compare(c.rank(a), c.rank(b)),
-		cmp.Compare(a.turns/a.weight, b.turns/b.weight), // fewer than its weight are none
+		cmp.Compare(a.turns/a.weight, b.turns/b.weight), // fewer turns than its weight count as none
 		cmp.Compare(c.mark(i), c.mark(j)),
 	)
 }
@@ -99,9 +100,9 @@ func (c *chooser) rank(m *candidate) int {
 // distance returns the place of an app_server in the order that begins with the filled one.
 func (c *chooser) distance(server int) int { return (server - c.filling + c.servers) % c.servers }
 
-// fill moves to the next app_server if no process of the current one can take a turn, because
-// their logins rest. A process that is only being started keeps its place, since the provider
-// still caches the conversations of its login.
+// fill moves to the next app_server if no process of the current one can take a turn: their logins
+// rest, or they will not become ready by themselves. A process that is only being started keeps its
+// place, since the provider still caches the conversations of its login.
 func (c *chooser) fill(members []candidate) {
 	if c.Name != PolicyFillFirst {
 		return

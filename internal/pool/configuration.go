@@ -39,7 +39,7 @@ func (c *Configuration) Start() {
 	}
 }
 
-// Open says that all of the program has started with the configuration. Events wait for it.
+// Open is called once the whole program has started with the configuration. Events wait for that.
 func (c *Configuration) Open() {
 	c.opening.Do(func() {
 		s := c.supervisor
@@ -50,8 +50,8 @@ func (c *Configuration) Open() {
 	})
 }
 
-// Release releases the processes once no request is about to pick one. It may be called more
-// than once, after the end of the context.
+// Release releases the processes once no request is about to pick one. It is called after the end
+// of the context, perhaps more than once.
 func (c *Configuration) Release() {
 	s := c.supervisor
 	s.mu.Lock()
@@ -96,8 +96,8 @@ func (c *Configuration) releaseUnused() {
 	}
 }
 
-// register returns the member of a process, of which there may be several with the same
-// configuration. It is called before Start.
+// register returns the member of a process; ordinal tells processes with the same configuration
+// apart. It is called before Start.
 func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conversation.Limits) *member {
 	key := keyOf(cfg, ordinal)
 	c.mu.Lock()
@@ -107,7 +107,7 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 		m = &member{key: key, cfg: cfg, logger: c.logger, of: c}
 		c.members[key] = m
 	}
-	if limits.Max > 0 { // else this pool keeps nothing, which is its own affair
+	if limits.Max > 0 { // a pool that keeps nothing does not change what others keep
 		m.conversations = limits
 	}
 	return m
@@ -135,7 +135,7 @@ func (m *member) acquire() *Process {
 }
 
 // letGo releases a reference that acquire took. The last release stops the process, in the
-// background: the caller may be a request that loads a configuration, and shall not wait.
+// background: the caller may be a request that loads a configuration, which must not wait.
 func (m *member) letGo() {
 	s := m.of.supervisor
 	if p, last := s.processes.release(m.key); last {
@@ -167,7 +167,8 @@ func (m *member) release() {
 	}
 }
 
-// Key returns a key that differs if anything in the configuration of a process does.
+// Key returns the key of a configuration of processes. Configurations that differ have different
+// keys.
 func Key(cfg appserver.Config) string {
 	encoded, _ := json.Marshal(cfg) // it has nothing that cannot be encoded
 	return fmt.Sprintf("%x", sha256.Sum256(encoded))

@@ -39,7 +39,7 @@ func (p *Process) post(e event) {
 	p.queue(e)
 }
 
-// queue queues an event without waiting. If slow handlers have filled the queue, it is lost.
+// queue queues an event without waiting. If slow handlers have filled the queue, the event is lost.
 func (p *Process) queue(e event) {
 	p.posting.Lock()
 	defer p.posting.Unlock()

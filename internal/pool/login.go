@@ -22,8 +22,8 @@ const (
 	loginPoll = 2 * time.Second
 	// lookupTimeout bounds the requests to an app-server that belong to no turn.
 	lookupTimeout = 5 * time.Second
-	// maxReasoningBytes is the most that the reasoning of the answers may have that is
-	// remembered for one login. An item has some kilobytes.
+	// maxReasoningBytes is the most bytes of reasoning that are remembered for one login. An item
+	// has some kilobytes.
 	maxReasoningBytes = 32 << 20
 )
 
@@ -37,13 +37,14 @@ type login struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 	signIn     signIn
-	// renewed has, after a sign-in, the files of the processes before it; nil: watch knows of it.
+	// renewed is set after a sign-in, to the files of the processes before it. watch takes it; nil:
+	// there is nothing to take.
 	renewed atomic.Pointer[map[*Process]appserver.LoginFiles]
 
-	// These are of the goroutine of watch.
-	last    loginstate.Status                 // that was reported
+	// Only the goroutine of watch uses these.
+	last    loginstate.Status                 // the last one that was reported
 	refused map[*Process]appserver.LoginFiles // the files of each process when the login was signed out, or before a sign-in
-	renews  bool                              // there was a sign-in, which not all processes have
+	renews  bool                              // there was a sign-in that not all processes use yet
 	unasked bool                              // the plan is spent, and Codex was not asked about it
 	asked   time.Time
 
@@ -187,7 +188,7 @@ func (l *login) reportWindows(all []*Process) {
 	}
 }
 
-// loginReason says why a login rests, without the provider's words, which may have its URL.
+// loginReason says why a login rests. It leaves out the provider's words, which may have a URL.
 func loginReason(s loginstate.Status) string {
 	switch {
 	case s.Falters:
@@ -202,7 +203,8 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// readAgain starts app-servers with a changed login, and ends the rest once they have it.
+// readAgain restarts app-servers whose login file has changed. It ends the rest once some are ready
+// and none of them has the old login.
 func (l *login) readAgain(all []*Process) {
 	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
@@ -211,7 +213,8 @@ func (l *login) readAgain(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// What was there at the refusal was refused: Codex renews a login before it gives up.
+			// A file that has not changed since the refusal was refused itself: Codex renews a
+			// login before it gives up.
 			old = true
 			if err := p.Restart(); err == nil { // else it is tried again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
@@ -229,8 +232,8 @@ func (l *login) readAgain(all []*Process) {
 	}
 }
 
-// askLimits asks Codex about a spent plan, at most once a minute: when it was spent, and before
-// the end of its rest.
+// askLimits asks Codex about a spent plan, at most once a minute: after the plan was spent, and
+// shortly before the rest ends.
 func (l *login) askLimits(ctx context.Context, all []*Process) {
 	now := time.Now()
 	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))
@@ -259,7 +262,7 @@ func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	return p.limitsWithin(ctx, 30*time.Second) // Codex asks its provider for them
 }
 
-// limitsWithin is [Process.RateLimits] with an answer that is not older than an age.
+// limitsWithin is [Process.RateLimits] with a cached answer only if that is younger than age.
 func (p *Process) limitsWithin(ctx context.Context, age time.Duration) *codexrpc.RateLimits {
 	select {
 	case p.asking <- struct{}{}:

@@ -44,8 +44,8 @@ func (e *SameError) Error() string {
 	return fmt.Sprintf("app-server %d is the same as one before it", e.Index+1)
 }
 
-// Pool registers the processes of servers with the configuration. Pools are made before it
-// starts. The error is a [*SameError].
+// Pool registers the processes of servers with the configuration, and returns their pool. It is
+// called before Start. The error is a [*SameError].
 func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
 	p := &Pool{of: c, chooser: chooser{Policy: policy, servers: len(servers)}}
 	for i, server := range servers {
@@ -102,11 +102,11 @@ type leased struct {
 	*Pool
 	released atomic.Bool
 	picked   atomic.Bool
-	first    use // the memory of the first use
+	first    use // of the first pick, which so needs no allocation
 }
 
-// Pick takes a reference to the member that is best for one more turn. It chooses and
-// counts in one step, so that turns that start at the same time spread over the members.
+// Pick takes a reference to the member that is best for one more turn. Choosing and counting are
+// one step, so that turns that start at the same time spread over the members.
 func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
 		return l.take(0)
@@ -121,7 +121,8 @@ func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func())
 	return picked, done
 }
 
-// Peek takes a reference to the member that Pick would choose, and does not count a turn.
+// Peek takes a reference to the member that Pick would choose. It does not change what the chooser
+// remembers.
 func (l *leased) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,8 @@ func (l *leased) Members() (all []conversation.Member) {
 	return all
 }
 
-// Release releases the processes that were not picked.
+// Release ends the lease: a reload may stop the processes that were not picked. Further calls do
+// nothing.
 func (l *leased) Release() {
 	if !l.released.Swap(true) {
 		l.of.leave()
@@ -226,7 +228,7 @@ const (
 	isAvoided
 )
 
-// assess sets what the choice of a member depends on and the configuration does not say.
+// assess sets the fields of a candidate that change while the program runs: state, due and turns.
 func (m *member) assess(f *candidate, avoid []*appserver.Process) {
 	f.state, f.due, f.turns = isOut, time.Time{}, 0
 	p := m.current()

@@ -17,14 +17,14 @@ import (
 // and ends.
 type Process struct {
 	*appserver.Process
-	// Conversations are the threads that it keeps.
+	// Conversations are the threads that the process keeps.
 	Conversations *conversation.Threads
 
 	supervisor *Supervisor
 	creator    *member
 	id         string
 	turns      atomic.Int64 // that run on it, of all configurations
-	login      *login       // that of all processes of its app_server
+	login      *login       // shared by all processes of its app_server
 
 	mu      sync.Mutex
 	holders []*member // configurations; the process logs to the last one's log
@@ -60,7 +60,7 @@ func (p *Process) Config() appserver.Config { return p.creator.cfg }
 // Login returns what is known of its login, which other processes may have as well.
 func (p *Process) Login() loginstate.Status { return p.login.Status() }
 
-// start starts the process, and what follows it.
+// start starts the process and the goroutine that emits its events.
 func (p *Process) start() {
 	p.events = make(chan event, maxEvents)
 	p.SetObserver(p.observe)
@@ -74,7 +74,8 @@ func (p *Process) scarce() bool {
 	return limit > 0 && p.Status().Memory > limit/2
 }
 
-// emitter returns the configuration that emits its events: the last holder that has not ended.
+// emitter returns the configuration that emits the process's events: the last holder that has not
+// ended. Without one, it is the creator or the newest configuration.
 func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +125,7 @@ func (p *Process) logger() *slog.Logger {
 	return p.creator.logger
 }
 
-// end stops the process and all that follows it.
+// end stops the process, drops its conversations, releases its login and waits for its last events.
 func (p *Process) end() {
 	p.Stop()
 	p.Conversations.Close()

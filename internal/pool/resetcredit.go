@@ -12,9 +12,9 @@ import (
 // spendTimeout bounds the wait for the provider when a reset credit is spent.
 const spendTimeout = 15 * time.Second
 
-// SpendResetCredit resets the windows of the login's plan for one of its credits; key identifies
-// the attempt, as [codexrpc.Conn.SpendResetCredit] says. The rest of a login whose plan was spent
-// ends then. It goes on when ctx ends.
+// SpendResetCredit spends a credit of the login to reset the windows of its plan. key identifies
+// the attempt, as [codexrpc.Conn.SpendResetCredit] says. If the login rests because its plan was
+// spent, the rest ends. SpendResetCredit goes on when ctx ends.
 func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.ResetOutcome, error) {
 	ctx = context.WithoutCancel(ctx)
 	conn := p.Serving()
@@ -24,7 +24,7 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	spending, cancel := context.WithTimeout(ctx, spendTimeout)
 	defer cancel()
 	outcome, err := conn.SpendResetCredit(spending, key)
-	if err != nil { // which may have addresses of the provider
+	if err != nil { // it may have addresses of the provider, so it is not logged
 		p.logger().Warn("a reset credit of the login was to be spent, and that has failed", "app_server", p.id)
 		return "", err
 	}
@@ -35,7 +35,7 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	}
 	p.login.readLimits(ctx)
 	if done {
-		p.login.passed.Forget() // the windows are others
+		p.login.passed.Forget() // the plan has new windows now
 	}
 	return outcome, nil
 }

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// shared holds values that several holders use, each by its key and as long as one holds it.
-// The zero value is empty. All methods are safe for concurrent use.
+// shared holds values by their keys. A value stays as long as it has a holder. The zero value is
+// empty. All methods are safe for concurrent use.
 type shared[V any] struct {
 	mu  sync.Mutex
 	all map[string]*held[V]

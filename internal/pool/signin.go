@@ -14,24 +14,24 @@ import (
 // ErrSigningIn means that a sign-in of the login is under way.
 var ErrSigningIn = errors.New("a sign-in of this login is under way already; enter its code, or cancel it")
 
-// The ends of a sign-in that nobody has finished: somebody has cancelled it, or Caddy's exit has;
-// and a reload has changed or removed its app_server.
+// The reasons why a sign-in ended unfinished. errCancelled: somebody cancelled it, or Caddy exits.
+// errDropped: a reload has changed or removed its app_server.
 var (
 	errCancelled = errors.New("it was cancelled")
 	errDropped   = errors.New("a reload has changed or removed its app_server; begin again")
 )
 
-// signIn is the sign-in of a login that is under way, or was last.
+// signIn is the sign-in of a login: the one under way, or else the last one.
 type signIn struct {
 	mu      sync.Mutex
 	now     *status.SignIn // nil: there was none
 	cancel  context.CancelCauseFunc
-	shown   chan struct{} // closed once the code is known, or that there will be none
+	shown   chan struct{} // closed once the code is known, or the sign-in has ended
 	closed  bool
 	running stops
 }
 
-// status returns how far it is; nil: there was none.
+// status returns the state of the sign-in; nil: there was none.
 func (s *signIn) status() *status.SignIn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *signIn) set(now status.SignIn) {
 	s.now = &now
 }
 
-// stop ends the sign-in that is under way, if there is one, for a reason, and waits for its end.
-// With forGood there is none any more.
+// stop ends the sign-in under way, if there is one, with a reason, and waits for its end. With
+// forGood, no other sign-in can begin.
 func (s *signIn) stop(reason error, forGood bool) {
 	s.mu.Lock()
 	s.closed = s.closed || forGood
@@ -93,7 +93,7 @@ func (s *signIn) stop(reason error, forGood bool) {
 	s.running.Wait()
 }
 
-// awaitCode waits until the code is known, or that there will be none, or for ctx.
+// awaitCode waits until the code is known, the sign-in has ended, or ctx has ended.
 func (s *signIn) awaitCode(ctx context.Context) {
 	s.mu.Lock()
 	shown := s.shown
@@ -104,10 +104,11 @@ func (s *signIn) awaitCode(ctx context.Context) {
 	}
 }
 
-// SignIn begins to sign the login of the process in by a code that a person enters in a browser,
-// and returns it once it is known, or why there is none. It fails with [ErrSigningIn]. The sign-in
-// goes on when ctx ends; [Process.CancelSignIn] ends it. Once somebody has signed in, all processes
-// of the login are started with it, and a rest of the login ends.
+// SignIn begins a sign-in of the login of the process: a person has to enter a code in a browser.
+// SignIn returns once the code, or why there is none, is known. It fails with [ErrSigningIn] if
+// another sign-in is under way. The sign-in goes on when ctx ends; [Process.CancelSignIn] ends it.
+// Once somebody has signed in, all processes of the login are started anew, and a rest of the login
+// ends.
 func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	l := p.login
 	all := l.processes()
@@ -127,7 +128,7 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 			p.supervisor.sayDropped(p)
 			return err
 		}
-		if err != nil { // which may have words of the issuer
+		if err != nil { // it may have words of the issuer, so it is not logged
 			p.logger().Warn("the sign-in of the codex app-server has failed or was cancelled", "app_server", p.id)
 			return err
 		}
@@ -144,8 +145,8 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	return l.signIn.status(), nil
 }
 
-// claimHome makes a sign-in the only one into the CODEX_HOME of its process, which several logins
-// may name, until release is called.
+// claimHome makes a sign-in the only one into the CODEX_HOME of its process, until release is
+// called. Several logins may name the same CODEX_HOME.
 func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	home, err := p.creator.cfg.OperatorHome()
 	if err != nil {
@@ -157,15 +158,15 @@ func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	return sync.OnceFunc(func() { s.signingIn.Delete(home) }), nil
 }
 
-// CancelSignIn ends the sign-in that is under way, and returns how the last one has ended; nil:
-// there was none.
+// CancelSignIn ends the sign-in under way, if there is one. It returns how the last one has ended;
+// nil: there was none.
 func (p *Process) CancelSignIn() *status.SignIn {
 	p.login.signIn.stop(errCancelled, false)
 	return p.login.signIn.status()
 }
 
-// sayDropped says in the log that the sign-in of a process was dropped, and in the status of the
-// other logins in its home, one of which takes its place.
+// sayDropped logs that the sign-in of a process was dropped. It also sets that in the status of the
+// other logins with the same home: one of them takes the place of the dropped one.
 func (s *Supervisor) sayDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())
@@ -178,7 +179,8 @@ func (s *Supervisor) sayDropped(p *Process) {
 	}
 }
 
-// follow says that the sign-in of the login before it was dropped, unless it had one of its own.
+// follow sets the status of a login whose predecessor's sign-in was dropped. It changes nothing if
+// the login had a sign-in of its own.
 func (s *signIn) follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +189,8 @@ func (s *signIn) follow() {
 	}
 }
 
-// operatorHome returns the CODEX_HOME that has the login of the process; empty: it is elsewhere.
+// operatorHome returns the CODEX_HOME that has the login of the process; empty: the login is
+// elsewhere.
 func (p *Process) operatorHome() string {
 	cfg := p.Config()
 	home, err := cfg.OperatorHome()

@@ -1,9 +1,9 @@
 // Package pool runs the app-servers of all configurations and chooses one for each turn. It
 // knows the health of their logins, and emits events of their starts and ends.
 //
-// A [Supervisor] has all of them. A [Configuration] names some, which run as long as it or a
-// turn holds them. A [Pool] is those among which the turns of one handler are spread. The
-// package does not depend on Caddy.
+// A [Supervisor] has all app-servers. A [Configuration] names some of them, which run as long as
+// the configuration or a turn holds them. A [Pool] has the app-servers over which the turns of one
+// handler are spread. The package does not depend on Caddy.
 package pool
 
 import (
@@ -34,7 +34,7 @@ type Supervisor struct {
 type Options struct {
 	// Exiting reports whether the program has begun to exit. Then no turn starts.
 	Exiting func() bool
-	// Ready is called when a process has become ready, before the event of that.
+	// Ready is called when a process has become ready, before the event that reports it.
 	Ready func(*Process)
 }
 
@@ -48,8 +48,8 @@ func (s *Supervisor) All() []*Process {
 	return all
 }
 
-// Emit emits an event that is no process's after those of the first process, without waiting. If
-// slow handlers have filled its queue, or there is no process, the event is lost.
+// Emit puts an event that belongs to no process into the queue of the first process, without
+// waiting. If slow handlers have filled the queue, or there is no process, the event is lost.
 func (s *Supervisor) Emit(name string, data map[string]any) {
 	if all := s.All(); len(all) > 0 {
 		all[0].queue(event{name, data})

@@ -21,8 +21,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Disk keeps entries in a file of one process, which outlive it: what was stored is there after a
-// crash. When there is no room, it drops entries as [Memory] does.
+// Disk keeps entries in a file, which one process uses at a time. The entries outlive the process,
+// even if that crashes. When there is no room, Disk drops entries as [Memory] does.
 type Disk struct {
 	dir string
 	now func() time.Time
@@ -47,14 +47,14 @@ type about struct {
 	User   string `json:"user"`
 	Size   int64  `json:"size"`
 	Events int64  `json:"events,omitempty"` // how many there were
-	Over   bool   `json:"over,omitempty"`   // there are no others
-	Lost   bool   `json:"lost,omitempty"`   // since the process has ended before
+	Over   bool   `json:"over,omitempty"`   // no more events come
+	Lost   bool   `json:"lost,omitempty"`   // it has failed, since its process ended before it did
 }
 
-// lockTime is how long a process waits for the file, which the one before may still have.
+// lockTime is how long a process waits for the file, which the previous process may still use.
 const lockTime = 10 * time.Second
 
-// NewDisk returns a store in a folder, which Limit bounds. It does not work before Start.
+// NewDisk returns a store in a folder. Limit sets its bounds. The store does not work before Start.
 func NewDisk(dir string) *Disk {
 	return &Disk{dir: dir, now: time.Now, shares: newShares(0), owned: make(map[string]bool)}
 }
@@ -98,7 +98,7 @@ func (d *Disk) Close() error {
 	return d.db.Close()
 }
 
-// Limit changes the limits. What is too much is dropped when something is put.
+// Limit changes the limits. Entries beyond the new limits are dropped when the next entry is put.
 func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +173,8 @@ func dropAll(b *bbolt.Bucket, id string) error {
 // errNotStarted is the error of a store that nobody has started.
 var errNotStarted = stores.Unavailable(errors.New("it was not started"))
 
-// update changes the file. If that fails, what counts is read anew. The caller holds the lock.
+// update changes the file. If that fails, it counts the entries of the file anew. The caller holds
+// the lock.
 func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	if d.db == nil {
 		return errNotStarted
@@ -193,7 +194,7 @@ func (d *Disk) Put(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, e, false)
 }
 
-// put stores an entry, or one that begins.
+// put stores an entry. With begins, the entry is a response that this process makes.
 func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, begins bool) error {
 	at, ok := responseid.Time(id)
 	if !ok {

@@ -18,8 +18,8 @@ func (d *Disk) Begin(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, &begun, true)
 }
 
-// Continue implements [stores.Background]. Nobody else can want it cancelled. The response belongs to
-// this process as long as that lives.
+// Continue implements [stores.Background]. No other process can want the response cancelled. It
+// belongs to this process as long as the process lives.
 func (d *Disk) Continue(_ context.Context, user, id string, events stores.Events) (cancelled bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,8 @@ func (d *Disk) Continue(_ context.Context, user, id string, events stores.Events
 	return false, err
 }
 
-// addEvent adds an event, and drops those of responses whose events are kept no longer.
+// addEvent adds an event. With the first event of a response, it also drops the events of old
+// responses.
 func (d *Disk) addEvent(tx *bbolt.Tx, id string, n int64, e stores.Event) error {
 	b := tx.Bucket(eventBucket)
 	if c := b.Cursor(); n == 0 {
@@ -79,7 +80,7 @@ func (d *Disk) Cancel(_ context.Context, user, id string) error {
 
 // Events implements [stores.Background].
 func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.Events, error) {
-	e, err := d.Get(ctx, user, id) // it may be lost
+	e, err := d.Get(ctx, user, id) // Get also ends a response that was lost
 	if err != nil {
 		return stores.Events{}, err
 	}
@@ -117,7 +118,7 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 	return events, nil
 }
 
-// lose makes a response of an earlier process one that has failed.
+// lose stores that a response of an earlier process has failed.
 func (d *Disk) lose(user, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +147,8 @@ func (d *Disk) lose(user, id string) error {
 	})
 }
 
-// Watch implements [stores.Background]. What another process has made does not change.
+// Watch implements [stores.Background]. A response of another process does not change, so nothing
+// closes the channel before WatchTime.
 func (d *Disk) Watch(string) <-chan struct{} {
 	changed := make(chan struct{})
 	time.AfterFunc(stores.WatchTime, func() { close(changed) })

@@ -11,8 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// MissingError is the error for a response that a chain lacks, or for an item that a
-// reference names.
+// MissingError is the error for a missing response of a chain, or a missing item of a reference.
 type MissingError struct{ ID string }
 
 // Error implements error.
@@ -99,9 +98,10 @@ func (r *Reader) get(ctx context.Context, id string) (e *stores.Entry, err error
 	return e, nil
 }
 
-// Chain returns the items of a response and of those that it follows, oldest first: the input and
-// then the output of each. The error is a *MissingError if a response is gone, ErrTooLong if there
-// are more responses or bytes than may be read, and ErrNoMemory if there is no memory for them.
+// Chain returns the items of a response and of the responses that it follows, oldest first: the
+// input and then the output of each. The error is a *MissingError if a response is gone, ErrTooLong
+// if there are more responses or bytes than may be read, and ErrNoMemory if there is no memory for
+// them.
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain [][]json.RawMessage // the last response first
 	for id != "" {
@@ -113,7 +113,7 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 			return nil, &MissingError{id}
 		}
 		for _, link := range links {
-			if link.Conversation != "" { // what precedes it is there
+			if link.Conversation != "" { // the items before it are in the conversation
 				return nil, fmt.Errorf("%w: %s", ErrInConversation, link.Conversation)
 			}
 			chain = append(chain, link.Items)
@@ -171,9 +171,10 @@ func (r *Reader) link(ctx context.Context, id string) (link stores.Link, previou
 // Reference names an item of a response.
 type Reference struct{ Response, Item string }
 
-// Items returns the items of references by their ids, which idOf reads. An item counts as often as
-// it is named. The error is a *MissingError for an item that does not exist, ErrTooLong if they
-// have more bytes than may be read, and ErrNoMemory if there is no memory for them.
+// Items returns the items that the references name, by their ids. idOf reads the id of an item. An
+// item counts as often as it is named. The error is a *MissingError for an item that does not
+// exist, ErrTooLong if the items have more bytes than may be read, and ErrNoMemory if there is no
+// memory for them.
 func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	times := make(map[string]map[string]int) // how often an item is named, by response
 	for _, n := range named {

@@ -36,13 +36,14 @@ type RedisOptions struct {
 	FailOpen bool          // keys with limits are let through while the server does not work
 }
 
-// Redis keeps entries in Redis or Valkey, which nodes share. Times are those of its own clock.
+// Redis keeps entries in Redis or Valkey, which nodes share. All times are those of the server's
+// clock.
 type Redis struct {
 	client   redis.UniversalClient
 	prefix   string
 	maxAge   time.Duration
 	maxBytes int64
-	me       string // owns what this engine has begun
+	me       string // names this process as the owner of the responses that it has begun
 	logger   *slog.Logger
 	lease    time.Duration
 	watched  *watched
@@ -54,7 +55,8 @@ type Redis struct {
 	done sync.WaitGroup
 }
 
-// quiet is the log of the client, which has no levels. What fails is returned, and said by check.
+// quiet drops the log of the client, which has no levels. Failures are returned, and check logs
+// them.
 type quiet struct{}
 
 // Printf does nothing.
@@ -76,14 +78,15 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	return r
 }
 
-// tokensAhead is how many tokens a turn is given with those for its input: most answers need no more.
+// tokensAhead is how many tokens a turn gets at its begin, besides those of its input: most answers
+// need no more.
 const tokensAhead = 1024
 
 // Limits returns the limits of keys that all nodes share.
 func (r *Redis) Limits() *quota.Limits { return r.limits }
 
-// Start begins to hear the news of other nodes, and to watch whether the server works, until Pause
-// or Close. It does not fail: the server may come later.
+// Start begins to listen for changes by other nodes, and to check whether the server works, until
+// Pause or Close. It never fails: the server may start later.
 func (r *Redis) Start() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,14 +117,16 @@ func (r *Redis) Close() error {
 }
 
 const (
-	// checkEvery is how often it is checked whether the server works, for at most checkTime.
+	// checkEvery is the pause between two checks whether the server works. A check takes at most
+	// checkTime.
 	checkEvery = 5 * time.Second
 	checkTime  = 3 * time.Second
-	// checkAgain is how often that is checked while it does not.
+	// checkAgain is the pause between two checks while the server does not work.
 	checkAgain = time.Second
 )
 
-// check logs when the server stops working, and when it works again. Meanwhile nobody waits for it.
+// check logs when the server stops working, and when it works again. In between, uses of the store
+// fail at once.
 func (r *Redis) check(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, checkTime)
@@ -157,7 +162,7 @@ var errDown = stores.Unavailable(errors.New("Redis does not work"))
 // Fails reports whether the server did not work when that was last checked.
 func (r *Redis) Fails() bool { return r.fails.Load() }
 
-// tagOf returns what begins a user's keys.
+// tagOf returns the hash tag of a user's keys.
 func tagOf(user string) string {
 	hash := sha256.Sum256([]byte(user))
 	return hex.EncodeToString(hash[:16])
@@ -262,8 +267,9 @@ func joined(items []json.RawMessage) string {
 	return all.String()
 }
 
-// read runs a script that answers with a size if that is more than its last argument. Then memory
-// is reserved first, up to most.
+// read runs a script whose last argument is a limit in bytes. If the answer would be larger, the
+// script returns the size. Then read reserves memory for that size, up to most, and runs the script
+// again.
 func (r *Redis) read(ctx context.Context, script *redis.Script, user string, most int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
 	for limit := min(most, stores.FreeTransfer); ; {
@@ -293,7 +299,8 @@ func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error)
 	return r.settled(ctx, user, id, stores.MaxEntry)
 }
 
-// settled returns an entry of no more than most bytes. A running response without an owner has failed.
+// settled returns an entry of no more than most bytes. If a response is running but its owner has
+// no lease, settled first stores that it has failed.
 func (r *Redis) settled(ctx context.Context, user, id string, most int64) (*stores.Entry, error) {
 	for range 3 {
 		e, fields, leased, err := r.get(ctx, user, id, most)
@@ -353,9 +360,9 @@ func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores
 // errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// rest completes the first items of a conversation with there items. It reads the others page by
-// page, so that other clients of Redis do not wait long. Items that are appended meanwhile are left
-// out; if an item is removed, rest begins again.
+// rest returns all items of a conversation; items are the first, there is the number of all. It
+// reads the others page by page, so that other clients of Redis do not wait long. Items that are
+// appended meanwhile are left out. If an item is removed meanwhile, the error is errChanging.
 func (r *Redis) rest(ctx context.Context, user, id string, items []any, there int64, removed string) ([]any, error) {
 	for int64(len(items)) < there {
 		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
@@ -416,7 +423,7 @@ func split(array []byte) (items []json.RawMessage) {
 	return items
 }
 
-// errUnreadable is the error of an answer that has another form.
+// errUnreadable is the error for an answer of an unexpected form.
 var errUnreadable = stores.Unavailable(errors.New("the answer cannot be read"))
 
 // Delete implements [stores.Store].
@@ -466,7 +473,7 @@ func (r *Redis) change(ctx context.Context, user, id string, size int64, script 
 	return err
 }
 
-// lose makes a response, whose owner does not continue it, one that has failed.
+// lose stores that a response has failed, because its owner does not continue it.
 func (r *Redis) lose(ctx context.Context, user, id string, e *stores.Entry, events string) error {
 	at, _ := strconv.ParseInt(events, 10, 64) // absent: none
 	failed, last := stores.Lost(e.Response, at)

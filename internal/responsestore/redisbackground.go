@@ -60,8 +60,9 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores
 	return events, nil
 }
 
-// afterLoss returns what follows in a response that nobody continues: that it has failed, unless
-// it had ended and the last of its events are missing.
+// afterLoss handles a response that nobody continues. If the response is running, afterLoss stores
+// that it has failed; the next read returns that event. If the response has ended and its last
+// events are missing, the error is stores.ErrDropped.
 func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
 	e, fields, leased, err := r.get(ctx, user, id, stores.MaxEntry)
@@ -80,8 +81,8 @@ func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (sto
 	return events, r.lose(ctx, user, id, e, fields["events"])
 }
 
-// ahead returns the end of a response for a client that had read more events than were stored, since
-// the owner was lost.
+// ahead returns the last event of a response whose owner was lost. It is for a client that has read
+// more events than were stored.
 func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	e, err := r.Get(ctx, user, id)
 	if err != nil {
@@ -95,7 +96,8 @@ func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.
 // Watch implements [stores.Background].
 func (r *Redis) Watch(id string) <-chan struct{} { return r.watched.watch(id) }
 
-// listen hears what changes until ctx ends. After a lost connection everything may have changed.
+// listen wakes those who watch a response when a node changes it, until ctx ends. It misses changes
+// while the connection is lost; those who watch then wait for WatchTime.
 func (r *Redis) listen(ctx context.Context) {
 	news := r.client.Subscribe(ctx, r.channel())
 	closed := make(chan struct{})
@@ -138,10 +140,11 @@ func (w *watched) watch(id string) <-chan struct{} {
 	return changed
 }
 
-// changed says that a response has changed.
+// changed wakes those who watch a response.
 func (w *watched) changed(id string) { w.end(id, nil) }
 
-// end closes the channel of a response, if it is this one or any.
+// end closes the channel of a response. If only is not nil, end does so only if that is the
+// channel.
 func (w *watched) end(id string, only chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,15 +11,16 @@ import "github.com/redis/go-redis/v9"
 //	<user>l:<id>  the lease of the owner, which ends by itself
 //	<user>e:<id>  a stream: the events of a background response, of which event n is 0-(n+1)
 //	<user>ends    a sorted set: when each of the user's entries ends, by their ids
-//	<user>streams a sorted set: when the events of each end
-//	<user>sizes   a hash: the bytes of each, with its events, and as "total" of all
+//	<user>streams a sorted set: when the events of each response end
+//	<user>sizes   a hash: the bytes of each entry, with its events; "total" has the sum
 //
 // A full Redis refuses a command that needs memory only if the script has written nothing before.
 // Therefore such commands come first.
 
-// sizing begins the scripts that change what a user has. Who has more than the most bytes loses the
-// oldest entries, some at a time, since a script holds up everybody. So does removing one of many
-// items of a conversation, of which there are at most mostItems.
+// sizing begins the scripts that change what a user has. A user with more than the most bytes loses
+// the oldest entries. A script drops only some of them, since all clients of Redis wait for it.
+// They also wait while an item of a conversation is removed, so a conversation has at most
+// mostItems items.
 const sizing = `
 local mostItems = 20000
 local ends, sizes, streams = KEYS[1] .. 'ends', KEYS[1] .. 'sizes', KEYS[1] .. 'streams'
@@ -80,8 +81,8 @@ local function page(answer, id, from)
 end
 `
 
-// Arguments: id, me, age, lease (0: it does not go on), most bytes of a user, bytes, number of items
-// of a conversation, those, and then the fields of the hash and their values.
+// Arguments: id, me, age, lease (0: it is not running), most bytes of a user, bytes, number of
+// items of a conversation, these items, and then the fields of the hash and their values.
 var putScript = redis.NewScript(sizing + `
 local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
 local owner = redis.call('HGET', key, 'owner')
@@ -102,23 +103,25 @@ if ARGV[4] ~= '0' then
 end
 return 'done'`)
 
-// Arguments: id, most bytes. The answer is the fields, 1 if there is a lease, the number of items of a
-// conversation, and the first of them; or the bytes, if these are more.
+// Arguments: id, most bytes. The answer is the fields, 1 if there is a lease, the number of items
+// of a conversation, and the first of them. If the entry has more bytes than the most, the answer
+// is their number.
 var getScript = redis.NewScript(paging + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
 if bytes > tonumber(ARGV[2]) then return bytes end
 return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), redis.call('LLEN', KEYS[1] .. 'i:' .. ARGV[1]), page({}, ARGV[1], 0)}`)
 
-// Arguments: id, index of the first item, how often one has been removed. The answer is some of the
-// items, or none if another one has been removed meanwhile.
+// Arguments: id, index of the first item, how often an item was removed so far. The answer is some
+// of the items, or none if another item was removed meanwhile.
 var pageScript = redis.NewScript(paging + `
 if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3] then return {} end
 return page({}, ARGV[1], tonumber(ARGV[2]))`)
 
-// Arguments: id, most links, most bytes of items. The answer is some of the links, each with its id, its
-// conversation, the input and the items that are not in it, then the id of the next one, and 1 if that
-// is there; or the bytes of all, if these are more, or -1 if there are more links.
+// Arguments: id, most links, most bytes of items. The answer is a list of some links, the id of the
+// next link, and 1 if the next link was found. Each link is its id, its conversation, its input,
+// and then its output items. If the links have more than the most bytes, the answer is their number
+// of bytes. If there are more links than the most, the answer is -1.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
 while id ~= '' do
@@ -150,7 +153,8 @@ return {links, id, 0}`)
 var deleteScript = redis.NewScript(sizing + `return drop(ARGV[1])`)
 
 // Arguments: id, token, most bytes of the conversation, overhead of an item, most bytes of a user,
-// items. The tokens of the last calls are kept, since a call that was answered by nobody is made again.
+// items. A call that got no answer is made again, with the same token. The tokens of the last calls
+// are kept, so that it adds its items once.
 var appendScript = redis.NewScript(sizing + `
 local key, list = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')
@@ -181,9 +185,9 @@ if redis.call('EXISTS', key) == 0 then return 'missing' end
 redis.call('HSET', key, 'response', ARGV[2])
 return 'done'`)
 
-// Arguments: id, me, lease, time to keep events, channel, number of the first event, 1 if there
-// are no others, most bytes of a user, overhead of an event, and names and data of the events. Those
-// that do not fit are left out. The lease lasts until the last event is there.
+// Arguments: id, me, lease, time to keep events, channel, number of the first event, 1 if no more
+// events come, most bytes of a user, overhead of an event, and names and data of the events. Events
+// that do not fit are left out. The lease lasts until the last event is stored.
 var continueScript = redis.NewScript(sizing + `
 local key, lease, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
 local e = redis.call('HMGET', key, 'owner', 'events', 'cancel', 'bytes', 'streamed')
@@ -245,9 +249,9 @@ redis.call('HSET', key, 'cancel', '1')
 redis.call('PUBLISH', ARGV[2], ARGV[1])
 return 'done'`)
 
-// Arguments: id, number of the first event. The answer is 1 if more may come, the number of the
-// events that there were, 1 if these are all or 2 since the owner was lost, and names and data of
-// some of them.
+// Arguments: id, number of the first event. The answer is 1 if there is a lease; the number of all
+// events so far; 1 if no more events come, 2 if that is because the owner was lost, else 0; and
+// names and data of some events.
 var eventsScript = redis.NewScript(`
 local e = redis.call('HMGET', KEYS[1] .. 'r:' .. ARGV[1], 'running', 'events', 'over', 'bytes')
 if not e[4] then return 'missing' end

@@ -33,8 +33,9 @@ func newShares(maxBytes int64) shares {
 	return shares{maxBytes: maxBytes, byID: make(map[string]*kept), ages: list.New(), users: owners{byName: make(map[string]*owner)}}
 }
 
-// put counts an entry of a user instead of the one with its id, and returns what is dropped for
-// it. An entry of more than half of the room is only for a user who shares it with nobody.
+// put counts an entry of a user, in place of the entry with the same id. It returns the entries
+// that are dropped for it. An entry may take more than half of the room only if no other user has
+// entries.
 func (s *shares) put(user string, k *kept, now time.Time) (dropped []*kept, err error) {
 	if k.size > s.maxBytes || k.size > s.maxBytes/2 && s.users.others(user) {
 		return nil, stores.ErrTooLarge
@@ -59,7 +60,8 @@ func (s *shares) put(user string, k *kept, now time.Time) (dropped []*kept, err 
 	return dropped, nil
 }
 
-// find returns a user's entry that is not too old, or nil, and counts that it is used.
+// find returns a user's entry and marks it as just used. It returns nil if there is none, or if it
+// is too old.
 func (s *shares) find(user, id string, now time.Time) *kept {
 	k := s.byID[id]
 	if k == nil || k.until.Before(now) || k.owner.name != user {

@@ -83,7 +83,7 @@ func (a *answer) close() {
 	}
 }
 
-// errorEvent is what an error has over a WebSocket besides its body.
+// errorEvent has the fields that an error has over a WebSocket in addition to its body.
 type errorEvent struct {
 	Type    string            `json:"type"`
 	Status  int               `json:"status"`

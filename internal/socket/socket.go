@@ -28,11 +28,12 @@ const (
 	pongTime  = 2 * time.Minute
 	// writeTimeout bounds the writing of a message.
 	writeTimeout = 30 * time.Second
-	// slack is how many bytes above the limit of a body a message is discarded.
+	// slack is how many bytes a message may have above the limit of a body. Such a message is
+	// discarded; a longer one ends the connection.
 	slack = 1 << 20
 )
 
-// Handler answers a request. It reports false if the connection is of no more use.
+// Handler answers a request. It reports false if the connection cannot be used any more.
 type Handler func(http.ResponseWriter, *http.Request) (usable bool)
 
 // Server serves WebSockets.
@@ -53,8 +54,8 @@ func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 // Open returns how many WebSockets are open.
 func (s *Server) Open() int64 { return s.places.Held() }
 
-// Close ends the WebSockets that do nothing, and others after their answers. Their clients
-// connect again.
+// Close ends idle WebSockets at once, and the others after their answers. The clients connect
+// again.
 func (s *Server) Close() { s.stop() }
 
 // Serve accepts a WebSocket of a user, whose origin the caller has checked, and lets handle
@@ -87,8 +88,8 @@ type conn struct {
 	blocked  atomic.Bool // a message waits for its turn, so that nobody reads pongs
 }
 
-// message is the body of a request. Its reader may be given up before its end, so it comes
-// through a pipe: the connection itself would end with a reading that is given up.
+// message is the body of a request. Its reader may stop before the end of the body. So the body
+// comes through a pipe: a read from the connection that stops early would end the connection.
 type message struct {
 	*io.PipeReader
 	to *io.PipeWriter
@@ -170,13 +171,13 @@ func (c *conn) ping(ctx context.Context) {
 	}
 }
 
-// answer answers a request. It reports false if the connection is of no more use.
+// answer answers a request. It reports false if the connection cannot be used any more.
 func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	to := &answer{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
 	defer to.close()
-	defer func() { _ = m.Close() }() // lets read go on
+	defer func() { _ = m.Close() }() // so that read goes on
 	if time.Since(c.opened) >= maxAge {
 		_ = apierror.SocketTooOld().Respond(to, c.handshake)
 		_ = to.finish()

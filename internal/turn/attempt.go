@@ -14,7 +14,7 @@ type attempt struct {
 	cut  bool   // the model did not finish its last item
 	over bool   // the response broke off after calls, and Codex has their answers
 
-	failure string // of the attempts before, the last one that Codex has reported; it explains a silence
+	failure string // the last failure of an earlier attempt that Codex has reported; it explains a silence
 }
 
 // errBrokeOff is the failure of a response that broke off and that Codex silently
@@ -65,9 +65,9 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	}
 }
 
-// Waits reports whether Codex waits for the answers to structured calls. While it does,
-// it does not say that the model's response broke off; brokeOff reports whether that is
-// known all the same.
+// Waits reports whether Codex waits for the answers to structured calls. While Codex waits, it does
+// not report that the model's response broke off; brokeOff reports whether the events show that
+// nevertheless.
 func (m *Machine) Waits() (waits, brokeOff bool) {
 	return m.structured.whole && !m.structured.refused && !m.done && len(m.pictures.open) == 0, m.attempt.cut
 }

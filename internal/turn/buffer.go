@@ -45,8 +45,8 @@ func (m *Machine) part(p *aggregator.Part) {
 	}
 }
 
-// called starts the grace after a call, if there is one. got: the client got the call, which is
-// not the twin of another one.
+// called starts the grace after a call, if a grace follows this call. got reports whether the
+// client got the call; it does not get the twin of another call.
 func (m *Machine) called(textual, got bool) {
 	switch {
 	case got && m.policy.closed():
@@ -86,8 +86,8 @@ func (m *Machine) clientName(name string) (string, bool) {
 	return m.opts.ClientName(name)
 }
 
-// blockName returns the client's name of a tool that a block names, which may be that in the
-// client's prompt.
+// blockName returns the client's name of a tool that a block names. The block may have that name
+// already, since the client's prompt has it.
 func (m *Machine) blockName(name string) string {
 	if client, ok := m.clientName(name); ok {
 		return client
@@ -95,9 +95,8 @@ func (m *Machine) blockName(name string) string {
 	return name
 }
 
-// closeBuffer ends a message: what is held is passed on, a begun tag and an open block
-// become text, and a code fence ends. reason is why an open block is no call; empty: it
-// was not closed.
+// closeBuffer ends a message. It passes on what is held; a begun tag and an open block become text,
+// and a code fence ends. reason is why an open block is no call; empty: the block was not closed.
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {

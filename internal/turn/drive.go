@@ -36,18 +36,18 @@ type Consumer interface {
 	Wake() error
 }
 
-// Drive runs a turn until its last output has been consumed. idle bounds the silence of
-// the model: the time without an event of the turn, other than those about failed
-// attempts. The failure of a turn is an output; the error of Drive is that of the
-// consumer, or the cause of the end of ctx, which means that the client has gone. If the
-// cause is ErrShutdown, the client is still there, and the turn fails instead.
+// Drive runs a turn until its last output has been consumed. idle bounds the silence of the model:
+// the time without an event of the turn. Events about failed attempts do not count. The failure of
+// a turn is an output. The error of Drive is the consumer's error, or the cause of the end of ctx,
+// which means that the client has gone. If the cause is ErrShutdown, the client is still there, and
+// the turn fails instead.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
 	defer func() {
-		if held := m.Abandon(); len(held) > 0 { // once the turn is done there is nothing
+		if held := m.Abandon(); len(held) > 0 { // empty once the turn is done
 			consumer.Leave(held)
 		}
 	}()
-	// All that Drive waits for comes by one channel: to wait for several costs more than
+	// All that Drive waits for comes by one channel: to wait for several channels costs more than
 	// to process a small delta.
 	wake := source.Wake
 	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
@@ -125,9 +125,9 @@ func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	return min(d.silence, d.wake, d.grace, d.refuseCalls(now)), nil
 }
 
-// patience is how long the model may be silent after a call, as it is while it writes
-// another one. Then the calls are refused: if the response goes on, that costs the thread;
-// if it broke off, the client learns it now and not after the idle timeout.
+// patience is how long the model may be silent after a call. It is silent while it writes another
+// call, too. After that time the calls are refused: if the response goes on, the thread cannot be
+// kept; if it broke off, the client learns of that now and not after the idle timeout.
 const patience = 30 * time.Second
 
 // refuseCalls refuses the calls that Codex waits for if the model's response has broken
@@ -156,7 +156,7 @@ func (d *driver) watchGrace(now time.Duration) {
 // never is later than any time of a turn.
 const never = time.Duration(math.MaxInt64)
 
-// later adds to a time. Beyond the end of all time it is never.
+// later returns now plus after, or never if that is too large.
 func later(now, after time.Duration) time.Duration {
 	if after > never-now {
 		return never
@@ -164,9 +164,9 @@ func later(now, after time.Duration) time.Duration {
 	return now + after
 }
 
-// clock rings at a time. Deadlines move later with each event; the clock is not set again
-// for that, but rings too early and is set then. So events cost no work on timers, which
-// would wake other threads of the process.
+// clock rings at a time. Deadlines move later with each event, but the clock is not set again for
+// that: it rings too early, and is set then. So events cost no work on timers, which would wake
+// other threads of the process.
 type clock struct {
 	start time.Time
 	timer *time.Timer
@@ -180,7 +180,7 @@ func newClock(ring func()) clock {
 
 func (c *clock) now() time.Duration { return time.Since(c.start) }
 
-// ringBy makes the clock, at a time now, ring at a time or earlier.
+// ringBy makes the clock ring at the time at, or earlier. now is the current time.
 func (c *clock) ringBy(at, now time.Duration) {
 	if at < c.set || c.set <= now {
 		c.set = at

@@ -16,11 +16,11 @@ type emitter struct {
 	begun     bool      // there was an output of the model response under way
 }
 
-// start begins a batch. The memory of the one before is used again.
+// start begins a batch. It uses the memory of the previous batch again.
 func (e *emitter) start() { e.batch = e.batch[:0] }
 
-// emit adds an output, after the reasoning items that are pending. The outputs of a call
-// follow one another, as do those of a picture: what comes between begin and end waits for the end.
+// emit adds an output, after the pending reasoning items. Nothing comes between the outputs of one
+// call or of one picture: other outputs wait for its end.
 func (e *emitter) emit(o Output) {
 	if e.waits(&o) {
 		e.held = append(e.held, o)
@@ -71,15 +71,17 @@ const (
 	outputSize   = 200     // about what an output needs beside its text, in bytes
 )
 
-// overfull reports whether so much waits for the end of a call or of a picture that it has to be ended.
+// overfull reports whether so much waits for the end of a call or of a picture that the caller has
+// to end that call or picture.
 func (e *emitter) overfull() bool { return e.heldBytes > maxHeldBytes }
 
 // maxPendingReasoning bounds the number of pending reasoning items; a model has one or
 // two before its next output.
 const maxPendingReasoning = 64
 
-// endReasoning adds the end of a reasoning item before the next output. Alone the client does
-// not get it: if the response breaks off, Codex may try again without the item.
+// endReasoning holds the end of a reasoning item until the next output. If no output follows, the
+// client does not get the end: the response may have broken off, and Codex may try again without
+// the item.
 func (e *emitter) endReasoning(o Output) {
 	if len(e.reasoning) < maxPendingReasoning {
 		e.reasoning = append(e.reasoning, o)
@@ -89,7 +91,8 @@ func (e *emitter) endReasoning(o Output) {
 // forgetReasoning drops the reasoning items that are pending.
 func (e *emitter) forgetReasoning() { e.reasoning = e.reasoning[:0] }
 
-// fail adds the failure that ends the turn, which may have to be the first output.
+// fail adds the failure that ends the turn. It drops what is pending, since the failure may have to
+// be the first output.
 func (e *emitter) fail(err error) {
 	e.call, e.picture = 0, ""
 	e.forgetReasoning()

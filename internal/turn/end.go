@@ -67,11 +67,11 @@ func (m *Machine) reason() FinishReason {
 // stopped reports whether further text and calls of the model are ignored.
 func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 
-// hasAll reports whether the client has all the text and calls that it gets. What is
-// missing is whether there were more calls, and the usage.
+// hasAll reports whether the client has all the text and calls that it gets. Only the usage, and
+// whether there were more calls, may be unknown yet.
 func (m *Machine) hasAll() bool { return m.report.Truncated || m.policy.closed() }
 
-// finish ends the turn well. A block that is open was never closed.
+// finish ends the turn well. An open block counts as one that was never closed.
 func (m *Machine) finish(reason FinishReason) {
 	m.closeBuffer("")
 	if !m.done { // closeBuffer may have ended the turn with a call
@@ -94,11 +94,12 @@ func (m *Machine) end(reason FinishReason) {
 	m.out.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.cuts.sequence, Usage: total, Estimated: estimated})
 }
 
-// Usage returns the tokens of the turn so far, and whether some of them are estimated here. That is
-// so for an interrupted response: only the output that has arrived is known of it.
+// Usage returns the tokens of the turn so far, and whether some of them are estimated here. An
+// interrupted response is estimated: only its output that has arrived is known.
 func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usage.total() }
 
-// Price returns what the provider asks for the responses of the turn so far, as far as it says that.
+// Price returns what the provider charges for the responses of the turn so far, as far as it says
+// so.
 func (m *Machine) Price() Price { return m.usage.price }
 
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }

@@ -67,8 +67,8 @@ func New(opts *Options) *Machine {
 	return m
 }
 
-// Reset puts a machine at the start of a turn, as [New] does. It is for a machine that is a
-// part of something larger; the turn that it had before is forgotten.
+// Reset puts a machine at the start of a turn, as [New] does. It is for a machine that is a part of
+// a larger value. The machine forgets its previous turn.
 func (m *Machine) Reset(opts *Options) {
 	*m = Machine{opts: opts, cuts: newCuts(opts)}
 	m.out.batch, m.parts = m.out.short[:0], m.fewParts[:0]
@@ -150,8 +150,8 @@ func (m *Machine) Fail(err error) []Output {
 	return m.out.batch
 }
 
-// Abandon ends the turn because its client has gone. It returns what was held of the text, which is
-// a part of what the model has said: the answer may be stored. There is no last output.
+// Abandon ends the turn because its client has gone. It returns the text that was held, since the
+// answer may be stored. There is no last output.
 func (m *Machine) Abandon() []Output {
 	m.out.start()
 	if !m.done {
@@ -206,7 +206,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 		if m.callAnswered(e) {
 			return
 		}
-		m.attempt.over = m.structured.refused // the end of a whole response would have ended the turn
+		m.attempt.over = m.structured.refused // the turn would have ended with a whole response
 		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
 			m.fail(ErrOwnTools)
 		}
@@ -386,9 +386,9 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	}
 }
 
-// goOn is called when Codex asks the model again, since only tools were called that are not the
-// client's. The turn ends if that is once too often, or beyond the budget: the next response has
-// at least the input of this one.
+// goOn is called when Codex asks the model again, after a response that only called tools that are
+// not the client's. The turn ends if there were too many such responses, or if the budget does not
+// suffice: the next response has at least the input of this one.
 func (m *Machine) goOn(u *codexrpc.Usage) {
 	within := m.strays.responded()
 	if m.opts.PictureOnly { // which ends the turn before the next response

@@ -64,11 +64,11 @@ type ToolOptions struct {
 	// `auto`.
 	OutputMode Mode `json:"output_mode,omitempty" option:"auto|openai-json|obsidian-xml" default:"auto"`
 
-	// When a turn with tool calls ends. `off`: when the model has finished. `first`:
-	// with the first call, but for `stop_after_tools_grace`, in which it is seen whether
-	// there are more. `burst`: with the model's response, or when no textual
-	// block has followed the last one for `stop_after_tools_grace`. A structured call
-	// always ends the answer with the model's response. Default: `burst`.
+	// When a turn with tool calls ends. `off`: when the model has finished. `first`: with the first
+	// call; the turn goes on for `stop_after_tools_grace` to find out whether there are more calls.
+	// `burst`: with the model's response, or when no textual block has followed the last one for
+	// `stop_after_tools_grace`. A structured call always ends the answer with the model's response.
+	// Default: `burst`.
 	StopAfterTools StopMode `json:"stop_after_tools,omitempty" option:"off|first|burst" default:"burst"`
 
 	// Whether text after the last tool call is dropped, unless it contains a block
@@ -148,8 +148,8 @@ type Options struct {
 
 	// Pictures is for a model that may make pictures, with Codex's own tool: they are outputs.
 	Pictures bool
-	// PictureOnly is for a turn with Pictures that is to make one, and ends with it: the text of the
-	// model is no output.
+	// PictureOnly is for a turn with Pictures that makes one picture and ends with it. The text of
+	// the model is no output.
 	PictureOnly bool
 
 	// StopSequences end the text of the model, and the turn, before the first of
@@ -168,9 +168,9 @@ type Options struct {
 	// sent and the cut is not within one. The usage then has at least the tokens
 	// counted here.
 	MaxTokens int
-	// Budget has the tokens that the turn may take, which other turns take from as well,
-	// counted like those of MaxTokens. The smaller of the two ends the turn. Nil: there is
-	// no such limit.
+	// Budget has the tokens that the turn may take, counted like those of MaxTokens. Other turns
+	// take from it, too. The limit that is reached first ends the turn. Nil: there is no such
+	// limit.
 	Budget Budget
 }
 
@@ -178,8 +178,8 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens and returns how many it got. 0 means that none are left.
 	Take(n int) int
-	// Raise takes as many more tokens as the turn lacks to have n, even if fewer are left, and
-	// reports whether there are still some.
+	// Raise takes more tokens until the turn has n, even if fewer are left. It reports whether some
+	// are left.
 	Raise(n int64) bool
 }
 

@@ -74,7 +74,7 @@ type Output struct {
 	Estimated bool
 	// Transparent says that the picture was to have a transparent background.
 	Transparent bool
-	// Text is the new part only, never cumulative, but for that of an OutputCallEnd.
+	// Text is the new part only, never cumulative, except in an OutputCallEnd.
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
@@ -112,7 +112,7 @@ type Report struct {
 	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as one
 	TailBytes  int  // bytes of text after the last call that were dropped
 
-	TextDiffers bool // in the end Codex had another text of a message, or other arguments of a call, than those of the deltas
+	TextDiffers bool // the whole text of a message, or the arguments of a call, differ from the deltas before
 }
 
 func (r *Report) abort(reason usetool.AbortReason) {

@@ -8,8 +8,8 @@ import (
 )
 
 // Codex 0.169 sends each structured call as a whole, before it says that the call has begun. Some
-// builds say that first, and send fragments of the arguments. The client then gets the name at
-// once, and each fragment.
+// builds announce the call first, and then send fragments of its arguments. The client then gets
+// the name at once, and each fragment.
 
 // callBegun processes the begin of a structured call.
 func (m *Machine) callBegun(e *codexrpc.Event) {
@@ -20,7 +20,7 @@ func (m *Machine) callBegun(e *codexrpc.Event) {
 	}
 }
 
-// partialCall processes what is said of a structured call before it is complete.
+// partialCall processes the name or a fragment of a structured call that is not complete yet.
 func (m *Machine) partialCall(call aggregator.Input) {
 	if m.choice.Ended(call) {
 		return

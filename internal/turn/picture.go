@@ -15,16 +15,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// pictureTime is how long Codex may wait for a picture of which nothing is heard until it is there.
+// pictureTime is how long Codex may wait for a picture. It sends no events meanwhile.
 const pictureTime = 15 * time.Minute
 
-// picture is what a turn with pictures needs besides.
+// picture is the state of a turn with pictures, besides [pictures].
 type picture struct {
 	call    string              // the id of the model's last call of the tool
 	waits   bool                // Codex waits for the picture
 	failed  bool                // there is none
-	failure *codexrpc.TurnError // what Codex says of that besides; may be nil
-	said    []byte              // by the model instead
+	failure *codexrpc.TurnError // what else Codex says of that; may be nil
+	said    []byte              // by the model instead of a picture
 }
 
 // maxSaidInstead bounds what is kept of a text that the model writes instead of a picture, in bytes.
@@ -48,8 +48,8 @@ func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	}
 }
 
-// pictureDone processes a picture, with which a turn for one ends. Why there is none is in the answer
-// to the call, which follows.
+// pictureDone processes a picture. A turn with PictureOnly ends with it. If there is no picture,
+// the answer to the call, which follows, says why.
 func (m *Machine) pictureDone(e *codexrpc.Event) {
 	m.picture.waits = false
 	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent}
@@ -69,8 +69,8 @@ func (m *Machine) pictureDone(e *codexrpc.Event) {
 	}
 }
 
-// pictureAnswered reads Codex's answer to the call for the picture. The model may mend a call that
-// Codex did not understand.
+// pictureAnswered reads Codex's answer to the call for the picture, and ends the turn if that has
+// failed. Otherwise the turn goes on: the model may correct a call that Codex did not understand.
 func (m *Machine) pictureAnswered(e *codexrpc.Event) {
 	switch {
 	case e.Status == codexrpc.StatusFailed:
@@ -89,7 +89,8 @@ func (m *Machine) withoutPicture() {
 	m.fail(&NoPictureError{Said: strings.ToValidUTF8(string(m.picture.said), "")})
 }
 
-// patience returns how long the model may be silent, if that is idle otherwise.
+// patience returns how long the model may be silent: idle, or longer while Codex waits for a
+// picture.
 func (m *Machine) patience(idle time.Duration) time.Duration {
 	if m.picture.waits {
 		return max(idle, pictureTime)
@@ -124,12 +125,12 @@ var isDigit64 = func() (is [256]bool) {
 	return is
 }()
 
-// ErrNoPictures is why there is no picture that Codex does not offer the model with this login.
+// ErrNoPictures means that there is no picture because Codex makes none with this login.
 var ErrNoPictures = errors.New("codex makes no pictures with this login: it needs a ChatGPT login with a plan that is not free")
 
 var errNoPNG = &PictureError{Message: "the provider has sent a picture that is no PNG"}
 
-// NoPictureError ends a turn for a picture in which the model has only written.
+// NoPictureError ends a turn for a picture in which the model has only written text.
 type NoPictureError struct{ Said string }
 
 // Error returns what the model has said.
@@ -149,8 +150,8 @@ type PictureError struct {
 // Error returns the message.
 func (e *PictureError) Error() string { return e.Message }
 
-// pictureStatus finds the HTTP status and the body in what Codex says of a picture that could not be
-// made. The body is in the quotes of Rust, which are those of Go for nearly all texts.
+// pictureStatus finds the HTTP status and the body in what Codex says of a picture that could not
+// be made. The body is quoted as in Rust, which is the same as in Go for nearly all texts.
 var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
 
 // newPictureError reads what Codex says of a picture that could not be made.

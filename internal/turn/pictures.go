@@ -15,11 +15,11 @@ type pictures struct {
 	open  []string     // the ids of the calls whose picture is still to come
 	begun string       // the id of the picture that Codex has begun last
 	held  bool         // Codex runs a call of the client's, and begins no picture before its result
-	last  FinishReason // of the turn, which ends once they are there; empty: the model goes on
+	last  FinishReason // with which the turn ends once all pictures are there; empty: the model goes on
 }
 
-// pictureBegun shows a call for a picture within the answer, unless it is behind a call of the
-// client's: the turn ends at that.
+// pictureBegun emits the start of a picture within the answer. A picture behind a call of the
+// client's is not shown: the turn ends at that call.
 func (m *Machine) pictureBegun(id string) {
 	m.rest.differs = true // the history that a client sends back has the picture in another form
 	if m.structured.whole || m.hasAll() {
@@ -33,8 +33,8 @@ func (m *Machine) pictureBegun(id string) {
 	m.out.emit(Output{Kind: OutputPictureStart, ID: id})
 }
 
-// pictureEnded shows a picture within the answer, or why there is none. It ends the turn if that has
-// waited for the picture.
+// pictureEnded emits a picture within the answer, or why there is none. If the turn has only waited
+// for this picture, pictureEnded ends the turn.
 func (m *Machine) pictureEnded(out Output) {
 	at := slices.Index(m.pictures.open, out.ID)
 	if at < 0 {
@@ -50,8 +50,8 @@ func (m *Machine) pictureEnded(out Output) {
 	m.endHeldPictures()
 }
 
-// awaitPictures lets the turn end, for a reason, once the pictures are there that are still to come. It
-// reports false if there are none.
+// awaitPictures lets the turn end, with a reason, once all pending pictures are there. It reports
+// false if no picture is pending.
 func (m *Machine) awaitPictures(reason FinishReason) bool {
 	if len(m.pictures.open) == 0 {
 		return false
@@ -61,8 +61,8 @@ func (m *Machine) awaitPictures(reason FinishReason) bool {
 	return true
 }
 
-// endHeldPictures ends a turn that waits for a picture which Codex does not begin before it has the
-// result of a call. Codex runs one tool at a time, in any order.
+// endHeldPictures ends a turn that only waits for pictures, if Codex begins none of them before it
+// has the result of a call. Codex runs one tool at a time, in any order.
 func (m *Machine) endHeldPictures() {
 	if p := &m.pictures; p.held && p.last != "" && !slices.Contains(p.open, p.begun) {
 		m.endPictures()

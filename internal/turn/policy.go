@@ -24,7 +24,7 @@ type policy struct {
 	flows  bool              // no text is held until the next call: the tail, or a block, was too large
 	kept   int64             // the offset in the text up to which nothing is held
 	spoken bool              // visible text was sent since the start or the last call
-	later  []aggregator.Part // calls that are complete before an earlier one
+	later  []aggregator.Part // complete calls that wait for an earlier one
 	ended  int               // calls that were sent to their end
 	open   bool              // since the last call, the text has a block without an end
 }
@@ -129,8 +129,8 @@ func (p *policy) blockAborted(part *aggregator.Part) {
 	p.flows = p.flows || part.Reason == usetool.AbortTooLarge
 }
 
-// call sends a call, or what is new of it. It reports whether it sent the end of one. In ModeXML
-// only a whole call can be written, after those that have begun before it.
+// call sends a call, or what is new of it. It reports whether it sent the end of a call. In ModeXML
+// a call is sent whole, after all calls that began before it.
 func (p *policy) call(part *aggregator.Part) (ended bool) {
 	switch {
 	case !p.opts.xml():

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Price is what providers ask for model responses, in billionths of the unit of money that they
-// use, which they do not name. 0 also stands for a price that is not known.
+// Price is what providers charge for model responses, in billionths of their unit of money, which
+// they do not name. 0 also stands for a price that is not known.
 type Price int64
 
 const (
@@ -15,7 +15,7 @@ const (
 	maxPrice = 1e6 * priceUnit
 )
 
-// parsePrice reads a decimal number. What is none, and a number below 0, is no price.
+// parsePrice reads a decimal number. It returns 0 for other texts and for numbers below 0.
 func parsePrice(text string) Price {
 	price, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(price > 0) {

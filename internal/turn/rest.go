@@ -26,7 +26,7 @@ type Reasoning struct {
 	Item   string // the item of the Responses API, as JSON
 }
 
-// rest collects in what a thread differs from what the client was given.
+// rest records whether a thread differs from what the client was given.
 type rest struct {
 	waits   []string
 	differs bool // there is such a difference
@@ -52,8 +52,8 @@ func (r *rest) reason(e *codexrpc.Event) {
 // again forgets the items of a response that broke off.
 func (r *rest) again() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
-// call records a structured call. Calls that share an id cannot be answered, and one whose
-// arguments Codex cannot read it answers itself, and goes on.
+// call records a structured call. Calls that share an id cannot be answered. If Codex cannot read
+// the arguments of a call, it answers that call itself, and goes on.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true
@@ -65,8 +65,7 @@ func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	}
 }
 
-// maxWaits bounds the calls that a turn may wait for. One more makes the counts
-// differ.
+// maxWaits bounds the calls that a turn may wait for. If there are more, the thread is not Whole.
 const maxWaits = 512
 
 // Rest returns the state of the thread, once the turn is done.

@@ -30,9 +30,8 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 	return f
 }
 
-// feed reads the next piece of the text and returns what can be passed on. If a
-// sequence is found, that is all text before it, and the filter starts again; f.found is
-// the sequence.
+// feed reads the next piece of the text and returns what can be passed on. If a sequence is found,
+// out is all text before it, f.found is the sequence, and the filter starts again.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
 	if f.held == "" && len(piece) <= shortPiece && !f.begins(piece) {
 		return piece, false
@@ -47,7 +46,7 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 		at := strings.Index(text[first:], s)
 		if at < 0 {
 			if n := overlap(text[first:], s); n > len(held) {
-				held = s[:n] // not of text, which would be kept with it
+				held = s[:n] // a part of s: a part of text would keep all of text in memory
 			}
 			continue
 		}
@@ -78,8 +77,7 @@ func (f *stopFilter) begins(piece string) bool {
 	return false
 }
 
-// overlap returns the length of the longest end of text that s begins with, without
-// being all of s.
+// overlap returns the length of the longest suffix of text that is a proper prefix of s.
 func overlap(text, s string) int {
 	end := text[max(0, len(text)-len(s)+1):]
 	for {

@@ -4,7 +4,7 @@ import "slices"
 
 const (
 	// maxStrays is how many responses of a turn may call tools that are not the client's. A model
-	// that has not understood by then what Codex tells it will not until its context is full.
+	// that has not understood Codex's answers by then would go on until its context is full.
 	maxStrays = 16
 	// maxStrayCalls bounds the calls whose answer by Codex is checked. There are hardly ever more.
 	maxStrayCalls = 64
@@ -14,7 +14,7 @@ const (
 type strays struct {
 	calls     []string // their ids
 	now       bool     // the response under way has such a call
-	responses int      // that had
+	responses int      // how many responses had such a call
 }
 
 // add records a call.
@@ -25,10 +25,10 @@ func (s *strays) add(id string) {
 	}
 }
 
-// has reports whether the call with an id is one.
+// has reports whether an id belongs to a recorded call.
 func (s *strays) has(id string) bool { return slices.Contains(s.calls, id) }
 
-// responded ends a response with calls of unknown tools. It reports whether there may be another one.
+// responded ends a response with such calls. It reports whether another such response may follow.
 func (s *strays) responded() bool {
 	s.now = false
 	s.responses++

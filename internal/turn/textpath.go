@@ -15,9 +15,10 @@ import (
 //	withinLimit  the limit of tokens, which ends it,
 //	buffered     the scanner, which separates the blocks from it, and the policy.
 //
-// Each may hold a part of it, and each may end the turn: the text after that is ignored.
+// Each step may hold a part of the text, and each may end the turn. After that, text is ignored.
 
-// cuts are what ends the text before the model does.
+// cuts are the stop sequences and the limit of tokens, which may end the text before the model
+// does.
 type cuts struct {
 	stops    *stopFilter   // nil: no sequence ends it
 	limit    *tokens.Limit // nil: it has no limit
@@ -36,17 +37,17 @@ func newCuts(opts *Options) cuts {
 	return c
 }
 
-// drop ignores what they hold of the text, and the rest of it.
+// drop ends the cuts and drops the text that they hold.
 func (c *cuts) drop() { c.stops, c.limit = nil, nil }
 
-// holdTag reports whether they hold what may be the beginning of a block.
+// holdTag reports whether the held text may have the beginning of a block.
 func (c *cuts) holdTag() bool {
 	return c.stops != nil && strings.Contains(c.stops.held, "<") ||
 		c.limit != nil && bytes.IndexByte(c.limit.Held(), '<') >= 0
 }
 
-// fund takes tokens from the budget until n more bytes are certainly within the limit, as
-// far as the budget has some and the request's own limit allows.
+// fund takes tokens from the budget until n more bytes are certainly within the limit. It takes no
+// more than the budget has and the request's own limit allows.
 func (c *cuts) fund(opts *Options, n int) {
 	for opts.Budget != nil && !c.limit.Fits(n) {
 		want := min(max(c.funded, leastStep), mostStep)
@@ -65,14 +66,15 @@ func (c *cuts) fund(opts *Options, n int) {
 	}
 }
 
-// How many tokens a turn takes from its budget at once: as many as it has already, within
-// these bounds. So other turns are not cut for want of tokens that this one does not need.
+// A turn takes as many tokens from its budget at once as it has taken already, within these bounds.
+// So it takes few tokens that it does not need and other turns would lack.
 const (
 	leastStep = 16
 	mostStep  = 1024
 )
 
-// lookAhead is for how many bytes of text tokens are taken in advance. A token has one or more.
+// lookAhead is the number of bytes of text for which tokens are taken in advance. A token has at
+// least one byte.
 const lookAhead = 256
 
 // untilStop processes the next piece of a message.
@@ -85,7 +87,7 @@ func (m *Machine) untilStop(text string) {
 	m.withinLimit(before)
 	if found && !m.stopped() {
 		m.cuts.sequence = m.cuts.stops.found
-		m.closeBuffer("") // which may still emit calls
+		m.closeBuffer("") // closeBuffer may still emit calls
 		m.finish(m.reason())
 	}
 }
@@ -131,8 +133,8 @@ func (m *Machine) buffered(text string, over bool) {
 	}
 }
 
-// releaseText passes on what the stop sequences and the limit hold. Neither a sequence
-// nor a token spans such a place.
+// releaseText passes on what the stop sequences and the limit hold. It is called where no sequence
+// and no token can go on.
 func (m *Machine) releaseText() {
 	if m.cuts.stops != nil {
 		m.withinLimit(m.cuts.stops.release())
@@ -143,8 +145,8 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// full reports whether the limit is reached, and then ends the turn. The text before
-// must have been released.
+// full reports whether the limit is reached, and then ends the turn. releaseText is called before
+// it.
 func (m *Machine) full() bool {
 	if m.cuts.limit == nil {
 		return false

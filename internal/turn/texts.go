@@ -65,10 +65,10 @@ func (t *texts) delta(item, text string) (gap, added string) {
 	return t.gap(item), text
 }
 
-// completed returns what the whole text of an item adds to its deltas: all of it if there
-// were none, the rest if it begins with them. A whole that differs is ignored, since what
-// the client has seen cannot be taken back. Some providers trim or mend a text at its end,
-// so that it is no failure; but the thread has another text than the client.
+// completed returns what the whole text of an item adds to its deltas: all of it if there were no
+// deltas, the rest if it begins with them. A whole text that differs is ignored, since what the
+// client has seen cannot be taken back. That is no failure, since some providers trim or mend a
+// text at its end; but the thread then has another text than the client.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
 	if m == nil {
@@ -90,7 +90,7 @@ func (t *texts) completed(item, whole string) (gap, added string) {
 	return gap, added
 }
 
-// gap returns what separates this item's text from that of the item before.
+// gap returns what separates this item's text from the text of the previous item.
 func (t *texts) gap(item string) string {
 	changed := t.any && item != t.last
 	t.any, t.begun, t.last = true, true, item
@@ -100,7 +100,8 @@ func (t *texts) gap(item string) string {
 	return ""
 }
 
-// item returns the state of an item, a new one if it has none; nil above the bound.
+// item returns the message of an item, and makes one if there is none. It returns nil above
+// maxItems.
 func (t *texts) item(id string) *message {
 	if t.recent != nil && t.recent.id == id {
 		return t.recent

@@ -5,14 +5,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// maxSaid bounds the text of a response that is kept to count its tokens, in bytes. What
-// is longer counts as a token for four bytes.
+// maxSaid bounds the text of a response that is kept to count its tokens, in bytes. Further text
+// counts as one token for four bytes.
 const maxSaid = 8 << 10
 
-// usage adds up the tokens of a turn. Each complete model response has its usage, but one
-// that breaks off has none; the thread's total, which comes a little later, includes
-// both, and what the thread had used before. For a response that is interrupted neither
-// comes, so the tokens of what it said are counted here.
+// usage adds up the tokens of a turn. Codex reports the usage of each complete model response, but
+// none of a response that broke off. A little later it reports the thread's total, which includes
+// both, and what the thread had used before. For an interrupted response it reports neither, so the
+// tokens of what that response said are counted here.
 type usage struct {
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
@@ -58,15 +58,15 @@ func (u *usage) response(e *codexrpc.Event) {
 
 func (u *usage) thread(v *codexrpc.Usage, before codexrpc.Usage) {
 	if v == nil || v.InputTokens+v.OutputTokens == 0 {
-		return // of a conversation that is too long, Codex reports the size of the context as the total
+		return // if a conversation is too long, Codex reports the size of the context as the total
 	}
 	u.known()
 	u.atThread = v.Sub(before)
 }
 
-// total returns the larger account, with the tokens of an interrupted response, and
-// whether there are any. It has at least the tokens that were sent, for a turn that ended
-// at its limit.
+// total returns the larger of the two sums, plus the tokens that only this package has counted:
+// those of an interrupted response, or, at the limit of tokens, those that were sent. estimated
+// reports whether there are any.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.atThread.TotalTokens > total.TotalTokens {

@@ -2,16 +2,16 @@ package turn
 
 import "github.com/caddy-codex/caddy-codex/codexrpc"
 
-// webSearch is what a turn with web searches needs besides.
+// webSearch is the state of a turn with web searches.
 type webSearch struct {
-	// ended says that a message has ended, with this phase. Its annotations are the next
-	// event, if there are any.
+	// ended says that a message has ended with this phase. If it has annotations, they are the next
+	// event.
 	ended bool
 	phase string
 }
 
-// searched emits the begin or the end of a web search. The history that a client sends back
-// lacks it.
+// searched emits the begin or the end of a web search. The thread then differs from the history
+// that a client sends back, which lacks the search.
 func (m *Machine) searched(o Output) {
 	m.rest.differs = true
 	if m.opts.Items && !m.stopped() {
