@@ -58,8 +58,8 @@ var liveRequests status.Set
 // maxRequests bounds the requests under way that are listed.
 const maxRequests = 50
 
-// requestsOf returns the requests under way of a user or of [usage.Everybody], the oldest
-// first, and after them those whose turns are parked.
+// requestsOf returns at most maxRequests requests of a user or of [usage.Everybody]: those under
+// way, the oldest first, then those whose turns are parked.
 func requestsOf(user string) []status.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
@@ -130,9 +130,9 @@ var version = sync.OnceValue(func() string {
 	return versionIn(info)
 })
 
-// versionIn returns the version of this module in a build, of which it is the main module or
-// a dependency. The version of a replacement takes precedence. A directory has no version;
-// then it is the one that the build requires, which the Makefile takes from the git tag.
+// versionIn returns the version of this module in a build, as the main module or a dependency.
+// The version of a replacement takes precedence. If the replacement is a directory, it has no
+// version. Then the version in go.mod counts, which the Makefile takes from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	const fromDirectory = "(devel)" // as Go calls it
 	if info == nil {
@@ -145,7 +145,7 @@ func versionIn(info *debug.BuildInfo) string {
 		if r := m.Replace; r != nil && r.Version != "" && r.Version != fromDirectory {
 			return r.Version
 		}
-		// go.mod requires a version. The second one is what the go command writes for a directory.
+		// go.mod requires a version. For a directory, the go command writes v0.0.0-00010101000000-….
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
 			return fromDirectory
 		}

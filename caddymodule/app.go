@@ -22,7 +22,7 @@ func init() {
 
 // App runs the app-servers of the `codex` handlers in a configuration. It has no options: the
 // handlers register their app-servers. The processes start with the app, never while a
-// configuration is only checked. A reload keeps those that the new configuration uses.
+// configuration is only checked. A reload keeps the processes that the new configuration uses.
 type App struct {
 	logger     *slog.Logger
 	ctx        caddy.Context
@@ -109,8 +109,8 @@ const (
 	eventStopping = "stopping"
 )
 
-// Handle handles the events that the configuration has started, and that it is about to stop.
-// No event may be emitted before all apps have started, since they may still subscribe.
+// Handle handles two events of Caddy: the configuration has started, or is about to stop. This
+// module emits no event before all apps have started, since they may still subscribe.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == eventStopping {
 		exit.follow(a)
@@ -123,12 +123,14 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 // exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
 
-// exitLag is the longest time until requests notice the exit where no event says so.
+// exitLag is how often follow asks Caddy about an exit. If no event reports the exit, requests
+// notice it after this time at most.
 const exitLag = 100 * time.Millisecond
 
-// exitWatch detects that Caddy is exiting, before it waits for running requests, also those of
-// earlier configurations: by an event of its current configuration ([App.Handle]), by a new
-// request or, where the current configuration lacks this module, by asking Caddy.
+// exitWatch detects that Caddy is exiting, before Caddy waits for running requests, also those of
+// earlier configurations. It learns of the exit from an event of the current configuration
+// ([App.Handle]) or when a new request calls now. If the current configuration lacks this module,
+// follow asks Caddy again and again.
 type exitWatch struct {
 	exiting func() bool
 	begun   context.Context // ends when the exit begins
@@ -149,8 +151,9 @@ func (w *exitWatch) now() bool {
 	return w.begun.Err() != nil
 }
 
-// follow asks Caddy whether it is exiting, now that the configuration of an app ends, and as
-// long as processes have requests of it and no newer configuration gets the event.
+// follow asks Caddy whether it is exiting when the configuration of an app ends, and then every
+// exitLag. It stops when the exit has begun, when no process is left, or when there is a newer
+// configuration, which gets the event.
 func (w *exitWatch) follow(a *App) {
 	newest := supervisor.Newest()
 	if w.now() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
@@ -184,7 +187,8 @@ func (l *list[T]) all() []T {
 	return slices.Clone(l.items)
 }
 
-// inUse are the handlers of all configurations that get requests, not those that only finish.
+// inUse are the handlers that get new requests. Handlers of earlier configurations, which only
+// finish their requests, are not among them.
 var inUse list[*Handler]
 
 // queue counts the turns that run, the requests that wait, and the bytes of their bodies.

@@ -63,12 +63,12 @@ type AppServer struct {
 	// How long a stop may take before the process is killed. Default: `5s`.
 	StopTimeout caddy.Duration `json:"stop_timeout,omitempty" option:"<duration>"`
 
-	// How often Codex sends a request to the model's provider again that fails before its
-	// answer, unless its config.toml says otherwise. Default: 1.
+	// How often Codex repeats a request to the model's provider after a failure before the
+	// answer, unless Codex's config.toml says otherwise. Default: 1.
 	ProviderRetries *int `json:"provider_retries,omitempty" option:"<n>"`
 
 	// How long the model's provider may take to accept a WebSocket before Codex asks over HTTP,
-	// unless its config.toml says otherwise. Default: `3s`.
+	// unless Codex's config.toml says otherwise. Default: `3s`.
 	ProviderTimeout caddy.Duration `json:"provider_timeout,omitempty" option:"<duration>"`
 
 	// Which threads are kept after their turns.
@@ -77,17 +77,17 @@ type AppServer struct {
 
 const (
 	defaultMaxMemory = 1 << 30
-	// defaultProviderRetries bridges an accident. Clients repeat requests, too.
+	// defaultProviderRetries bridges a single failure. Clients repeat requests, too.
 	defaultProviderRetries = 1
-	// defaultProviderTimeout is longer than a handshake over a slow network, with that of TLS.
+	// defaultProviderTimeout is longer than a handshake over a slow network takes, TLS included.
 	defaultProviderTimeout = 3 * time.Second
 	// maxProcesses is more than a machine can reasonably run.
 	maxProcesses = 1024
 )
 
 // quietLog makes the app-server's log readable within Caddy's: without colours, and
-// without an error for each tool call of the client, since such a call ends its turn. It also
-// has the lines that are read here. The environment and the configuration take precedence.
+// without an error for each tool call of the client, since such a call ends its turn. It keeps
+// the lines that this module reads. Caddy's environment and the configuration take precedence.
 var quietLog = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
@@ -118,8 +118,8 @@ func (a *AppServer) validate() error {
 }
 
 // resolve replaces placeholders and fills in the command. An empty placeholder is an error,
-// not a default: a home whose variable is not set would be that of another login. Braces in
-// the command and in variables that are no placeholder stay: an argument may be JSON.
+// not a default: a home whose variable is not set would become the home of another login. In
+// the command and in env, braces that are no placeholder stay: an argument may be JSON.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),
@@ -189,7 +189,7 @@ func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) 
 	return env, nil
 }
 
-// absolutePath returns the absolute path of one with placeholders. Empty stays empty.
+// absolutePath replaces the placeholders in a path and makes it absolute. Empty stays empty.
 func absolutePath(repl *caddy.Replacer, path string) (string, error) {
 	path, err := repl.ReplaceOrErr(path, true, true)
 	if path == "" || err != nil {
@@ -259,8 +259,8 @@ type Conversations struct {
 	// Whether each request gets a fresh thread. Default: false.
 	Off bool `json:"off,omitempty"`
 
-	// The most threads that each process keeps, each of which takes about 1 MB of its memory,
-	// or 1.5 MB if it waits, beside twice its history. Default: 128.
+	// The most threads that each process keeps. A thread takes about 1 MB of the process's
+	// memory, or 1.5 MB while its turn waits, and twice the size of its history. Default: 128.
 	Max int `json:"max,omitempty" option:"<n>" default:"128"`
 
 	// How long a thread is kept after its last turn. Default: `10m`.
@@ -271,9 +271,9 @@ type Conversations struct {
 	// that runs elsewhere, turns never wait. Default: `30m`.
 	Parked caddy.Duration `json:"parked,omitempty" option:"<duration>|off" default:"30m"`
 
-	// The most threads that each process starts before the requests that need them, for
-	// requests that begin a conversation with the settings of others before. Each takes about
-	// 1 MB of the process's memory. Default: 8.
+	// The most threads that each process starts in advance, for requests that begin a
+	// conversation with the same settings as earlier requests. Each takes about 1 MB of the
+	// process's memory. Default: 8.
 	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
 
@@ -292,8 +292,8 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	return parseBlock(d, c, nil)
 }
 
-// limits returns the limits for one process. On a remote one, a turn that waits could outlive
-// this Caddy.
+// limits returns the limits for one process. On a remote process no turn waits, since the turn
+// could outlive this Caddy.
 func (c *Conversations) limits(remote bool) conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}

@@ -32,8 +32,8 @@ type APIKey struct {
 	User string `json:"user,omitempty"`
 }
 
-// keyring has the users of keys, each a string or an [unnamedKey], by the hashes of the keys.
-// The time of a look-up reveals a part of a hash at most, from which nobody can make a key.
+// keyring maps the hashes of keys to their users, each a string or an [unnamedKey]. The time of
+// a look-up reveals at most a part of a hash, from which nobody can make a key.
 type keyring map[apikeys.Hash]any
 
 // unnamedKey is the user of a key without a configured name. As the value of
@@ -43,8 +43,8 @@ type unnamedKey string
 // unnamedPrefix precedes the number of a key in its name.
 const unnamedPrefix = "key-"
 
-// newKeyring resolves the keys. It refuses an empty key and an empty placeholder: the rest of
-// the key would be easy to guess. The errors do not contain a key.
+// newKeyring resolves the keys. It refuses an empty key, and a key with an empty placeholder,
+// the rest of which would be easy to guess. The errors do not contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	ring, ordinals := make(keyring, len(keys)), make(map[apikeys.Hash]int, len(keys))
 	for i, k := range keys {
@@ -91,8 +91,8 @@ func (h *Handler) several() bool {
 	return slices.ContainsFunc(users, func(user string) bool { return user != users[0] })
 }
 
-// presentedKey returns the key that a request presents, empty if there is none: as a
-// bearer token, as Azure's clients do (api-key), or as Anthropic's (x-api-key).
+// presentedKey returns the key that a request presents, empty if there is none. It is a bearer
+// token, or the header api-key (of Azure's clients) or x-api-key (of Anthropic's).
 func presentedKey(r *http.Request) string {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, key, _ := strings.Cut(header, " ")
@@ -149,8 +149,8 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	return apiErr
 }
 
-// keyOf returns a request's key in the file, nil for one of the configuration, without limits. It
-// sets the user.
+// keyOf checks the key of a request and sets the user. It returns a key of the file, or nil for a
+// key of the configuration, which has no limits, and if there are no keys at all.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
@@ -168,8 +168,8 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return &k.Key, nil
 }
 
-// keyStill is keyOf for a request whose user is known, maybe for long: it may have come over a
-// WebSocket. A key that is another user's by now is refused, so that its client connects again.
+// keyStill is keyOf for a request whose user was identified before, on a WebSocket maybe long
+// ago. If the key belongs to another user by now, it is refused, so that its client connects again.
 func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)
@@ -184,7 +184,8 @@ func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
 // wrongKeyLines is how many log lines about wrong keys are written within a minute.
 const wrongKeyLines = 20
 
-// sampled writes wrongKeyLines a minute, then each thousandth: attempts must not fill the disk.
+// sampled writes wrongKeyLines lines a minute, then each thousandth line: attempts to guess a key
+// must not fill the disk.
 func sampled(core zapcore.Core) zapcore.Core {
 	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
 }

@@ -251,8 +251,8 @@ func (h *Handler) checkModels() error {
 	return nil
 }
 
-// newAliases returns the models as the gateway gets them. It refuses a placeholder that
-// resolves to nothing: Codex has no model of its name.
+// newAliases returns the models for the gateway, with their placeholders replaced. It refuses a
+// placeholder that is empty or unknown, since Codex has no model of such a name.
 func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
 	var aliases []prompt.Alias
 	seen := make(map[string]bool, len(h.Models))

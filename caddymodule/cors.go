@@ -22,7 +22,7 @@ const anyOrigin = "*"
 // maxRequestedHeaders bounds the list of headers that a preflight may request, in bytes.
 const maxRequestedHeaders = 4 << 10
 
-// exposedHeaders are the headers that pages may read, besides those that all may read.
+// exposedHeaders are the headers that pages may read besides those that browsers always show.
 var exposedHeaders = strings.Join([]string{
 	requestIDHeader, messages.RequestIDHeader, "X-Proxy-Output-Mode", "X-Codex-Stop-After-Tools-Mode", "X-Codex-Tool-Call-Count",
 	"X-Codex-Tool-Call-Truncated", "X-Codex-Ignored-Params", "X-Codex-Key-Budget",
@@ -104,7 +104,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
 		return false
 	}
-	_ = reqbody.Skip(w, r) // browsers send none
+	_ = reqbody.Skip(w, r) // browsers send no body
 	answerPreflight(header, r.Header)
 	w.WriteHeader(http.StatusNoContent)
 	return true
@@ -123,7 +123,7 @@ func answerPreflight(answer, asked http.Header) {
 	if asked.Get("Access-Control-Request-Private-Network") == "true" {
 		answer.Set("Access-Control-Allow-Private-Network", "true")
 	}
-	answer.Set("Access-Control-Max-Age", "7200") // browsers use two hours to a day at most
+	answer.Set("Access-Control-Max-Age", "7200") // the most that browsers accept is two hours to a day
 }
 
 // allows reports whether pages of an origin may use the API.
@@ -138,9 +138,9 @@ var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded"
 // crossOrigin detects requests that browsers mark as coming from another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// forged reports whether a request comes from a page that may not use the API and needed
-// no preflight. The page could not read the answer, but the turn would cost. Programs do
-// not send the headers by which browsers mark such requests.
+// forged reports whether a request comes from a page that may not use the API, and is of a kind
+// for which browsers send no preflight. The page could not read the answer, but the turn would
+// cost. Programs do not send the headers by which browsers mark such requests.
 func (c *cors) forged(r *http.Request) bool {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "application/json" { // as nearly all programs send it

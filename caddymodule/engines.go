@@ -13,12 +13,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// engines are the stores that configurations use, so that a reload keeps what they have, and their
+// engines are the open stores of all configurations. A reload keeps their contents and their
 // connections.
 var engines = enginePool{byKey: make(map[string]*engine)}
 
-// lingers is how long an engine stays open that no configuration uses any more: as long as requests
-// of the last one may run.
+// lingers is how long an engine stays open after the last configuration that used it: requests of
+// that configuration may run as long.
 const lingers = objects.MaxBackground + 5*time.Minute
 
 // enginePool has engines by their settings. It is safe for concurrent use.
@@ -31,10 +31,10 @@ type enginePool struct {
 type engine struct {
 	store   stores.Store
 	logger  *slog.Logger
-	usage   *usage.Shared // nil: it counts none
+	usage   *usage.Shared // nil: the store counts no usage
 	users   int           // configurations
-	started bool          // one of them was used
-	end     *time.Timer   // closes it; nil: it is used
+	started bool          // by one of them
+	end     *time.Timer   // closes the store; nil: it is in use
 }
 
 // engineKey is the same for modules that share an engine.
@@ -42,8 +42,8 @@ func engineKey(m stores.Module) string {
 	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
 }
 
-// open returns the engine of a module, which is opened if there is none. start is called
-// once the configuration is used, and release once it is not any more.
+// open returns the engine of a module, and makes one if there is none. The caller calls start
+// when its configuration comes into use, and release when the configuration is no longer used.
 func (p *enginePool) open(m stores.Module, logger *slog.Logger) (_ *engine, start func() error, release func()) {
 	key := engineKey(m)
 	p.mu.Lock()
@@ -74,7 +74,8 @@ func (p *enginePool) open(m stores.Module, logger *slog.Logger) (_ *engine, star
 	return e, start, sync.OnceFunc(func() { p.release(key, e) })
 }
 
-// release ends a use. What has nothing to close, or was never started, is forgotten at once.
+// release ends a configuration's use of an engine. After the last use the engine is closed, with
+// a delay of lingers. If it has nothing to close, or was never started, it is removed at once.
 func (p *enginePool) release(key string, e *engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

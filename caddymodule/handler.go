@@ -44,7 +44,8 @@ type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// How one is chosen for a turn, among those that are ready and whose login does not rest.
+	// How an app-server is chosen for a turn, among those that are ready and whose login does
+	// not rest.
 	Pool Pool `json:"pool,omitzero"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. Without any,
@@ -105,10 +106,9 @@ type Handler struct {
 	CORS []string `json:"cors,omitempty"`
 
 	// The host names, or patterns such as `*.example.com`, under which callers may send
-	// requests that nothing has authenticated, neither one of `api_keys` nor another
-	// handler. Localhost, IP addresses and the names in the host matchers of the routes that
-	// lead to this handler are always allowed. Placeholders are resolved when the
-	// configuration is loaded. Default: none.
+	// requests that neither a key nor another handler has authenticated. Localhost, IP
+	// addresses and the names in the host matchers of the routes that lead to this handler are
+	// always allowed. Placeholders are resolved when the configuration is loaded. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
 	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists: `own`,
@@ -130,10 +130,10 @@ type Handler struct {
 	// a site of its own, at port 11434. Default: false.
 	Ollama bool `json:"ollama,omitempty" option:"on|off"`
 
-	// The key of who may administer on the page: sign logins in, and see the requests of all
-	// users, credits and what identifies this machine. It is no API key, has 16 characters or
-	// more, and needs `page`. Placeholders are resolved when the configuration is loaded.
-	// Default: none; then only the admin API has this.
+	// The key for administrators on the page. They sign logins in, and see the requests of all
+	// users, credits and what identifies this machine. It must not be an API key, has 16
+	// characters or more, and needs `page`. Placeholders are resolved when the configuration is
+	// loaded. Default: none; then administration is possible only by the admin API.
 	AdminKey string `json:"admin_key,omitempty"`
 
 	// Names of your own for Codex's models. GET /v1/models lists them after those
@@ -157,10 +157,10 @@ type Handler struct {
 	// reasoning_content and as reasoning items. Default: true.
 	Reasoning *bool `json:"reasoning,omitempty" option:"on|off" default:"on"`
 
-	// Where the instructions of a conversation go, which are its system and developer
-	// messages at the beginning. `replace`: they replace Codex's own prompt. `append`:
-	// they follow it. `auto`: replace, and append once the model's provider has refused
-	// that for the login. Default: `auto`.
+	// Where the instructions of a conversation go: the system and developer messages at its
+	// beginning. `replace`: they replace Codex's own prompt. `append`: they follow Codex's own
+	// prompt. `auto`: replace, but append after the model's provider has refused the
+	// replacement for the login. Default: `auto`.
 	Instructions conversation.Instructions `json:"instructions,omitempty" option:"auto|replace|append" default:"auto"`
 
 	turn.ToolOptions
@@ -169,16 +169,16 @@ type Handler struct {
 	// a module of another plugin. Default: none.
 	TextualPatternsRaw caddy.ModuleMap `json:"textual_patterns,omitempty" caddy:"namespace=http.codex.patterns"`
 
-	// How long a turn waits for another textual block after a textual block, with stop_after_tools
-	// `burst`; with `first`, how long it goes on after the first call to learn whether there are
-	// more, and the usage. 0: until all that has arrived is read. Default: `300ms`.
+	// With stop_after_tools `burst`: how long a turn waits for another textual block after each
+	// one. With `first`: how long a turn goes on after the first call, to learn its usage and
+	// whether there are more calls. 0: until all that has arrived is read. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
 	store     stores.Module
 	keys      keyring
 	keyFile   *apikeys.File // nil: there is none
 	adminKey  *apikeys.Hash // nil: there is none
-	limits    *quota.Limits // of the keys in it
+	limits    *quota.Limits // of the keys in keyFile
 	shared    *usage.Shared // the usage of all nodes; nil: there is none
 	wrongKeys *zap.Logger
 	gateway   *gateway.Gateway
@@ -231,7 +231,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
 		return err
 	}
-	// Before the app: Caddy would name its events by a module that is loaded with this context later.
+	// The store is loaded before the app: Caddy would name the app's events by a module that this
+	// context loads later.
 	if err := h.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -258,7 +259,7 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	options.Responses = engine.store
 	if h.shared = engine.usage; h.shared != nil {
 		options.Observer = observer{options.Observer.(observer).turns, h.shared}
-		h.releases = append(h.releases, func() { _ = h.shared.Store(context.Background()) }) // else its nodes miss it
+		h.releases = append(h.releases, func() { _ = h.shared.Store(context.Background()) }) // else the other nodes miss the last usage
 	}
 	h.limits = ownLimits
 	if shared, ok := options.Responses.(interface{ Limits() *quota.Limits }); ok {
@@ -358,11 +359,11 @@ func (h *Handler) complete() error {
 	return h.Pool.check(h.AppServers)
 }
 
-// unhandled is the variable by which Caddy's last handler says that no other has answered.
+// unhandled is the variable that Caddy's last handler sets to true if no other has answered.
 const unhandled = "unhandled"
 
-// ServeHTTP answers the paths of the API and passes others to the next handler. A path
-// that no other handler answers is looked at again: a client may have the wrong base URL.
+// ServeHTTP answers the paths of the API and passes others to the next handler. If no other
+// handler answers a path, it may be a misspelt one of the API: a client may have the wrong base URL.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {

@@ -7,14 +7,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// eventKey is the event of a key of whose limit 80 or 100 percent are used.
+// eventKey is the event that a key has used 80 or 100 percent of a limit.
 const eventKey = "codex.key_used"
 
-// keyThresholds are those of the limits of all keys. A reload keeps them.
+// keyThresholds remember which thresholds of the limits of all keys were passed. A reload keeps them.
 var keyThresholds quota.Thresholds
 
-// reportLimits emits an event for each limit of which the request of a turn has used 80 or 100
-// percent.
+// reportLimits emits an event for each limit of the turn's key of which 80 or 100 percent are now
+// used.
 func reportLimits(r *gateway.Record) {
 	for _, s := range r.Limits {
 		unit, window := string(s.Unit), s.Window.String()

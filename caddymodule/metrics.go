@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// registry has the metrics of this process, which the registry of each configuration collects,
-// so that a reload keeps their values. No label has a value that a client can choose freely.
+// registry has the metrics of this process. The registry of each configuration collects from it,
+// so that a reload keeps the values. No label has a value that a client can choose freely.
 var registry = prometheus.NewRegistry()
 
 // These metrics are counted as things happen.
@@ -85,7 +85,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 func init() {
-	// A rate is known only of a counter that was there before its first event.
+	// Prometheus misses the first event of a counter that did not exist before.
 	for _, code := range apierror.Labels() {
 		errorsMetric.WithLabelValues(code)
 	}
@@ -108,8 +108,8 @@ var modelLabels = labels{limit: 50}
 // otherModel has the label of all other models.
 var otherModel = newModelMetrics("other")
 
-// modelMetrics are the metrics of the turns of a model, which are looked up by their labels
-// once: that costs more than to count. Those that have counted nothing do not exist yet.
+// modelMetrics are the metrics of a model's turns. Each is looked up by its labels only once, since
+// a look-up costs more than counting does. A metric that has counted nothing does not exist yet.
 type modelMetrics struct {
 	label                                string
 	duration, firstOutput, input, output func() prometheus.Observer // duration is that of requests that succeed
@@ -138,7 +138,7 @@ func newModelMetrics(label string) *modelMetrics {
 	}
 }
 
-// learnModels gives the models that Codex lists their labels. If it fails, they are "other".
+// learnModels gives a label to each model that Codex lists. If it fails, their label is "other".
 func learnModels(p *pool.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
@@ -199,7 +199,7 @@ type reading struct {
 // readings are the descriptions of all readings.
 var readings []*prometheus.Desc
 
-// read returns a reading. By its name it is a counter or a gauge.
+// read returns a reading: a counter if its name ends in _total, else a gauge.
 func read(name, help string, labels ...string) reading {
 	r := reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 	if strings.HasSuffix(name, "_total") {
@@ -283,7 +283,7 @@ func sendState[T comparable](to chan<- prometheus.Metric, r reading, all []T, is
 	}
 }
 
-// collectBuild sends the versions, with those of Codex that run.
+// collectBuild sends the versions of this module, of Caddy and of each Codex that runs.
 func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
 	if len(releases) > 1 {
 		delete(releases, "") // not known yet

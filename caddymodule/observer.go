@@ -64,8 +64,8 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	}
 }
 
-// requestContext is the context of a request with its result, and with what is looked up or
-// allocated for it once. Only the goroutine of the request uses that.
+// requestContext is the context of a request. It also has the request's result, and what is
+// looked up or allocated once for the request. Only the goroutine of the request uses its fields.
 type requestContext struct {
 	context.Context
 	failure    *apierror.Error  // nil: the request succeeded
@@ -78,7 +78,7 @@ type requestContext struct {
 
 type outcomeKey struct{}
 
-// Value returns the outcome itself for its key, and the encoder of errors for that of encoders.
+// Value returns o itself for outcomeKey, and the encoder of errors for [apierror.EncoderKey].
 func (o *requestContext) Value(key any) any {
 	switch key {
 	case outcomeKey{}:
@@ -102,7 +102,7 @@ type routeCounts struct {
 	succeeded func() prometheus.Counter // is looked up by its labels once, when a request succeeds
 }
 
-// countsOf returns the counts of a route, which others may have as well.
+// countsOf returns the counts of a route's name. Several routes may have the same name.
 func countsOf(route string) *routeCounts {
 	return &routeCounts{route, sync.OnceValue(func() prometheus.Counter {
 		return requestsMetric.WithLabelValues(route, strconv.Itoa(http.StatusOK))
@@ -172,7 +172,7 @@ func logTurn(log *zap.Logger, r *gateway.Record) {
 	entry.Write(zap.Inline(turnLine{r}))
 }
 
-// turnLine writes the fields of the log line of a turn, without a slice of them.
+// turnLine writes the fields of a turn's log line one by one, without allocating a slice of them.
 type turnLine struct{ *gateway.Record }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
@@ -219,8 +219,8 @@ func (r turnLine) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// addTools adds the fields of a turn that had tool calls, or blocks that were none: what
-// was dropped, and which settings differ from the defaults.
+// addTools adds the fields of a turn that had tool calls or began textual tool blocks: what was
+// dropped, and which settings differ from the defaults.
 func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 	aborted := 0
 	for _, n := range r.Tools.Aborted {
@@ -237,7 +237,8 @@ func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 }
 
 // traceTurns describes the turns of a request in its span, by OpenTelemetry's conventions for
-// generative AI, without what was said. That of a background response has ended before.
+// generative AI, without any text. A background response is left out, since its span has ended
+// before its turns.
 func traceTurns(ctx context.Context, turns []gateway.Record) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {
@@ -266,8 +267,8 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 	}
 }
 
-// traceFailure names the error of a request in its span. That of the server also fails the
-// span, which the status of a stream that has begun would not.
+// traceFailure names the error of a request in its span. An error of the server also marks the
+// span as failed. The HTTP status does not show it if a stream has begun.
 func traceFailure(ctx context.Context, e *apierror.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

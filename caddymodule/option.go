@@ -14,8 +14,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// option is a field of a struct that is an option of a block in the Caddyfile, by the name that
-// it has in JSON. Its tag option has the syntax of the value:
+// option is an option of a block in the Caddyfile, which sets a field of a struct. Its name is that
+// of the field in JSON. The tag option of the field has the syntax of the value:
 //
 //	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
 //	<size>|off or <duration>|off   off is -1, and in JSON any negative value
@@ -23,11 +23,11 @@ import (
 //	own|all                        one of the words; on|off, or a word alone, is a bool
 //	max_queue [<duration>]         what may follow the value of max_queue
 //
-// Its tag default has the value of a field that is not set, as in the Caddyfile.
+// The tag default has the value of a field that is not set, as in the Caddyfile.
 type option struct {
 	name, syntax, byDefault string
 
-	line  string // the option in whose line it is: itself, or the one that it follows
+	line  string // the option that begins its line: itself, or the option that it follows
 	field reflect.Value
 }
 
@@ -57,7 +57,7 @@ type special struct {
 	repeats bool
 }
 
-// renamed says what to write instead of options that there were.
+// renamed maps options of earlier releases to what to write instead.
 var renamed = map[string]string{
 	"response_store": "response_store is called store now: " +
 		"`store memory { size 64MiB }` for `response_store memory 64MiB`, `store disk` for one node and " +
@@ -100,8 +100,8 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 	return nil
 }
 
-// suggestion returns what an error says about the option that is nearest to an unknown name:
-// nothing if none differs in less than a third of its letters.
+// suggestion returns the part of an error that suggests the option nearest to an unknown name.
+// It is empty unless that option differs in less than a third of its letters.
 func suggestion(name string, options []option, specials map[string]special) string {
 	nearest, least := "", len(name)
 	try := func(known string) {
@@ -121,8 +121,8 @@ func suggestion(name string, options []option, specials map[string]special) stri
 	return fmt.Sprintf("; did you mean %s?", nearest)
 }
 
-// editDistance returns how many bytes must be added, removed or replaced to make b of a. Long
-// texts are as far from each other as they are long.
+// editDistance returns how many bytes must be added, removed or replaced to make b of a. If a is
+// more than twice as long as b, it returns the length of a without comparing them.
 func editDistance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)
@@ -199,7 +199,8 @@ func parseDuration(arg string) (int64, error) {
 	return int64(value), err
 }
 
-// quantity returns what a value is and its least one. ok is false if it is no number.
+// quantity returns the kind of the option's value and the least value. ok is false if the value is
+// no number.
 func (o *option) quantity() (q quantity, least int64, ok bool) {
 	q, ok = quantities[strings.TrimSuffix(o.syntax, "|off")]
 	if o.field.Kind() == reflect.Pointer || o.byDefault == "0" {
@@ -246,7 +247,7 @@ func isOneOf(word, syntax string) error {
 	return fmt.Errorf("%q must be one of %s", word, strings.Join(allowed, ", "))
 }
 
-// complete sets the default, and checks a value, also of JSON.
+// complete sets the default if the field is not set, and else checks the value, also from JSON.
 func (o *option) complete() error {
 	if o.field.IsZero() && o.byDefault != "" {
 		return o.set(o.byDefault)

@@ -79,7 +79,7 @@ var (
 )
 
 // pageRouteOf returns the route of a path of the page. The page itself needs no key: it
-// has nothing but the files of this module. What it shows does.
+// has nothing but the files of this module. The state that it shows needs a key.
 func (h *Handler) pageRouteOf(path string) (route, bool) {
 	if path == pagePrefix+"status" {
 		return pageStatus, true
@@ -94,7 +94,7 @@ func (h *Handler) pageRouteOf(path string) (route, bool) {
 			servePage(w, r, name)
 			return
 		}
-		// It is relative, since a prefix may have been stripped from the path.
+		// The location is relative, since a prefix may have been stripped from the path.
 		w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
 		w.WriteHeader(http.StatusPermanentRedirect)
 	}}, toPage || ok && hasPage(name)

@@ -45,7 +45,7 @@ func (ToolCallPattern) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// parseTextualPattern reads <name> and what the module of that name makes of the rest.
+// parseTextualPattern reads <name>. The module of that name reads the rest.
 func (h *Handler) parseTextualPattern(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()

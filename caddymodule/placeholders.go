@@ -10,9 +10,9 @@ import (
 // placeholderPrefix begins the names of this module's placeholders.
 const placeholderPrefix = "http.codex."
 
-// placeholders are the values of placeholders, by the rest of their names, for a request whose
-// turns have ended: tokens and calls are sums over its choices, all else is the first choice's.
-// There is at least one turn.
+// placeholders return the values of placeholders, by their names after placeholderPrefix. They get
+// the turns of a request, at least one, which have ended. Tokens and calls are sums over the
+// choices; all else is that of the first choice.
 var placeholders = map[string]func([]gateway.Record) any{
 	"model":         func(turns []gateway.Record) any { return unlessEmpty(logged(turns[0].Model)) },
 	"api":           func(turns []gateway.Record) any { return unlessEmpty(string(turns[0].Route)) },
@@ -27,8 +27,8 @@ var placeholders = map[string]func([]gateway.Record) any{
 	"tool_calls":    sum(func(r *gateway.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
-// placeholder is a [caddy.ReplacerFunc]. The value is nil as long as the turns of the request have
-// not ended, and where there is none.
+// placeholder is a [caddy.ReplacerFunc]. The value is nil until the turns of the request have ended,
+// or if they have no such value.
 func (o *requestContext) placeholder(key string) (any, bool) {
 	name, ours := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]
@@ -41,7 +41,7 @@ func (o *requestContext) placeholder(key string) (any, bool) {
 	return value(o.turns), true
 }
 
-// sum returns the placeholder of a number, which it adds up over the turns.
+// sum returns a placeholder that adds up a number over the turns.
 func sum(of func(*gateway.Record) int64) func([]gateway.Record) any {
 	return func(turns []gateway.Record) any {
 		var n int64

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// Pool is the way in which one of several app-servers is chosen for a turn. A conversation
-// whose thread is kept goes on there, whatever the policy says.
+// Pool is the way in which one of several app-servers is chosen for a turn. If an app-server
+// keeps the thread of a conversation, the conversation goes on there, whatever the policy.
 type Pool struct {
 	// `spread`: the app-server with the fewest turns, in proportion to the weights.
 	// `fill_first`: all turns go to one app_server until its login is spent or signed out,
@@ -26,7 +26,7 @@ type Pool struct {
 // parse reads <policy> [<n>].
 func (p *Pool) parse(d *caddyfile.Dispenser) error { return parseLine(d, optionsOf(p), p.complete) }
 
-// complete sets the default of the reserve, and refuses one that the policy does not have.
+// complete sets the default of the reserve, and refuses a reserve with any other policy.
 func (p *Pool) complete() error {
 	if p.Policy == pool.PolicyReserve {
 		p.Reserve = max(1, p.Reserve)
@@ -36,7 +36,7 @@ func (p *Pool) complete() error {
 	return nil
 }
 
-// check refuses a policy that the app-servers do not fit.
+// check refuses a policy that does not fit the app-servers.
 func (p *Pool) check(servers []*AppServer) error {
 	if err := completeOptions(p); err != nil {
 		return fmt.Errorf("pool: %w", err)

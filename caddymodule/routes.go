@@ -20,14 +20,14 @@ import (
 // route is one entry of the API.
 type route struct {
 	counts  *routeCounts // nil: requests are not counted
-	refused bool         // of the requests only those that are refused are counted
+	refused bool         // only requests that fail are counted
 	methods []string     // the first one is the canonical method; nil: any
 	open    bool         // needs neither a key nor an allowed host: probes have none
-	admin   bool         // needs the admin key instead, and is never another origin's
+	admin   bool         // needs the admin key instead, and refuses pages of other origins
 	socket  bool         // WebSockets are served as well
 	noBody  bool         // also a POST needs no body
-	images  bool         // it is one only with the option images
-	form    *errorForm   // in which its clients read errors; nil: OpenAI's, or that of the client
+	images  bool         // exists only with the option images
+	form    *errorForm   // of errors; nil: Anthropic's for Anthropic's clients, else OpenAI's
 	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args    []string // the parts of the path that stand for * in the pattern
 }
@@ -35,7 +35,7 @@ type route struct {
 // errorForm is how the clients of an API read errors.
 type errorForm struct {
 	encode   apierror.Encoder
-	idHeader string // of every answer, in which they look for its id; empty: none
+	idHeader string // the header of every answer that has its id; empty: none
 }
 
 var (
@@ -211,8 +211,8 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 }
 
 // inEarlyData reports whether a request may have come before the end of its TLS handshake, here
-// or at a proxy that says so. Whoever records such a request can send it again, to run its turn
-// once more. HTTP/3 takes them unless 0rtt is off.
+// or at a proxy that reports it. An attacker who records such a request can send it again, and its
+// turn would run once more. HTTP/3 accepts such requests unless 0rtt is off.
 func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
@@ -231,8 +231,8 @@ const requestIDHeader = "X-Request-Id"
 // validRequestID matches the ids that are accepted from clients, for headers and logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
-// setRequestID sets the request's id on the answer and on the request, with ids as the values
-// of the headers. It is the client's own id if that is valid, else the uuid of Caddy's access log.
+// setRequestID sets the request's id on the answer and on the request. The id is the client's own
+// if that is valid, else the uuid of Caddy's access log. ids holds the values of the headers.
 func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
 		ids[0] = newRequestID(r)
@@ -245,8 +245,8 @@ func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 // requestUUID is the placeholder with the uuid of a request.
 const requestUUID = "http.request.uuid"
 
-// newRequestID returns the uuid of a request. The first use of Caddy's placeholder makes one
-// and prepares it for the access log, which is half a microsecond for nothing without a log.
+// newRequestID returns the uuid of a request. The first use of Caddy's placeholder makes one and
+// prepares it for the access log, which takes half a microsecond. Without a log it is made here.
 func newRequestID(r *http.Request) string {
 	repl := replacerOf(r)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -281,7 +281,7 @@ func isHandshake(r *http.Request) bool {
 }
 
 // forgedHandshake reports whether a handshake comes from a page that may not use the API.
-// Browsers send no preflight before it, so it is held to what a POST without one is.
+// Browsers send no preflight before a handshake, so it is checked like a POST without a preflight.
 func (h *Handler) forgedHandshake(r *http.Request) bool {
 	post := r.Clone(r.Context())
 	post.Method = http.MethodPost
@@ -289,12 +289,12 @@ func (h *Handler) forgedHandshake(r *http.Request) bool {
 	return h.cors.forged(post)
 }
 
-// foreignPrefix matches what clients with a wrong base URL put before the paths of the API:
-// nothing, or /v1 again; and what Azure's clients put there, with a model that the body names.
+// foreignPrefix matches what clients put before the paths of the API. Clients with a wrong base URL
+// put nothing there, or /v1 again. Azure's clients put a deployment there; the body names its model.
 var foreignPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
-// misspelt returns the route that a client means with a path that is no route: one with
-// doubled or trailing slashes, or of a wrong base URL.
+// misspelt returns the route that a client means by a path that is no route, since it has doubled
+// or trailing slashes or comes from a wrong base URL. It returns false if there is none.
 func misspelt(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	meant := "/v1/" + clean[len(foreignPrefix.FindString(clean)):]
@@ -315,12 +315,13 @@ func withoutSlashes(path string) string {
 	return "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
 }
 
-// signpost answers the paths that nobody answers, without a key: it has nothing secret.
+// signpost answers the paths that no handler answers. It needs no key, since it has no secrets.
 var signpost = route{counts: countsOf("unknown"), open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
-// signpostAt returns the signpost at a path, which a client of Ollama's API can read where that is off.
+// signpostAt returns the signpost for a path. Below /api/ it has the form of Ollama's errors, for
+// clients of Ollama's API on a site where that is off.
 func signpostAt(path string) route {
 	rt := signpost
 	if strings.HasPrefix(path, "/api/") {
@@ -339,9 +340,9 @@ func baseURL(r *http.Request) string {
 }
 
 // ownDeadlines keeps Caddy from setting a deadline before each write and each flush of a
-// request's answer, which costs more than a small chunk. It returns the writer of the answer,
-// without the one of Caddy that sets the deadlines if that is the outermost. A stream bounds
-// its writes itself, by less than Caddy's default; a stricter setting of the operator's stays.
+// request's answer, which costs more than a small chunk. If Caddy's writer that sets deadlines is
+// the outermost, ownDeadlines returns the writer inside it. A stream bounds its writes itself, by
+// less than Caddy's default. If the operator has set a stricter limit, that stays in force.
 func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

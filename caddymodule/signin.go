@@ -71,7 +71,7 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 // administration is what an administrator does with an app-server. The result is the answer.
 type administration func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// of does it with the one of some app-servers that the query names.
+// of does it with the app-server that the query names, which must be one of all.
 func (do administration) of(all []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
 	for _, p := range all {
@@ -116,8 +116,8 @@ func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 // maxAttempt bounds the name of an attempt to reset the windows of a plan, in bytes.
 const maxAttempt = 128
 
-// spendResetCredit resets the windows of an app-server's plan for a credit. A repetition of the
-// attempt, which a header names, spends no second one.
+// spendResetCredit resets the windows of an app-server's plan for a credit. The header
+// Idempotency-Key names the attempt: repeated with the same name, it spends no second credit.
 func spendResetCredit(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	attempt := r.Header.Get("Idempotency-Key")
 	if attempt == "" || len(attempt) > maxAttempt {

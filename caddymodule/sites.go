@@ -68,8 +68,8 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s siteMatcher) bool { return s.Match(r) })
 }
 
-// find returns the server of a request, and finds its routes that lead to the handler, which
-// belongs to one server. It returns nil for a request that does not come from Caddy.
+// find returns the server of a request, or nil if the request does not come from Caddy. The first
+// call also finds the server's routes to the handler, which belongs to only one server.
 func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
@@ -108,7 +108,8 @@ type siteSearch struct {
 	found   []*caddyhttp.MatchHost
 }
 
-// search collects the host matchers of routes to the handler, and reports whether there is one.
+// search collects the host matchers of routes to the handler, and reports whether there is such a
+// route.
 func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (leads bool) {
 	for _, route := range routes {
 		routeLeads := false
@@ -192,10 +193,10 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	return checkRealm(realm)
 }
 
-// site returns the realm of the site of a request: by the first name of the host matcher that
-// has led it to the handler, of several the outermost, and its port unless that is HTTP's or
-// HTTPS'; or else by the server's address. It returns "" for a request that does not come from
-// Caddy.
+// site returns the realm of the site of a request: the first name of the outermost host matcher
+// that has led the request to the handler, with the server's port unless that is HTTP's or HTTPS'.
+// Without a host matcher it is the server's address. It returns "" for a request that does not
+// come from Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {
 	if h.find(handler, r) == nil {
 		return ""

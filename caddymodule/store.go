@@ -23,7 +23,7 @@ func init() {
 // runningResponses are the responses that are being made. A reload keeps them.
 var runningResponses = objects.NewRunning()
 
-// parseStore reads the type of a store and what its module makes of the rest.
+// parseStore reads the type of a store. Its module reads the rest.
 func (h *Handler) parseStore(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
@@ -53,7 +53,7 @@ func parseStoreBlock(d *caddyfile.Dispenser, store any) error {
 	return parseBlock(d, store, nil)
 }
 
-// completeStore names the type of a store in JSON that names none.
+// completeStore sets the type of a store in JSON to memory if there is none.
 func (h *Handler) completeStore() error {
 	fields := make(map[string]json.RawMessage)
 	if len(h.StoreRaw) > 0 {

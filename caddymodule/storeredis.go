@@ -18,15 +18,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// RedisStore stores in Redis or Valkey, which several nodes may share. There are also the limits of
-// keys and the usage, of all nodes.
+// RedisStore stores in Redis or Valkey, which several nodes may share. It also stores the use of
+// keys' limits and the usage, both for all nodes together.
 type RedisStore struct {
 	// The URLs of the nodes: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for
 	// TLS, or `unix://`. Several are a cluster, or with `master` the sentinels. Placeholders
 	// are resolved when the configuration is loaded.
 	URLs []string `json:"urls,omitempty"`
 
-	// The most bytes that the responses of each user may take, of which the oldest are deleted
+	// The most bytes that the responses of each user may take. The oldest responses are deleted
 	// first. Default: 1 GiB.
 	Size int64 `json:"size,omitempty" option:"<size>" default:"1GiB"`
 

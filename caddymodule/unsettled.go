@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// unsettled is what an engine could not count before the exit, since it did not work. It waits in a
-// file, which the next process that starts with this engine takes.
+// unsettled is what could not be counted before the exit, since Redis did not work. It is kept in a
+// file until the next process starts with the same engine.
 type unsettled struct {
 	Limits []quota.Unsettled
 	Usage  []usage.Batch

@@ -110,7 +110,7 @@ func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []stri
 	})
 }
 
-// usageError returns the error of a request for usage that Redis does not say.
+// usageError returns the API's error if Redis could not return the usage, and nil for nil.
 func usageError(err error) *apierror.Error {
 	if err == nil {
 		return nil

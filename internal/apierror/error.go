@@ -1,6 +1,6 @@
 // Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status
-// and advice about retrying. It knows neither Codex nor turns: the failures of these become
-// errors in internal/failures.
+// and advice about retrying. It knows neither Codex nor turns: internal/failures turns their
+// failures into errors.
 package apierror
 
 import (
@@ -29,7 +29,7 @@ const (
 type Error struct {
 	Status  int    // the HTTP status
 	Message string // a sentence for the client; Codex's own text where there is one, without what is not for clients
-	Detail  string // the whole text, for the operator's log, of a failure that is not the request's; else empty
+	Detail  string // the whole text for the operator's log, if the failure is not the request's; else empty
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
 	Code    Code   // for example "model_not_found"; empty: null
@@ -92,11 +92,12 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Encoder is how the clients of an API read errors: it returns the status and the body of one,
-// and may set headers.
+// Encoder encodes an error for the clients of an API: it returns the status and the body of the
+// error, and may set headers.
 type Encoder func(e *Error, h http.Header) (status int, body []byte)
 
-// EncoderKey is the key of the [Encoder] in the context of a request. Without one it is OpenAI's.
+// EncoderKey is the key of the [Encoder] in the context of a request. Without an Encoder, errors have
+// OpenAI's form.
 type EncoderKey struct{}
 
 // Respond writes the headers, the status and the body in the form of a request. It returns the
@@ -117,8 +118,8 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 // Code is the code of an [Error]. Clients tell failures apart by it.
 type Code string
 
-// The codes of this server that others than this package need. The classes below have
-// more, and a 400 of the model's provider may have others.
+// The codes of this server that other packages need. The classes below have more, and a 400
+// of the model's provider may have others.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -144,7 +145,7 @@ const (
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 )
 
-// codes are the codes of this server: those of requests that are wrong, to which [NewClass] adds.
+// codes are all codes of this server: these without a class, and those that [NewClass] adds.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
@@ -172,7 +173,7 @@ func NewClass(code Code, status int, retry time.Duration) Class {
 	return c
 }
 
-// The classes that others than this package use, too.
+// The classes that other packages use, too.
 var (
 	// BadRequest is of requests that are wrong. Its errors have no code of their own.
 	BadRequest = Class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}

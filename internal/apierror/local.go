@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// The errors of this server whose message is fixed but for the arguments, in their order.
+// The constructors of errors of this server whose message is fixed except for the arguments.
 var (
-	// BodyTimeout is the 408 of a body that came more slowly than this rate, or took longer.
+	// BodyTimeout is the 408 of a body that came more slowly than a rate, in bytes a second, or took
+	// longer than a time.
 	BodyTimeout = about2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge is the 413 of a body of more than limit bytes.
 	PayloadTooLarge = about[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
@@ -47,7 +48,7 @@ var (
 	Unauthorized = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
 	// AdminKeyWrong is the 401 of a request to administer without the key for that.
 	AdminKeyWrong = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
-	// NoSuchAppServer is the 404 of an app-server that is named by an id.
+	// NoSuchAppServer is the 404 of an id that no app-server has.
 	NoSuchAppServer = about[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
 	// SignInUnderWay is the 409 of a second sign-in of a login.
 	SignInUnderWay = plain(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
@@ -60,7 +61,7 @@ var (
 	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
 	// LimitsUnavailable is the 503 of a request whose key has limits that cannot be counted now.
 	LimitsUnavailable = plain(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
-	// OriginNotAllowed is the 403 of a preflight by a page that may not use this API.
+	// OriginNotAllowed is the 403 of a request or a preflight by a page that may not use this API.
 	OriginNotAllowed = about[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
 	// HostNotAllowed is the 403 of a request without a key to a name that is not listed.
 	HostNotAllowed = about[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
@@ -112,7 +113,8 @@ func about2[A, B any](c Class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
 
-// InvalidRequest is the 400 of an error in the field param; empty: in a header, or in all.
+// InvalidRequest is the 400 of an error in the field param. If param is empty, the error is in a header
+// or in the request as a whole.
 func InvalidRequest(param, message string) *Error { return BadRequest.Of(param).New(message) }
 
 // InvalidImageURL is the 400 of an image that could not be fetched from the URL in param.
@@ -133,7 +135,7 @@ type KeyLimit struct {
 	Resets time.Duration // until the request can succeed; 0: Never, it wants more than Max
 }
 
-// patience is up to when SDKs wait for a Retry-After.
+// patience is the longest Retry-After for which SDKs wait.
 const patience = time.Minute
 
 // Exceeded is the 429 of a request beyond the limit.
@@ -162,7 +164,7 @@ func NotFound(method, path string) *Error {
 	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
-// NotTheAPI is the 404 of a path not of this API that nobody else on the site answers.
+// NotTheAPI is the 404 of a path that is not this API's, and that no other handler of the site answers.
 func NotTheAPI(method, path, baseURL string) *Error {
 	ollama := ""
 	if strings.HasPrefix(path, "/api/") {
@@ -171,14 +173,14 @@ func NotTheAPI(method, path, baseURL string) *Error {
 	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.%s", baseURL, method, path, ollama)
 }
 
-// elsewhere are the parts of OpenAI's API that Codex cannot serve, by the begin of their paths.
+// elsewhere are the parts of OpenAI's API that Codex cannot serve, by the first part of their paths.
 var elsewhere = map[string]string{
 	"embeddings": "embeddings", "audio": "speech", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
-// WithModels returns the error with the names of the first few of the models that there are.
+// WithModels returns the error with the names of the first 12 models added to its message.
 func (e *Error) WithModels(names []string) *Error {
 	const most = 12
 	if len(names) == 0 {
@@ -204,7 +206,7 @@ func MethodNotAllowed(method, path, allow string) *Error {
 	return e
 }
 
-// NoStore is the 400 of a request whose field needs the store of responses, without one.
+// NoStore is the 400 of a request with a field that needs the store of responses, if there is none.
 func NoStore(param string) *Error {
 	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set store to off.", param)
 }

@@ -24,7 +24,8 @@ const keyPrefix = "sk-codex-"
 // Option is a line of an entry: its name and its arguments.
 type Option []string
 
-// Add makes a key, and adds its entry to a file or a new one. It stores the key nowhere.
+// Add makes a key, and adds its entry to a file, which it makes if there is none. The file has only
+// the hash of the key.
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
@@ -83,8 +84,8 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// edit replaces a file at once by what change returns, which must be valid. Owner and mode
-// stay. A new file is readable by its owner alone; if root makes it, it gets its directory's owner.
+// edit replaces a file in one step by what change returns, which must be valid. Owner and mode
+// stay. Only its owner can read a new file. If root makes the file, the owner is its directory's.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

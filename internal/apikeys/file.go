@@ -25,10 +25,10 @@ type File struct {
 	log  *slog.Logger
 	set  atomic.Pointer[Set]
 
-	// These are of the goroutine of Watch.
+	// After Open, only the goroutine of Watch uses these.
 	info    fs.FileInfo       // of the version that was read last, good or bad
 	sum     [sha256.Size]byte // of its content
-	recheck bool              // it may have changed without a sign
+	recheck bool              // the file may have changed without a new time
 	lost    bool              // the file could not be read, which is logged
 
 	stop func()
@@ -79,7 +79,7 @@ func (f *File) watch(ctx context.Context) {
 	}
 }
 
-// poll reads the file if it has changed. One with errors is logged once, and not used.
+// poll reads the file if it has changed. A version with errors is logged once, and not used.
 func (f *File) poll(ctx context.Context) {
 	info, err := os.Stat(f.path)
 	if err == nil && !f.lost && !f.recheck && f.same(info) {
@@ -146,7 +146,7 @@ func (f *File) read() ([]byte, error) {
 	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
-	// Times are coarse: a file that has just changed may change again without another one.
+	// Times are coarse: a file that has just changed may change again without a new time.
 	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < 3*time.Second
 	return content, nil
 }

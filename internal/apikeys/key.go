@@ -1,4 +1,4 @@
-// Package apikeys reads and edits a file of API keys. It has the syntax of a Caddyfile, which
+// Package apikeys reads and edits a file of API keys. The file has the syntax of a Caddyfile, which
 // operators know: it can have comments, caddy fmt formats it, and errors have a line.
 //
 //	# The laptop of Alice
@@ -54,8 +54,8 @@ type Set struct {
 // Users returns two different users of the keys, or all if there are fewer.
 func (s *Set) Users() []string { return s.users }
 
-// Find returns the entry of a key that a client presents, or nil. The time it takes says
-// something about the hash at most, from which nobody can make a key.
+// Find returns the entry of a key that a client presents, or nil. The time of a look-up reveals
+// at most a part of a hash, from which nobody can make a key.
 func (s *Set) Find(presented string) *Key { return s.byHash[sha256.Sum256([]byte(presented))] }
 
 const (
@@ -75,7 +75,7 @@ var errID = errors.New("a key has one id, of up to 64 letters, digits and . _ @ 
 
 // parse reads a file of keys. The errors have the file's name and the line, and no secret.
 func parse(content []byte, name string) (*Set, error) {
-	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // an empty one would be an error
+	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // an empty text would be an error
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
 	}
 	k.User = cmp.Or(k.User, k.ID)
-	// Not the id: another file may have the same, and a new key begins at zero.
+	// Not the id: another file may have the same id, and a new key with an old id begins at zero.
 	k.Account = hex.EncodeToString(k.Hash[:16])
 	return k, nil
 }
@@ -183,7 +183,7 @@ func readUser(k *Key, arg string) bool {
 	return arg != ""
 }
 
-// readExpires reads a time, or a date, which stands for its begin in UTC.
+// readExpires reads a time, or a date, which means the beginning of that day in UTC.
 func readExpires(k *Key, arg string) bool {
 	at, err := time.Parse(time.RFC3339, arg)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// adoptOwner gives a new file the owner of its directory, if root makes it: the directory is of the
-// user whose service reads the file.
+// adoptOwner gives a new file the owner of its directory, if root makes it: the directory belongs to
+// the user whose service reads the file.
 func adoptOwner(path string, file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -24,7 +24,7 @@ func adoptOwner(path string, file *os.File) error {
 	return nil
 }
 
-// keepOwner gives a file the owner and the mode of the one at path: root may run the command.
+// keepOwner gives file the owner and the mode of the file at path, since root may run the command.
 func keepOwner(path string, file *os.File) error {
 	info, err := os.Stat(path)
 	if err != nil {

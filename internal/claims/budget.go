@@ -14,16 +14,17 @@ const (
 // Budget is a number of bytes, or of other units, that claims share. A claim that finds no
 // room is refused at once. The methods of a Budget are safe for concurrent use.
 //
-// A user who shares the server with others, see [Crowd], may hold as much as stays free: alone
-// half of the budget, beside another one a third. Up to Least a user may hold whatever is free.
+// A user who shares the server with others, see [Crowd], may hold as much as stays free: half of
+// the budget if nobody else holds any, a third if one other holds as much. Each user may hold up to
+// least, if that is free.
 type Budget struct {
 	limit, least int64
 	crowd        *Crowd
 
 	mu    sync.Mutex
 	held  int64
-	users map[string]*holder // those who hold something, and idle
-	idle  *holder            // the last one who held nothing: its next claim makes no other
+	users map[string]*holder // the holders of those who hold something, and idle
+	idle  *holder            // the last holder that became empty, kept for the next claim; nil: none
 }
 
 // holder is what the claims of one user hold together.
@@ -44,7 +45,7 @@ func (b *Budget) Held() int64 {
 	return b.held
 }
 
-// Claim returns an empty claim of a user. Its holder must release it.
+// Claim returns an empty claim of a user. The caller must release it.
 func (b *Budget) Claim(user string) *Claim { return &Claim{budget: b, user: user} }
 
 // fits reports whether a claim may grow by n. h is its user's holder, nil if there is none. The
@@ -73,7 +74,7 @@ func (b *Budget) add(h *holder, n int64) {
 	}
 }
 
-// holder returns that of a user who has none. The lock is held.
+// holder makes the holder of a user who has none. The lock is held.
 func (b *Budget) holder(user string) *holder {
 	h := b.forgetIdle()
 	if h == nil {
@@ -95,8 +96,8 @@ func (b *Budget) forgetIdle() *holder {
 	return h
 }
 
-// Claim is the part of a budget that one holder uses. It must not be used by several
-// goroutines at once.
+// Claim is the part of a budget that one request or connection of a user uses. It must not be
+// used by several goroutines at once.
 type Claim struct {
 	budget *Budget
 	user   string
@@ -115,7 +116,7 @@ func (c *Claim) Fits(n int64) bool {
 }
 
 // Grow takes n more. It takes none and reports false if the budget has no room for that, or
-// its user holds too much.
+// if the user would hold too much.
 func (c *Claim) Grow(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()

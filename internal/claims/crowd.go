@@ -14,7 +14,7 @@ type Crowd struct {
 	recent recent
 }
 
-// window is how long a user counts after the last request.
+// window is how long a user counts after the user's last request.
 const window = time.Hour
 
 // NewCrowd returns a crowd. known, which may be nil, reports whether the server has several
@@ -33,7 +33,7 @@ func (c *Crowd) Note(user string) {
 }
 
 // Shares reports whether a user shares the server with others: several users are known, or
-// another one has sent a request within the last hour. Callers without a name do not.
+// another user has sent a request within the last hour. It is false for callers without a name.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false

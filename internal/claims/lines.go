@@ -1,7 +1,7 @@
 package claims
 
-// member returns a user, a new one if there is none, which the caller must pass to forget
-// unless it gets slots or waits. The lock is held, as in all functions in this file.
+// member returns the member of a user, and makes one if there is none. The caller must pass it to
+// forget unless it gets slots or waits. The lock is held, as in all functions in this file.
 func (q *Queue) member(user string) *member {
 	m := q.users[user]
 	if m == nil {
@@ -61,12 +61,12 @@ func (q *Queue) join(m *member, weight int) (*waiter, error) {
 		m.turn = q.turns.PushBack(m)
 	}
 	q.waiting++
-	q.serve() // the limit of a user may have ended with the window of the crowd
+	q.serve() // a user's limit may have ended since, with the window of the crowd
 	return w, nil
 }
 
-// evictable returns the last request of the longest line, or nil unless the user's own
-// line will still be shorter. So no user can fill the queue for all others.
+// evictable returns the last request of the longest line, if m's line is still shorter with one
+// request more; else nil. So no user can fill the queue for all others.
 func (q *Queue) evictable(m *member) *waiter {
 	var longest *member
 	for e := q.turns.Front(); e != nil; e = e.Next() {
@@ -80,7 +80,8 @@ func (q *Queue) evictable(m *member) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom refuses a request that waits, in favour of a user with fewer, if there is one.
+// makeRoom makes room for a request of m: it refuses the request that evictable returns. It reports
+// whether there was one.
 func (q *Queue) makeRoom(m *member) bool {
 	last := q.evictable(m)
 	if last == nil {
@@ -132,7 +133,7 @@ func (q *Queue) decide(w *waiter, err error) {
 	close(w.decided)
 }
 
-// shareOfFree is the most slots of a user, as a multiple of those that stay free.
+// shareOfFree is the most slots of a user, as a multiple of the slots that stay free.
 const shareOfFree = 7
 
 // mayHold reports whether the limit of a user allows weight more slots.

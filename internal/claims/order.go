@@ -36,8 +36,8 @@ func (o *Order) Do(user string, arrived time.Time, f func()) {
 	f()
 }
 
-// Yield lets others go first whose turn it is. A function that Do runs calls it between its steps,
-// with the user and the time that Do was given.
+// Yield lets the waiting function run first whose turn it is. A function that Do runs calls Yield
+// between its steps, with the user and the time that Do was given.
 func (o *Order) Yield(user string, arrived time.Time) {
 	o.end()
 	o.begin(user, arrived)
@@ -85,7 +85,7 @@ type place struct {
 	turn    chan struct{} // closed when it may run
 }
 
-// line is a heap of those that wait.
+// line is a heap of functions that wait, the one of the earliest request first.
 type line []place
 
 func (l line) Len() int           { return len(l) }

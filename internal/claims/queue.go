@@ -10,7 +10,7 @@ import (
 
 var (
 	// ErrFull refuses a request because as many as allowed are waiting. A request that
-	// waits already may get it too, in favour of a user who has fewer.
+	// waits already may get it too, if a user with fewer waiting requests takes its place.
 	ErrFull = errors.New("the queue is full")
 
 	// ErrTimeout ends the wait of a request that found no slot in time.
@@ -33,12 +33,12 @@ type QueueOptions struct {
 // safe for concurrent use and has no goroutines of its own.
 //
 // The requests of one user are served in their order, and the users are served in turn.
-// The user whose turn it is gets the next slots, all that the request wants at once:
-// until there are enough, no other user is served, so that requests for few slots do not
-// starve one for many. Only a user who holds as many slots as allowed is skipped.
+// The next slots go to the user whose turn it is, all that the request wants at once. Until
+// enough are free, no other user is served: requests for few slots must not starve a request
+// for many. Only a user who holds as many slots as allowed is skipped.
 //
-// Without QueueOptions.PerUser, that is [shareOfFree] times the slots that stay free, so that
-// some are left for the next user: of 64 slots one user gets 56, two get about 30 each,
+// Without QueueOptions.PerUser, that limit is [shareOfFree] times the slots that stay free, so
+// that some are left for the next user: of 64 slots one user gets 56, two get about 30 each,
 // three about 20. A user who holds none may get any number, and there is no limit for a user
 // who shares with nobody, see [Crowd].
 type Queue struct {
@@ -186,8 +186,8 @@ func (q *Queue) wait(ctx context.Context, w *waiter, most time.Duration) error {
 	}
 }
 
-// giveUp ends the wait of w, unless w was decided just before. Slots that were granted when
-// the time had passed stay; those that were granted when the caller had gone go back.
+// giveUp ends the wait of w, unless w was decided just before. If w got its slots just before, it
+// keeps them after a timeout, but gives them back if ctx has ended.
 func (q *Queue) giveUp(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

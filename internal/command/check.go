@@ -178,7 +178,7 @@ func (w *answerWriter) Header() http.Header         { return w.header }
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (*answerWriter) WriteHeader(int)               {}
 
-// advice says what is wrong if a request has failed, and what to do.
+// advice returns what is wrong if a request has failed with a code, and what to do.
 func (a *AppServer) advice(code apierror.Code, message, retryAfter string) string {
 	switch code {
 	case apierror.CodeUnauthorized:

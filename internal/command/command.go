@@ -1,5 +1,5 @@
 // Package command has the commands of `caddy codex`, which an operator runs in a shell.
-// They read the configuration of Caddy and ask the one that runs, if one does.
+// They read the configuration of Caddy, and ask the admin API of a Caddy that runs.
 package command
 
 import (
@@ -50,10 +50,10 @@ func (a *AppServer) is() string {
 	return program + ", CODEX_HOME " + home
 }
 
-// Group gives a command its subcommands. Without one it shows its help.
+// Group gives a command its subcommands. Called without a subcommand, it shows its help.
 func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
 	cmd.AddCommand(subcommands...)
-	cmd.Args = cobra.NoArgs // else a mistyped one shows the help and succeeds
+	cmd.Args = cobra.NoArgs // else a mistyped subcommand shows the help and succeeds
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
@@ -69,7 +69,8 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig returns the configuration that the flags name. or says what else they may name.
+// loadConfig returns the configuration that the flags name, or else that of this directory. Without
+// one, the error advises to name it with --config; or comes before that, as another choice.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
 	config, file, err = quietly(fl)
 	instead := "; name " + or + "the configuration with --config"
@@ -82,12 +83,12 @@ func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err e
 	return config, file, err
 }
 
-// quietly reads the configuration that the flags name. What Caddy logs meanwhile is dropped, since
-// it would stand in the terminal before what the command says.
+// quietly reads the configuration that the flags name. It drops what Caddy logs meanwhile, which
+// would otherwise stand in the terminal before the output of the command.
 func quietly(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {
-		caddy.BufferedLog() // takes the place of the one with the lines
+		caddy.BufferedLog() // replaces the buffer that has the log lines
 		caddy.UnbufferDefaultLogger(log)
 	}()
 	config, file, _, err = caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
@@ -137,12 +138,12 @@ func choose(servers []AppServer, args []string) (chosen []AppServer, err error) 
 	return nil, errors.New(problem)
 }
 
-// adminFlag adds the flag that names the admin API of the Caddy that runs.
+// adminFlag adds the flag for the address of the running Caddy's admin API.
 func adminFlag(cmd *cobra.Command) {
 	cmd.Flags().String("address", "", "Address of the admin API (if it is not the one of the configuration)")
 }
 
-// adminAddress returns the address of the admin API of the Caddy that runs.
+// adminAddress returns the address of the running Caddy's admin API.
 func adminAddress(fl caddycmd.Flags) (string, error) {
 	if address := fl.String("address"); address != "" {
 		return address, nil

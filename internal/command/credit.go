@@ -36,7 +36,7 @@ it without spending a second credit.`,
 	return withConfig(cmd, spendCredit)
 }
 
-// spendCredit spends a credit of an app-server of the Caddy that runs, after a question.
+// spendCredit spends a credit of an app-server of the running Caddy, after asking the operator.
 func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -49,7 +49,7 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	to := cmd.OutOrStdout()
 	if !fl.Bool("yes") {
 		fmt.Fprintf(to, "Spend one of %s of %s? It resets the windows of the plan now. [y/N] ", credits(server), server.ID)
-		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // without one it is no
+		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // without an answer it is no
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 			return errors.New("no credit was spent")
 		}

@@ -50,7 +50,7 @@ func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Comman
 	})
 }
 
-// withRights adds to an error about missing rights what to do.
+// withRights adds advice to an error about missing rights.
 func withRights(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; run this as the user that Caddy runs as, for example with sudo -u caddy-codex, and keep the file in a directory of that user", err)
@@ -58,7 +58,8 @@ func withRights(err error) error {
 	return err
 }
 
-// readableBy says who can read a file of keys if that is root alone: no service runs as root.
+// readableBy returns a warning if only root can read a file of keys: as a service, Caddy runs as
+// another user.
 func readableBy(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {
@@ -121,8 +122,8 @@ nowhere. A Caddy that runs takes the change by itself.`,
 	})
 }
 
-// keyOptions returns the options of an entry that the flags ask for. An empty flag is an error:
-// a variable of the shell that is not set would make a key for all models, or for ever.
+// keyOptions returns the options that the flags set for an entry. An empty flag is an error: a
+// variable of the shell that is not set would make a key for all models, or one that never expires.
 func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	flags := cmd.Flags()
 	for _, name := range []string{"user", "expires", "models", "max-concurrent"} {

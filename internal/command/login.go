@@ -95,10 +95,12 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 	return restarted, err
 }
 
-// startWait bounds the start before a replacement: it may have read the old login.
+// startWait bounds the wait until an app-server that still starts can be replaced. It has to be
+// replaced, since it may have read the old login.
 const startWait = 15 * time.Second
 
-// restartOne replaces an app-server, once it is ready.
+// restartOne replaces an app-server. It tries again until the app-server is ready for that, or
+// startWait is over.
 func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()

@@ -77,7 +77,7 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 	return cmp.Or(text, "no word of it")
 }
 
-// adminTimeout bounds a call of the admin API. The longest waits for the provider of a login.
+// adminTimeout bounds a call of the admin API. The longest call waits for the provider of a login.
 const adminTimeout = 20 * time.Second
 
 // callAdmin calls the admin API of the Caddy that runs, and decodes its answer.

@@ -40,8 +40,9 @@ var sentinels = []struct {
 // *appserver.NotReadyError, the sentinels of codexrpc and turn, and the errors of
 // contexts. It returns an [*apierror.Error] as it is, and nil for nil. Anything else is a 500.
 //
-// The message is what Codex or the model's provider said, without URLs and network addresses, and
-// without paths unless the provider said it of the request. Detail has the whole text.
+// The message is what Codex or the model's provider said, without URLs and network addresses. Paths
+// are removed, too, unless the provider rejects the request: its message may name a field as a path.
+// Detail has the whole text, unless the error is a 400 or the context was canceled.
 func APIError(err error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -175,8 +176,8 @@ const maxShown = 64 << 10
 // belongs to the sentence around it.
 const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\\/)*[^\s"'<>\\` + "`" + `.,;:!?)\]}])?`
 
-// One match takes a time linear in the text. For all matches together to take a linear
-// time, no alternative may look far ahead from a place that another one matches later.
+// One match takes a time linear in the text. All matches together take a linear time only if no
+// alternative looks far ahead over text that a later match begins with.
 var (
 	// urlPhrase matches a URL with the words around it that mean nothing without it, as
 	// Codex (", url: …") and its HTTP client (" for url (…)") write them.
@@ -196,12 +197,12 @@ var (
 	barePaths = regexp.MustCompile(`(^|[\s"'` + "`" + `(\[{<=:,;|])(?:~?/|[A-Za-z]:\\|\\\\)[\w.](?:[^\s"'<>` + "`" + `]*[^\s"'<>` + "`" + `.,;:!?)\]}])?`)
 )
 
-// helpPage matches an address of OpenAI's sites for people, to which its errors send them. It is
-// no address of the back end.
+// helpPage matches an address of OpenAI's sites for people, to which OpenAI's errors send them. The
+// back end may have such an address, too; withoutURLs excludes that.
 var helpPage = regexp.MustCompile(`^https://(?:(?:platform|help|status|developers)\.)?(?:openai|chatgpt)\.com(?:/[\w./#-]*)?$`)
 
-// withoutURLs replaces URLs and network addresses, except those of OpenAI's help. Codex names
-// those of the model's provider.
+// withoutURLs replaces URLs and network addresses, except those of OpenAI's help. Codex's messages
+// have addresses of the model's provider.
 func withoutURLs(text string) string {
 	text = urls.ReplaceAllStringFunc(urlPhrase.ReplaceAllString(text, ""), func(url string) string {
 		if helpPage.MatchString(url) && !strings.Contains(url, "backend-api") {

@@ -102,7 +102,7 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// codexsOwn is how Codex's messages begin about failures that are its own.
+// codexsOwn matches Codex's messages about its own failures, most of them by their beginning.
 var codexsOwn = regexp.MustCompile(`^(turn aborted|session configured|timeout |spawn failed|interrupted|internal error|sandbox error|` +
 	`codex-|unsupported operation|Fatal error|Missing environment variable|no thread with id|unexpected status|exceeded retry limit|agent |workspace )` +
 	`|\(os error \d+\)| at line \d+ column \d+`)
@@ -113,7 +113,7 @@ const nameless = "other"
 // classOfMessage returns the class of a failure that only its message identifies.
 func classOfMessage(code, message string) apierror.Class {
 	switch {
-	case strings.HasPrefix(message, "Failed to refresh token"): // which its issuer may do in a moment
+	case strings.HasPrefix(message, "Failed to refresh token"): // the issuer may do that in a moment
 		return badGateway
 	case strings.HasPrefix(message, "request timed out"):
 		return apierror.TimedOut
@@ -133,8 +133,8 @@ func classOfMessage(code, message string) apierror.Class {
 	return codexError
 }
 
-// providerClasses are the classes of the provider's codes in a 400. With other codes it stays
-// one, in the provider's words.
+// providerClasses are the classes of the provider's codes in a 400. An error with another code
+// stays a 400, in the provider's words.
 var providerClasses = map[apierror.Code]apierror.Class{
 	"model_not_found":             apierror.NoSuchModel,
 	"context_length_exceeded":     apierror.ContextTooLong,
@@ -162,8 +162,8 @@ func lacksAccount(message string) bool {
 	return strings.Contains(message, "workspace routing discovery")
 }
 
-// wasRenewedBeside reports whether Codex's message means that another app-server of the login has stored
-// new tokens while this one got them. The next turn has them.
+// wasRenewedBeside reports whether Codex's message means that another app-server of the login has
+// stored new tokens while this one was getting some. The next turn uses the new ones.
 func wasRenewedBeside(message string) bool {
 	return strings.HasPrefix(message, "Account credentials changed")
 }
@@ -232,8 +232,8 @@ func RefusesReasoning(failure error) bool {
 }
 
 // RejectsRequest reports whether a turn failed because the model's provider rejects the
-// form of the request. What it says is not known: such a failure is any 400 that is not about
-// the instructions, the model, what the conversation says, or its length.
+// form of the request. The provider's words for that are not known. So any 400 counts that is not
+// about the instructions, the model, what the conversation says, or its length.
 func RejectsRequest(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok || RefusesInstructions(failure) {
@@ -260,7 +260,7 @@ func FailedProvider(failure error) (failed bool, after time.Duration) {
 }
 
 // IsTransient reports whether a turn failed because the model's provider is down, out of reach or
-// overloaded, which may be over in a moment: to a limit of the rate that does not apply.
+// overloaded, which may be over in a moment. A limit of the rate does not count.
 func IsTransient(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	return ok && isTransient(e) && !lacksAccount(e.Message)

@@ -20,8 +20,8 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", shown(f.URL), f.Reason)
 }
 
-// reason is why an image cannot be fetched, as a clause for the client. explain makes one of
-// every other error, so that clients see no text of the network stack.
+// reason is why an image cannot be fetched, as a clause for the client. explain turns every other
+// error into a reason, so that clients see no text of the network stack.
 type reason string
 
 func (r reason) Error() string { return string(r) }

@@ -175,7 +175,7 @@ func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) 
 	return out.String(), nil
 }
 
-// meter reads a body, and fails once the image or all of a request's are too large.
+// meter reads a body. It fails once the image, or all images of the request together, are too large.
 type meter struct {
 	from io.Reader
 	limits
@@ -202,7 +202,7 @@ var ErrNoMemory = errors.New("no memory for the images")
 
 var errAllTooLarge = errors.New("all images together are too large")
 
-// allowance is what all images of a request may still have. It is safe for concurrent use.
+// allowance is how much all images of a request may still take. It is safe for concurrent use.
 type allowance struct {
 	mu   sync.Mutex
 	left int64              // bytes of images

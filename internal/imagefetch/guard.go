@@ -33,7 +33,7 @@ func public(to netip.AddrPort) bool {
 	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, to.Port())) == nil
 }
 
-// connectTimeout is for TCP, and again for TLS.
+// connectTimeout bounds the TCP connection, and after that the TLS handshake.
 const connectTimeout = 5 * time.Second
 
 // newTransport returns a transport without proxies, which dials allowed addresses only.

@@ -34,14 +34,14 @@ const (
 	deniedRest = time.Minute
 	// signedOutRest is the rest of a login that is signed out: it may have changed unnoticed.
 	signedOutRest = time.Minute
-	// firstFaltered and longestFaltered are the rests of a login that the provider limits by the
-	// minute, or fails: each failure in a row doubles it. With another login, a request that
-	// tries this one loses a second at most.
+	// firstFaltered and longestFaltered bound the rest of a login whose provider fails, or limits
+	// it by the minute. Each failure in a row doubles the rest. If there is another login, a request
+	// that tries this one loses a second at most.
 	firstFaltered   = time.Second
 	longestFaltered = time.Minute
 )
 
-// Login follows what the model's provider says to the login of an app-server. One that is
+// Login follows what the model's provider says to the login of an app-server. A login that is
 // spent or signed out rests; then one turn tries it again. All methods are safe for
 // concurrent use. The zero value is a login that was not used yet.
 type Login struct {
@@ -56,7 +56,8 @@ type Login struct {
 	// faltered counts the failures in a row that are not the login's: it is limited by the
 	// minute, or its provider fails.
 	faltered int
-	// silent is how long turns together have waited for a sign that were given up since the last one.
+	// silent is how long turns have waited for a sign of the model before they were given up, all
+	// together since the last sign.
 	silent  time.Duration
 	changed func() // called without the lock after each change of state or resets; may be nil
 }
@@ -70,7 +71,7 @@ type Status struct {
 	Falters  bool      // it rests since the provider limits it by the minute, or fails
 }
 
-// OnChange sets what is called after each change of the state or of a reset. It must be quick.
+// OnChange sets a function to call after each change of the state or of a reset. It must be quick.
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +91,7 @@ func (l *Login) Status() Status {
 	return status
 }
 
-// Rests reports whether the login is not to be used if there is another, and until when.
+// Rests reports whether other logins are to be used instead of this one, and until when.
 func (l *Login) Rests() (until time.Time, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +110,8 @@ func (l *Login) Failure() error {
 	return l.failed
 }
 
-// Try begins a turn. If that tries a login that has rested, other turns leave the login alone
-// until done is called, else done is nil.
+// Try begins a turn. If the turn tries a login that has rested, other turns do not use the login
+// until done is called. Else done is nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,10 +142,9 @@ func (l *Login) change(f func()) {
 }
 
 // Falter records a failure that another login may not have: the provider limits this one by the
-// minute, is down or out of reach. The login rests for as long as the provider has said, or, if
-// after is 0, for a time that grows with each failure in a row, and not for less than it did before.
-// What is known of a plan that is
-// spent, or of a login that is signed out, stays.
+// minute, is down or out of reach. The login rests for after, the time that the provider asks for.
+// If after is 0, the rest grows with each failure in a row. The rest is longestFaltered at most, and
+// does not end before an earlier rest. A login that is spent or signed out stays so.
 func (l *Login) Falter(failure error, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,8 +159,8 @@ func (l *Login) Falter(failure error, after time.Duration) {
 	l.tried = false
 }
 
-// GiveUp records that a turn was given up after it had waited for a sign of the model. It reports
-// true, and begins anew, once such turns have waited for as long as patience together.
+// GiveUp records that a turn was given up after it had waited for a sign of the model. Once such
+// turns have waited for as long as patience together, GiveUp reports true and starts at zero again.
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +171,7 @@ func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	return silent
 }
 
-// set is a change of all that is known, by which a trial ends.
+// set changes all that is known of the login, and ends a trial.
 func (l *Login) set(state State, failed error, resets, until time.Time) {
 	l.change(func() {
 		l.state, l.failed, l.resets, l.until, l.tried, l.faltered, l.silent = state, failed, resets, until, false, 0, 0

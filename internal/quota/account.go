@@ -8,8 +8,8 @@ import (
 // account is what one key has used.
 type account struct {
 	used  map[measure]counts // without what is held
-	turns map[string]int64   // what turns under way hold
-	held  int64              // by all of them
+	turns map[string]int64   // tokens that turns under way hold, by their ids
+	held  int64              // the sum of turns
 }
 
 // measure is what is counted separately: a unit in a window.
@@ -39,7 +39,8 @@ func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 	return r, nil
 }
 
-// reserve counts a request and lets its turns hold tokens. It returns how many each has ahead.
+// reserve counts a request and makes its turns hold tokens. It returns how many tokens each turn
+// holds ahead, besides those for its input.
 func (a *account) reserve(k *Key, o Op, now time.Time) (ahead int64, err error) {
 	if err := a.exceeds(k, Requests, 1, now); err != nil {
 		return 0, err
@@ -67,7 +68,7 @@ func (a *account) hold(turn string, n int64) {
 	a.held += n
 }
 
-// leastShare is how many tokens a turn is given in any case, if there are as many.
+// leastShare is how many tokens a turn can always get, if as many are left.
 const leastShare = 16
 
 // share returns how many of n tokens a turn is given, so that the turns of the key share what is
@@ -77,7 +78,7 @@ func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	return max(0, min(n, rest, max(leastShare, rest/int64(2*max(1, len(a.turns))))))
 }
 
-// rest returns how many tokens are left of the tightest limit; none if it is negative.
+// rest returns how many tokens are left of the tightest limit. A negative result means none.
 func (a *account) rest(k *Key, now time.Time) int64 {
 	rest := int64(math.MaxInt64)
 	for _, limit := range k.Limits {
@@ -88,8 +89,8 @@ func (a *account) rest(k *Key, now time.Time) int64 {
 	return rest
 }
 
-// exceeds returns the *ExceededError of the limit that n more of a unit would exceed for
-// longest, or nil.
+// exceeds returns nil if n more of a unit would exceed no limit. Else it returns the
+// *ExceededError of the exceeded limit that resets last.
 func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {
@@ -111,7 +112,7 @@ func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 	return worst
 }
 
-// usedOf returns what counts for a limit now, with what is held.
+// usedOf returns how much of a limit is used now. Tokens that turns hold count as used.
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)
@@ -123,12 +124,12 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	return n
 }
 
-// heldWait is how long a request should wait for tokens that turns under way hold, of
-// which nobody knows when and how many they give back.
+// heldWait is how long a request should wait for tokens that turns under way hold. Nobody
+// knows when these turns give tokens back, and how many.
 const heldWait = 5 * time.Second
 
-// resets returns when no more than most of a limit will be used, if nothing more is counted. It is
-// zero if most is negative.
+// resets returns when the use of a limit will have fallen to most, if nothing more is counted. The
+// result is zero if most is negative.
 func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 	if most < 0 {
 		return time.Time{}

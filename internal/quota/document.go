@@ -58,8 +58,8 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Document implements [storedbook.Book]. What requests under way have taken counts as used: it
-// stays so if this process ends without a word. Accounts without counts are forgotten.
+// Document implements [storedbook.Book]. Tokens that turns under way hold are stored as used, in case
+// this process ends before it can count them. Accounts without counts are removed.
 func (l *Ledger) Document(since uint64) (any, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

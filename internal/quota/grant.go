@@ -17,7 +17,7 @@ type Grant struct {
 	ahead  int64 // of these, what the turn has not been given yet
 	spent  bool  // no token is left
 	lost   bool  // the engine does not work
-	counts bool  // it has been reserved
+	counts bool  // Reserve has counted it
 	closed bool
 }
 
@@ -45,8 +45,8 @@ func (g *Grant) Take(n int) (got int) {
 	return got
 }
 
-// Raise makes the turn hold n tokens at least, for what it has used and will certainly use,
-// even beyond a limit. It reports whether any are left.
+// Raise makes the turn hold at least n tokens, even beyond a limit: those that it has used and will
+// certainly use. It reports whether any tokens are left.
 func (g *Grant) Raise(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package quota counts what the keys of the API have used, and limits it.
 //
 // The limits of a key count for this key alone, whoever its user is. An [Engine] has the counts
-// of all keys: a [Ledger] those of this process, a [Redis] those of all nodes. A key whose limits
-// or whose user change keeps its counts.
+// of all keys: a [Ledger] counts in this process, a [Redis] for all nodes together. A key keeps its
+// counts if its limits or its user change.
 package quota
 
 import (
@@ -29,7 +29,7 @@ type Limit struct {
 	Window Window
 }
 
-// Key is whom the limits of a key apply to, and what they are.
+// Key is a key of the API, with its user and its limits.
 type Key struct {
 	ID            string   // names the key in its file, in lists and logs
 	Account       string   // identifies its counts, at all nodes
@@ -52,7 +52,7 @@ func (k *Key) limits(unit Unit) bool {
 // Engine has the counts of keys. It is safe for concurrent use.
 type Engine interface {
 	// Do does an operation as one step, on the clock of the engine, within a few seconds. The error
-	// is an *ExceededError, for which nothing is counted, or ErrUnavailable.
+	// is ErrUnavailable, or an *ExceededError; then nothing was counted.
 	Do(ctx context.Context, k *Key, o Op) (Result, error)
 }
 
@@ -65,7 +65,7 @@ type Kind string
 // The kinds of operations.
 const (
 	Look    Kind = "look"    // nothing
-	Reserve Kind = "reserve" // counts a request, and holds N tokens for each turn, whose output must have one more, and up to Ahead more
+	Reserve Kind = "reserve" // counts a request, and holds N tokens for each turn and up to Ahead more; fails unless N+1 are left for each
 	Take    Kind = "take"    // holds up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // holds N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens that a turn has used, instead of those that it holds
@@ -84,7 +84,8 @@ type Op struct {
 type Result struct {
 	Got  int64 // tokens that a turn has been given, without those for its input
 	Rest int64 // tokens that are left of the tightest limit
-	// view has the counts of the key after the operation. Nil: Look costs nothing.
+	// view has the counts of the key after the operation. It is nil for a [Ledger], which has
+	// the counts in memory.
 	view *view
 }
 
@@ -92,7 +93,7 @@ type Result struct {
 type view struct {
 	account
 	at    time.Time     // on the clock of the engine
-	ahead time.Duration // of this node's clock before that
+	ahead time.Duration // this node's clock minus the engine's
 }
 
 // ExceededError means that a request would exceed a limit of its key.

@@ -18,13 +18,14 @@ type Redis struct {
 	hold time.Duration
 }
 
-// NewRedis returns an engine. run runs a script for an account, whose keys begin with its only key.
+// NewRedis returns an engine. run runs a script with one key, which it makes from the account. All
+// keys that the script uses begin with that key.
 func NewRedis(run func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)) *Redis {
 	return &Redis{run, time.Now, holdTime}
 }
 
-// holdTime is how long a turn holds tokens after it has taken the last ones. Then its node must
-// have ended: a model that is silent for longer has been given up.
+// holdTime is how long a turn holds tokens after it has last taken some. After that time its node
+// must have ended, since a turn whose model is silent for so long has been given up.
 const holdTime = 10 * time.Minute
 
 // callTime bounds an operation.

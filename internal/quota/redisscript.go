@@ -8,12 +8,12 @@ import "github.com/redis/go-redis/v9"
 //	<account>held                        a hash: what turns hold, by their ids, and until when;
 //	                                     and as "done", the ids of the last operations
 //
-// What a turn holds counts as used from that time on: its node has ended. An operation that has
-// been done, but whose answer was lost, is not done again. What lies ahead, since the clock was set
-// back, counts as of now. It works on a server that is full, too.
+// After that time, what the turn holds counts as used, since its node has ended. An operation whose
+// answer was lost is not done a second time. Counts dated after now, because the clock was set back,
+// move to the current part. The script also works on a server that is full.
 //
 // Arguments: kind, id of the operation, N, what the turn holds, tokens ahead, how long turns hold
-// them in ms, number of turns, their ids, and of each limit: unit, window, most, microseconds of a
+// tokens in ms, number of turns, their ids. Then for each limit: unit, window, most, microseconds of a
 // part, period or "", and how long counts are kept in ms. The answer is the unit whose limit would be
 // exceeded or "", what each turn was given, the time, what is held, and the parts and counts of each limit.
 const operateText = `#!lua flags=allow-oom

@@ -22,11 +22,12 @@ type Limits struct {
 
 	mu        sync.Mutex
 	running   map[string]int     // turns of this process, by account
-	refused   map[string]refusal // the last ones by limits of requests, by account
+	refused   map[string]refusal // the last refusals by limits of requests, by account
 	unsettled []Unsettled
 }
 
-// refusal is the error for a request beyond a limit of requests, and when it was made.
+// refusal is the error for a request beyond a limit of requests, with the states of the limits and
+// the time of the request.
 type refusal struct {
 	err    *ExceededError
 	states []State
@@ -40,14 +41,14 @@ const (
 	maxRefusals = 1000
 )
 
-// Unsettled is what could not be counted yet.
+// Unsettled is an operation that could not be counted yet.
 type Unsettled struct {
 	Key *Key
 	Op  Op
 }
 
-// maxUnsettled bounds the changes that could not be counted yet. Beyond it, a turn counts as what it
-// had taken in advance.
+// maxUnsettled bounds the operations that could not be counted yet. For further turns, the tokens that
+// they held count as used.
 const maxUnsettled = 10_000
 
 // NewLimits returns the limits that an engine counts. Each turn gets ahead tokens in advance, which
@@ -62,14 +63,14 @@ type Request struct {
 	l *Limits
 	k *Key
 
-	known []State // if it is refused without asking the engine
+	known []State // the states, if the request is refused without asking the engine
 
 	mu   sync.Mutex
 	last *view // the newest; nil: there is none
 }
 
-// Begin begins a request of a key, which Reserve counts. The error is an *ExceededError if another
-// request has just been refused by a limit of requests: nothing needs to be read for this one.
+// Begin begins a request of a key. Reserve counts it later. The error is an *ExceededError if a limit
+// of requests has just refused another request of the key: then this one need not even be read.
 func (l *Limits) Begin(k *Key) (*Request, error) {
 	r := &Request{l: l, k: k}
 	l.mu.Lock()
@@ -105,7 +106,7 @@ func (r *Request) refuse(err error) {
 // passes reports whether a request goes on although it could not be counted.
 func (l *Limits) passes(err error) bool { return l.open && errors.Is(err, ErrUnavailable) }
 
-// do does an operation and keeps what is known of the key.
+// do does an operation and keeps the counts of the key that it returns.
 func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	result, err := r.l.engine.Do(ctx, r.k, o)
 	if result.view != nil {
@@ -117,7 +118,7 @@ func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 }
 
 // Acquire takes places for the turns of a request. The error is a *ConcurrencyError. Each
-// grant must be closed. A key without limits gets none.
+// grant must be closed. A key without limits of turns and tokens gets no grants.
 func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	k := r.k
 	if k.MaxConcurrent == 0 && !k.limits(Tokens) {
@@ -145,9 +146,9 @@ func (l *Limits) leave(k *Key) {
 	}
 }
 
-// Reserve counts a request and takes tokens for the input of each of its turns, in one step. Each
-// must have at least one more for its output. The error is an *ExceededError, and then nothing is
-// counted, or ErrUnavailable.
+// Reserve counts a request and takes input tokens for each of its turns, in one step. At least one
+// more token must be left for the output of each turn. The error is ErrUnavailable, or an
+// *ExceededError; then nothing was counted.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.k.limits(Tokens) {
 		grants = nil
@@ -186,11 +187,11 @@ func (r *Request) States() []State {
 	return r.last.states(r.l, r.k, false)
 }
 
-// lookers is how many keys are looked at side by side.
+// lookers is how many keys are looked up at the same time.
 const lookers = 16
 
-// States returns the states of the limits of keys, in their order, with forecasts. A key has none
-// if the engine cannot say them now.
+// States returns the states of the limits of keys, in their order, with forecasts. A key has no
+// states if it has no limits, or if the engine does not work now.
 func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	states := make([][]State, len(keys))
 	var all sync.WaitGroup
@@ -226,7 +227,7 @@ func (v *view) states(l *Limits, k *Key, forecasts bool) []State {
 	return states
 }
 
-// local returns a time on the clock of this node.
+// local converts a time of the engine's clock to the clock of this node.
 func (v *view) local(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
@@ -234,7 +235,7 @@ func (v *view) local(at time.Time) time.Time {
 	return at.Add(v.ahead)
 }
 
-// settle counts what a turn has used, later if the engine does not work.
+// settle counts what a turn has used. If the engine does not work, it keeps that for Settle.
 func (r *Request) settle(o Op) {
 	if _, err := r.do(context.Background(), o); err != nil { // the engine has a deadline
 		r.l.mu.Lock()
@@ -245,7 +246,7 @@ func (r *Request) settle(o Op) {
 	}
 }
 
-// Settle counts what could not be counted before, as far as the engine works now.
+// Settle counts what could not be counted before, until the engine fails again.
 func (l *Limits) Settle(ctx context.Context) {
 	all := l.Unsettled()
 	for i, u := range all {
@@ -256,7 +257,7 @@ func (l *Limits) Settle(ctx context.Context) {
 	}
 }
 
-// Unsettled returns what could not be counted yet. It is the caller's from then on.
+// Unsettled returns what could not be counted yet, and removes it: the caller keeps it from then on.
 func (l *Limits) Unsettled() []Unsettled {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,7 +266,7 @@ func (l *Limits) Unsettled() []Unsettled {
 	return all
 }
 
-// Resettle makes Settle count what [Limits.Unsettled] has returned, also in an earlier process.
+// Resettle makes Settle count what [Limits.Unsettled] has returned, in this process or an earlier one.
 func (l *Limits) Resettle(all []Unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

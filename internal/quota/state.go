@@ -9,7 +9,7 @@ import (
 type State struct {
 	Limit
 	Used   int64     // with what requests under way have taken
-	Resets time.Time // when all of it is free again if nothing more is used; zero: it is
+	Resets time.Time // when all of it is free again if nothing more is used; zero: all is free now
 	// Exhausted is when nothing will be left at the present rate. It is zero if it was not asked
 	// for, or if something will always be left (in a period such as a day: until Resets).
 	Exhausted time.Time
@@ -18,7 +18,8 @@ type State struct {
 // Remaining returns what is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// states returns the states of the limits of a key, in their order, for forecasts with Exhausted.
+// states returns the states of the limits of a key, in their order. Exhausted is set only with
+// forecasts.
 func (a *account) states(k *Key, now time.Time, forecasts bool) []State {
 	states := make([]State, len(k.Limits))
 	for i, limit := range k.Limits {
@@ -50,13 +51,13 @@ func (a *account) state(limit Limit, now time.Time) State {
 	return s
 }
 
-// recentParts are the parts of a window, the current one included, whose counts are the
-// present rate.
+// recentParts is the number of parts of a window, the current one included, from which the
+// present rate is computed.
 const recentParts = 4
 
-// forecast returns when a limit will be reached at the present rate, from the counts of its parts
-// and the use of all of them. It is zero if the limit will not be reached, and now if it is reached
-// already.
+// forecast returns when a limit will be reached at the present rate. parts are the counts of its
+// window; used is all that counts, with what turns hold. The result is zero if the limit will not be
+// reached, and now if it is reached already.
 func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	if used >= limit.Max {
 		return now

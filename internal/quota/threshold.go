@@ -12,12 +12,12 @@ const (
 	reached = 100
 )
 
-// maxPassed bounds the limits whose thresholds are remembered. Beyond it they are forgotten, and
+// maxPassed bounds the limits whose thresholds are remembered. Beyond it, all are forgotten, and
 // a threshold may be returned once more.
 const maxPassed = 10_000
 
-// Thresholds remembers which thresholds of limits were passed, so that each is told once a
-// window. Its zero value is ready to use, and its methods are safe for concurrent use.
+// Thresholds remembers which thresholds of limits were passed, so that Pass returns each only once
+// a window. Its zero value is ready to use, and its methods are safe for concurrent use.
 type Thresholds struct {
 	mu     sync.Mutex
 	passed map[string]passed // by the names of the limits
@@ -36,8 +36,9 @@ func (t *Thresholds) Forget() {
 	clear(t.passed)
 }
 
-// Pass returns the threshold that the use of a limit has passed, 80 or 100 percent; 0 if it was
-// returned before in the same window, or there is none. resets is when the window ends.
+// Pass returns the threshold that the use of a limit has passed, 80 or 100 percent. It returns 0 if
+// the use is below both, or if Pass returned the threshold before in the same window. resets is when
+// the window ends.
 func (t *Thresholds) Pass(limit string, used float64, resets, now time.Time) (percent int) {
 	switch {
 	case !resets.After(now) || used < nearly:

@@ -24,8 +24,8 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// parts is into how many parts a window that slides is divided. What is counted stays
-// counted for the length of the window and up to one part more.
+// parts is the number of parts of a window that slides. A use counts for the length of the
+// window and up to one part longer.
 const parts = 20
 
 // Window is the time for which a limit applies: a period of the calendar, after which
@@ -69,7 +69,7 @@ func (w *Window) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// part returns the length of a part, in whole microseconds. The parts of a period divide it.
+// part returns the length of a part, in whole microseconds. A period is a whole number of parts.
 func (w Window) part() time.Duration {
 	switch w.period {
 	case day:
@@ -83,7 +83,7 @@ func (w Window) part() time.Duration {
 	return (w.length + unit - 1) / unit * time.Microsecond
 }
 
-// keep returns for how long at least a part counts.
+// keep returns how long counts must be kept: longer than any part counts.
 func (w Window) keep() time.Duration {
 	switch w.period {
 	case day:
@@ -116,7 +116,7 @@ func (w Window) oldest(now time.Time) int64 {
 	return w.at(w.begin(now, 0))
 }
 
-// begin returns when a period begins: the one that contains a time, or as many after it as next.
+// begin returns when a period begins: the one that is next periods after the one that contains t.
 func (w Window) begin(t time.Time, next int) time.Time {
 	t = t.UTC()
 	year, m, d := t.Date()

@@ -28,7 +28,7 @@ func (e *CorruptError) Error() string {
 // Unwrap returns the decoder's error.
 func (e *CorruptError) Unwrap() error { return e.cause }
 
-// maxWindow bounds the bytes on which a decoder looks back, as RFC 8878 recommends.
+// maxWindow bounds how far back a decoder looks, in bytes, as RFC 8878 recommends.
 const maxWindow = 8 << 20
 
 // Encoding returns the Content-Encoding of a request. Several headers are one list.
@@ -53,14 +53,14 @@ func encodingOf(r *http.Request) (string, error) {
 type decoder struct {
 	encoding string
 	raw      *source
-	left     int64 // that may still come, and one byte more
+	left     int64 // bytes that may still come, and one more
 	limit    int64
 
 	from  io.Reader // nil before the first Read
 	close func()
 }
 
-// source remembers the error of the body, which is not the decoder's.
+// source remembers an error of the body, to distinguish it from errors of the decoder.
 type source struct {
 	io.Reader
 	err error

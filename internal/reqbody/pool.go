@@ -35,7 +35,7 @@ var (
 type Pool struct {
 	budget  *claims.Budget
 	maxSize int64         // of a body, in bytes
-	joining sync.Mutex    // held while the memory of one body more is used
+	joining sync.Mutex    // held while a body is joined, which takes its memory twice
 	chunks  sync.Pool     // of *chunk
 	copying *claims.Queue // a slot for each large body that is being copied
 	pace    *pace         // of the bodies that are being read
@@ -64,10 +64,10 @@ func (p *Pool) Held() int64 { return p.budget.Held() }
 func (p *Pool) Copying() int { return p.copying.Running() }
 
 // Read reads a request's body to its end, which streaming over HTTP/1 needs, and adds
-// its memory to the claim. The end of ctx ends the reading, and so does a client that is
-// too slow: a request that is being read takes memory, and keeps the processes of its
-// configuration. A body in gzip or zstd is decoded, and the decoded size counts. Errors:
-// a *http.MaxBytesError, also for the limit of another handler, ErrNoMemory, ErrTooSlow,
+// its memory to the claim. Reading ends when ctx ends or the client is too slow, since a
+// request that is being read takes memory and keeps the processes of its configuration.
+// A body in gzip or zstd is decoded, and the decoded size counts. Errors: a
+// *http.MaxBytesError, also for the limit of another handler, ErrNoMemory, ErrTooSlow,
 // ErrEncoding, a *CorruptError, or an error of the connection.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
@@ -146,7 +146,8 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 const maxSkipped = 256 << 10
 
 // Skip reads the body of a request that has no use for one, and reports whether it came in time.
-// Over HTTP/1 the server would read it before the answer is written, however long that takes.
+// Without Skip, an HTTP/1 server would read the body before it writes the answer, however long
+// that takes.
 func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return true
@@ -154,15 +155,15 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	LimitDiscard(w)
 	_, err := io.CopyN(io.Discard, r.Body, maxSkipped)
 	if errors.Is(err, io.EOF) {
-		// The answer may take longer.
+		// No deadline from here on: the answer may take longer.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return true
 	}
 	return err == nil
 }
 
-// LimitDiscard limits how long the server reads the rest of a body, before it is refused. Over
-// HTTP/1 it reads a part, since many clients look for an answer only at the end of their body.
+// LimitDiscard limits how long the server reads the rest of a body that is refused. Over HTTP/1 the
+// server reads a part, since many clients look for an answer only at the end of their body.
 func LimitDiscard(w http.ResponseWriter) {
 	// A writer without deadlines has a client that cannot be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
@@ -173,8 +174,8 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. Most bodies fit into the first piece, which has the
-// announced length, or that of a chunk if that is shorter or the length is unknown.
+// read reads a body to its end. Most bodies fit into the first piece. It has the announced
+// length, but at most that of a chunk, also if no length is announced.
 func (p *Pool) read(from io.Reader, announced int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one more, to see the end
 	if announced >= 0 {

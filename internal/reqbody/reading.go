@@ -11,12 +11,12 @@ import (
 const (
 	// MinRate is the rate at which a body must come, in bytes a second.
 	MinRate = 1 << 10
-	// paceGrace is how long a client may be silent that was faster before.
+	// paceGrace is the longest that a client may be silent, if it was fast enough before.
 	paceGrace = 15 * time.Second
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
-	// paceStep is the least time between two looks at the bodies that are being read, however
-	// little time each byte adds to theirs.
+	// paceStep is the least time between two checks of the bodies that are being read, however
+	// little time each byte adds for its client.
 	paceStep = 100 * time.Millisecond
 )
 
@@ -73,8 +73,8 @@ func (r *reading) cutLocked() {
 	}
 }
 
-// close waits for a running cut and makes later ones do nothing. It reports whether there
-// was one: then the connection is of no more use, even if the body was complete just before.
+// close waits for a running cut and makes later cuts do nothing. It reports whether the reading
+// was cut: then the connection is of no more use, even if the body was complete just before.
 func (r *reading) close() (wasCut bool) {
 	r.pace.remove(r)
 	r.mu.Lock()
@@ -83,8 +83,9 @@ func (r *reading) close() (wasCut bool) {
 	return r.wasCut
 }
 
-// pace cuts the readings whose clients are too slow. One timer checks all of them, at least
-// every paceStep. A body that has come with its request costs no work on timers.
+// pace cuts the readings whose clients are too slow. One timer checks all of them when the first
+// client may have run out of time, at most once every paceStep. A body that has come with its
+// request costs no work on timers.
 type pace struct {
 	start time.Time
 
@@ -99,7 +100,7 @@ func newPace() *pace { return &pace{start: time.Now(), all: make(map[*reading]st
 // now returns the time on the clock that due is on.
 func (p *pace) now() time.Duration { return time.Since(p.start) }
 
-// add begins to watch a reading, whose client has paceGrace at least.
+// add begins to watch a reading. Its client has at least paceGrace.
 func (p *pace) add(r *reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,31 +26,31 @@ const (
 // states has all states that a request enters, for an atomic index.
 var states = [...]State{Waiting, Starting, Running, Answering}
 
-// answering is the index of the state that Add enters.
+// answering is the index of Answering in states, which Add sets.
 const answering = 3
 
-// Request is a request that is under way, as those who watch see it. It has nothing that
-// was said.
+// Request is a request that is under way, as the page and the admin API show it. It has no text of
+// the conversation.
 type Request struct {
 	ID         string    `json:"request_id"` // x-request-id
 	User       string    `json:"user,omitempty"`
-	Route      string    `json:"route"` // "chat", "responses" or "completions"
+	Route      string    `json:"route"` // "chat", "responses", "completions", "messages", "ollama" or "images"
 	Model      string    `json:"model"` // as the client named it, shortened
 	Choices    int       `json:"choices"`
 	State      State     `json:"state"`
-	Since      time.Time `json:"since"`                // its arrival; of a parked turn, the end of its answer
-	AppServer  string    `json:"app_server,omitempty"` // the id; of the first choice that has one
+	Since      time.Time `json:"since"`                // when it arrived; for a parked turn, when its answer ended
+	AppServer  string    `json:"app_server,omitempty"` // the id of the app-server of the first choice that has one
 	Characters int64     `json:"characters"`           // of text, reasoning and arguments so far
 
-	Process *appserver.Process `json:"-"` // that of AppServer; nil: none yet
+	Process *appserver.Process `json:"-"` // the process of AppServer; nil: none yet
 }
 
 // maxModel bounds the name of a model, in bytes. A client can choose it.
 const maxModel = 100
 
 // Set holds the requests that are under way. Its zero value is empty and ready to use, and
-// its methods are safe for concurrent use. It is as large as the queues of the gateways and
-// their turns allow.
+// its methods are safe for concurrent use. The limits of the gateways' queues and turns bound
+// its size.
 type Set struct {
 	mu  sync.Mutex
 	all map[*Entry]struct{}
@@ -91,8 +91,8 @@ func (e *Entry) Release() {
 // Enter changes the state.
 func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
 
-// SetProcess names the process that runs the request. The first one counts: several choices may
-// have several.
+// SetProcess sets the process that runs the request. If several choices run in several processes,
+// the first call counts.
 func (e *Entry) SetProcess(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
 
 // Add counts characters of output that has arrived.
@@ -112,8 +112,8 @@ func (e *Entry) Request() Request {
 	return r
 }
 
-// List returns the oldest requests of the users for which wanted returns true, most of them at
-// the most.
+// List returns the requests of the users for which wanted returns true: the oldest first, and not
+// more than most.
 func (s *Set) List(wanted func(user string) bool, most int) []Request {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.all))

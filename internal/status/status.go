@@ -1,5 +1,5 @@
-// Package status has what those who watch a server are shown: the document of the admin API's
-// GET /codex/status, and the requests that are under way.
+// Package status has what operators and users see of a running server: the document of the admin
+// API's GET /codex/status, and the requests that are under way.
 package status
 
 import (
@@ -18,7 +18,7 @@ type Document struct {
 	Requests []Request `json:"requests"`
 }
 
-// Turns counts the turns of all handlers.
+// Turns counts the turns of all handlers; on the page, of the handler that serves the page.
 type Turns struct {
 	Running int `json:"running"`
 	Waiting int `json:"waiting"` // requests in the queue
@@ -37,9 +37,9 @@ type AppServer struct {
 }
 
 // Public returns the status without what only the operator may know: what identifies the
-// machine, its files and its processes, and what the account has bought. The reason is
-// replaced by the remedy, which has none of these. The code of a sign-in is left out, too: whoever
-// knows it could complete the sign-in.
+// machine, its files and its processes, and what the account has bought. The remedy, which has
+// none of these, replaces the reason. The sign-in is left out, too: whoever knows its code could
+// complete it.
 func (a AppServer) Public(remedy string) AppServer {
 	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
 	a.Login.Credits, a.Login.ResetCredits, a.Login.SignIn = nil, nil, nil
@@ -51,16 +51,16 @@ type Login struct {
 	State    string    `json:"state"`              // "unknown", "fine", "spent" or "signed_out"
 	Reason   string    `json:"reason,omitempty"`   // why it is spent or signed out, or rests
 	ResetsAt time.Time `json:"resets_at,omitzero"` // of a spent plan
-	// RestsUntil is when it is tried again, if it rests.
+	// RestsUntil is when the login is tried again, if it rests.
 	RestsUntil time.Time `json:"rests_until,omitzero"`
 	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
 	// Allowed is whether the provider allows the use that the plan includes, if known.
 	Allowed *bool             `json:"allowed,omitempty"`
 	Windows []Window          `json:"windows,omitempty"` // of the plan
 	Credits *codexrpc.Credits `json:"credits,omitempty"` // bought besides
-	// ResetCredits are those with which the windows can be reset.
+	// ResetCredits are credits for resetting the windows.
 	ResetCredits *codexrpc.ResetCredits `json:"reset_credits,omitempty"`
-	SignIn       *SignIn                `json:"sign_in,omitempty"` // that is under way, or was last
+	SignIn       *SignIn                `json:"sign_in,omitempty"` // the one under way, or the last one
 }
 
 // SignInState is how far a sign-in is.
@@ -92,7 +92,7 @@ type Reset struct {
 	Message string `json:"message"` // the same in words
 }
 
-// resets are the outcomes of such an attempt.
+// resets are the outcomes of an attempt to reset the windows.
 var resets = map[codexrpc.ResetOutcome]Reset{
 	codexrpc.ResetDone:      {"reset", "A reset credit was spent: the plan's windows are reset."},
 	codexrpc.ResetUseless:   {"nothing_to_reset", "No credit was spent: no window of the plan can be reset now."},
@@ -113,7 +113,7 @@ type Window struct {
 	ResetsAt    time.Time `json:"resets_at,omitzero"`
 }
 
-// Conversations counts those of an app-server.
+// Conversations counts the threads, turns and requests of the conversations of an app-server.
 type Conversations struct {
 	Kept      int            `json:"kept"`      // threads that wait for the next request, parked ones included
 	Spare     int            `json:"spare"`     // threads that wait for the first request of a conversation

@@ -19,7 +19,8 @@ const (
 	AsideSuffix = ".broken"
 	// version is the only version of documents that this release reads.
 	version = 1
-	// maxDocument bounds a document that is read, in bytes. That of the usage has 30 MB at most.
+	// maxDocument bounds a document that is read, in bytes. The document of the usage has at most
+	// 30 MB.
 	maxDocument = 64 << 20
 	// logInterval is how often a failure that lasts is logged.
 	logInterval = time.Minute
@@ -27,8 +28,8 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns a struct that begins with a [Header] and can be encoded as JSON, and how
-	// many changes it has; nil if it has no more than since.
+	// Document returns a struct to encode as JSON, which begins with a [Header], and the number
+	// of changes of the book. The document is nil if that number is still since.
 	Document(since uint64) (document any, changes uint64)
 	// Restore adds the counts of a document. The error means that it cannot be read.
 	Restore(document []byte) error
@@ -101,7 +102,7 @@ func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, befor
 	}
 }
 
-// failed logs a failure that is tried again, once in logInterval.
+// failed logs a failure, at most once in logInterval. The caller tries again later.
 func (k *Keeper) failed(logger *slog.Logger, message string, err error) {
 	if time.Since(k.logged) >= logInterval {
 		k.logged = time.Now()
@@ -135,7 +136,7 @@ func (k *Keeper) load(logger *slog.Logger, file string, before []string) {
 	k.loaded = true
 }
 
-// read reads a file up to a byte more than a document may have.
+// read reads at most one byte more of a file than a document may have.
 func read(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

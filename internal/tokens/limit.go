@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxRun bounds a stretch of text without a boundary, in bytes. A longer one is split into
-	// pieces of that size, between runes. Such words occur in no language; their count differs a
-	// little from that of the whole, but does not depend on how the text was cut.
+	// maxRun bounds a stretch of text without a boundary, in bytes. A longer stretch is split into
+	// pieces of that size, between runes. Such words occur in no language. The count of the pieces
+	// differs a little from that of the whole, but does not depend on how the text was cut.
 	maxRun = 512
 	// maxUncounted bounds the text that is kept uncounted, in bytes. Beyond it,
 	// text is counted even if the limit is far away.
@@ -16,7 +16,7 @@ const (
 )
 
 // Limit cuts texts at a total number of tokens. The texts come in pieces; the
-// output does not depend on how they were cut.
+// output does not depend on the sizes of the pieces.
 //
 // A token has at least one byte. So the output may have as many bytes as there are tokens left,
 // without counting them. Near the limit, up to maxRun bytes are held until their boundaries are
@@ -84,7 +84,7 @@ func (l *Limit) Full() bool { return l.update(len(l.text) >= l.left()) <= 0 }
 // Exceeded reports whether a text added by Whole went beyond the limit. Call it between texts.
 func (l *Limit) Exceeded() bool { return l.update(len(l.text) > l.left()) < 0 }
 
-// Raise raises the limit. A text that it has cut stays cut.
+// Raise raises the limit. A text that was cut stays cut.
 func (l *Limit) Raise(tokens int) { l.max += tokens }
 
 // Fits reports whether n more bytes are certainly within the limit, so that Add outputs
@@ -126,8 +126,8 @@ func (l *Limit) end() {
 	}
 }
 
-// pass outputs the text up to an offset. It returns a part of piece, which begins
-// at at, if that has all of it, so that the text is not copied.
+// pass outputs the text up to an offset. piece begins at the offset at. If all of the output lies
+// in piece, pass returns a part of piece, so that the text is not copied.
 func (l *Limit) pass(to int, piece string, at int) (out string) {
 	if to > l.passed {
 		if l.passed >= at && to <= at+len(piece) {

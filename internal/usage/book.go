@@ -113,7 +113,8 @@ func (a *account) view(user string, users []UserTotals, since, started, now int6
 	return view
 }
 
-// Raw returns those of the last maxEntries turns that are a user's, or those of [Everybody].
+// Raw returns a user's turns among the last maxEntries turns of all, or all of these for
+// [Everybody].
 func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ type Entry struct {
 	RequestID   string     `json:"request_id"`
 	User        string     `json:"user,omitempty"`
 	Choice      int        `json:"choice"`
-	Route       string     `json:"route"` // "chat" or "responses"
+	Route       string     `json:"route"` // "chat", "responses", "completions", "messages", "ollama" or "images"
 	Model       string     `json:"model"`
 	Mode        string     `json:"output_mode"`
 	Stream      bool       `json:"stream"`
@@ -29,8 +29,8 @@ type Entry struct {
 	Truncated   bool       `json:"tool_call_truncated"`
 }
 
-// newEntry returns the entry of a turn after the one of last. Most turns have the user and the
-// model of the turn before them, whose copies it shares.
+// newEntry returns the entry of a turn that follows the entry last. Most turns have the same user
+// and model as the turn before. Then the entry shares the copies of last.
 func newEntry(r *gateway.Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
@@ -53,8 +53,8 @@ func newEntry(r *gateway.Record, last *Entry) Entry {
 	}
 }
 
-// cloneUnless returns a copy of text: known, if that is one. The text may be a part of a
-// request's body, which an entry must not keep.
+// cloneUnless returns known if it equals text, else a copy of text. The text may be a part of a
+// request's body, which an entry must not keep in memory.
 func cloneUnless(known, text string) string {
 	if known == text {
 		return known
@@ -69,7 +69,8 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// put adds the entry of a turn. The last maxEntries are kept, and up to as many before them.
+// put adds the entry of a turn. It keeps the last maxEntries entries, and up to maxEntries older
+// ones, so that it moves them rarely.
 func (b *Book) put(r *gateway.Record) {
 	if len(b.entries) == 2*maxEntries {
 		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])

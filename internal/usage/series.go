@@ -17,8 +17,8 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// begin returns the start of the part that contains at. oldest returns the start
-// of the oldest part that is kept if that part is the newest.
+// begin returns the start of the part that contains at. If that is the newest part, oldest returns
+// the start of the oldest part that is kept.
 func (s span) begin(at int64) int64  { return at - at%s.width }
 func (s span) oldest(at int64) int64 { return s.begin(at) - (s.keep-1)*s.width }
 
@@ -47,15 +47,15 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[first:]
 }
 
-// upTo drops parts that are later than now by more than a part. They come from a
-// clock that was ahead, and would make every new part too old to be kept.
+// upTo drops parts that begin more than one part after the current one. They come from a clock
+// that was ahead, and would make every new part too old to be kept.
 func (s series) upTo(by span, now int64) series {
 	end, _ := s.find(by.begin(now) + by.width + 1)
 	return s[:end]
 }
 
-// find returns the index of the part that begins at start, or where it would be. Turns are
-// looked for in the last part, and what is newer after it.
+// find returns the index of the part that begins at start, or where it would be. It looks at the
+// last part first, since most turns belong there or after it.
 func (s series) find(start int64) (i int, found bool) {
 	if last := len(s) - 1; last >= 0 && s[last].Start <= start {
 		if s[last].Start == start {

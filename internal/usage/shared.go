@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// Shared counts in Redis what all nodes do. It is safe for concurrent use. A turn is counted within
-// moments; while Redis does not work, later.
+// Shared counts the turns of all nodes in Redis. It is safe for concurrent use. A turn is counted
+// within moments, or later if Redis does not work.
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
@@ -33,18 +33,19 @@ type Shared struct {
 	made    int64   // batches
 }
 
-// Batch is what one script stores, once: its first arguments are the node and its number.
+// Batch is what one call of a script stores. The first two arguments are the node and the number
+// of the batch, so that it is stored only once.
 type Batch struct {
-	Turns bool // of the last turns, not of counts
+	Turns bool // it has the last turns, not counts
 	Tag   string
 	Args  []string
 }
 
-// storeTime bounds the time for one batch, and for what is read.
+// storeTime bounds the time to store one batch, and to read the counts or the turns.
 const storeTime = 5 * time.Second
 
-// NewShared returns the usage of all nodes. run runs a script whose keys begin with its only key,
-// which has a tag.
+// NewShared returns the usage of all nodes. run runs a script with one key, which it makes from the
+// tag. All keys that the script uses begin with that key.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
 	return &Shared{run: run, started: time.Now(), me: rand.Text(), pending: New()}
 }
@@ -57,7 +58,8 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 	s.begin()
 }
 
-// begin stores what is not stored yet, unless that is done already. The caller holds s.mu.
+// begin starts a goroutine that stores what is not stored yet, unless one runs. The caller holds
+// s.mu.
 func (s *Shared) begin() {
 	if !s.busy {
 		s.busy = true
@@ -65,7 +67,7 @@ func (s *Shared) begin() {
 	}
 }
 
-// Unstored returns what is not stored yet. It is the caller's from then on.
+// Unstored returns what is not stored yet, and removes it: the caller keeps it from then on.
 func (s *Shared) Unstored() []Batch {
 	s.storing.Lock()
 	defer s.storing.Unlock()
@@ -76,7 +78,7 @@ func (s *Shared) Unstored() []Batch {
 	return all
 }
 
-// Restore stores what [Shared.Unstored] has returned, also in an earlier process.
+// Restore stores what [Shared.Unstored] has returned, in this process or an earlier one.
 func (s *Shared) Restore(all []Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +121,7 @@ func (s *Shared) call(ctx context.Context, b Batch) error {
 	return err
 }
 
-// next returns the first batch, of what is pending if there was none.
+// next returns the first batch. If there is none, it first makes batches of what is pending.
 func (s *Shared) next() (b Batch, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +136,7 @@ func (s *Shared) next() (b Batch, found bool) {
 	return s.batches[0], true
 }
 
-// number returns the first arguments of the next batch.
+// number returns the first two arguments of the next batch: the node and the batch's number.
 func (s *Shared) number() []string {
 	s.made++
 	return []string{s.me, strconv.FormatInt(s.made, 10)}
@@ -146,7 +148,7 @@ func tagOf(user string) string {
 	return "usage:" + hex.EncodeToString(sum[:16])
 }
 
-// batches returns what is to be stored of a book. A book without turns has none.
+// batches returns the batches that store a book. A book without turns has none.
 func (b *Book) batches(number func() []string) (all []Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,8 +178,8 @@ func (b *Book) batches(number func() []string) (all []Batch) {
 	return all
 }
 
-// each calls f with each count and its name in Redis: t.… of all turns, m.<model>:… of a model,
-// r.<reason> of a reason.
+// each calls f with each count and its name in Redis: t.… for all turns, c.<n> for tool calls and
+// blocks, r.<reason> for the reasons of aborted blocks, m.<model>:… for a model.
 func (a *account) each(f func(field string, n *int64)) {
 	a.Totals.each("t.", f)
 	c, b := &a.Calls, &a.Buffers
@@ -203,7 +205,7 @@ func (t *Totals) each(prefix string, f func(field string, n *int64)) {
 
 // Account returns what a user has used at all nodes, or [Everybody] with the totals of each user.
 func (s *Shared) Account(ctx context.Context, user string) (a Account, err error) {
-	_ = s.Store(ctx) // what cannot be stored now is missing
+	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	answer, err := s.run(ctx, accountScript, tagOf(user), hours.keep, days.keep)
@@ -264,7 +266,7 @@ func countsOf(pairs any) map[string]int64 {
 	return counts
 }
 
-// Raw returns those of the last turns of all nodes that are a user's, or those of [Everybody].
+// Raw returns a user's turns among the last turns of all nodes, or all of these for [Everybody].
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	account, err := s.Account(ctx, user)
 	if err != nil {
@@ -289,20 +291,21 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 
 // The keys of an account are
 //
-//	<account>all                       a hash: all counts, and since when
-//	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which end by themselves
-//	<account>batch:<node>              the number of the last batch of a node, for a day
+//	<account>all                       a hash: all counts, and the time since when they count
+//	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which expire
+//	<account>batch:<node>              the number of the last batch of a node; expires after a day
 //
-// Only the first models and users of an account have counts of their own.
+// Only the first 20 models and 1000 users of an account have counts of their own.
 
-// once begins the scripts that store a batch. A node stores its batches one after the other.
+// once begins the scripts that store a batch. It skips a batch that is stored already. A node
+// stores its batches in the order of their numbers.
 const once = `
 local batch = KEYS[1] .. 'batch:' .. ARGV[1]
 if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end
 redis.call('SET', batch, ARGV[2], 'EX', 86400)
 `
 
-// Arguments: node, number of the batch, then fields and what is added.
+// Arguments: node, number of the batch, then each field and the number to add to it.
 var countScript = redis.NewScript(once + `
 local base = KEYS[1]
 local now = tonumber(redis.call('TIME')[1])
@@ -330,7 +333,8 @@ redis.call('EXPIRE', day, 64 * 86400)
 redis.call('EXPIRE', all, 400 * 86400)
 return 'done'`)
 
-// Arguments: hours, days. The answer is the time, all counts, and the hours and the days with theirs.
+// Arguments: how many hours, how many days. The answer is the time, all counts, the hours with their
+// counts, and the days with their counts.
 var accountScript = redis.NewScript(`
 local base, now = KEYS[1], tonumber(redis.call('TIME')[1])
 local view = {now, redis.call('HGETALL', base .. 'all'), {}, {}}
@@ -346,7 +350,7 @@ for kind, width in ipairs({3600, 86400}) do
 end
 return view`)
 
-// Arguments: node, number of the batch, most entries, entries.
+// Arguments: node, number of the batch, the most entries to keep, the new entries.
 var rawScript = redis.NewScript(once + `
 for i = 4, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
 redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[3] - 1)

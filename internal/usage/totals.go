@@ -13,12 +13,12 @@ type Totals struct {
 	Requests int64  `json:"requests"`
 	Errors   int64  `json:"errors"` // requests with a status of 400 or above
 	Tokens   Tokens `json:"usage"`
-	// Price is what the provider asks, as far as it says that.
+	// Price is what the provider charges, as far as it reports that.
 	Price turn.Price `json:"price,omitzero"`
 }
 
-// totalsOf returns the totals of one turn. Only the first choice of a request
-// counts as one.
+// totalsOf returns the totals of one turn. Of the choices of a request, only the first counts
+// as a request.
 func totalsOf(r *gateway.Record) Totals {
 	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price}
 	if r.Choice == 0 {

@@ -77,7 +77,7 @@ func (h *Webhook) Cleanup() error {
 	return nil
 }
 
-// Handle takes an event and returns at once, since whoever emits it waits for Handle.
+// Handle queues an event and returns at once, since the code that emits the event waits for Handle.
 func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 	body, err := json.Marshal(e.CloudEvent())
 	if err != nil {

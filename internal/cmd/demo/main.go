@@ -108,7 +108,7 @@ func stage(text string) {
 	fmt.Printf("[%3.0f s] %s\n", time.Since(time.Unix(*beganFlag, 0)).Seconds(), text)
 }
 
-// welcome says what a person can do now, with the port.
+// welcome is the text that shows what a person can do now. Its argument is the port.
 const welcome = `
   playground  http://localhost:%[1]d/codex/
   the API     http://localhost:%[1]d/v1
@@ -141,8 +141,8 @@ func loopback(port int) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// newFolder makes a directory below dir for all that Caddy and Codex would write to those of the
-// user, and removes what a demo that was killed has left: only one has its port.
+// newFolder makes a directory below dir for all that Caddy and Codex would otherwise write to the
+// user's directories. It first removes what a killed demo has left: only one demo has the port.
 func newFolder(dir string, port int) (string, error) {
 	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
 	if err != nil {
@@ -154,8 +154,8 @@ func newFolder(dir string, port int) (string, error) {
 	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
-// chooseModel chooses the model that answers: the user's own with a login, as codex knows
-// it, with no home; else the scripted model, for which a CODEX_HOME is written.
+// chooseModel chooses the model that answers. If codex has a login, it is the user's own, and
+// chosen is empty. Else it is the scripted model, with a CODEX_HOME that is written to home.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -175,7 +175,7 @@ func chooseModel(ctx context.Context, codex, home string) (chosen string, closeM
 }
 
 // caddyfile returns the configuration of the demo. Without a home, Codex uses that of the
-// user. There is no api_key, but the addresses are those of this machine.
+// user. There is no api_key, since only this machine reaches the loopback addresses.
 func caddyfile(addresses []string, port int, codex, home, data string) string {
 	if home != "" {
 		home = fmt.Sprintf("home %q", home)
