@@ -5,8 +5,8 @@ import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 // seen counts how often an action came in each form.
 type seen struct{ textual, structured int }
 
-// watchActions begins to remember what the calls do: from the first block on, a call may be the
-// twin of another one. Arguments are parsed for that only.
+// watchActions begins to record what the calls do. It is called at the first block: from then on, a
+// call may be the twin of another one. Arguments are parsed for this purpose only.
 func (c *Choice) watchActions() {
 	if c.actions != nil {
 		return
@@ -19,9 +19,8 @@ func (c *Choice) watchActions() {
 	}
 }
 
-// mayRepeat reports whether a call can turn out to be a repetition when its arguments are
-// complete, and has to wait for that. The calls of an Aggregator, which has no end of a turn, do
-// not wait.
+// mayRepeat reports whether a call has to wait until its arguments are complete, since it may then
+// turn out to be a repetition. Calls of an Aggregator do not wait, since it has no end of a turn.
 func (c *Choice) mayRepeat(made *call) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -56,7 +55,7 @@ func (c *Choice) remember(made *call) (before seen) {
 
 // repeats reports whether a complete call repeats an earlier one. A model that writes a block
 // and makes the same call besides means one action: each block is the twin of one structured
-// call at most. Two of the same form are two actions, unless Dedup is set.
+// call at most. Two calls of the same form are two actions, unless Dedup is set.
 func (c *Choice) repeats(made *call) bool {
 	if c.actions == nil {
 		return false

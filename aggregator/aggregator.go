@@ -12,8 +12,8 @@ type Aggregator struct {
 	mu       sync.Mutex
 	opts     Options
 	choices  map[int]*Choice
-	patterns []NamedPattern // beside <use_tool>; replaced, never changed: it is read without the lock
-	stats    Stats          // without those of the choices
+	patterns []NamedPattern // besides <use_tool>; the slice is replaced, never changed, since it is read without the lock
+	stats    Stats          // without the counts of the choices
 	parts    []Part         // memory for the parts of one input
 	text     []byte         // memory for a decoded fragment
 }
@@ -23,20 +23,20 @@ func New(opts Options) *Aggregator {
 	return &Aggregator{opts: opts, choices: make(map[int]*Choice)}
 }
 
-// Ingest reads one event of a choice, as JSON, and returns what it changed. The
-// package documentation lists the shapes. Events without a call, and broken ones,
-// change nothing and are counted in Stats; of broken ones the result has an error. An element of the choices of a
-// chat.completion.chunk that has an index names its choice itself, and choice is not used.
+// Ingest reads one event of a choice, as JSON, and returns what it changed. The package
+// documentation lists the shapes. Events without a call, and broken ones, change nothing and are
+// counted in Stats. The result of a broken event has an error. If an element of the choices of a
+// chat.completion.chunk has an index, that index is used instead of choice.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ingest(choice, event, ingestOptions{})
 }
 
-// IngestEvent is Ingest with the identity that chat deltas lack: the position of
-// the event in the choice's stream, from 1 and rising. An event whose position is
-// not above those seen is a repeat and changes nothing. Position
-// 0 stands for none.
+// IngestEvent is Ingest with the position of the event in the choice's stream, which identifies
+// events without a number, such as chat deltas. Positions start at 1 and rise. An event whose
+// position is not above the highest one seen is a repetition and changes nothing. Position 0 stands
+// for none.
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,11 +51,10 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 	return a.ingest(choice, event, ingestOptions{positioned: position > 0})
 }
 
-// IngestMessage reads a complete message: an assistant message, an object with
-// such a message or with the choices of a chat.completion, a Responses object or
-// one of its items, or an agentMessage item of the app-server. What the deltas
-// have brought already adds nothing. Calls whose arguments are missing have the
-// arguments "" and malformed ones stay as they are.
+// IngestMessage reads a complete message: an assistant message, an object with such a message or
+// with the choices of a chat.completion, a Responses object or one of its items, or an agentMessage
+// item of the app-server. What the deltas have already brought adds nothing. Missing arguments are
+// "", and malformed arguments stay as they are.
 //
 // Text in the message makes no calls, see [Aggregator.SynthesizeCalls].
 func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
@@ -64,10 +63,10 @@ func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 	return a.ingest(choice, message, ingestOptions{message: true})
 }
 
-// SynthesizeCalls is IngestMessage that makes calls of the blocks in the message's text as well,
-// by every registered text pattern. A block that is the twin of a structured call, with the same
-// tool and the same arguments, is that call. A block is identified by its message's id and its
-// place in the text, so that the same message again, or more of it, adds no call twice. Each of
+// SynthesizeCalls is IngestMessage that also makes calls of the blocks in the message's text, by
+// every registered text pattern. A block with the tool and the arguments of a structured call is
+// the twin of that call, and adds no other one. A block is identified by the id of its message and
+// its place in the text, so that the same message again, or more of it, adds no call twice. Each of
 // several identical blocks is a call.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
 	a.mu.Lock()
@@ -118,8 +117,8 @@ func (a *Aggregator) total() Stats {
 	return sum
 }
 
-// choice returns a choice, which it makes if there is none; nil if there are
-// too many, or the index is negative.
+// choice returns the choice with an index, and makes it if there is none. It returns nil if there
+// are too many choices, or if the index is negative.
 func (a *Aggregator) choice(index int) *Choice {
 	if c := a.choices[index]; c != nil {
 		return c

@@ -22,8 +22,8 @@ const (
 
 // call is one tool call of a choice.
 type call struct {
-	ordinal int              // place among the calls that are shown; -1 before
-	id      string           // tool_<choice>_<ordinal>[_<suffix>]; empty before
+	ordinal int              // place among the calls that are shown; -1 until it is shown
+	id      string           // tool_<choice>_<ordinal>[_<suffix>]; empty until it is shown
 	ids     [keyKinds]string // of the backend; empty while none is known
 	place   place
 	name    string
@@ -37,21 +37,21 @@ type call struct {
 	head      callHead
 	begun     bool // a Responses item announced it
 	done      bool
-	waits     bool // it may repeat another call, which is known when it is complete
+	waits     bool // it is not shown before it is complete, since it may repeat another call
 	dropped   bool // it repeats another call, or is beyond the limit
 	truncated bool
 
-	sum       [sha256.Size]byte // of args, once it was needed; zero: not known
-	transient bool              // nothing names it: it is forgotten unless it is shown at once
-	bindings  int               // ids and places that name it
-	round     uint64            // the last message that had it
+	sum       [sha256.Size]byte // of args, computed when it is needed; zero: not computed
+	transient bool              // no id or place refers to it: it is forgotten unless it is shown at once
+	bindings  int               // how many ids and places refer to it
+	round     uint64            // of the last input about it, see Input
 
 	emitted  int  // bytes of args that deltas have carried
 	replaced bool // args was replaced since the last delta
 	ended    bool // a delta has said that it is done
 }
 
-// wholeKind is what a complete text was a part of. Two of one kind that differ belong to two
+// wholeKind is what a complete text was a part of. Two different texts of one kind belong to two
 // calls.
 type wholeKind uint8
 
@@ -66,16 +66,16 @@ const (
 // wholeText is a complete text that was given as the arguments of a call.
 type wholeText struct {
 	state wholeState
-	sum   [sha256.Size]byte // of the text, if it is not that of the call
+	sum   [sha256.Size]byte // of the text, in the state wholeOther
 }
 
 // wholeState is what is known of a wholeText.
 type wholeState uint8
 
 const (
-	wholeUnknown wholeState = iota // there was none
+	wholeUnknown wholeState = iota // there was no such text
 	wholeOwn                       // it is the text of the call
-	wholeOther                     // it is another one
+	wholeOther                     // it differs from the text of the call
 )
 
 // fits reports whether an event with this name, or none, can be about the call.
@@ -115,8 +115,8 @@ func (c *call) record(choice int) Record {
 	}
 }
 
-// has reports whether the complete text of an input is that of the call, as far as there was room
-// for it.
+// has reports whether the complete text of an input is the text of the call. If the call was
+// truncated, the input's text only has to begin with the call's text.
 func (c *call) has(in *Input) bool {
 	if c.truncated {
 		return strings.HasPrefix(in.Text, c.args.String())
@@ -124,8 +124,9 @@ func (c *call) has(in *Input) bool {
 	return in.Text == c.args.String()
 }
 
-// gave reports whether the complete text of an input has come as a part of the same before. A text
-// may have to be compared with those of all calls, so long ones are compared by their hashes.
+// gave reports whether the call has had the complete text of an input before, with the same
+// wholeKind. One text may have to be compared with the texts of all calls, so long texts are
+// compared by their hashes.
 func (c *call) gave(in *Input) bool {
 	switch whole := &c.wholes[in.whole]; {
 	case whole.state == wholeOther:
@@ -138,7 +139,7 @@ func (c *call) gave(in *Input) bool {
 	return c.hash() == in.hash()
 }
 
-// note records the complete text of an input, the first of its kind.
+// note records the complete text of an input if it is the first of its kind.
 func (c *call) note(in *Input) {
 	whole := &c.wholes[in.whole]
 	switch {
@@ -150,7 +151,8 @@ func (c *call) note(in *Input) {
 	}
 }
 
-// part records that the arguments will be another text than those that have been noted.
+// part prepares a change of the arguments: texts noted as equal to them are kept by their hashes,
+// since they will differ.
 func (c *call) part() {
 	for kind := range c.wholes {
 		if whole := &c.wholes[kind]; whole.state == wholeOwn {
@@ -175,8 +177,8 @@ func (in *Input) hash() [sha256.Size]byte {
 	return in.sum
 }
 
-// The halves of a surrogate pair in the form of UTF-8, as an Input may have them at the ends of
-// its text.
+// The size and the first byte of half a surrogate pair, encoded in the manner of UTF-8. The text of
+// an Input may have such a half at each end.
 const (
 	halfSize  = 3
 	halfFirst = 0xed
@@ -202,11 +204,11 @@ func joinHalves(high, low string) string {
 	return string(0x10000 + (unit(high)&0x3ff)<<10 | unit(low)&0x3ff)
 }
 
-// replacement is the text of half a surrogate pair without the other one.
+// replacement stands for half a surrogate pair that comes without the other half.
 const replacement = "\ufffd"
 
-// grow appends a fragment as far as the choice has room for it. The first half of a
-// surrogate pair at its end waits for the next one.
+// grow appends a fragment as far as the choice has room for it. If the fragment ends with the first
+// half of a surrogate pair, that half waits for the next fragment.
 func (c *call) grow(text string, s *Choice) (whole bool) {
 	if c.half != "" && text != "" {
 		high := c.half
@@ -243,7 +245,8 @@ func (c *call) write(text string, s *Choice) (whole bool) {
 	return n == len(text)
 }
 
-// endHalf ends the arguments: half a surrogate pair that waits has no other half.
+// endHalf is called at the end of the arguments. If half a surrogate pair still waits, endHalf
+// writes the replacement for it.
 func (c *call) endHalf(s *Choice) {
 	if c.half != "" {
 		c.half = ""
@@ -251,8 +254,8 @@ func (c *call) endHalf(s *Choice) {
 	}
 }
 
-// replace discards the arguments, before others are written. It leaves the buffer to the
-// views of it.
+// replace discards the arguments before others are written. It begins a new buffer, since deltas
+// are views of the old one.
 func (c *call) replace(s *Choice) {
 	s.room += c.args.Len()
 	c.args = strings.Builder{}

@@ -8,9 +8,9 @@ import (
 
 // ChoiceOptions are the options of a [Choice]. The zero value is right for structured calls.
 type ChoiceOptions struct {
-	// Index is the choice's index, which the ids of its calls have.
+	// Index is the choice's index, which is a part of the ids of its calls.
 	Index int
-	// IDSuffix ends the ids of the calls, see [CallID]. Empty: nothing does.
+	// IDSuffix ends the ids of the calls, see [CallID]. Empty: they have no suffix.
 	IDSuffix string
 	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
 	MaxCalls int
@@ -19,44 +19,44 @@ type ChoiceOptions struct {
 	MaxArgumentBytes int
 	// Scanner is how blocks are found in the text. Nil: the text has none.
 	Scanner *ScannerOptions
-	// ToolName returns the name of the tool that a block names. Nil: it is that name.
+	// ToolName maps the name in a block to the name of the tool. Nil: they are the same.
 	ToolName func(name string) string
 	// AppendOnly is for clients that cannot correct what they have read: a complete text that
-	// contradicts earlier deltas is refused, as if its source ranked below theirs.
+	// contradicts earlier deltas is refused, whatever its source is.
 	AppendOnly bool
 	// Dedup drops a call of the same tool with the same arguments as an earlier one. Without it
 	// only a block and a structured call of the same action are one call.
 	Dedup bool
 }
 
-// Choice holds all that is known of the tool calls of one choice in one turn, whether they come
-// as structured calls, whole or in fragments, or as blocks in the text: which inputs are about
-// one call, their order, their ids, their arguments. It has no lock: use it by one goroutine
-// at a time.
+// Choice assembles the tool calls of one choice in one turn, whether they come as structured calls,
+// whole or in fragments, or as blocks in the text. It decides which inputs are about one call, and
+// keeps the order of the calls, their ids and their arguments. It has no lock: use it by one
+// goroutine at a time.
 //
-// What an input has changed are [Part] values, in order. Parts of text and parts of calls keep
-// the order in which the model wrote them, so that a caller only has to pass them on.
+// Methods return the changes of an input as [Part] values, in order. Parts of text and parts of
+// calls keep the order in which the model wrote them, so that a caller only has to pass them on.
 type Choice struct {
 	opts     ChoiceOptions
 	scanner  *Scanner // nil: text is not searched
 	segments []usetool.Segment
 
-	calls   []*call // those that are shown, in the order of their ordinals
+	calls   []*call // the calls that are shown, in the order of their ordinals
 	keys    map[key]*namesakes
 	places  map[place]*call // the newest call at each place
 	heads   map[headKey]*call
 	last    *call                      // the one created last
-	waiting []*call                    // those that are shown when they are complete
+	waiting []*call                    // calls that are not shown before they are complete
 	unseen  int                        // calls that wait for their name, or were dropped
 	room    int                        // bytes of arguments that may still be kept
 	idRoom  int                        // bytes of names and ids that may still be kept
-	runs    usetool.Runs               // of the text, as an Obsidian client reads it; not used without a limit
-	fits    bool                       // the block under way may be sent as it is
+	runs    usetool.Runs               // counts the blocks that an Obsidian client runs; not used without a limit of calls
+	fits    bool                       // the block that is being read may be sent as it is
 	read    int64                      // the offset up to which runs has read
 	actions map[usetool.ActionKey]seen // nil: no call can repeat another one
 	stats   Stats
 
-	deltas   []Delta // of the parts that the last method has returned
+	deltas   []Delta // of the parts that the last call of a method has returned
 	position uint64  // highest position given to Aggregator.IngestEvent
 }
 
@@ -90,17 +90,18 @@ type PartKind uint8
 const (
 	// PartText is text outside of calls, in Text.
 	PartText PartKind = iota + 1
-	// PartBlockStarted says that a block has begun, whose text is held from now on.
+	// PartBlockStarted says that a block has begun. Its text is held from now on.
 	PartBlockStarted
-	// PartBlockAborted says that the block that has begun is not a call: Reason, and for
-	// AbortMalformed Err. Its text follows.
+	// PartBlockAborted says that the block that has begun is not a call. Reason says why, and
+	// Err says more if Reason is AbortMalformed. The text of the block follows.
 	PartBlockAborted
 	// PartCall is a change of a call: Call.
 	PartCall
 	// PartDuplicate is a call that repeats an earlier one, and is no call of its own.
 	PartDuplicate
-	// PartOverLimit is a call above the limit, or arguments of which a part was lost to it; with a
-	// Reason a block that is no call, but that an Obsidian client would run as one more.
+	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit.
+	// With a Reason, it is a block that is no call, but that an Obsidian client would run as one
+	// call too many.
 	PartOverLimit
 )
 
@@ -111,16 +112,16 @@ const AbortUndeclared usetool.AbortReason = "undeclared"
 // Part is one result of a [Choice].
 type Part struct {
 	Kind PartKind
-	// Text is the text of a PartText; of a call, a duplicate, or a call above the limit that
-	// came as a block, the block as the model wrote it.
+	// Text is the text of a PartText. If a call, a duplicate, or a call above the limit came as a
+	// block, it is the block as the model wrote it.
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
 	Reason  usetool.AbortReason // of a PartBlockAborted
 	Err     error               // the fault of the block, if Reason is AbortMalformed
 	Pattern string              // the textual form of a block; empty: <use_tool>
-	Offset  int64               // of Text, or of the block's beginning, in the text of the choice; 0 if that is not searched
-	Block   string              // of a PartBlockAborted: the text that is given up, which follows
-	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than the call
+	Offset  int64               // where Text or the block begins in the text of the choice; 0 if that text is not searched
+	Block   string              // of a PartBlockAborted: the text of the block, which follows as text
+	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than this call if it got Text
 }
 
 // Text reads the next piece of the text, cut anywhere, appends the parts that are certain now
@@ -134,14 +135,15 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.scanned(out)
 }
 
-// Plain reads the next piece of the text, as Text does, if all of it is text that nothing is held
-// before. Then there is no part but that text. Otherwise it reports false and reads nothing.
+// Plain reads the next piece of the text, as Text does, if the piece has nothing but text and
+// nothing is held. It then reports true, and the only part is that text. Otherwise it reports false
+// and reads nothing.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
 }
 
 // EndMessage ends a message: it appends what was held of its text to out and returns it. An open
-// block is given up for the reason, the empty one standing for [usetool.AbortUnclosed].
+// block is given up for the reason. An empty reason stands for [usetool.AbortUnclosed].
 func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	if c.scanner == nil {
 		return out
@@ -205,8 +207,8 @@ func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
 // running blocks that are no calls.
 func (c *Choice) limited() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
 
-// readText passes text on, up to the byte with which an Obsidian client would run a block too
-// many: one that is no call, and that has been given up before.
+// readText passes text on. It stops before the byte with which an Obsidian client would run a block
+// too many. Such a block was given up before, since it is no call, but the client runs it.
 func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
 	if fresh := int(max(0, c.read-s.Offset)); c.limited() && c.runs.Open() && fresh < len(s.Text) {
@@ -218,8 +220,9 @@ func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	return append(out, p)
 }
 
-// aborted passes on that a block is no call. One that an Obsidian client runs all the same counts
-// as a call, in every form of the answer: else what is too much would depend on the form.
+// aborted appends the part of a block that is no call. If an Obsidian client runs the block all the
+// same, it counts as a call in every form of the answer, so that the limit does not depend on the
+// form.
 func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limited() {
@@ -242,7 +245,8 @@ func (c *Choice) full() bool {
 // BlockOpen reports whether a block is being held: its opener is complete, its end has not come.
 func (c *Choice) BlockOpen() bool { return c.scanner != nil && c.scanner.Open() }
 
-// Writing reports whether a block, or only its tag, may be under way.
+// Writing reports whether the model may be writing a block, or only its tag. It is not if the tag
+// is followed by prose.
 func (c *Choice) Writing() bool {
 	if c.scanner == nil || c.scanner.useTool.reader == nil {
 		return c.Held() > 0
@@ -259,8 +263,8 @@ func (c *Choice) Held() int {
 	return c.scanner.Held()
 }
 
-// Calls returns the calls in the order of their indexes, in which their names became known. Calls
-// without a name are not among them; nil if there are none.
+// Calls returns the calls in the order of their indexes, which is the order in which their names
+// became known. It leaves out calls without a name, and returns nil if there are no others.
 func (c *Choice) Calls() []Record {
 	if len(c.calls) == 0 {
 		return nil
@@ -272,7 +276,7 @@ func (c *Choice) Calls() []Record {
 	return records
 }
 
-// At returns the call with an index, which a [Delta] has.
+// At returns the call with the index that a [Delta] has.
 func (c *Choice) At(index int) Record { return c.calls[index].record(c.opts.Index) }
 
 // HasCalls reports whether Calls would return any.
@@ -281,7 +285,7 @@ func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 // Stats returns the counts so far. Its Events, Unknown and Malformed are 0.
 func (c *Choice) Stats() Stats { return c.stats }
 
-// keep returns a copy of a name or an id that is kept, and false if there is no room for it.
+// keep returns a copy of a name or an id. It reports false if there is no room for it.
 func (c *Choice) keep(text string) (string, bool) {
 	if len(text) > c.idRoom {
 		return "", false

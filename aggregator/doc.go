@@ -1,15 +1,15 @@
-// Package aggregator has all that is known of the tool calls of a model's turn. A [Choice] holds
-// those of one choice, whether they come as structured calls, whole or in fragments, or as
-// blocks in the text: which inputs are about one call, their order, their ids, their arguments,
-// which of them repeat another one, and how many there may be. The gateway has one for each
-// choice. An [Aggregator] reads the JSON that Codex and OpenAI write about calls, and has a
-// Choice for each choice; it is for other programs.
+// Package aggregator assembles the tool calls of a model's turn. A [Choice] keeps the calls of one
+// choice, whether they come as structured calls, whole or in fragments, or as blocks in the text.
+// It decides which inputs are about one call, and keeps the order of the calls, their ids and their
+// arguments. It finds calls that repeat another one, and limits how many there may be. The gateway
+// has one Choice for each choice. An [Aggregator] reads the JSON that Codex and OpenAI write about
+// calls, and has a Choice for each choice; it is for other programs.
 //
 // A [Pattern] is a textual form of calls. The built-in form, the <use_tool> block, is that of the
 // subpackage usetool. A [Scanner] finds blocks in streamed text, [Aggregator.ExtractBlocks] in a
 // whole one.
 //
-// It is pure: no input or output, no clock, no log, no global state. Its caller decides
+// The package is pure: no input or output, no clock, no log, no global state. Its caller decides
 // about finish reasons and when to stop. It depends on neither Caddy nor the app-server.
 //
 // # Shapes
@@ -29,10 +29,15 @@
 //
 // # Calls
 //
-// Inputs are about one call if they have the same id of an item; or the same id of the call, which
-// all shapes share, and neither items nor places (output_index, index) that differ; without ids
-// if they have the same place, or index and name; without a place, the call that was created last
-// is meant. These are two calls, even if a backend gives them one id:
+// These rules say which call an input is about:
+//
+//   - An input with the id of an item means the call with that item.
+//   - An input with the id of a call, which all shapes share, means the call with that id, unless
+//     their items or their places (output_index, index) differ.
+//   - An input without ids means the call with its place, or with its index and name.
+//   - An input without ids and without a place means the call that was created last.
+//
+// These are two calls, even if a backend gives them one id:
 //
 //   - calls with different names,
 //   - calls at different places, or of different items,
@@ -40,33 +45,32 @@
 //     different arguments,
 //   - two entries of one message.
 //
-// The id alone then means the call at the place of the event, or else one with the name that came
-// last.
+// An event that has only such an id means the call at its place, or else one with the name that
+// came last.
 //
-// A block and a structured call of the same tool with the same arguments are one call, the one
-// that came first; each block is the twin of one structured call at most.
+// A block and a structured call of the same tool with the same arguments are one call: the one that
+// came first. Each block is the twin of one structured call at most.
 //
-// An input with an id of this package, and with the name and the arguments that the call has or
-// had, was made of a snapshot and adds nothing.
+// An input was made from a snapshot, and adds nothing, if it has an id of this package with the
+// name and the arguments that this call has or had.
 //
 // # Repetitions
 //
 // An event that comes again changes nothing. It is recognised by
 //
-//   - a number, sequence_number or the position of [Aggregator.IngestEvent], that is not
+//   - a number (sequence_number, or the position of [Aggregator.IngestEvent]) that is not
 //     above the highest one seen;
-//   - its kind, if a call has one such event only: its announcement, its end, its
+//   - its kind, if a call has only one event of that kind: its announcement, its end, its
 //     complete item.
 //
-// Equal text is no sign of a repetition: a fragment without a number always counts, such as that
-// of a chat delta, or of a response.function_call_arguments.delta without a sequence_number. A
-// caller that may ingest one twice, for example after a reconnect,
-// gives positions.
+// Equal text is no sign of a repetition: a fragment without a number always counts. Chat deltas
+// have no number, and a response.function_call_arguments.delta may have no sequence_number. A
+// caller that may ingest such an event twice, for example after a reconnect, gives positions.
 //
-// A chat delta with a name is the head of its call. Some backends send the head with
-// every fragment. A head equal to the first one counts as a repetition until another head
-// of the call differs, which only such backends send: then all of them were fragments.
-// With positions each head is a fragment at once.
+// A chat delta with a name is the head of its call. Some backends send the head with every
+// fragment, and only these send heads of one call that differ. Heads equal to the first one count
+// as repetitions until a head differs: then all of them were fragments. With positions each head is
+// a fragment at once.
 //
 // # Arguments
 //
@@ -78,13 +82,13 @@
 //  3. fragments,
 //  4. JSON that Codex made from parsed arguments (item/started, item/tool/call).
 //
-// A complete text that begins with the text so far adds its rest. A text that contradicts
-// it replaces a lesser version, which the delta says ([Delta].Replaced), and is refused
-// otherwise. JSON of parsed arguments is used only while no text is known, see
+// A complete text that begins with the text so far adds its rest. A complete text that contradicts
+// the text so far replaces it if that is a lesser version, and [Delta].Replaced is true. Otherwise
+// the new text is refused. JSON of parsed arguments is used only while no text is known, see
 // [Record].Provisional.
 //
-// A fragment that ends within a surrogate pair keeps its half back until the next
-// fragment. A half without the other one becomes U+FFFD.
+// If a fragment ends within a surrogate pair, the first half waits for the next fragment. A half
+// without the other one becomes U+FFFD.
 //
 // # Limits
 //

@@ -1,11 +1,11 @@
 package aggregator
 
-// lineState says what the line so far is to a [codeFence].
+// lineState is what the line so far can be: a fence, the beginning of one, or neither.
 type lineState uint8
 
 const (
 	lineStart lineState = iota // nothing, or up to three spaces
-	lineRun                    // and then ` or ~, all the same
+	lineRun                    // the same, followed by marks: only ` or only ~
 	lineInfo                   // an opening fence, and what comes behind its marks
 	lineTail                   // a closing fence, and white space
 	lineRest                   // anything else: no fence
@@ -16,7 +16,7 @@ const (
 	maxIndent = 3 // spaces before a fence
 )
 
-// codeFence tells whether a place in Markdown is inside a fenced code block. The zero
+// codeFence finds out whether a place in Markdown is inside a fenced code block. The zero
 // value is at the beginning of a text.
 //
 // A fence opens with three or more ` or ~ at the start of a line, indented by
@@ -36,8 +36,8 @@ type codeFence struct {
 // afterText returns a codeFence in the middle of a line that is no fence.
 func afterText() codeFence { return codeFence{line: lineRest} }
 
-// inside reports whether the byte of the last step stands in a fenced code
-// block or, behind the marks, on the line that opens one.
+// inside reports whether the byte of the last step is in a fenced code block, or is after the marks
+// on the line that opens one.
 func (t *codeFence) inside() bool { return t.open != 0 || t.line == lineInfo }
 
 // step looks at the next byte.
@@ -88,8 +88,8 @@ func (t *codeFence) goOn(b byte) {
 	}
 }
 
-// endLine opens or closes a fence with a line that is one. An LF behind a CR
-// ends an empty line, which is none.
+// endLine opens or closes a fence if the line is a fence. An LF after a CR ends an empty line,
+// which is no fence.
 func (t *codeFence) endLine() {
 	switch {
 	case t.open == 0 && (t.line == lineInfo || t.line == lineRun && t.run >= minFence):

@@ -5,9 +5,9 @@ package aggregator
 const legacySlot = -1
 
 // callHead records the heads of a call: the chat deltas that have its name. The package
-// documentation says which are fragments. Until that is known, equal heads right behind the
-// first one are counted, and what they brought is added when a head differs. A fragment
-// without a head, or the end of the call, shows that they were repetitions.
+// documentation says which are fragments. Until that is known, equal heads right after the first
+// one are counted. When a head differs, the text of the counted ones is added. A fragment without a
+// head, or the end of the call, shows that they were repetitions.
 type callHead struct {
 	seen     bool
 	repeats  bool // each head is a fragment
@@ -15,9 +15,11 @@ type callHead struct {
 	equal    int  // heads equal to the first one, while nothing shows what they are
 }
 
-// findEntry finds the call of an entry of a chat delta or of a message: by its id, and, of calls
-// that share it, the one at the place; with a name alone by place and name; else the call at the
-// place, by the index or the order of creation, if that still waits for the id or the name.
+// findEntry finds the call of an entry of a chat delta or of a message. An entry with an id means
+// the call with that id; if several share it, the one at the entry's place. An entry with only a
+// name means the call with that name at that place. If there is none, it means the call at the
+// place, by the index or the order of creation, unless that call has another name, or both have an
+// id.
 func (c *Choice) findEntry(in *Input) *call {
 	at := c.places[in.place]
 	if in.Name == "" && at != nil && at.backend() == in.ID {
@@ -41,8 +43,8 @@ func (c *Choice) findEntry(in *Input) *call {
 	return at
 }
 
-// placed returns the call at a place in the order of creation, for entries that identify
-// their call by nothing else. Such an entry never means a call made from text.
+// placed returns the call at a place in the order of the calls, for entries that identify their
+// call in no other way. Such an entry never means a call made from text.
 func (c *Choice) placed(slot int) *call {
 	at := max(slot, 0)
 	if at >= len(c.calls) || c.calls[at].textual {
@@ -51,8 +53,8 @@ func (c *Choice) placed(slot int) *call {
 	return c.calls[at]
 }
 
-// readHead reads the text of a head that comes again. A fragment without a name shows that
-// the backend does not repeat heads.
+// readHead drops the text of a head that is only repeated. A fragment without a name shows that the
+// backend does not send the head with every fragment.
 func (c *Choice) readHead(made *call, in *Input) {
 	switch {
 	case in.Source != SourceFragment:

@@ -41,24 +41,24 @@ type headKey struct {
 	slot int
 }
 
-// namesakes are the calls that have one id, in the order of their creation. A backend may give
-// several calls the same one.
+// namesakes are the calls that share one id, in the order of their creation. A backend may give
+// several calls the same id.
 type namesakes struct {
 	id      string
 	calls   []*call
 	first   [1]*call // the memory of calls, unless there are more
-	current *call    // the first with the name that an event had last
+	current *call    // the first call with the name that came last
 }
 
-// keysPerCall bounds the ids of a call: its call id, its item's ids and its places, and some more
-// for those that a backend changes.
+// keysPerCall bounds the ids and places of a call: its call id, the ids of its items, its places,
+// and some more for backends that change them.
 const keysPerCall = 16
 
-// find returns the call that an input is about, nil if there is none: the one with the id of the
-// item; with the id of the call; at the place; or, if the input has none of these, the one that
-// was created last. A call with another name, or with an item or a place of its own that is not
-// that of the input, is another call. So is a complete one that an equally trusted source gives
-// other arguments.
+// find returns the call that an input is about, or nil if it is a new one. It looks for the id of
+// the item, then for the id of the call, then for the place. If the input has none of these, it
+// means the call that was created last. A call is not meant if its name differs, or if both it and
+// the input have an item or a place and these differ. A call is not meant either if an equally
+// trusted source has given it other complete arguments.
 func (c *Choice) find(in *Input) *call {
 	if in.head {
 		return c.findEntry(in)
@@ -79,7 +79,7 @@ func (c *Choice) find(in *Input) *call {
 	return nil
 }
 
-// id returns the id of a kind that an input has.
+// id returns the input's id of a kind, which may be empty.
 func (in *Input) id(kind keyKind) string {
 	switch kind {
 	case keyID:
@@ -93,8 +93,8 @@ func (in *Input) id(kind keyKind) string {
 	return ""
 }
 
-// byItem finds the call of an input by the ids of its items. It reports whether they decide:
-// then nil is a new call.
+// byItem finds the call of an input by the ids of its items. known is true if these ids decide: the
+// input is then about a new call if found is nil.
 func (c *Choice) byItem(in *Input) (found *call, known bool) {
 	for kind := keyItem; kind < keyKinds && !known; kind++ {
 		if id := in.id(kind); id != "" {
@@ -104,7 +104,8 @@ func (c *Choice) byItem(in *Input) (found *call, known bool) {
 	return found, known
 }
 
-// byID finds the call of an input by its id, which is that of an item of the app-server, too.
+// byID finds the call of an input by the id of the call. The app-server's item of a call has the
+// same id.
 func (c *Choice) byID(in *Input) (found *call, known bool) {
 	id := in.ID
 	if id == "" {
@@ -119,7 +120,9 @@ func (c *Choice) byID(in *Input) (found *call, known bool) {
 	return c.among(c.keys[key{keyThreadItem, id}], in)
 }
 
-// among returns which of the calls with one id an input is about. known is false if none can be.
+// among returns the call that an input is about, of the calls that share an id. If known is true
+// and found is nil, the input is about a new call. known is false if none of the calls can be
+// meant.
 func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 	if same == nil {
 		return nil, false
@@ -146,8 +149,9 @@ func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 	return found, known || found != nil
 }
 
-// open returns which of the calls with one id an input is about that has no complete item: the one
-// at its place; else the first with its name, or without a name one with the name that came last.
+// open does what among does, for an input without a complete text. It returns the call at the
+// input's place, or else the first call with its name. An input without a name means the call with
+// the name that came last.
 func (c *Choice) open(same *namesakes, in *Input) (found *call, known bool) {
 	if at := c.places[in.place]; at != nil && c.free(at, in) && slices.Contains(same.calls, at) {
 		return at, true
@@ -163,9 +167,10 @@ func (c *Choice) open(same *namesakes, in *Input) (found *call, known bool) {
 	return nil, false
 }
 
-// free reports whether nothing that is known of a call speaks against an input being about it.
+// free reports whether an input may be about a call: the ids of their items, their names and their
+// places do not contradict each other.
 func (c *Choice) free(found *call, in *Input) bool {
-	same := false // it is the same item: its place may be another one in another response
+	same := false // the item is the same; its place may differ in another response
 	for kind := keyItem; kind < keyKinds; kind++ {
 		if id, own := in.id(kind), found.ids[kind]; id != "" && own != "" {
 			if id != own {
@@ -177,11 +182,12 @@ func (c *Choice) free(found *call, in *Input) bool {
 	return found.fits(in.Name) && (same || in.loose() || found.place.kind != in.place.kind || found.place == in.place)
 }
 
-// loose reports whether the place of an input tells no calls apart: it has none, or has only
-// been counted.
+// loose reports whether the place of an input identifies no call: the input has no place, or its
+// index was only counted.
 func (in *Input) loose() bool { return in.place == place{} || in.head && !in.fixed }
 
-// create adds a call for an input, which is not shown yet; nil if there are too many of these.
+// create makes a call for an input. The call is not shown yet. If too many calls are not shown, the
+// new one is transient if the input has a name, and nil if not.
 func (c *Choice) create(in *Input) *call {
 	made := &call{ordinal: -1}
 	if c.unseen >= maxUnseen {
@@ -197,7 +203,8 @@ func (c *Choice) create(in *Input) *call {
 	return made
 }
 
-// bindAll makes the ids and the place of an input name a call. fresh: the call was made for it.
+// bindAll makes the ids and the place of an input refer to a call. fresh: the call was made for
+// this input.
 func (c *Choice) bindAll(made *call, in *Input, fresh bool) {
 	for kind := range keyKinds {
 		c.bindID(made, in, kind)
@@ -214,7 +221,7 @@ func (c *Choice) bindAll(made *call, in *Input, fresh bool) {
 	}
 }
 
-// bindID makes the id of a kind that an input has name a call. The first one is the call's own.
+// bindID makes the input's id of a kind refer to a call. The first id of a kind is the call's own.
 func (c *Choice) bindID(made *call, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || made.transient || kind == keyThreadItem && id == made.ids[keyID] {
@@ -250,7 +257,7 @@ func (c *Choice) bindID(made *call, in *Input, kind keyKind) {
 	}
 }
 
-// bindPlace makes a place mean a call, instead of any other.
+// bindPlace makes a place refer to a call, and no longer to any other.
 func (c *Choice) bindPlace(made *call, at place) {
 	if at == (place{}) || c.places[at] == made || made.transient || made.bindings >= keysPerCall {
 		return
@@ -270,7 +277,7 @@ func (c *Choice) bindPlace(made *call, at place) {
 	c.places[at] = made
 }
 
-// bindHead makes a name at a place mean a call.
+// bindHead makes a name at a place refer to a call.
 func (c *Choice) bindHead(made *call, at headKey) {
 	if c.heads[at] == made || made.transient || made.bindings >= keysPerCall {
 		return

@@ -11,7 +11,7 @@ import (
 type ingestOptions struct {
 	message    bool // top-level calls are complete, not deltas
 	synthesize bool
-	positioned bool // the event has an identity, so that a repeated head is not taken for a repetition
+	positioned bool // the event has a position, so that an equal head is a new fragment
 }
 
 // ingestion is the state of one ingest. It collects the deltas.
@@ -89,8 +89,8 @@ func (in *ingestion) take(choice int, u *Input) (room bool) {
 	return true
 }
 
-// collect keeps the deltas of a choice that have changed what a client knows of a call. before are
-// its counts before them.
+// collect keeps the deltas that have changed what a client knows of a call. before has the counts
+// of the choice before these parts.
 func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
 	if c.stats.OverLimit > before.OverLimit {
 		in.fail(ErrOverLimit, "too many calls, or too large ones")
@@ -104,9 +104,9 @@ func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
 	in.agg.parts = parts[:0]
 }
 
-// echoes reports whether an input was made from a snapshot of the choice, so that it adds
-// nothing: it has the id of a call that is none of the backend's, its name, and its arguments as
-// they are or were.
+// echoes reports whether an input was made from a snapshot of the choice, so that it adds nothing.
+// Such an input has an id of this package that the backend does not use, and the name and the
+// arguments that this call has or had.
 func (c *Choice) echoes(in *Input) bool {
 	if in.ID == "" || c.keys[key{keyID, in.ID}] != nil {
 		return false

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// chatChoice reads an element of the choices of a chat.completion.chunk, or of a
-// chat.completion with that id. The choice is the one that it names, else the caller's.
+// chatChoice reads an element of the choices of a chat.completion.chunk or of a chat.completion,
+// whose id is id. If the element has an index, that is used instead of choice.
 func (in *ingestion) chatChoice(choice int, id string, m members) {
 	if n := in.number(m.index); n >= 0 {
 		choice = int(n)
@@ -35,9 +35,9 @@ func (in *ingestion) readFunction(object string, whole bool) Input {
 	return u
 }
 
-// takeChat reads the calls of a delta, or of a message, whose calls are complete. function_call
-// beside tool_calls is the same call again, in the older form, and not read. It reports whether
-// there is room for the choice.
+// takeChat reads the calls of a delta or, if whole, of a message, in which they are complete. A
+// function_call beside tool_calls is not read: it is the same call in the older form. takeChat
+// reports whether there is room for the choice.
 func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 	n, room := 0, true
 	for w := wirejson.Walk(m.toolCalls); w.Next(); {

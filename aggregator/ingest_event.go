@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// members are the members that matter of the objects in all shapes, as raw JSON; "" for
-// those that are missing.
+// members are those members of an object that matter in any of the shapes, as raw JSON. A missing
+// one is "".
 type members struct {
 	kind, method, id, status, index, outputIndex, sequence string
 	callID, itemID, name, tool, arguments                  string // of calls
@@ -120,8 +120,8 @@ func (in *ingestion) looseID(value string) string {
 	return text.String()
 }
 
-// identifier reads the name or an id of a call. It returns "" for null, and for a value of
-// another type or a text that is too long, which count as malformed.
+// identifier reads the name or an id of a call. It returns "" for null. It also returns "" for a
+// value of another type and for a text that is too long, and counts these as malformed.
 func (in *ingestion) identifier(value string) string {
 	id := in.looseID(value)
 	if id == "" && value != "" && value != "null" && value != `""` {

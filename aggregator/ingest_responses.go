@@ -22,8 +22,8 @@ func (in *ingestion) responsesEvent(choice int, kind string, m members) {
 	}
 }
 
-// argumentsEvent reads response.function_call_arguments.delta and .done. A
-// fragment for an item that nobody announced waits for its name.
+// argumentsEvent reads response.function_call_arguments.delta and .done. If the item was not
+// announced, its fragments wait for the name.
 func (in *ingestion) argumentsEvent(choice int, m members, u Input, arguments string, from Source) {
 	in.calls = true
 	u.Name, u.ID, u.Item = in.identifier(m.name), in.identifier(m.callID), in.identifier(m.itemID)
@@ -43,9 +43,9 @@ func (in *ingestion) outputItems(choice int, items string) {
 	}
 }
 
-// takeItem reads an item of the Responses API, or, with a kind in camel case, of the
-// app-server, at the place that its event gives it. An item that is not complete is announced:
-// more of it is to come. Items of other kinds have no call.
+// takeItem reads an item of the Responses API or, if its kind is in camel case, of the app-server.
+// u has the place that the event gives the item. An item that is not complete is only announced:
+// more of it follows. Items of other kinds have no call.
 func (in *ingestion) takeItem(choice int, m members, u Input, complete bool) {
 	u.ID, u.Name = in.identifier(m.callID), in.identifier(m.name)
 	switch in.tag(m.kind) {
@@ -62,9 +62,9 @@ func (in *ingestion) takeItem(choice int, m members, u Input, complete bool) {
 	}
 }
 
-// functionCall reads a Responses function_call: the model's own text of the
-// arguments. Arguments that an announced item has already are a fragment, which
-// only the announcement itself brings, not its repetition.
+// functionCall reads a Responses function_call, which has the model's own text of the arguments. If
+// an announced item already has arguments, they are a fragment. They count with the first
+// announcement only, not when it comes again.
 func (in *ingestion) functionCall(choice int, m members, u Input, complete bool) {
 	in.calls = true
 	u.Item = in.looseID(m.id)
@@ -89,9 +89,9 @@ func (in *ingestion) functionCall(choice int, m members, u Input, complete bool)
 	in.take(choice, &u)
 }
 
-// notification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send
-// them, with its params. The caller must leave out those of other turns: Codex replays injected
-// items as rawResponseItem/completed.
+// notification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send them,
+// with its params. The caller must leave out messages of other turns: Codex replays injected items
+// as rawResponseItem/completed.
 func (in *ingestion) notification(choice int, method string, params members) {
 	switch method {
 	case "rawResponseItem/completed", "item/completed":
@@ -109,8 +109,8 @@ func (in *ingestion) toolCall(choice int, m members) {
 	in.parsedCall(choice, m, Input{ID: in.identifier(m.callID)}, true)
 }
 
-// parsedCall reads a call of a tool whose arguments Codex has parsed, so that they are not the
-// text of the model. Until the call is done they only announce it.
+// parsedCall reads a tool call whose arguments Codex has parsed, so that they are not the text of
+// the model. If done is false, the call is only announced.
 func (in *ingestion) parsedCall(choice int, m members, u Input, done bool) {
 	in.calls = true
 	u.Name, u.Done = in.identifier(m.tool), done

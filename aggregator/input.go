@@ -10,7 +10,7 @@ import (
 type Input struct {
 	ID         string // the backend's id of the call (Codex: call_id, callId)
 	Item       string // the id of the model's item (Codex: that of the raw item)
-	ThreadItem string // the id of the app-server's item; if the call's own id is not known, this is it
+	ThreadItem string // the id of the app-server's item, which is used if ID is not known
 	Name       string // of the function
 	Text       string // its arguments: a fragment if Source is SourceFragment, else the whole
 	Source     Source // SourceNone: the event has no arguments
@@ -18,15 +18,15 @@ type Input struct {
 
 	raw      bool // Item is that of a raw item of the app-server
 	place    place
-	sequence int64 // 1 more than the number of the event, which repetitions have as well; 0: none
+	sequence int64 // the number of the event plus 1; a repetition has the same; 0: none
 	begun    bool  // the event announces an item
 	whole    wholeKind
-	round    uint64            // of the list with this call: equal calls of two lists are two calls; 0: no list
+	round    uint64            // of the list with this call: equal calls of one list are two calls; 0: no list
 	summary  bool              // the list repeats items that came before
 	head     bool              // an entry of a chat delta, or of a message: see callHead
 	fixed    bool              // the entry has an index
-	sum      [sha256.Size]byte // of Text, once it was needed; zero: not known
-	position bool              // the event has a position, so that an equal head is none that comes again
+	sum      [sha256.Size]byte // of Text, computed when it is needed; zero: not computed
+	position bool              // the event has a position, so that an equal head is a new fragment
 }
 
 // nameless reports whether nothing in the input says which call is meant.
@@ -35,7 +35,7 @@ func (in *Input) nameless() bool {
 }
 
 // Call applies an input about a structured call, appends the parts that are certain now to out and
-// returns it. An input that changes nothing has none.
+// returns it. An input that changes nothing adds no part.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]
 	in.asRaw()
@@ -186,7 +186,8 @@ func (c *Choice) complete(made *call, in *Input) bool {
 	return true
 }
 
-// show numbers a call that is to be shown, and returns what has changed of it.
+// show gives a call its number when it is shown first. It appends what has changed since the last
+// delta to out and returns it.
 func (c *Choice) show(made *call, out []Part) []Part {
 	if made.name == "" || made.dropped {
 		return out
@@ -240,7 +241,8 @@ func (c *Choice) End(out []Part) []Part {
 	return out
 }
 
-// drop forgets a call that the choice does not have, but for its identity.
+// drop keeps a call out of the choice. Only its identity stays, so that further inputs about it are
+// found.
 func (c *Choice) drop(made *call, kind PartKind, out []Part) []Part {
 	made.dropped = true
 	if kind == PartDuplicate {
@@ -249,7 +251,7 @@ func (c *Choice) drop(made *call, kind PartKind, out []Part) []Part {
 	return append(out, Part{Kind: kind})
 }
 
-// refuse gives a call up for which there is no room.
+// refuse drops a call for which there is no room.
 func (c *Choice) refuse(made *call, out []Part) []Part {
 	c.stats.OverLimit++
 	if made.dropped {
@@ -258,8 +260,9 @@ func (c *Choice) refuse(made *call, out []Part) []Part {
 	return c.drop(made, PartOverLimit, out)
 }
 
-// says reports whether an input says enough to make a call of it: what is meant by one without a
-// name, an id and a place is not known, and an entry of a message that has no name is none.
+// says reports whether an input says enough to make a call of it, and counts it if not. An input
+// without a name, an id and a place does not say which call it means. An entry of a message without
+// a name is no call.
 func (c *Choice) says(in *Input) bool {
 	switch {
 	case in.Name != "":
@@ -274,7 +277,7 @@ func (c *Choice) says(in *Input) bool {
 }
 
 // textCall makes a call of a block. Blocks at one place of a message are one call; without a
-// place each is a call.
+// place each block is a call.
 func (c *Choice) textCall(at place, name, arguments string, out []Part) []Part {
 	c.watchActions()
 	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}

@@ -24,7 +24,7 @@ const (
 // Options are the options of an [Aggregator]. The zero value has the defaults.
 type Options struct {
 	// IDSuffix ends every [CallID]. The caller makes it random so that the ids of the turns of
-	// one conversation differ. Empty: nothing does.
+	// one conversation differ. Empty: no suffix.
 	IDSuffix string
 	// MaxCalls is the most calls of a choice. Further ones are ignored with all their
 	// fragments and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.

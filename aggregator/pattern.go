@@ -46,8 +46,8 @@ type Pattern interface {
 
 // BlockReader finds the end of one block. It is used by one goroutine at a time.
 type BlockReader interface {
-	// Next reads the next byte of the block, the first time the one behind the opener,
-	// and classifies it. It is not called again after another result than BlockOpen.
+	// Next reads and classifies the next byte of the block. The first one is the byte after the
+	// opener. Next is not called again once it has returned another result than BlockOpen.
 	Next(b byte) BlockState
 }
 
@@ -59,8 +59,8 @@ const (
 	BlockOpen BlockState = iota
 	// BlockComplete: the byte is the last one of the block.
 	BlockComplete
-	// BlockBroken: with this byte the text cannot be a block. What was read is text. It is not
-	// searched again, but for the beginning of an opener at its end.
+	// BlockBroken: with this byte the text cannot be a block. What was read is text. Only its end
+	// is searched again, for the beginning of an opener.
 	BlockBroken
 )
 
@@ -135,7 +135,7 @@ type Block struct {
 }
 
 // RegisterTextPattern adds a textual form of calls for ExtractBlocks and SynthesizeCalls, or
-// replaces the one of that name. The error wraps ErrPattern.
+// replaces the form of that name. The error wraps ErrPattern.
 func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	added := NamedPattern{Name: name, Pattern: pattern}
 	if err := added.check(nil); err != nil {

@@ -26,10 +26,10 @@ type Delta struct {
 	Index     int    // the place of the call in its choice, from 0: OpenAI's tool_calls[].index
 	ID        string // of [CallID]; it does not change within a turn
 	Type      string // CallType
-	BackendID string // of the backend (Codex: call_id, callId), by which its answer has to be addressed; empty while none is known
+	BackendID string // the backend's id of the call (Codex: call_id, callId), which the tool's answer has to name; empty while none is known
 	Name      string // of the function; never empty
 	Arguments string // the whole text so far, as the backend wrote it, which need not be complete JSON
-	Fragment  string // the new end of Arguments: those of a call, one behind the other, are its Arguments
+	Fragment  string // the new end of Arguments; all fragments of a call, joined, are its Arguments
 	First     bool   // the first delta of the call, which announces its id and name
 	// Replaced is true if the text of earlier deltas was wrong (see the package
 	// documentation). Fragment is then all of Arguments, and the earlier text has to be
@@ -46,12 +46,12 @@ type Record struct {
 	Type     string   `json:"type"`
 	Function Function `json:"function"`
 
-	Choice      int    `json:"-"` // that of Delta
-	Index       int    `json:"-"` // that of Delta
-	BackendID   string `json:"-"` // that of Delta
+	Choice      int    `json:"-"` // as in Delta
+	Index       int    `json:"-"` // as in Delta
+	BackendID   string `json:"-"` // as in Delta
 	Done        bool   `json:"-"` // the backend said that the arguments are complete
 	Truncated   bool   `json:"-"` // arguments were lost to the limit of the choice
-	Provisional bool   `json:"-"` // the text of the model was not seen: the arguments are JSON that Codex made of it
+	Provisional bool   `json:"-"` // the model's text was not seen: the arguments are JSON that Codex rendered
 }
 
 // Function is the name of a call and its arguments: JSON text as the model wrote
@@ -66,7 +66,7 @@ type Function struct {
 // fields.
 type Stats struct {
 	Events  uint64 // events and messages ingested
-	Unknown uint64 // of these without a tool call in any known shape, such as text and usage
+	Unknown uint64 // the Events without a tool call in any known shape, such as text and usage
 	// Malformed counts input that is not a JSON object, members of the wrong
 	// type, fragments that name no call where none is open, names and ids above
 	// 4 KiB, and negative choices.
@@ -76,8 +76,8 @@ type Stats struct {
 	// Conflicts counts texts that contradict what a call already has: those that
 	// replaced it and those that were refused.
 	Conflicts uint64
-	// OverLimit counts calls, argument texts and choices beyond the limits, of
-	// which nothing, or only the part that had room, was kept.
+	// OverLimit counts calls, argument texts and choices beyond the limits. Nothing of them was
+	// kept, or only the part that had room.
 	OverLimit uint64
 }
 

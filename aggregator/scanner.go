@@ -43,12 +43,12 @@ type ScannerOptions struct {
 //     brackets, and >, in [usetool.MaxOpener] bytes at most. Case counts, and so does
 //     every other byte: <use_tools>, < use_tool> and <USE_TOOL> are text.
 //   - <use_tool/>, with or without attributes, is a whole block that names no
-//     tool: malformed outside a block, and no more than text inside one.
+//     tool. Outside a block it is malformed, inside one it is text.
 //   - It ends with the next </use_tool>, to the letter. </use_tool > does not
 //     end it: that is how a closing tag is written within a value.
 //   - After <args> and white space comes JSON if the next byte is {, [ or a
-//     quote. To the end of that value tags in its strings are part of the
-//     strings. If it turns out not to be JSON (a quote too many, a line break in a
+//     quote. Up to the end of that value, tags in its strings are part of the
+//     strings. If the value turns out not to be JSON (a quote too many, a line break in a
 //     string, no end before the end of the text or the limit of the block), those
 //     tags count, and the text after the first of them is scanned again, once.
 //   - Another opening tag inside a block, also in a value like <content>, ends it:
@@ -56,11 +56,11 @@ type ScannerOptions struct {
 //     a block whose value mentions <use_tool> is text, unchanged. Obsidian clients
 //     search the whole text for blocks themselves.
 //
-// Patterns read the text that is left between the <use_tool> blocks. So a <use_tool>
-// block is found wherever it stands, as clients find it that search a whole text: a
-// block of another pattern that is open there is given up as [usetool.AbortNested].
-// The block is read by the pattern whose opener is complete first, or by that with the
-// longest opener if several are complete with the same byte.
+// Patterns read only the text between the <use_tool> blocks. So a <use_tool> block is found
+// wherever it stands, as by clients that search a whole text. If a block of another pattern is open
+// there, it is given up as [usetool.AbortNested]. If the openers of several patterns match, the one
+// that is complete first begins the block. If several are complete with the same byte, the longest
+// does.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -99,10 +99,10 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 // skip reads the next piece, as Feed does, if it is one segment of text and nothing is held.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
-// Finish ends a message: it appends everything held to out and returns it. A begun
-// opener is text. An open block is given up for the reason, the empty one standing
-// for [usetool.AbortUnclosed]. The Scanner is then ready for the next message of the
-// choice, whose offsets continue those of this one. Calling Finish again returns nothing.
+// Finish ends a message: it appends everything held to out and returns it. A begun opener is text.
+// An open block is given up for the reason; an empty reason stands for [usetool.AbortUnclosed]. The
+// Scanner is then ready for the next message of the choice, whose offsets continue those of this
+// one. Calling Finish again returns nothing.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
 	if reason == "" {
 		reason = usetool.AbortUnclosed
@@ -114,8 +114,8 @@ func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []us
 	return s.patterns.finish(reason, codeFence{}, s.forward(out))
 }
 
-// forward passes the segments of the <use_tool> layer on, their text by way of the
-// patterns.
+// forward passes on the segments of the <use_tool> layer. It sends their text through the layer of
+// the patterns.
 func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	for i := range s.segments {
 		segment := &s.segments[i]

@@ -23,8 +23,8 @@ type opening struct {
 	start string // the beginning of every opener
 }
 
-// match returns the size of the opener with which a text begins, and without one whether
-// the text may yet become one.
+// match returns the size of the opener at the beginning of a text. If there is none, more reports
+// whether the text may yet become one.
 func (f *opening) match(text []byte) (size int, more bool) {
 	n := min(len(text), len(f.start))
 	switch {
@@ -40,10 +40,10 @@ func (f *opening) match(text []byte) (size int, more bool) {
 
 // blockReader finds the end of one block.
 type blockReader interface {
-	// read looks at the bytes of a block from an offset on, those before it having been
-	// read.
+	// read looks at the bytes of a block from an offset on. The bytes before it have been read.
 	read(block []byte, from int) ending
-	// last returns the end of a block that gets no more bytes: BlockOpen if it is none.
+	// last returns the ending of a block that gets no more bytes. Its state is BlockOpen if nothing
+	// has ended the block.
 	last() ending
 }
 
@@ -54,14 +54,14 @@ const blockNested = BlockBroken + 1
 type ending struct {
 	state BlockState
 	read  int // bytes of the block that were looked at
-	// at is the length of the block; of one that is broken or open at its end the offset
-	// from which on another opener may have begun in it, 0 for none.
+	// at is where the block ends, if it is complete or another one begins in it. If it is broken or
+	// still open, at is the offset from which on another opener may have begun in it, 0 for none.
 	at int
 }
 
-// layer separates the blocks of some forms from a text. It looks at each byte once, or twice
-// after a broken JSON value (see useToolReader), and once a piece at an opener that is
-// begun and not complete.
+// layer separates the blocks of some forms from a text. It looks at each byte once, or twice after
+// a broken JSON value (see useToolReader). It looks at an opener that is begun and not complete
+// once more with each piece.
 //
 // What was fed and not returned is pending: window[given:]. Outside of a block, no opener
 // begins in window[given:pos]. A block begins with window[given] and is read up to pos.
@@ -170,8 +170,9 @@ func (l *layer) scan() {
 	}
 }
 
-// search looks for the opener that is complete first, of several the longest, and begins its
-// block. It reports whether there is one. If not, pos is where one may have begun.
+// search looks for the opener that is complete first, or for the longest of several that are
+// complete with the same byte, and begins its block. It reports whether there is one. If not, it
+// moves pos to where an opener may have begun.
 func (l *layer) search() bool {
 	var found *opening
 	start, end, begun := 0, len(l.window)+1, len(l.window)
@@ -298,7 +299,8 @@ func (l *layer) end(e ending) bool {
 }
 
 // begun returns where an opener may begin at the end of the first size bytes of the open block,
-// which are given up; size if none does. Before from there is none.
+// which are given up. It looks from the offset from on, or nowhere if from is 0. It returns size if
+// no opener may begin.
 func (l *layer) begun(from, size int) int {
 	block := l.window[l.given : l.given+size]
 	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {
@@ -330,7 +332,7 @@ func (l *layer) complete(size int) {
 	case l.opts.Accept != nil && !l.opts.Accept(name):
 		s.Kind, s.Name = usetool.SegmentUndeclared, name
 	default:
-		l.fence = afterText() // what it holds is no Markdown
+		l.fence = afterText() // a block is no Markdown
 		s.Kind, s.Text, s.Name, s.Arguments = usetool.SegmentBlock, text, name, arguments
 		l.out = append(l.out, s)
 		return
@@ -359,8 +361,8 @@ func (l *layer) notice(s usetool.Segment) {
 	l.out = append(l.out, s)
 }
 
-// give returns the pending bytes before end as text. Held bytes are a segment of their own
-// unless a character ends in the piece, so that the bytes of the piece need no copy.
+// give returns the pending bytes before end as text. Held bytes become a segment of their own, so
+// that the bytes of the piece need no copy, unless a character begins in one and ends in the other.
 func (l *layer) give(end int) {
 	for l.given < end {
 		n := end
@@ -372,8 +374,8 @@ func (l *layer) give(end int) {
 	}
 }
 
-// take removes the first pending bytes and returns them. Those of the piece need no copy,
-// and neither does the most frequent text that was held, a begun opening tag.
+// take removes the first pending bytes and returns them. Bytes of the piece need no copy. Neither
+// does the most frequent held text, a begun opening tag.
 func (l *layer) take(size int) string {
 	start, tag := l.given, useToolOpenings[0].start
 	l.given += size

@@ -14,18 +14,18 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 
 // useToolReader finds the end of a <use_tool> block.
 //
-// No byte is read a third time after a broken JSON value, since the lexer accepts neither <
-// nor a backslash outside of strings. Let a block end at a tag in a string of its broken
-// value. Assume that in the text that is then read again there is another block whose
-// broken value has a tag in a string, before the byte that broke the first value. The
-// opening tag of that block stood in a string of the first value. Its first quote ended
-// that string for the first value and began one for its own, and so did each later quote,
-// as no backslash stands where one of the two values is outside a string. So its tag stood
-// outside the strings of the first value and broke it earlier: a contradiction.
+// No byte is read a third time after a broken JSON value. The lexer accepts neither < nor a
+// backslash outside of strings. Let block A end at a tag in a string of its broken value, so that
+// the text after that tag is read again. Assume that this text has a block B, whose broken value
+// also has a tag in a string, before the byte that broke A's value. B's opening tag was in a string
+// of A's value. The first quote of B's value ended that string for A and began a string for B. Each
+// later quote did the same, since there is no backslash where one of the two values is outside a
+// string. So the tag in B's string was outside the strings of A's value, and broke A's value
+// earlier: a contradiction.
 type useToolReader struct {
 	json wirejson.Lexer
 	tag  int    // the offset of the last < if no > has come since; 0: there is none
-	mark ending // where the block ends if the JSON value in progress is none: at the first tag in its strings
+	mark ending // where the block ends if the JSON value that is being read breaks: at the first such tag in its strings
 }
 
 // read implements blockReader.

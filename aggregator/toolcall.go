@@ -25,10 +25,10 @@ var errToolCallName = errors.New("aggregator: the <tool_call> block has no name"
 //	{"name": "readNote", "arguments": {"path": "a.md"}}
 //	</tool_call>
 //
-// Between the tags is one JSON object with a name and arguments, which are an object,
-// kept as it is spelled, or a string that holds one; without them they are {}. An id
-// and a type are ignored. With any other member the block is not a call, for that
-// member would be lost. Tags inside of its strings are part of the strings.
+// Between the tags is one JSON object with a name and arguments. The arguments are an object, which
+// is kept as it is spelled, or a string that holds one. Missing arguments are {}. An id and a type
+// are ignored. With any other member the block is not a call, since that member would be lost. Tags
+// inside of strings are part of the strings.
 type ToolCall struct{}
 
 // Opener returns <tool_call>.

@@ -39,7 +39,7 @@ func tagsOf(text string) []tag {
 	return tags
 }
 
-// markup is a text with its tags and their pairs, which are found in one pass: the cost is
+// markup is a text with its tags and their pairs. They are found in one pass: the cost is
 // linear also for a text of openers only, or of nested pairs.
 type markup struct {
 	text  string
@@ -86,8 +86,8 @@ func parameterObject(text string) string {
 	return out.String()
 }
 
-// unique returns the members of an object, in the memory of the pairs. A tag that occurs
-// twice has its first place and its last value.
+// unique returns the members of an object, in the memory of pairs. A tag that occurs twice keeps
+// its first place and gets its last value.
 func (m *markup) unique(pairs []int) []int {
 	place := make(map[string]int, len(pairs))
 	members := pairs[:0]
@@ -119,9 +119,9 @@ func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth
 	out.WriteByte(brackets[1])
 }
 
-// writeValue writes the text between two tags as JSON. The text is trimmed. It is a list or an
-// object if it consists of pairs of tags, the JSON array or object that it is if it has no tags,
-// else a string: text around the pairs would be lost in an object.
+// writeValue writes the trimmed text between two tags as JSON. Pairs of tags become a list or an
+// object. A JSON array or object without tags stays as it is. Any other text becomes a string. So
+// does text with pairs and something around them, which would be lost in an object.
 func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	closer := m.match[opener]
 	text := strings.TrimSpace(m.text[m.tags[opener].end:m.tags[closer].start])

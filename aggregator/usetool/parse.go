@@ -41,7 +41,7 @@ var (
 
 // Parse reads one whole <use_tool …>…</use_tool> text. Attributes of the
 // opener are ignored. The arguments are the text between <args> and </args>,
-// as it stands, or a JSON object made of one member per parameter tag. A block
+// as it stands, or a JSON object with one member for each parameter tag. A block
 // without parameters has the arguments {}.
 func Parse(block string) (name, argsJSON string, err error) {
 	block = strings.TrimSpace(block)
@@ -69,9 +69,9 @@ func Parse(block string) (name, argsJSON string, err error) {
 	return name, parameterObject(rest), nil
 }
 
-// Opener returns the size of the opening tag with which a text begins: <use_tool>, or
-// <use_tool and white space and attributes up to the next '>', either also with a '/'
-// before the '>'. Without one, more reports whether the text is the beginning of one.
+// Opener returns the size of the opening tag at the beginning of a text: <use_tool>, or <use_tool
+// with white space and attributes up to the next '>'. Either may have a '/' before the '>'. If
+// there is no such tag, more reports whether the text may become one.
 func Opener(text []byte) (size int, more bool) {
 	n := min(len(text), len(blockOpener))
 	if string(text[:n]) != blockOpener[:n] {
@@ -102,7 +102,7 @@ func IsProse(text string) bool {
 	return rest != "" && rest[0] != '<'
 }
 
-// maxIndent bounds the white space between the tag of a block and its next tag that is looked at.
+// maxIndent bounds how much white space after an opening tag [IsProse] skips.
 const maxIndent = 256
 
 // cutName removes the first <name>…</name> from a body. If the body begins with <args>, the

@@ -2,11 +2,11 @@ package usetool
 
 import "strings"
 
-// Runs counts the blocks of a text that Obsidian Copilot runs: each from a <use_tool> without
-// attributes to the next </use_tool>, wherever that stands, or to the end of the text, if it has
-// a name. What a Scanner takes for calls is not always the same: a tag in a JSON string ends a
-// block for the client. The zero value is at the begin of a text. It is a value: a copy reads on
-// for itself.
+// Runs counts the blocks of a text that Obsidian Copilot runs. Such a block begins with a
+// <use_tool> without attributes and has a name. It ends with the next </use_tool>, wherever that
+// stands, or with the text. A Scanner may find other calls: for the client, a tag in a JSON string
+// also ends a block. The zero value is at the beginning of a text. Runs is a value: a copy reads on
+// independently.
 type Runs struct {
 	closed  int  // blocks that ended
 	open    bool // a block is open
@@ -25,7 +25,7 @@ const (
 	nameEmpty // the block is not run
 )
 
-// Count returns the number of blocks that are run of the text so far.
+// Count returns how many blocks of the text so far the client runs.
 func (r *Runs) Count() int {
 	if r.open && r.name == nameGiven {
 		return r.closed + 1
@@ -49,8 +49,8 @@ func (r *Runs) Read(text string, most int) int {
 	return len(text)
 }
 
-// Made reads a block with one call, which is written so that the client reads that call. A block
-// that is open is closed before.
+// Made counts a block that is written for one call, so that the client reads just that call. It
+// first ends a block that is open.
 func (r *Runs) Made() {
 	r.end()
 	r.closed++

@@ -59,6 +59,6 @@ type Segment struct {
 	Block     string      // the text that a SegmentAborted or SegmentUndeclared gives up; it follows as SegmentText
 	Pattern   string      // the textual form of a block; empty: <use_tool>, or text outside of blocks
 	// Offset is the position of Text in the whole text that was fed, in bytes
-	// from 0; for a notice that of the opening tag.
+	// from 0. Of a notice, it is the position of the opening tag.
 	Offset int64
 }

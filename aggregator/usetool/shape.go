@@ -82,13 +82,13 @@ type ActionKey [sha256.Size]byte
 
 // Action returns a key that is equal for two calls of the same tool with the same arguments,
 // whatever form the calls came in: a <use_tool> block or a structured call. The order of the
-// arguments, their white space and null ones do not count, and neither do aliases of the canon,
-// nor whether a number stands as a number or, as in every block, as text. Arguments that are
-// not a JSON object are compared as they are.
+// arguments, their white space and null arguments do not count. Neither do aliases of the canon,
+// nor whether a number is written as a number or as text, as in every block. Arguments that are not
+// a JSON object are compared as they are.
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
-		// With its length before it, no text reads as two. Writing to a hash never fails.
+		// The length keeps adjacent texts apart. Writing to a hash never fails.
 		_, _ = fmt.Fprintf(hash, "%d:%s", len(text), text)
 	}
 	field(name)

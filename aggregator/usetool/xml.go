@@ -117,10 +117,9 @@ func compactJSON(value string) string {
 	return escaped.String()
 }
 
-// spaceClosers adds spaces to the closing tags in a text that the client would read as
-// such: those of the parameter and of the block around the text, and those that pair with
-// an opening tag before them. </b > does not close <b>. If the text also has a <b >, the
-// closing tag gets two spaces, and so on.
+// spaceClosers adds spaces to those closing tags in a text that would close something for the
+// client: the parameter or the block around the text, or an opening tag before them. </b > does not
+// close <b>. If the text also has a <b >, the closing tag gets two spaces, and so on.
 func spaceClosers(text, name string) string {
 	if !strings.Contains(text, "</") {
 		return text

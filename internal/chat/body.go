@@ -39,8 +39,8 @@ func NewBody(meta Meta) *Body {
 	return &Body{meta: meta, choices: make([]bodyChoice, max(1, meta.Choices))}
 }
 
-// Add adds the next output of a choice, from 0 to one less than there are.
-// Outputs after a choice's last are ignored.
+// Add adds the next output of a choice. Choices count from 0. Outputs after a choice's last are
+// ignored.
 func (b *Body) Add(choice int, out turn.Output) {
 	c := &b.choices[choice]
 	if c.finished {

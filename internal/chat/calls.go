@@ -47,8 +47,8 @@ func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapTexts makes the arguments of those calls of custom tools that came back as calls
-// of functions, with the text as their arguments, what the model had written.
+// wrapTexts restores the arguments that the model wrote in calls of custom tools. Some clients send
+// such a call back as a call of a function, with the text as its arguments.
 func (r *Request) wrapTexts() {
 	if len(r.Forms) == 0 {
 		return
@@ -100,7 +100,7 @@ func checkCalls(messages []prompt.Message) *field.Error {
 const namedIDs = 5
 
 // unanswered returns the error of a message with calls that have no results. open has
-// their ids. The path is that of the first.
+// their ids. The path of the error is that of the first such call.
 func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 	if callsFunction(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

@@ -44,8 +44,8 @@ func (e *Emitter) Fail(apiErr *apierror.Error) error {
 // Over reports whether nothing more of a choice is to be emitted.
 func (e *Emitter) Over(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
 
-// Finish ends a choice with its last output. The last choice ends the stream, after the
-// object with the usage if that is not nil.
+// Finish ends a choice with its last output. The last choice ends the stream. If usage is not nil,
+// the object that it returns is sent before the end.
 func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte) {
 	e.finished[choice] = true
 	e.Add(out)
@@ -65,7 +65,7 @@ func (e *Emitter) Done() bool { return e.done }
 // Total is the usage of the choices that have finished.
 type Total struct {
 	usage     codexrpc.Usage
-	estimated bool // a part of it is not Codex's
+	estimated bool // a part of the usage does not come from Codex
 }
 
 // Add adds the usage of a choice, by its last output.

@@ -40,8 +40,8 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio, images wirejson.Value
 }
 
-// readMessage reads the message at the cursor, which has an index in the conversation, into m,
-// which is empty.
+// readMessage reads the message at the cursor into m, which is empty. index is the message's index
+// in the conversation.
 func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error {
 	var fields messageFields
 	v := c.Pick(wirejson.Into("role", &fields.role), wirejson.Into("content", &fields.content),
@@ -71,9 +71,8 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 	return field.Invalid("must be one of system, developer, user, assistant, tool, function").In("role")
 }
 
-// readAssistant reads the fields of an assistant's message. An empty message is
-// accepted, since clients keep such ones of answers that broke off. It leaves no item
-// in the history.
+// readAssistant reads the fields of an assistant's message. An empty message is accepted, since
+// clients keep the messages of answers that broke off. It leaves no item in the history.
 func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.Error {
 	f := cmp.Or(field.Refuse(fields.audio, "audio cannot be sent to Codex").In("audio"), field.Optional(wirejson.KindString, fields.refusal).In("refusal"))
 	if f == nil && fields.content.Given() {

@@ -13,13 +13,13 @@ type model struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"` // always codex, which does not say whose a model is
+	OwnedBy string `json:"owned_by"` // always "codex": Codex does not say who owns a model
 }
 
 func newModel(id string, created int64) model { return model{id, "model", created, "codex"} }
 
-// Models returns the body of GET /v1/models with some names. Codex does not say when a model
-// was made; created, in Unix seconds, stands for all.
+// Models returns the body of GET /v1/models with some names. Codex does not say when a model was
+// made, so all models get created, in Unix seconds.
 func Models(names []string, created int64) []byte {
 	all := modelList{Object: "list", Data: []model{}}
 	for _, name := range names {

@@ -20,18 +20,18 @@ type Request struct {
 	prompt.Conversation
 
 	oldMaxTokens int           // max_tokens, which max_completion_tokens has replaced
-	functions    []prompt.Tool // what came before tools
+	functions    []prompt.Tool // the older form of tools
 	functionCall prompt.ToolChoice
 	hasOptions   bool                // stream_options are given
-	Forms        map[string]ToolForm // of the calls of those tools that are more than functions, by their names
-	body         *responses.Request  // what a body of the Responses API has; nil: it is one of chat
+	Forms        map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
+	body         *responses.Request  // the request, if it came in the form of the Responses API; nil: it did not
 }
 
 // Decode reads and checks the body of a request. The error is always an
 // invalid_request_error with status 400.
 //
-// Some clients post bodies of the Responses API and read chat completions. A body with
-// an input and without messages is such a one: its conversation is read as there.
+// Some clients post bodies of the Responses API and read chat completions. If a body has an input
+// and no messages, its conversation is read as in the Responses API.
 //
 // Values of a wrong type or form are errors, and so is what Codex cannot do: log
 // probabilities, audio and files. Fields without use are accepted;

@@ -28,7 +28,8 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readModalities reads in what forms the client wants the answer, which always has a text.
+// readModalities reads the forms of the answer that the client wants: text, which every answer has,
+// and pictures.
 func (r *Request) readModalities(v wirejson.Value) *field.Error {
 	r.Pictures = nil
 	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {

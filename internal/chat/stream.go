@@ -9,22 +9,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Stream encodes the outputs of turns, one for each choice, as chat.completion.chunk
-// objects (CreateChatCompletionStreamResponse). Each choice has these chunks, mixed
-// with those of other choices:
+// Stream encodes the outputs of turns, one for each choice, as chat.completion.chunk objects
+// (CreateChatCompletionStreamResponse). Each choice has these chunks, mixed with those of other
+// choices:
 //
-//   - a chunk with the role, and with an empty content, or null if the turn begins with a
-//     call,
-//   - a chunk for each piece of text (delta.content), of reasoning
-//     (delta.reasoning_content, which is common but no part of OpenAI's API) and of a call
-//     (delta.tool_calls: first index, id, type and name, then index and new arguments; or
-//     delta.function_call: first the name, then new arguments; the whole input of a custom
-//     tool follows in one piece), and for each picture (delta.images),
+//   - a chunk with the role, and with an empty content, or null if the turn begins with a call,
+//   - a chunk for each piece of text (delta.content), of reasoning (delta.reasoning_content, which
+//     is common but no part of OpenAI's API) and of a call, and for each picture (delta.images),
 //   - a chunk with the finish_reason and an empty delta.
 //
-// If the client asks for the usage, the last chunk has that of all choices and no
-// choice, and all chunks before it have "usage": null. If a choice fails, an error
-// object ends the stream.
+// The first chunk of a call (delta.tool_calls) has its index, id, type and name. The others have
+// its index and new arguments; the whole input of a custom tool comes in one piece. A call of the
+// older form (delta.function_call) has first the name, then new arguments.
+//
+// If the client asks for the usage, the last chunk has the usage of all choices and no choice, and
+// all chunks before it have "usage": null. If a choice fails, an error object ends the stream.
 //
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
@@ -88,9 +87,8 @@ func (s *Stream) appendHead(to []byte) []byte {
 	return to
 }
 
-// Write encodes an output of a choice, from 0 to one less than there are, as any number
-// of chunks. It returns the error of emit, if any. Outputs after a choice's last, or
-// after a failure, are ignored.
+// Write encodes an output of a choice as any number of chunks. Choices count from 0. It returns the
+// error of emit, if any. Outputs after a choice's last, or after a failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.Over(choice) {
 		return s.err
@@ -119,7 +117,7 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	return s.err
 }
 
-// picture sends a picture, whole. Why there is none the model says.
+// picture sends a whole picture. If there is none, it sends nothing: the model says why.
 func (s *Stream) picture(choice int, out *turn.Output) {
 	if out.Err != nil {
 		return
@@ -215,8 +213,7 @@ const (
 	nothing = `{"role":"assistant","content":null}`
 )
 
-// open sends the first chunk of a choice, with the role and the content, unless it is
-// sent.
+// open sends the first chunk of a choice, with the role and the content, unless it has been sent.
 func (s *Stream) open(choice int, delta string) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
@@ -238,5 +235,5 @@ func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
 	s.Send(chunk)
 }
 
-// encoded returns a delta that is none of the usual ones as JSON.
+// encoded returns a delta as JSON. The most frequent deltas do not need it, see piece.
 func encoded(delta message) string { return string(wirejson.Append(nil, delta)) }

@@ -20,10 +20,10 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 type toolList struct {
 	tools []prompt.Tool
 	names map[string]struct{}
-	forms map[string]ToolForm // of those that are more than functions, by their names
+	forms map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
 }
 
-// ToolForm is what the calls of a custom tool are to the client: Codex and the model
+// ToolForm is the form in which the client gets the calls of a custom tool. Codex and the model
 // know functions only.
 type ToolForm uint8
 
@@ -199,9 +199,8 @@ func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *fi
 // callsFunction reports whether the message has a function_call.
 func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// answerFunction turns a message of the role function into the result of the call in
-// the message before. It has the name of the function where a tool message has the id
-// of the call.
+// answerFunction turns a message of the role function into the result of the call in the message
+// before. Where a tool message has the id of the call, such a message has the name of the function.
 func answerFunction(m *prompt.Message, before []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

@@ -21,7 +21,8 @@ type Meta struct {
 
 const finishFunctionCall turn.FinishReason = "function_call"
 
-// finishReason returns the finish_reason of a turn that ended with this one.
+// finishReason returns the finish_reason that the client gets. Clients that know functions only get
+// function_call instead of tool_calls.
 func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	if m.LegacyFunctions && reason == turn.FinishToolCalls {
 		return finishFunctionCall

@@ -22,7 +22,7 @@ type Error struct {
 	Code    apierror.Code
 }
 
-// WrongType returns the error of a value of another kind than want, or of none.
+// WrongType returns the error of a value that is absent, or of another kind than want.
 func WrongType(want wirejson.Kind, v wirejson.Value) *Error {
 	if v.Kind() == wirejson.KindAbsent {
 		return Missing()
@@ -35,7 +35,7 @@ func Invalid(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeInvalidValue}
 }
 
-// Unsupported returns the error of a value for which Codex has nothing.
+// Unsupported returns the error of a value that Codex does not support.
 func Unsupported(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeUnsupportedParameter}
 }
@@ -45,7 +45,7 @@ func NotFound(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeNotFound}
 }
 
-// Refuse returns an error if a value is given for which Codex has nothing, and why.
+// Refuse returns an error if a value is given, since Codex does not support it. why is the reason.
 func Refuse(v wirejson.Value, why string) *Error {
 	if !v.Given() {
 		return nil
@@ -114,7 +114,7 @@ func Limit(limit *int, v wirejson.Value) *Error {
 	return Count(limit, v)
 }
 
-// Count reads an integer of at least 1. Larger ones than math.MaxInt32 become that.
+// Count reads an integer of at least 1. Larger integers become math.MaxInt32.
 func Count(count *int, v wirejson.Value) *Error {
 	if f := Expect(wirejson.KindNumber, v); f != nil {
 		return f
@@ -226,8 +226,8 @@ func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string
 	return nil
 }
 
-// Elements reads the elements of an array, which may be absent or null, each with read. There
-// may be most of what they are.
+// Elements reads the elements of an array, which may be absent or null, each with read. There may
+// be at most most of them. what names them in the error.
 func Elements(v wirejson.Value, most int, what string, read func(i int, v wirejson.Value) *Error) *Error {
 	if f := Optional(wirejson.KindArray, v); f != nil || !v.Given() {
 		return f

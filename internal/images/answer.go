@@ -25,8 +25,8 @@ func (r *Request) Meta(created int64) Meta {
 	return Meta{Created: created, Pictures: r.Choices(), edit: r.edit}
 }
 
-// tokens is the usage of an answer (ImagesUsage). It counts what the models have read and written to
-// call the tool; what the picture itself takes is told nowhere.
+// tokens is the usage of an answer (ImagesUsage). It counts what the models have read and written
+// to call the tool. Codex does not report the usage of the picture itself.
 type tokens struct {
 	Total   int64 `json:"total_tokens"`
 	Input   int64 `json:"input_tokens"`
@@ -43,7 +43,7 @@ func newTokens(u codexrpc.Usage) tokens {
 	return t
 }
 
-// Body folds the pictures of a request into one object (ImagesResponse). It must not be used by
+// Body folds the pictures of a request into one object (ImagesResponse). A Body must not be used by
 // several goroutines at once.
 type Body struct {
 	meta     Meta
@@ -108,7 +108,8 @@ func appendProperties(to []byte, p *turn.Output) []byte {
 	return to
 }
 
-// pngSize returns the size of a PNG in base64, which is in its first bytes; 0: it is not there.
+// pngSize returns the size of a PNG in base64, which is in its first bytes. It returns 0 if there
+// is no size.
 func pngSize(data string) (width, height uint32) {
 	const header = 24
 	var head [header]byte
@@ -119,8 +120,8 @@ func pngSize(data string) (width, height uint32) {
 	return binary.BigEndian.Uint32(head[16:]), binary.BigEndian.Uint32(head[20:])
 }
 
-// Stream encodes the pictures of a request as events, each of them whole: Codex gives no partial
-// ones. It must not be used by several goroutines at once.
+// Stream encodes the pictures of a request as events. Each event has a whole picture: Codex gives
+// no partial ones. A Stream must not be used by several goroutines at once.
 type Stream struct {
 	meta     Meta
 	emit     func(event string, data []byte) error

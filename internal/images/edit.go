@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// DecodeEdit reads and checks the body of a request for pictures that are made of others: a form, or
-// JSON. [Request.Encode] has to be called before the request is planned. The error is always an
-// invalid_request_error with status 400.
+// DecodeEdit reads and checks the body of a request for pictures that are made from other pictures:
+// a form, or JSON. [Request.Encode] has to be called before the request is planned. The error is
+// always an invalid_request_error with status 400.
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	r := newRequest(true)
 	media, params, _ := mime.ParseMediaType(contentType)
@@ -65,7 +65,7 @@ func (r *Request) readPart(part *formPart) *field.Error {
 	return read(r, value)
 }
 
-// Encoded returns how many bytes the pictures of a form have as [Request.Encode] keeps them.
+// Encoded returns how many bytes [Request.Encode] needs for the pictures of a form.
 func (r *Request) Encoded() (sum int64) {
 	for _, file := range r.files {
 		sum += int64(base64.StdEncoding.EncodedLen(len(file))) + 2

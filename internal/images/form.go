@@ -21,8 +21,8 @@ const (
 	maxPartHeader = 4 << 10
 )
 
-// splitForm returns the parts of a form (RFC 7578). Nothing of the body is copied, which the readers
-// of the standard library do.
+// splitForm returns the parts of a form (RFC 7578). It copies nothing of the body, unlike the
+// readers of the standard library.
 func splitForm(body []byte, boundary string) ([]formPart, error) {
 	if boundary == "" {
 		return nil, errors.New("its Content-Type names no boundary")

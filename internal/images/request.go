@@ -24,7 +24,7 @@ type Request struct {
 	edit   bool
 	words  wirejson.Value // the prompt
 	inputs []prompt.Part  // the pictures to edit
-	files  [][]byte       // the same of a form, until they are encoded
+	files  [][]byte       // the pictures to edit of a form, until they are encoded
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 // DecodeGeneration reads and checks the body of a request for new pictures. The error is always an
 // invalid_request_error with status 400.
 //
-// Unknown fields are skipped. Settings for which Codex's tool has nothing are accepted;
+// Unknown fields are skipped. Settings that Codex's tool does not have are accepted;
 // [prompt.Plan.Ignored] lists them.
 func DecodeGeneration(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, newRequest(false), (*Request).read)
@@ -60,7 +60,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.complete()
 }
 
-// complete checks what the fields have to have together, and makes the conversation of them.
+// complete checks whether the necessary fields are given, and makes the conversation of the fields.
 func (r *Request) complete() *field.Error {
 	if r.words == nil {
 		return field.Missing().In("prompt")

@@ -11,10 +11,10 @@ import (
 // contentReader reads the blocks of a message of the user's, or of the result of a tool.
 type contentReader struct {
 	inResult bool
-	images   []imagePlace // of the message, whose own place is known at its end
+	images   []imagePlace // of the message; the index of the message is known at its end
 }
 
-// block reads a block as parts: texts and images. An empty text is none.
+// block reads a block as parts: texts and images. An empty text gives no part.
 func (c *contentReader) block(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	switch b.kind {
 	case "", "text":
@@ -82,7 +82,7 @@ func readImage(b *rawBlock) ([]prompt.Part, *field.Error) {
 	return nil, field.Invalid("must be base64, url or file").In("type").In("source")
 }
 
-// document reads a document: a text, blocks, or what the model gets a sentence of.
+// document reads a document: a text or blocks. For other forms, the model gets a sentence.
 func (c *contentReader) document(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	var name, about string
 	f := cmp.Or(field.Text(&name, b.title).In("title"), field.Text(&about, b.context).In("context"))

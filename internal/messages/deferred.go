@@ -55,7 +55,7 @@ func (r *Request) offerDeferred(names map[string]bool) *field.Error {
 	return nil
 }
 
-// wrap makes a call of a deferred tool the call of the function that the model has made.
+// wrap returns the arguments with which the model has called the function to call a deferred tool.
 func (d *deferredTools) wrap(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	return append(append(arguments, input...), '}')

@@ -12,8 +12,8 @@ import (
 // statusOverloaded is the status by which Anthropic says that it is overloaded.
 const statusOverloaded = 529
 
-// errorTypes are the types of errors, by their status. Others below 500 are an
-// invalid_request_error, and others above an api_error.
+// errorTypes are the types of errors, by their status. Other statuses below 500 have the type
+// invalid_request_error, and other ones from 500 on api_error.
 var errorTypes = map[int]string{
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusPaymentRequired:       "billing_error",
@@ -72,8 +72,7 @@ type errorObject struct {
 	Details *errorDetails `json:"details,omitempty"`
 }
 
-// errorDetails are those of a feature that is not there, at which Anthropic's SDK does
-// without it.
+// errorDetails name a feature that is not supported. Anthropic's SDK then does without it.
 type errorDetails struct {
 	Code        apierror.Code `json:"error_code"`
 	Unsupported []string      `json:"unsupported"`

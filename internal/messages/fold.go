@@ -10,13 +10,13 @@ import (
 
 // fold makes the content blocks of an answer of the outputs of a turn:
 //
-//   - Text is a text block. Text of another message of the model's, or behind another block,
-//     is another one.
-//   - An item of the model's reasoning is a thinking block, if the client wants such: its
-//     summary, and a signature with the reasoning itself.
+//   - Text is a text block. A new one begins with each message of the model's, and after
+//     another block.
+//   - An item of the model's reasoning is a thinking block, if the client wants thinking
+//     blocks. It has the summary, and a signature with the reasoning itself.
 //   - A call is a tool_use block, unless calls are part of the text.
-//   - A web search is a server_tool_use block. Its results are known from what the text
-//     cites, so that they follow at the end.
+//   - A web search is a server_tool_use block. Only what the text cites shows its results, so
+//     these follow at the end.
 type fold struct {
 	meta Meta
 	to   sink
@@ -66,7 +66,7 @@ func (f *fold) begin(b block) {
 	f.to.begin(b)
 }
 
-// noText is that of a block that begins.
+// noText is the text of a block that begins.
 var noText = ""
 
 // close ends the block under way, if there is one.
@@ -110,7 +110,7 @@ func (f *fold) beginThinking(item string) {
 	f.item = strings.Clone(item)
 }
 
-// endReasoning ends an item of reasoning. One without a text has a block for its signature.
+// endReasoning ends an item of reasoning. Without a text, the item has a block for its signature.
 func (f *fold) endReasoning(out *turn.Output) {
 	if f.meta.Thinking == ThinkingOff {
 		return
@@ -127,7 +127,7 @@ func (f *fold) endReasoning(out *turn.Output) {
 	f.close()
 }
 
-// endCall makes a block of a call. Its input is an object, so that it has to be whole.
+// endCall makes a block of a call. The input of the block is an object, so it has to be whole.
 func (f *fold) endCall(out *turn.Output) {
 	if f.meta.CallsInText {
 		return
@@ -194,7 +194,7 @@ func (f *fold) annotate(out *turn.Output) {
 func (f *fold) finish(out *turn.Output) {
 	for i, id := range f.searches {
 		b := block{Type: typeSearchResult, ToolUseID: id, Content: []searchResult{}}
-		if i == len(f.searches)-1 { // which search has found what is not known
+		if i == len(f.searches)-1 { // it is not known which search has found a result
 			b.Content = append(b.Content, f.found...)
 		}
 		f.begin(b)

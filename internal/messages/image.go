@@ -14,10 +14,10 @@ type imagePlace struct {
 // place is the place of a block in the body.
 type place struct {
 	message, block int
-	inner          int // within the result of a tool that the block is; -1: the block is none
+	inner          int // the index within the block, if that is the result of a tool; -1: it is not
 }
 
-// path returns the field with the URL of an image that is the block.
+// path returns the field with the URL of the image at the place.
 func (p place) path() string {
 	path := fmt.Sprintf("messages[%d].content[%d]", p.message, p.block)
 	if p.inner >= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readMessages reads the conversation. A message of the body may become several: each result
-// of a tool, each text of the model's and each of its reasoning items is one of its own.
+// readMessages reads the conversation. A message of the body may become several: each result of a
+// tool, each text of the model's and each reasoning item becomes a message of its own.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -35,7 +35,7 @@ type history struct {
 	request  *Request
 	at       int                 // index of the message under way
 	open     map[string]openCall // calls without results, by their ids
-	answered bool                // a message that is not the model's has followed them
+	answered bool                // a message of the user's has followed these calls
 }
 
 // openCall is where a call without a result is.
@@ -67,10 +67,10 @@ func (h *history) message(c *wirejson.Cursor) *field.Error {
 	return field.Invalid("must be one of user, assistant, system").In("role").At(h.at)
 }
 
-// rawBlock is a block with its members, as far as any type has them. All are found in one pass.
+// rawBlock is a block with the members of all types. One pass finds all of them.
 type rawBlock struct {
 	value wirejson.Value
-	kind  string // its type; empty: it is a content that is a text
+	kind  string // its type; empty: the content is a string, which counts as one block
 
 	text, content, source, title, context  wirejson.Value
 	id, name, input, thinking, signature   wirejson.Value
@@ -161,7 +161,7 @@ func (h *history) parts(m *prompt.Message, c *contentReader, at place, b *rawBlo
 	return f
 }
 
-// place records where the images of the message are that is added next.
+// place records where the images of a message are. The caller adds that message next.
 func (h *history) place(images []imagePlace) {
 	for _, i := range images {
 		i.message = len(h.request.Messages)

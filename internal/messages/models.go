@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// IsClient reports whether a request comes from a client of Anthropic's API, which says which
-// version of it it reads.
+// IsClient reports whether a request comes from a client of Anthropic's API. Such a client names
+// the version of the API that it reads.
 func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
 // modelInfo is a ModelInfo. Codex says nothing of the limits of a model.
@@ -41,8 +41,8 @@ const (
 	maxPage     = 1000
 )
 
-// Models returns the body of GET /v1/models with a page of the names. The query has its size
-// (limit), and the name before it (after_id) or behind it (before_id).
+// Models returns the body of GET /v1/models with a page of the names. The query has the size of the
+// page (limit), and the name before it (after_id) or after it (before_id).
 func Models(names []string, created time.Time, query url.Values) ([]byte, *apierror.Error) {
 	limit := defaultPage
 	if text := query.Get("limit"); text != "" {

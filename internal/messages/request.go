@@ -48,9 +48,9 @@ const (
 // Decode reads and checks the body of a request. The error is always an invalid_request_error
 // with status 400.
 //
-// Values of a wrong type or form are errors, and so is what Codex cannot do, such as tools
-// that Anthropic runs. What a client keeps in its history for ever is no error: of documents
-// that Codex cannot read the model gets a sentence. Fields without use are accepted;
+// Values of a wrong type or form are errors, and so is what Codex cannot do, such as tools that
+// Anthropic runs. A document that Codex cannot read is no error, since clients keep it in their
+// history for ever: the model gets a sentence instead. Fields without use are accepted;
 // [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped.
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
@@ -106,7 +106,7 @@ func refused(why string) func(*Request, wirejson.Value) *field.Error {
 	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
-// refuseServers refuses MCP servers, which Anthropic would call. None are no error.
+// refuseServers refuses MCP servers, which Anthropic would call. An empty list is accepted.
 func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
 		return nil
@@ -114,8 +114,8 @@ func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	return field.Refuse(v, "MCP servers are called by Anthropic only; connect the client to them")
 }
 
-// codeThread is the code of a request for a message thread, at which Anthropic's SDK sends
-// the whole history instead.
+// codeThread is the code of the error for a message thread. Anthropic's SDK then sends the whole
+// history instead.
 const codeThread apierror.Code = "thread_unsupported_request"
 
 func refuseThread(_ *Request, v wirejson.Value) *field.Error {
@@ -194,8 +194,9 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 // claude begins the names of Anthropic's models.
 const claude = "claude"
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. A model of Anthropic's that
-// is no alias is Codex's own default. It fails if an image still has to be fetched.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The name of a model of
+// Anthropic's means Codex's own default, unless it is an alias. Plan fails if an image still has to
+// be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()
@@ -212,7 +213,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// resolver returns resolve for the names of Anthropic's models.
+// resolver wraps resolve. If resolve leaves the name of a model of Anthropic's as it is, that name
+// means the default model.
 func resolver(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

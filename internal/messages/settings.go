@@ -43,7 +43,7 @@ const (
 	highBudget   = 16 << 10
 )
 
-// chooseEffort makes an effort of the budget for thinking, unless one is given.
+// chooseEffort derives the effort from the budget for thinking, unless an effort is given.
 func (r *Request) chooseEffort() {
 	switch {
 	case r.Effort != "":

@@ -26,7 +26,7 @@ func signed(signature string) (id, encrypted string, ok bool) {
 	return id, encrypted, ok && encrypted != ""
 }
 
-// thought reads reasoning of the model's. That of other providers is left out.
+// thought reads reasoning of the model's. Reasoning of other providers is left out.
 func (h *history) thought(b *rawBlock) *field.Error {
 	text, signature := b.thinking, b.signature
 	f := cmp.Or(field.Optional(wirejson.KindString, text).In("thinking"), field.Optional(wirejson.KindString, signature).In("signature"))

@@ -17,7 +17,7 @@ import (
 //     content_block_stop, one block after the other, with indexes from 0 on,
 //   - message_delta with the end and the usage, and message_stop.
 //
-// A failure is an error, behind which nothing follows. A Stream must not be used by several
+// A failure is an error event, which ends the stream. A Stream must not be used by several
 // goroutines at once.
 type Stream struct {
 	fold
@@ -45,8 +45,8 @@ func (s *Stream) Open() error {
 	return s.events.err
 }
 
-// Write encodes an output as any number of events. A message has one choice only. The error is
-// that of emit. Outputs after the last are ignored.
+// Write encodes an output as any number of events. A message has one choice only. Write returns the
+// error of emit. Outputs after the last are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if !s.done && s.events.err == nil && s.Open() == nil {
 		s.add(&out)
@@ -116,8 +116,8 @@ func (e *events) text(piece string)          { e.delta(`text_delta","text":`, pi
 func (e *events) thinking(piece string)      { e.delta(`thinking_delta","thinking":`, piece) }
 func (e *events) signature(signature string) { e.delta(`signature_delta","signature":`, signature) }
 
-// maxPiece bounds the part of an input that an event has, in bytes, since an event is made in
-// memory of its own.
+// maxPiece bounds the part of an input that one event has, in bytes, since each event is built in a
+// buffer.
 const maxPiece = 8 << 10
 
 func (e *events) input(object string) {

@@ -65,8 +65,8 @@ func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: Anthropic runs such tools, and Codex has no such one", kind).In("type")
 }
 
-// readFunction reads a tool with a schema of its own, without its name. Its strict is checked
-// and has no effect: Codex offers all tools without it.
+// readFunction reads a tool with a schema of its own, without its name. The member strict is
+// checked and has no effect: Codex offers all tools without it.
 func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	var description, schema, strict wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("input_schema", &schema), wirejson.Into("strict", &strict))

@@ -168,8 +168,8 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// The form in which Claude Code keeps input of a call that is no JSON object. It is that of
-// such input here as well, since every client can read an object.
+// unparsed is the member in which Claude Code keeps the input of a call that is no JSON object.
+// Such input has the same form here, since every client can read an object.
 const unparsed = "__unparsedToolInput"
 
 type unparsedInput struct {

@@ -32,8 +32,8 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.unanswered()
 }
 
-// history reads the messages of a conversation, and finds the calls of results: by their ids if
-// the client keeps ids, else by the names of the tools, else by their order.
+// history reads the messages of a conversation, and finds the call of each result: by its id if the
+// client keeps ids, else by the name of the tool, else by the order of the calls.
 type history struct {
 	request *Request
 	at      int  // index of the message under way
@@ -42,9 +42,9 @@ type history struct {
 	made  int               // index of the message with the calls below
 	calls []openCall        // of that message
 	left  int               // how many of them have no result
-	next  int               // all before this one have results
+	next  int               // the calls before this index have results
 	ids   map[string]int    // the indexes of calls by their ids
-	names map[string]*[]int // those of the calls of each tool, in their order
+	names map[string]*[]int // the indexes of the calls of each tool, in their order
 }
 
 // openCall is a call that waits for its result, or has one.
@@ -119,7 +119,7 @@ func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error
 	return nil
 }
 
-// readCalls reads the calls of a message. Those without an id of their own get one by their place.
+// readCalls reads the calls of a message. A call without an id of its own gets one by its place.
 func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	h.made, h.calls, h.left, h.next = h.at, h.calls[:0], 0, 0
 	h.ids, h.names = make(map[string]int), make(map[string]*[]int)
@@ -232,7 +232,7 @@ func (h *history) oldest() int {
 	return h.next
 }
 
-// first returns the first of some calls that has no result, and forgets those before it.
+// first returns the first of some calls that has no result, and drops the calls before it.
 func (h *history) first(calls *[]int) (at int, ok bool) {
 	for len(*calls) > 0 {
 		if at = (*calls)[0]; !h.calls[at].answered {

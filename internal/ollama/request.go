@@ -32,7 +32,7 @@ type Request struct {
 // invalid_request_error with status 400.
 //
 // As with Ollama, an absent stream is true, and unknown fields and options are skipped. Settings
-// for which Codex has nothing are accepted; [prompt.Plan.Ignored] lists those that matter.
+// that Codex does not have are accepted; [prompt.Plan.Ignored] lists those that matter.
 func DecodeChat(body []byte) (*Request, *apierror.Error) { return decode(body, false, chatReaders) }
 
 // DecodeGenerate is [DecodeChat] for a request for a completion of one prompt.
@@ -124,8 +124,8 @@ func (r *Request) readPrompt() *field.Error {
 	return r.Count(&m)
 }
 
-// Loads reports whether the request has nothing to answer: clients send such ones to load a model,
-// or to unload it.
+// Loads reports whether the request has nothing to answer. Clients send such requests to load a
+// model, or to unload it.
 func (r *Request) Loads() bool { return r.loads }
 
 // Choices is 1: an answer has no others.

@@ -17,8 +17,8 @@ func (r *Request) readStream(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readFormat reads the format of the answer: json, or a schema. The provider enforces a schema
-// that it takes as a strict one. Of others, and of json, the model is told.
+// readFormat reads the format of the answer: json, or a schema. The provider enforces a schema that
+// has the form of a strict one. Other schemas, and json, become an instruction to the model.
 func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	r.Format = prompt.Format{}
 	switch {
@@ -75,7 +75,7 @@ func (r *Request) readOptions(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// readLimit reads a limit of tokens. Numbers below 1 are none.
+// readLimit reads a limit of tokens. A number below 1 means no limit.
 func (r *Request) readLimit(v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindNumber {
 		if n, err := strconv.ParseFloat(string(v), 64); err == nil && n < 1 {
@@ -85,7 +85,7 @@ func (r *Request) readLimit(v wirejson.Value) *field.Error {
 	return field.Limit(&r.MaxTokens, v)
 }
 
-// readStop reads a stop sequence or several. Ollama has no limit of them: those beyond
+// readStop reads a stop sequence or several. Ollama does not limit their number. Here those beyond
 // [prompt.MaxStops] are ignored.
 func (r *Request) readStop(v wirejson.Value) *field.Error {
 	r.StopSequences = nil
@@ -105,8 +105,8 @@ func (r *Request) readStop(v wirejson.Value) *field.Error {
 	return field.Elements(v, prompt.MaxItems, prompt.AllItems, add)
 }
 
-// readKeepAlive reads keep_alive, a number of seconds or a duration. Of 0 a request without a
-// conversation is told that the model is unloaded; else it changes nothing.
+// readKeepAlive reads keep_alive, a number of seconds or a duration. If it is 0, the answer to a
+// request without a conversation says that the model is unloaded. Otherwise it changes nothing.
 func (r *Request) readKeepAlive(v wirejson.Value) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindNumber:
@@ -156,7 +156,7 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 	})
 }
 
-// addParts adds a text and images to a message. A text that is absent or empty is none.
+// addParts adds a text and images to a message. A text that is absent or empty adds nothing.
 func addParts(m *prompt.Message, text, images wirejson.Value) *field.Error {
 	if text.Given() && len(text.RawText()) > 0 {
 		m.Content = append(m.Content, prompt.Part{Text: text})

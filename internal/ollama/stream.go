@@ -9,9 +9,8 @@ import (
 )
 
 // Stream encodes the outputs of a turn as lines: each piece of text or of reasoning, and each call,
-// is an object of its own; the last object has done and the usage. A failure is an object with the
-// error alone, behind which nothing follows. A Stream must not be used by several goroutines at
-// once.
+// is an object of its own; the last object has done and the usage. A failure is an object with only
+// the error, which ends the stream. A Stream must not be used by several goroutines at once.
 type Stream struct {
 	meta Meta
 	emit func(line []byte) error

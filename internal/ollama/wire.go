@@ -13,7 +13,7 @@ import (
 type Meta struct {
 	Model       string    // as the client asked for it
 	Arrived     time.Time // when the request has come
-	InputTokens int64     // about how many the input has, for a turn that says nothing of it
+	InputTokens int64     // about how many the input has, for a turn without a usage
 	CallsInText bool      // calls are part of the text
 
 	generate bool // the answer is one of /api/generate
@@ -36,7 +36,8 @@ func (r *Request) Meta(arrived time.Time) Meta {
 // timeFormat is the form of times, which are in UTC.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// piece is what one object of an answer has. Those of a stream add up to that of a body.
+// piece is the content of one object of an answer. The pieces of a stream add up to the piece of a
+// body.
 type piece struct {
 	content, thinking string
 	calls             []call

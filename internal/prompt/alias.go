@@ -13,9 +13,9 @@ const DefaultModel = "default"
 
 // Alias is a name of the operator's for one of Codex's models.
 type Alias struct {
-	// The name by which clients ask for it, or the begin of names and a `*`. An alias
-	// with the whole name goes before, and of several others the first. Placeholders in it
-	// and in the model are resolved when the configuration is loaded.
+	// The name by which clients ask for it, or the beginning of names and a `*`. An alias with the
+	// whole name is used first, then the first pattern that matches. Placeholders in the name and
+	// in the model are resolved when the configuration is loaded.
 	ID string `json:"id" option:"<text>"`
 
 	// Codex's name of the model. Default: the same.
@@ -24,14 +24,14 @@ type Alias struct {
 	// The reasoning effort of requests that name none. Default: the model's own.
 	Effort string `json:"effort,omitempty" option:"id [none|minimal|low|medium|high|xhigh|max]"`
 
-	// Whether the effort is also that of requests that name another one, for
-	// clients that always name one. Default: false.
+	// Whether the effort also replaces the effort that a request names, for clients that always
+	// name one. Default: false.
 	ForceEffort bool `json:"force_effort,omitempty" option:"id [force]"`
 }
 
-// ModelNames returns the names of all models that are not hidden and of all aliases, each in
-// their order, and then [DefaultModel], as far as they are allowed. Each name is there once:
-// that of an alias, rather than that of a model.
+// ModelNames returns the names that are allowed: first those of the models that are not hidden,
+// then those of the aliases without a pattern, each in their order, then [DefaultModel]. No name
+// occurs twice: an alias replaces a model of the same name.
 func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string) bool) []string {
 	var names []string
 	for _, m := range models {
@@ -50,13 +50,13 @@ func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string
 	return slices.DeleteFunc(names, func(id string) bool { return !allowed(id) })
 }
 
-// KnownModel reports whether there is a model of a name, an alias, or [DefaultModel].
+// KnownModel reports whether a name is that of a model, matches an alias, or is [DefaultModel].
 func KnownModel(models []codexrpc.Model, aliases []Alias, id string) bool {
 	return id == DefaultModel || FindAlias(aliases, id) != nil ||
 		slices.ContainsFunc(models, func(m codexrpc.Model) bool { return m.ID == id })
 }
 
-// prefix returns what precedes the * of a pattern. It reports false if the alias is none.
+// prefix returns what precedes the * of a pattern. It reports false if the alias has no pattern.
 func (a *Alias) prefix() (prefix string, pattern bool) { return strings.CutSuffix(a.ID, "*") }
 
 // FindAlias returns the alias of a name: the one of that name, or else the first whose pattern
@@ -75,7 +75,7 @@ func FindAlias(aliases []Alias, id string) *Alias {
 	return nil
 }
 
-// isAlias reports whether there is an alias of a name, which is no pattern.
+// isAlias reports whether an alias has this name. It does not match patterns.
 func isAlias(aliases []Alias, id string) bool {
 	return slices.ContainsFunc(aliases, func(a Alias) bool { return a.ID == id })
 }

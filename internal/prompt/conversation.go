@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Conversation is what a request asks of the model. Both APIs are read into this shape,
-// so that there is one way from it to Codex ([Conversation.Plan]).
+// Conversation is what a request asks of the model. All APIs are read into this shape,
+// so that there is one way to Codex ([Conversation.Plan]).
 type Conversation struct {
 	Settings
 	Messages []Message
@@ -128,8 +128,8 @@ var serviceTiers = []string{"auto", tierDefault, "flex", "scale", "priority", "f
 
 const tierDefault = "default" // the usual speed and price
 
-// ReadServiceTier reads the field service_tier. auto is what the provider gives to this
-// login, the same as none.
+// ReadServiceTier reads the field service_tier. auto leaves the tier to the
+// provider, as a request without a service_tier does.
 func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	f := field.OneOf(&c.tier, serviceTiers, v)
 	if c.tier == "auto" {

@@ -14,9 +14,9 @@ const (
 	bytesPerToken = 4        // about, after these
 )
 
-// CountTokens estimates the tokens of the conversation for the model: those of its texts,
-// calls and tools in o200k_base, and some for the frame of each. Images count as nothing. It
-// takes some 0.7 seconds for a MiB, and calls pause every 64 KiB, whose error ends the count.
+// CountTokens estimates the tokens of the conversation for the model: those of its texts, calls and
+// tools in o200k_base, and some for the frame of each. Images count as nothing. It takes some 0.7
+// seconds for a MiB. It calls pause every 64 KiB; an error of pause ends the count.
 func (c *Conversation) CountTokens(pause func() error) (int, error) {
 	n, err := c.count(math.MaxInt, pause)
 	return n.tokens + n.frames*messageTokens, err
@@ -28,8 +28,8 @@ func (c *Conversation) EstimateTokens() int {
 	return n.tokens + (n.more+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
 }
 
-// SampleTokens is a CountTokens that counts the first few KiB, and the rest by the number of
-// bytes of a token there. It takes a millisecond or two.
+// SampleTokens is a CountTokens that counts the first few KiB. It estimates the rest by the bytes
+// per token there. It takes a millisecond or two.
 func (c *Conversation) SampleTokens() int {
 	n, _ := c.count(maxSample, nil) // which cannot fail
 	rest := n.more / bytesPerToken
@@ -39,15 +39,16 @@ func (c *Conversation) SampleTokens() int {
 	return n.tokens + rest + n.frames*messageTokens
 }
 
-// GuessTokens is a CountTokens by the number of bytes alone, with those of escapes. It takes no
-// time.
+// GuessTokens is a CountTokens that goes by the number of bytes alone, including those of JSON
+// escapes. It takes almost no time.
 func (c *Conversation) GuessTokens() int {
 	bytes, frames := 0, 0
 	c.texts(func(v wirejson.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
 	return bytes/bytesPerToken + frames*messageTokens
 }
 
-// counted has the tokens that were counted, in how many bytes, and what was not counted.
+// counted has the tokens that were counted, the bytes that they were counted in, the bytes that
+// were not counted (more), and the frames.
 type counted struct{ tokens, counted, more, frames int }
 
 // count counts the tokens of the conversation in its first bytes.
@@ -71,7 +72,8 @@ func (c *Conversation) count(exact int, pause func() error) (all counted, err er
 	return all, err
 }
 
-// texts calls quoted and plain for all that the model reads, and counts the frames of it.
+// texts calls quoted or plain with each text that the model reads, and counts the frames of these
+// texts.
 func (c *Conversation) texts(quoted func(wirejson.Value), plain func(string), frames *int) {
 	for i := range c.Messages {
 		m := &c.Messages[i]

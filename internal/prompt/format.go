@@ -12,7 +12,7 @@ import (
 type Format struct {
 	// schema is that of a strict json_schema, which the provider enforces.
 	schema json.RawMessage
-	// instruction tells the model the format that nobody enforces: json_object, and a
+	// instruction tells the model a format that the provider does not enforce: json_object, or a
 	// json_schema that is not strict.
 	instruction string
 }
@@ -20,8 +20,8 @@ type Format struct {
 // jsonInstruction stands for json_object, for which Codex has no setting.
 const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
 
-// schemaInstruction precedes a schema that is not strict. Codex asks for all schemas
-// strictly, and OpenAI refuses that for those with optional properties.
+// schemaInstruction precedes a schema that is not strict. Codex declares every schema strict, and
+// OpenAI refuses strict schemas with optional properties.
 const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
 // Read reads a format. flat says that the members of a json_schema are beside the type,
@@ -111,7 +111,7 @@ func requiresAll(properties, required wirejson.Value) bool {
 }
 
 // readSchema reads the json_schema of a format. Codex gives every schema the same name
-// and no description. The model gets the description of one that is not strict.
+// and no description. If the schema is not strict, the instruction has its description.
 func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	var name, description, schema, strict wirejson.Value
 	problem := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),

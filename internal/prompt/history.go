@@ -37,7 +37,7 @@ type history struct {
 	items []json.RawMessage
 }
 
-// item adds the item that buf has behind the others.
+// item adds an item. buf is h.buf with the item appended to it.
 func (h *history) item(buf []byte) {
 	h.items = append(h.items, buf[len(h.buf):len(buf):len(buf)])
 	h.buf = buf
@@ -77,9 +77,9 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 	return append(dst, '}')
 }
 
-// appendResult appends a function_call_output item. Its output is a string if the content is one
-// text, and an image without a detail gets [ResultDetail]: Codex gives the results for a parked
-// turn this form, and with another one the provider's cache would miss.
+// appendResult appends a function_call_output item. If the content is one text, the output is a
+// string. An image without a detail gets [ResultDetail]. Codex gives the results for a parked turn
+// this form, and the provider's cache would miss another one.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
 	switch {

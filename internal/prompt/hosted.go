@@ -2,7 +2,7 @@ package prompt
 
 import "github.com/caddy-codex/caddy-codex/internal/apierror"
 
-// Hosted is a tool that runs neither here nor at the client. The operator allows each.
+// Hosted is a tool that runs neither here nor at the client. The operator has to allow each.
 type Hosted string
 
 // The tools.
@@ -11,7 +11,8 @@ const (
 	PictureTool   Hosted = "image_generation" // Codex asks the provider
 )
 
-// hostedWords are what a client is told of the tools.
+// hostedWords are texts about the tools: missing tells the client that its request lacks the tool,
+// and must tells the model to use it.
 var hostedWords = map[Hosted]struct{ missing, must string }{
 	WebSearchTool: {"there is no web search in 'tools'", "In this reply you must search the web before you answer."},
 	PictureTool:   {"there is no image_generation in 'tools'", "In this reply you must make a picture with the tool imagegen before you answer."},
@@ -31,6 +32,6 @@ func (c *Conversation) mayUse(tool Hosted) bool {
 	return c.has(tool) && !choice.None && choice.Only == nil && (choice.Hosted == "" || choice.Hosted == tool)
 }
 
-// Without removes a tool that the operator does not allow from the request; it fails if the client
-// needs it. A request of most APIs cannot have one.
+// Without removes a hosted tool from the request, since the operator does not allow it. It fails if
+// the client needs the tool. Requests of most APIs cannot have one, so this method does nothing.
 func (*Conversation) Without(Hosted) *apierror.Error { return nil }

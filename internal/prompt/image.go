@@ -16,8 +16,8 @@ import (
 // ImageTypes are the media types that models read.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// defaultDetail is the detail of an image of a message that has none, as in OpenAI's API. Codex
-// would give it another one in a turn's input, and none in a history.
+// defaultDetail is the detail of an image of a message if the request gives none, as in OpenAI's
+// API. Codex would use another one in a turn's input, and none in a history.
 const defaultDetail = "auto"
 
 // ResultDetail is the detail that Codex gives an image in the result for a parked turn.
@@ -123,7 +123,7 @@ func (p *Part) checkImageData(rest []byte) *field.Error {
 	return p.checkBase64(data)
 }
 
-// imageType returns the type of [ImageTypes] that a media type is, or an empty one.
+// imageType returns the element of [ImageTypes] that a media type equals, or an empty string.
 func imageType(media []byte) string {
 	at := slices.IndexFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) })
 	if at < 0 {
@@ -136,9 +136,9 @@ func otherType() *field.Error {
 	return field.Invalid("must be an image of the type png, jpeg, gif or webp")
 }
 
-// checkBase64 checks the data of an image in base64. Codex replaces an image that it cannot
-// read by a sentence, so data that begin as no image are refused. They may be of another
-// type than the request says, as Codex looks at the data alone. The image is not decoded, but its
+// checkBase64 checks the data of an image in base64. Codex replaces an image that it cannot read by
+// a sentence, so data that do not begin like an image are refused. The type of the data may differ
+// from the type in the request, as Codex looks at the data alone. The image is not decoded, but its
 // size is read.
 func (p *Part) checkBase64(data []byte) *field.Error {
 	if !isBase64(data) {
@@ -151,7 +151,7 @@ func (p *Part) checkBase64(data []byte) *field.Error {
 	return p.checkPixels(found, data)
 }
 
-// sniff returns the media type that data in base64 begin like.
+// sniff returns the media type that the first bytes of base64 data show.
 func sniff(data []byte) string {
 	var head [3 * signatureQuads / 4]byte
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureQuads)])
@@ -213,10 +213,10 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 	return nil
 }
 
-// SetImages replaces https URLs by images. data has a data URL in base64, of a PNG,
-// JPEG, GIF or WebP image, for each URL that was fetched. Others stay, and planning the
-// request then fails. SetImages reports false and changes nothing if the images are too
-// large together, each counted as often as it is named.
+// SetImages replaces https URLs by images. data has a data URL in base64, of a PNG, JPEG, GIF or
+// WebP image, for each URL that was fetched. Other URLs stay, and planning the request then fails.
+// SetImages reports false and changes nothing if the images are too large together, where each
+// counts as often as the request names it.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for m, k := range c.remoteParts {
@@ -235,7 +235,7 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 		image, known := encoded[url]
 		if !known {
 			image.URL = wirejson.AppendString(make([]byte, 0, len(fetched)+2), fetched)
-			image.pixels, _ = CheckImage(fetched) // as whoever has fetched it does
+			image.pixels, _ = CheckImage(fetched) // whoever fetched it has checked it
 			encoded[url] = image
 		}
 		c.Messages[m].Size += len(image.URL) - len(p.URL)

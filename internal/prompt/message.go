@@ -68,13 +68,13 @@ func (m *Message) Parts() iter.Seq[Part] {
 // short it is in the body. Conversations have thousands at most.
 const MaxItems = 100_000
 
-// AllItems are what there may be MaxItems of, for [field.Elements].
+// AllItems says in errors of [field.Elements] what MaxItems counts.
 const AllItems = "elements, counting parts and calls"
 
 // TooManyItems returns the error of more than MaxItems elements.
 func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
-// ReadContent reads a content: a string, or parts, each with read.
+// ReadContent reads a content: a string, or parts. It reads each part with read.
 func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Value) (Part, *field.Error)) *field.Error {
 	if v.Kind() == wirejson.KindString {
 		m.Text = v
@@ -95,8 +95,8 @@ func TextPart(member string, text wirejson.Value) (Part, *field.Error) {
 	return Part{Text: text}, field.Expect(wirejson.KindString, text).In(member)
 }
 
-// ImagePart returns the part with an image of a URL and a detail. Errors are those of members
-// with the names url and detail.
+// ImagePart returns the part with an image of a URL and a detail. An error about the URL has member
+// as its path, and one about the detail has detail.
 func ImagePart(url, detail wirejson.Value, member string) (Part, *field.Error) {
 	p := Part{URL: url}
 	f := cmp.Or(p.checkURL().In(member), p.readDetail(detail).In("detail"))

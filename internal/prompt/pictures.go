@@ -19,8 +19,9 @@ type Pictures struct {
 	action     string // generate, edit or empty
 }
 
-// PictureReaders are the readers of the settings of pictures, by the names that they have in all APIs.
-// Codex's tool has nothing for most of them. [Conversation].Pictures must not be nil.
+// PictureReaders are the readers of the settings of pictures, by the names that they have in all
+// APIs. Codex's tool has no arguments for most of these settings. [Conversation].Pictures must not
+// be nil.
 var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error{
 	"size":          (*Conversation).readPictureSize,
 	"background":    (*Conversation).readPictureBackground,
@@ -33,7 +34,7 @@ var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error
 	"partial_images":     skipPicture("partial_images", "0", wirejson.KindNumber),
 }
 
-// skipPicture returns the reader of a setting for which Codex's tool has nothing.
+// skipPicture returns the reader of a setting for which Codex's tool has no argument.
 func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
 	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
 }
@@ -41,7 +42,8 @@ func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, w
 // sizes matches the sizes of pictures that have a width and a height.
 var sizes = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
-// readPictureSize reads the size. It is in words of the prompt, so it is ignored in that nobody keeps to it.
+// readPictureSize reads the size. It becomes a sentence of the prompt, which nobody enforces, so it
+// is also listed as ignored.
 func (c *Conversation) readPictureSize(v wirejson.Value) *field.Error {
 	p := c.Pictures
 	f := field.Text(&p.size, v)
@@ -113,7 +115,7 @@ func (p *Pictures) Background() string {
 	return fmt.Sprintf("Set transparent_background to %t.", p.background == "transparent")
 }
 
-// pictureInstruction returns what the model is told of pictures within its answer.
+// pictureInstruction returns the instruction for pictures within an answer; empty: none is needed.
 func (c *Conversation) pictureInstruction() string {
 	p := c.Pictures
 	if !c.mayUse(PictureTool) || p.Only {
@@ -138,7 +140,7 @@ func (c *Conversation) pictureInstruction() string {
 	return "For the tool imagegen: " + strings.Join(words, " ")
 }
 
-// madePicture tells the model whose the pictures are that follow.
+// madePicture tells the model that it has made the pictures that follow.
 const madePicture = "A picture that you have made"
 
 // MadePicture returns the message that shows the model a picture of an earlier answer: data is its
@@ -152,8 +154,8 @@ func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	return Message{Role: RoleUser, Content: []Part{{Text: wirejson.AppendString(nil, text)}, p}}, f
 }
 
-// splitPictures returns what an assistant has said, and a message with the pictures of it if there are
-// any: only users can show the model pictures.
+// splitPictures returns an assistant's message without its pictures, and a message with the
+// pictures, which is empty if there are none. Only a user's message can show pictures to the model.
 func (m *Message) splitPictures() (said, shown Message) {
 	said = *m
 	if !slices.ContainsFunc(m.Content, func(p Part) bool { return p.URL != nil }) {

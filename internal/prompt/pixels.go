@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// MaxPixels is how many pixels an image may have, about as many as 8192 by 8192. Codex
-	// decodes it, which takes some seven bytes for each, however short the file is; sixteen
-	// with two bytes for each colour, as a PNG may have, so that these pixels count twice.
+	// MaxPixels is how many pixels an image may have, about as many as 8192 by 8192. Codex decodes
+	// the image, which takes some seven bytes for each pixel, however short the file is. If a PNG
+	// has two bytes for each colour, its pixels take sixteen bytes each, and count twice.
 	MaxPixels = 64 << 20
 	// maxAllPixels is how many pixels the images of a request may have together. Codex decodes
 	// one after the other.
@@ -102,8 +102,8 @@ func imageSize(media string, from io.Reader) (width, height int64, deep bool, er
 	return width, height, false, err
 }
 
-// gifSize returns the larger one of the sizes of a GIF's screen and of its first frame, which is
-// what is decoded.
+// gifSize returns the larger width and the larger height of a GIF's screen and its first frame. The
+// first frame is what is decoded.
 func gifSize(from io.Reader) (width, height int64, err error) {
 	g := skipper{from: from}
 	head := g.next(13)

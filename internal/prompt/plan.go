@@ -13,8 +13,9 @@ import (
 // Options are what a plan depends on besides the request.
 type Options struct {
 	NoReasoning bool // no summaries of the model's reasoning
-	// Resolve returns Codex's name of a client's model, and the effort of requests that
-	// ask for none; an empty effort is the model's own. Nil: clients use Codex's names.
+	// Resolve returns Codex's name of a client's model, and the effort of requests that ask for
+	// none; an empty effort is the model's own. forced: the effort also replaces that of a request.
+	// Nil: clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
 }
 
@@ -30,7 +31,7 @@ type Plan struct {
 
 	WebSearch   bool   // the model may search the web
 	Pictures    bool   // the model has Codex's tool for pictures
-	PictureOnly bool   // for one picture, with which the turn ends
+	PictureOnly bool   // the turn makes one picture and ends with it
 	ServiceTier string // of the answer
 
 	instructions string // that Thread refers to
@@ -50,8 +51,8 @@ const maxInputChars = 1 << 20
 //     instructions of the thread. Later ones stay where they are, as developer messages.
 //   - A user message at the end is the input of the turn, even an empty one. If it is
 //     longer than turn/start accepts, it becomes the end of the history, and the input is
-//     empty: the model then answers to the history. So it is with any other message at
-//     the end.
+//     empty: the model then answers to the history. Any other message at the end is
+//     also the end of the history.
 //   - Everything between becomes the history. An assistant's text comes before its calls.
 //     A message without text and calls is left out.
 //   - Tools keep their names unless Codex would not offer them under these.
@@ -149,7 +150,7 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 	return strings.Join(texts, "\n\n"), messages
 }
 
-// joinParagraphs joins two texts by a blank line, if neither is empty.
+// joinParagraphs joins texts by blank lines. It leaves out empty ones.
 func joinParagraphs(paragraphs ...string) string {
 	return strings.Join(slices.DeleteFunc(paragraphs, func(p string) bool { return p == "" }), "\n\n")
 }

@@ -25,7 +25,7 @@ import (
 //   - If the result has more than 5,000 bytes, it removes all descriptions, then the
 //     definitions, then deeply nested objects and compositions.
 //
-// fitSchema corrects the schema where that is possible. The rest it puts into words for the
+// fitSchema corrects the schema where that is possible. It puts the rest into words for the
 // description of the tool, which Codex does not change.
 
 const (
@@ -70,8 +70,8 @@ func fit(root *schema, noDescriptions bool) *fitter {
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.added }
 
-// schema writes a schema. name is the name of its property, if it has one, and path that of
-// the argument, see [loss].
+// schema writes a schema. name is the name of its property, if it has one. path is the path of the
+// argument, see [loss].
 func (f *fitter) schema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)

@@ -39,7 +39,7 @@ func (l *loss) words(text []byte) string {
 	return partsHeader + string(l.lines)
 }
 
-// appendStep appends the step to a child of a member to a path: the child with this name or index.
+// appendStep appends to a path the step from a member to its child with this name or index.
 func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":

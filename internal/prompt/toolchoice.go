@@ -37,7 +37,7 @@ func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Va
 	return field.WrongType("a string or an object", v)
 }
 
-// Require makes the choice the tool with this name, unless that could not be read.
+// Require makes the tool with this name the choice. It returns f, the error of reading the name.
 func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 	c.Required, c.Only = true, []string{name}
 	return f
@@ -65,8 +65,8 @@ func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (st
 	})).In("tools")
 }
 
-// CheckChoice returns an error if the choice does not fit the tools of the request. hosts says that
-// there is a [Hosted] one among them.
+// CheckChoice returns an error if the choice does not fit the tools of the request. hosts: these
+// include a [Hosted] one.
 func (c *Conversation) CheckChoice(hosts bool) *field.Error {
 	choice := &c.Choice
 	if choice.Hosted != "" && !c.has(choice.Hosted) {
@@ -111,8 +111,8 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return !allowed[t.Name] })
 }
 
-// instruction returns the instruction for the model that stands for the choice. It is
-// empty if there is a setting of Codex for it.
+// instruction returns the instruction for the model that stands for the choice. It is empty unless
+// the model must use a tool.
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
 	case c.Hosted != "":

@@ -20,7 +20,7 @@ const maxToolName = 128
 const MaxTools = 1024
 
 // maxAllTools is how many bytes the descriptions and schemas of a request's tools may have
-// together. Codex takes some fifty bytes for each, and half a microsecond.
+// together. For each of these bytes, Codex needs some fifty bytes of memory and half a microsecond.
 const maxAllTools = 4 << 20
 
 // ToolBytes returns how many bytes the tools of the conversation have.
@@ -50,7 +50,7 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads a FunctionObject. Its strict is checked and has no effect: Codex
+// ReadFunction reads a FunctionObject. The member strict is checked and has no effect: Codex
 // offers all tools without it.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
@@ -77,9 +77,9 @@ func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 // accepts any text: Codex and the model know functions only.
 var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
-// ReadCustomTool reads the name, the description and the format of a custom tool. Its grammar is
-// told to the model, which Codex cannot hold to it. flat says that the grammar's definition is a
-// member of the format, as in the Responses API; else it is in an object of its own.
+// ReadCustomTool reads the name, the description and the format of a custom tool. The grammar goes
+// into the description for the model, since Codex cannot enforce it. flat: the grammar's definition
+// is a member of the format, as in the Responses API, and not of an object in it.
 func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format wirejson.Value
 	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description), wirejson.Into("format", &format))
@@ -228,7 +228,7 @@ func isReserved(name string) bool {
 // the same names in every request. The zero value has no tools.
 type ToolNames struct {
 	client  map[string]string // of the tools that are offered, by Codex's names
-	renamed map[string]string // Codex's names, by the client's; others keep theirs
+	renamed map[string]string // Codex's names of renamed tools, by the client's names; other tools keep their names
 }
 
 func newToolNames(tools, offered []Tool) ToolNames {
@@ -285,9 +285,9 @@ func (n ToolNames) Codex(name string) string {
 	return cmp.Or(n.renamed[name], name)
 }
 
-// freeName puts the prefix before a name, and a number after it if the result is taken.
-// next is the first number that no tool of the request has: without it, many names that
-// become equal when they are cut would be counted from the beginning each time.
+// freeName puts the prefix before a name, and a number after it if the result is taken. next is the
+// next number to try. All names of a request share it: else many names that become equal when they
+// are cut would be counted from the beginning each time.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {

@@ -85,7 +85,7 @@ func (s *WebSearch) readFilters(v wirejson.Value) *field.Error {
 	return s.ReadDomains(allowed).In("allowed_domains")
 }
 
-// ReadDomains reads the domains that a search is limited to; none: it is not.
+// ReadDomains reads the domains that a search is limited to. Without any, it is not limited.
 func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	var domains []string
 	f := field.Elements(v, maxDomains, "domains", func(_ int, v wirejson.Value) *field.Error {

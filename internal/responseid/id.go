@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Prefix begins the id of every response. Behind it is a suffix: the time at which
-// the id was made, and random characters. All are lower-case letters and digits, so
-// that an id can be part of a path, and ids in their alphabetical order are in that of
-// their times: a list of them shows which are too old.
+// Prefix begins the id of every response. A suffix follows: the time at which the id was made, and
+// random characters, all of them lower-case letters and digits. So an id can be part of a path. The
+// alphabetical order of ids is the order of their times, so a list of ids shows which are too old.
 const Prefix = "resp_"
 
 // ConversationPrefix begins the id of every conversation, in the place of [Prefix].
@@ -22,7 +21,7 @@ const (
 	stampLength  = 7 // of them for the time: enough for a thousand years
 )
 
-// base is that of the time. Its digits are in the order of their values.
+// base is the base of the number for the time. The order of its digits is that of their values.
 const base = 32
 
 // NewSuffix returns the suffix of a new id, with 95 random bits.
@@ -86,7 +85,7 @@ func OfItem(id string) (response string, ok bool) {
 }
 
 // Source returns what WithSource has appended to an item's id. It reports false if
-// that is nothing, or if the id has another form.
+// nothing was appended, or if the id has another form.
 func Source(id string) (source string, ok bool) {
 	parts := strings.SplitN(id, "_", 4)
 	if len(parts) < 4 || !isSuffix(parts[1]) || !isNumber(parts[2]) {

@@ -72,8 +72,8 @@ func checkLocal(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readClientCall reads the name and the arguments of the call of a tool that the client runs:
-// as the model wrote them but for members that are null.
+// readClientCall reads the name and the arguments of the call of a tool that the client runs. The
+// arguments are as the model wrote them, without the members that are null.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
@@ -106,7 +106,7 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 		i.message.Text = fields.output
 		return field.Expect(wirejson.KindString, fields.output).In("output")
 	}
-	// That of a patch: whether it was applied, and a text.
+	// The output of a patch: whether it was applied, and a text.
 	var status, output string
 	f := cmp.Or(field.String(&status, fields.status).In("status"), field.Text(&output, fields.output).In("output"))
 	if output != "" {
@@ -116,7 +116,7 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	return f
 }
 
-// clientCall is what the item of a call of a tool that the client runs has of its own.
+// clientCall has the members that an item has only if it is a call of a tool that the client runs.
 type clientCall struct {
 	Action      any              `json:"action,omitempty"`
 	Operation   *patchOperation  `json:"operation,omitempty"`
@@ -147,8 +147,8 @@ type patchOperation struct {
 	Diff *string `json:"diff,omitempty"`
 }
 
-// newClientCall returns what the item has of its own. arguments are those of the function
-// that the model has called; what is not in them or of a wrong type is empty.
+// newClientCall returns these members. arguments are those of the function that the model has
+// called. Arguments that are missing or of a wrong type are empty.
 func newClientCall(form toolForm, arguments string) (c clientCall) {
 	switch form.kind {
 	case itemShell:

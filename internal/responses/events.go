@@ -44,12 +44,12 @@ func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte 
 	return append(append(buf, object...), '}')
 }
 
-// textEvents are the names of the events about a text. Without done the text is no part of
+// textEvents are the names of the events about a text. If done is empty, the text is not a part of
 // its item.
 type textEvents struct{ begun, delta, whole, done string }
 
-// texts has those of an item, by its type. Arguments that an item shows in another form are sent
-// once they are complete.
+// texts has the textEvents of an item, by its type. Arguments that an item shows in another form
+// have none: they are sent once they are complete.
 var texts = map[string]textEvents{
 	itemMessageType: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
 	itemReasoningType: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
@@ -59,7 +59,7 @@ var texts = map[string]textEvents{
 
 // deltaHead is the first part of the deltas of one text.
 type deltaHead struct {
-	index, part int // which text: that of an item, or of a part of it
+	index, part int // which text: the text of an item, or of a part of it
 	name        string
 	json        []byte
 }
@@ -105,7 +105,7 @@ func (i *outputItem) event(name string) event {
 	return e
 }
 
-// sendItem sends an event with the whole item, unless the client sees nothing of that.
+// sendItem sends an event with the whole item, unless the item is hidden from the client.
 func (s *Stream) sendItem(name string, i *outputItem) {
 	if !s.silent() && i.index != hidden {
 		item := i.wire(s.meta.encrypted)
@@ -120,8 +120,8 @@ func (s *Stream) sendPart(name string, i *outputItem, text string) {
 	s.send(e)
 }
 
-// addText adds a piece of text to an item: to the part under way, or to a new one if that has
-// another number.
+// addText adds a piece of text to a part of an item. If another part is under way, addText ends
+// that part and begins a new one.
 func (s *Stream) addText(i *outputItem, part int, text string) {
 	if i.text.Len() == 0 || i.part != part {
 		s.endPart(i)
@@ -132,7 +132,7 @@ func (s *Stream) addText(i *outputItem, part int, text string) {
 	s.delta(i, text)
 }
 
-// endPart sends that the part under way is whole, if there is one.
+// endPart ends the part under way, if there is one, and sends it whole.
 func (s *Stream) endPart(i *outputItem) {
 	names := texts[i.Type]
 	if names.done == "" || i.text.Len() == 0 {
@@ -156,7 +156,7 @@ func (s *Stream) added(i *outputItem) {
 	}
 }
 
-// ended sends that an item is whole, or as whole as it will be.
+// ended sends the last events of an item. An item that was broken off is not whole.
 func (s *Stream) ended(i *outputItem) {
 	if name := progress[i.Type].whole; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))

@@ -44,8 +44,8 @@ func (r *Request) readSummary(v wirejson.Value) *field.Error {
 	return field.OneOf(&r.Summary, []string{"auto", "concise", "detailed"}, v)
 }
 
-// includable lists the values of include (IncludeEnum). All but two belong to hosted
-// tools, of which there is never any output.
+// includable lists the values of include (IncludeEnum). Only includeEncrypted has an effect.
+// includeLogprobs is refused.
 var includable = []string{
 	includeEncrypted,
 	includeLogprobs,

@@ -60,7 +60,7 @@ func (r *Request) readHosted(tool prompt.Hosted, v wirejson.Value, at int) (f *f
 	return f
 }
 
-// pictureReaders are the readers of the members of the tool for pictures that other APIs do not have.
+// pictureReaders are the readers of those members of the picture tool that other APIs do not have.
 var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *field.Error{
 	"model": func(c *prompt.Conversation, v wirejson.Value) *field.Error {
 		return c.Skip(v, "model", "", wirejson.KindString)
@@ -80,14 +80,14 @@ func (r *Request) readPictureTool(v wirejson.Value, at int) *field.Error {
 	return f
 }
 
-// hostedOff are what a client is told of a tool that the operator does not allow.
+// hostedOff are the messages to a client whose tool the operator does not allow.
 var hostedOff = map[prompt.Hosted]string{
 	prompt.WebSearchTool: "is a web search, which is off on this server; its operator can allow it with the option web_search",
 	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
 }
 
-// Without removes a hosted tool from a request, since the operator does not allow it. It is an
-// error unless the client is a Codex, see skipHosted.
+// Without removes a hosted tool from a request, since the operator does not allow it. For every
+// client but a Codex, the tool is an error, see skipHosted.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	at, has := r.places[tool]
 	switch {
@@ -105,14 +105,14 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	return nil
 }
 
-// pictureCall is what the item of a picture has of its own (ImageGenToolCall).
+// pictureCall has the members that only the item of a picture has (ImageGenToolCall).
 type pictureCall struct {
 	Result  any             `json:"result,omitempty"` // a *string, which may be null
 	Revised string          `json:"revised_prompt,omitempty"`
 	Failure json.RawMessage `json:"error,omitempty"` // why there is no picture
 }
 
-// newPictureCall returns what an item has of its own. made is nil until the picture is there.
+// newPictureCall returns these members. made is nil until the picture is there.
 func newPictureCall(made *turn.Output) pictureCall {
 	switch {
 	case made == nil:
@@ -132,8 +132,8 @@ func (s *Stream) endPicture(out turn.Output) {
 	}
 }
 
-// readPicture shows the model the picture of an earlier answer. One without a result is a reference
-// to a stored one, or has failed.
+// readPicture reads a picture of an earlier answer, for the model. An item without a result is a
+// reference to a stored item, or its picture has failed.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
 	if i.silent = !fields.result.Given(); i.silent {
 		if !fields.status.Is(statusFailed) && i.id != "" {

@@ -18,8 +18,8 @@ type inputItem struct {
 	raw     wirejson.Value
 	kind    string // its type
 	id      string // its own id, if it has one
-	call    string // the id of the call that it is, if it is one
-	answers string // the id of the call that it answers, if it does
+	call    string // the id of the call, if the item is a call
+	answers string // the id of the call that the item answers, if it is an output
 	// message is what the model gets, unless the item is silent.
 	message prompt.Message
 	silent  bool
@@ -145,7 +145,8 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readMoreTools(fields.tools).In("tools")
 }
 
-// readVerbatim gives Codex the item as it is. One of the provider's gets the id that it has there.
+// readVerbatim passes the item on to Codex as it is. An item that came from the provider gets its
+// id at the provider back.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {

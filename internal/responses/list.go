@@ -65,7 +65,7 @@ func ReadPage(query url.Values) (Page, *apierror.Error) {
 	return p, nil
 }
 
-// Hold claims the memory of a number of bytes that an answer takes, before they are copied.
+// Hold claims memory for the bytes of an answer before they are copied.
 type Hold func(bytes int64) *apierror.Error
 
 // ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList): a page
@@ -130,7 +130,7 @@ func ItemID(item json.RawMessage) string {
 }
 
 // InputItems returns the items of the request's own input for a store (ItemResource): each has an
-// id, and messages have parts and a status. suffix is that of the response's id.
+// id, and messages have parts and a status. suffix is the suffix of the response's id.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -165,7 +165,8 @@ func (i *inputItem) resource(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// appendMembers appends those members of an object that keep reports, each with a comma before it.
+// appendMembers appends the members of an object for which keep reports true, each with a comma
+// before it.
 func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v wirejson.Value) bool) []byte {
 	for name, v := range object.Members() {
 		if keep(string(name), v) {
@@ -199,8 +200,8 @@ func (i *inputItem) messageResource(id string) json.RawMessage {
 // its metadata or adds items. It holds views into the body.
 type ConversationRequest Request
 
-// DecodeConversation reads and checks the body of a request about a conversation. required
-// names the member that must be there, if one must: items or metadata.
+// DecodeConversation reads and checks the body of a request about a conversation. required is the
+// member that must be there: items, metadata, or empty for none.
 func DecodeConversation(body []byte, required string) (*ConversationRequest, *apierror.Error) {
 	r := new(Request)
 	if len(body) == 0 && required == "" {

@@ -12,7 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// The values of the status of a Response. An item has one of the first three.
+// The values of the status of a Response. An item has one of the first three, or failed if it is a
+// picture that was not made.
 const (
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
@@ -25,7 +26,7 @@ const (
 type outputItem struct {
 	outputJSON        // without its texts and arguments
 	source     string // the provider's id of a reasoning
-	index      int    // among those that the client sees; -1: it sees nothing of it
+	index      int    // among the items that the client sees; -1: it does not see this one
 
 	text        strings.Builder   // of the part under way, or the arguments of a call
 	parts       []string          // whole ones: of a message's content, or of a reasoning's summary

@@ -30,8 +30,8 @@ func (r *Request) ItemNotFound(id string) *apierror.Error {
 	return itemNotFound(id, max(0, at))
 }
 
-// Resolve completes the request. earlier has the items of the responses that it follows, and found
-// those that its input refers to, by their ids. Each call needs an output.
+// Resolve completes the request. earlier has the items that precede the input. found has the items
+// that the input refers to, by their ids. Each call needs an output.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	before := make([]inputItem, len(earlier))
 	for i, raw := range earlier {

@@ -46,10 +46,10 @@ type Request struct {
 // Decode reads and checks the body of a request. The error is always an
 // invalid_request_error with status 400.
 //
-// Values of a wrong type or form are errors, and so is what Codex cannot do: hosted
-// tools, prompts that OpenAI keeps, log probabilities and files. Fields without use are
-// accepted; [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at an https URL are left to the
-// caller, see [prompt.Conversation.RemoteImages].
+// Values of a wrong type or form are errors, and so is what Codex cannot do: hosted tools, prompts
+// that OpenAI keeps, log probabilities and files. Fields without use are accepted;
+// [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at an https URL
+// are left to the caller, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
@@ -124,7 +124,7 @@ func skipped(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.V
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// echoed is skipped for a field that the Response repeats.
+// echoed is like skipped, but for a field that the Response repeats.
 func echoed(name, neutral string, into func(*settings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
@@ -219,9 +219,10 @@ func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindObject, v)
 }
 
-// DecodeInput reads those members of a body of the Responses API that chat completions do not have,
-// for a body that was posted to POST /v1/chat/completions. The request has the whole conversation:
-// what belongs to stored responses is refused, and so are items that have no form in a chat.
+// DecodeInput reads a body of the Responses API that was posted to POST /v1/chat/completions: those
+// members that chat completions do not have. The request must have the whole conversation, so
+// members that refer to stored responses are refused. Items that have no form in a chat are
+// refused, too.
 func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
 	if f := field.Members(root, r, inputReaders); f != nil {

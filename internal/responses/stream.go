@@ -24,10 +24,10 @@ import (
 //
 // These are the items:
 //
-//   - Text is a message. Text of another message of the model's, or after a call or after
-//     reasoning, is another one.
-//   - A reasoning item of the model's is an item, with the parts of its summary. One
-//     without a summary is shown only if the client wants its encrypted content.
+//   - Text is a message. A new one begins with each message of the model's, and after a call
+//     or reasoning.
+//   - A reasoning item of the model's is an item, with the parts of its summary. Without a
+//     summary, it is shown only if the client wants its encrypted content.
 //   - A call is an item, unless calls are part of the text.
 //
 // A Stream must not be used by several goroutines at once.
@@ -48,7 +48,8 @@ type Stream struct {
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
-// framing; nil: only the whole Response is wanted. The slice is valid during the call only. The stream ends at the first error of emit.
+// framing. A nil emit means that only the whole Response is wanted. The slice is valid during the
+// call only. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
 	return &Stream{meta: meta, state: state, emit: emit, head: deltaHead{index: hidden}}
@@ -208,7 +209,7 @@ func (s *Stream) isCall(index int) bool {
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
-// item returns the item under way, or begins one if that has another type or source.
+// item returns the item under way. If its type or source differs, item begins a new one.
 func (s *Stream) item(kind, source string) *outputItem {
 	if !s.is(kind) || s.open.source != source {
 		s.begin(kind, &outputItem{source: source})
