@@ -63,8 +63,8 @@ type AppServer struct {
 	// How long a stop may take before the process is killed. Default: `5s`.
 	StopTimeout caddy.Duration `json:"stop_timeout,omitempty" option:"<duration>"`
 
-	// How often Codex repeats a request to the model's provider after a failure before the
-	// answer, unless Codex's config.toml says otherwise. Default: 1.
+	// How often a request to the model's provider is repeated after a failure before its answer,
+	// unless Codex's config.toml says otherwise. Default: 1.
 	ProviderRetries *int `json:"provider_retries,omitempty" option:"<n>"`
 
 	// How long the model's provider may take to accept a WebSocket before Codex asks over HTTP,
