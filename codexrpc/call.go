@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxInFlight bounds the calls that wait for an answer. With some hundred and
-	// more the app-server silently loses requests; of 64 none was ever lost.
+	// maxInFlight bounds the calls that wait for an answer. With a hundred or more, the
+	// app-server silently loses requests; with 64 it never lost one.
 	maxInFlight = 64
 	// callTimeout is how long a call may wait for its answer.
 	callTimeout = 30 * time.Second
@@ -30,12 +30,12 @@ type call struct {
 	method string
 	params any
 	result any    // the answer is decoded into it, unless it is nil
-	by     caller // nil: nothing has to be done beside
+	by     caller // its callbacks; nil: none
 	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
 }
 
-// caller acts on the way of a call.
+// caller has the callbacks that run while a call is made.
 type caller interface {
 	// onSent is called once the call has been written or handed to the writer.
 	onSent()
@@ -51,14 +51,14 @@ type pendingCall struct {
 	ready   chan error // capacity 1: nil if the answer has come, else why none will
 	answer  string     // its result as JSON, if that is wanted
 	refused *CallError // the error of the answer
-	expires time.Time  // when it is not waited for any longer; zero: that has passed
+	expires time.Time  // when the wait for the answer ends; zero: it has ended
 	slot    bool       // it holds a slot
-	gone    bool       // the caller has left without it
+	gone    bool       // the caller has left without the answer
 }
 
 // call calls a method. It waits for a free slot, retries a refusal for
 // overload, and gives up when ctx ends or after callTimeout. Errors:
-// *CallError, or one that matches ErrClosed, ErrTimeout or the context's.
+// *CallError, an error that matches ErrClosed or ErrTimeout, or the cause of the end of ctx.
 func (c *Conn) call(ctx context.Context, do call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -116,8 +116,8 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	return err
 }
 
-// begin registers a call that has its slot and returns its line. That is not made before, so that
-// calls which wait for a slot hold none, and not kept for another attempt.
+// begin registers a call that has its slot, and returns its encoded line. The line is encoded only
+// now, so that a call which waits for a slot does not hold one. A retry encodes it again.
 func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.pending()
 	p.call, p.params, p.expires, p.slot = *do, nil, deadline, !do.urgent

@@ -11,8 +11,7 @@ import (
 // still has to be acted on.
 const maxAbandoned = 1024
 
-// callTable has the calls of a connection that wait for their answers, and those that were
-// abandoned.
+// callTable has the calls of a connection that wait for an answer, and the abandoned calls.
 type callTable struct {
 	slots    chan struct{} // holds one element for each call in flight
 	lastID   atomic.Int64
@@ -47,7 +46,7 @@ func (t *callTable) pending() *pendingCall {
 	return &pendingCall{ready: make(chan error, 1)}
 }
 
-// reuse lets a call be used again that has been answered.
+// reuse gives back an answered call for pending.
 func (t *callTable) reuse(p *pendingCall) {
 	*p = pendingCall{ready: p.ready}
 	t.spare.Put(p)
@@ -65,7 +64,8 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 	return nil
 }
 
-// unregister drops a call that was never sent. It reports false if that is over already.
+// unregister drops a call that was never sent. It reports false if the wait for its answer has
+// ended already.
 func (t *callTable) unregister(id int64, p *pendingCall) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,9 +77,9 @@ func (t *callTable) unregister(id int64, p *pendingCall) bool {
 	return !p.gone
 }
 
-// abandon stops waiting for an answer. It reports false if the answer has just
-// come. The app-server still works on the call, so the call keeps its slot, but
-// not after a timeout: such a call counts as lost.
+// abandon stops waiting for an answer. It reports false if the wait has just ended in another
+// way; p.ready then gets the outcome. The call keeps its slot, since the app-server still works
+// on it. After a timeout it does not: such a call counts as lost.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,8 +97,8 @@ func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	return true
 }
 
-// wakeAt lets expireDue run at a time or earlier. All calls share one timer: to set
-// one for each costs as much as the call. The lock is held.
+// wakeAt makes expireDue run at the given time or earlier. All calls share one timer: a timer
+// for each would cost as much as the call. The lock is held.
 func (t *callTable) wakeAt(at time.Time) {
 	switch {
 	case t.watch == nil:
@@ -156,7 +156,7 @@ func (t *callTable) giveUp(id int64, p *pendingCall) {
 func (t *callTable) freeSlot(p *pendingCall) {
 	if p.slot {
 		p.slot = false
-		<-t.slots // never blocks: it has an element of this call's
+		<-t.slots // never blocks: one element is this call's
 	}
 }
 
@@ -176,7 +176,7 @@ func (t *callTable) fail(err error) {
 	t.waiting = nil // a nil map reads as empty; nothing is added after the end
 }
 
-// answered removes the call with an id, which has been answered. It returns nil if there is none.
+// answered removes and returns the call with the id of an answer, or returns nil if there is none.
 // late says that nobody waits for the call any more.
 func (t *callTable) answered(text string) (p *pendingCall, late bool) {
 	id, err := strconv.ParseInt(text, 10, 64)

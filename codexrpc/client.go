@@ -5,19 +5,18 @@ import (
 	"iter"
 )
 
-// Call calls a method that has no function of its own here, and decodes its answer into an R. It
-// may be called once the connection is initialized. It waits while too many calls are in
-// flight, repeats a call that is refused for overload, and gives up after some time, as all
-// calls do. Errors: a [*CallError], or one that matches [ErrClosed], [ErrTimeout] or the cause of
-// the end of ctx.
+// Call calls a method for which this package has no function, and decodes the answer into an R.
+// The connection must be initialized. Like all calls, it waits while too many are in flight,
+// retries a refusal for overload, and gives up after 30 seconds. Errors: a [*CallError], or one
+// that matches [ErrClosed], [ErrTimeout] or the cause of the end of ctx.
 func Call[R any](ctx context.Context, c *Conn, method string, params any) (R, error) {
 	var result R
 	err := c.call(ctx, call{method: method, params: params, result: &result})
 	return result, err
 }
 
-// Notify sends a notification, which has no answer. params may be nil. The error is why it could
-// not be handed over: one that matches [ErrClosed], or the cause of the end of ctx.
+// Notify sends a notification, which has no answer. params may be nil. It fails if params cannot
+// be encoded, with an error that matches [ErrClosed], or with the cause of the end of ctx.
 func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	message, err := encode(outgoing{Method: method, Params: params})
 	if err != nil {
@@ -26,10 +25,10 @@ func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	return c.send(ctx, message)
 }
 
-// Events returns the events of the turn up to [EventTurnCompleted], and waits for each. If the
-// turn has no such end, the last element has an error, and no event: one that matches
-// [ErrClosed] or [ErrTooSlow], or the cause of the end of ctx. Only one goroutine may use it,
-// and neither [Thread.Ready] nor [Thread.Recv] beside it.
+// Events returns the events of the turn up to [EventTurnCompleted], and waits for each. If they
+// end earlier, the last element has an error instead of an event: the error of [Thread.Recv], or
+// the cause of the end of ctx. Only one goroutine may use Events. It must not also use
+// [Thread.Ready] or [Thread.Recv].
 func (t *Thread) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {

@@ -7,8 +7,8 @@
 // goroutine reads and never waits for a consumer: each [Thread] has a bounded
 // queue, and events reach it by thread and turn id only.
 //
-// Package appserver, below this one, starts and supervises the program. Both
-// know neither Caddy nor the OpenAI API. The shapes are those of codex-cli
+// Package appserver, below this one, starts and supervises the program. Neither
+// package depends on Caddy or on the OpenAI API. The shapes are those of codex-cli
 // 0.169.0 as `codex app-server generate-ts --experimental` prints them. Unknown
 // messages are counted (see [Stats]) and have no other effect.
 package codexrpc
@@ -193,8 +193,8 @@ func (c *Conn) dispatch(line []byte) {
 	}
 }
 
-// handleNotification updates what is known of the account, or passes an event to
-// its thread, which it finds by id only.
+// handleNotification updates what is known of the account, or passes an event to the
+// thread with its thread id.
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
@@ -240,7 +240,7 @@ func (c *Conn) thread(id string) *Thread {
 type Stats struct {
 	UnknownNotifications uint64 // of methods that this client does not know
 	UnknownRequests      uint64 // answered with -32601
-	UnknownAnswers       uint64 // to no call of ours, or to one abandoned long ago
+	UnknownAnswers       uint64 // to no call of ours, or to one that was dropped after a timeout
 	LateAnswers          uint64 // to calls whose caller had left
 	Garbage              uint64 // lines that are not a JSON object of the protocol
 	TooLarge             uint64 // lines above MaxMessage, skipped
@@ -268,7 +268,7 @@ func (c *counts) add(field *uint64) {
 	*field++
 }
 
-// declined are the answers to requests that need a person, who is not there. An
+// declined are the answers to requests that need a person, since there is none. An
 // unanswered request would stall its turn for ever.
 var declined = map[string]any{
 	"applyPatchApproval":                    map[string]any{"decision": "abort"},

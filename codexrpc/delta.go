@@ -7,9 +7,9 @@ type delta struct {
 	index                          int
 }
 
-// parseDelta parses a line in exactly the form in which Codex writes deltas, without looking
-// at the names of members: nearly all lines are these. It reports false for any other line,
-// which may be a delta all the same, or no JSON: [parseMessage] finds that out.
+// parseDelta parses a line in exactly the form in which Codex writes deltas. That is fast, and
+// nearly all lines are deltas. It reports false for any other line, for which [parseMessage] is
+// used: it may still be a delta, written in another form, or no JSON at all.
 func parseDelta(line []byte) (d delta, ok bool) {
 	s := newScanner(line)
 	s.Expect(`{"method":"`)

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The calls of every turn are encoded here: encoding/json would copy a long input several
-// times, and takes as long for the settings of a thread as all else of a short turn.
+// This file encodes the calls that every turn needs. encoding/json would copy a long input several
+// times, and needs as much time for the settings of a thread as the rest of a short turn.
 
 // AppendJSON appends the parameters as JSON, the members of maps in the order of their
 // names.
@@ -192,9 +192,9 @@ func encodeCall(id int64, method string, params any) ([]byte, error) {
 	return append(line, '}'), err
 }
 
-// callHead returns the beginning of a call, with room for parameters of a size.
+// callHead returns the beginning of a call, with room for parameters of size bytes.
 func callHead(id int64, method string, size int) []byte {
-	const rest = 256 // for all but the parameters and what surrounds the texts of an input
+	const rest = 256 // for what size leaves out: the rest of the call, and what surrounds the texts
 	line := strconv.AppendInt(append(make([]byte, 0, size+rest), `{"id":`...), id, 10)
 	line = append(line, `,"method":`...)
 	return append(wirejson.AppendString(line, method), `,"params":`...)

@@ -84,10 +84,10 @@ var (
 	ErrRefused = errors.New("the connection is refused")
 )
 
-// The codes of a [TurnError] that are the login's.
+// The codes of a [TurnError] whose cause is the login.
 const (
-	CodeUsageLimit   = "usageLimitExceeded" // its plan is spent
-	CodeUnauthorized = "unauthorized"       // the provider refuses it
+	CodeUsageLimit   = "usageLimitExceeded" // the plan of the login is spent
+	CodeUnauthorized = "unauthorized"       // the provider refuses the login
 )
 
 // TurnError is the app-server's reason for the failure of a turn (TurnError).
@@ -101,9 +101,9 @@ type TurnError struct {
 	HTTPStatus int
 	// Details is additionalDetails, often empty.
 	Details string
-	// ResetsAt is when the limit is over by which the turn failed: when the spent plan resets
-	// (Code is CodeUsageLimit), or when the provider wants to be asked again; zero: not known.
-	// [Thread.ExplainLimit] sets it.
+	// ResetsAt is when the limit that caused the failure is over; zero: not known. For
+	// CodeUsageLimit the spent plan resets then; for other limits the provider may be asked
+	// again. [Thread.ExplainLimit] sets it; the failure of a picture may come with it.
 	ResetsAt time.Time
 }
 

@@ -8,8 +8,8 @@ import (
 type EventKind uint8
 
 const (
-	// EventItemStarted is item/started: ItemType and ItemID are set, and for a call of a
-	// client's tool Name.
+	// EventItemStarted is item/started: ItemType and ItemID. A call of a client's tool also has
+	// Name.
 	EventItemStarted EventKind = iota + 1
 	// EventTextDelta is item/agentMessage/delta: ItemID and Text.
 	EventTextDelta
@@ -17,7 +17,7 @@ const (
 	// (the summary's part) and Text.
 	EventReasoningDelta
 	// EventArgumentsDelta is item/dynamicToolCall/argumentsDelta, which Codex 0.169 does not
-	// send: ItemID, CallID if there is one, and in Text a fragment of the arguments of a call.
+	// send: ItemID, CallID (if there is one) and Text (a fragment of the call's arguments).
 	EventArgumentsDelta
 	// EventItemCompleted is item/completed: ItemType and ItemID. An agentMessage also has Text
 	// (its whole text) and Phase (if the model names one). An imageGeneration also has Status,
@@ -25,38 +25,37 @@ const (
 	// Err if Codex says why there is no picture.
 	EventItemCompleted
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
-	// CallID, Name and Text, the arguments as the model wrote them. Status is
-	// StatusIncomplete if the model did not finish it. The name of one of Codex's own tools is
-	// NAMESPACE.NAME; no client's tool has a dot in its name.
+	// CallID, Name and Text (the arguments as the model wrote them). Status is
+	// StatusIncomplete if the model did not finish the call. Codex's tool for pictures has the
+	// name [PictureTool]; no client's tool has a dot in its name.
 	EventFunctionCall
-	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text,
-	// its encrypted content, which is empty if the provider gave none, and Raw, the
-	// item as JSON.
+	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text (the
+	// encrypted content, or empty if the provider gave none) and Raw (the item as JSON).
 	EventReasoningItem
-	// EventWebSearch is rawResponseItem/completed of a web_search_call: ItemID and Text,
-	// its action as JSON, which is empty if there is none.
+	// EventWebSearch is rawResponseItem/completed of a web_search_call: ItemID and Text
+	// (the action as JSON, or empty).
 	EventWebSearch
 	// EventAnnotations is rawResponseItem/completed of a message with annotations: ItemID,
-	// Text, the annotations as a JSON array, and Index, the number of characters of the
-	// message. It follows the EventItemCompleted of the message.
+	// Text (the annotations as a JSON array) and Index (the number of characters of the
+	// message). It follows the EventItemCompleted of the message.
 	EventAnnotations
-	// EventCallOutput is rawResponseItem/completed of a function_call_output: Codex has
-	// added the answer to a call to the thread, which it does after the end of the model
-	// response. CallID is that of the call, and Status StatusFailed if Codex knows no such tool.
-	// Text is why a picture could not be made; empty: the answer is another one.
+	// EventCallOutput is rawResponseItem/completed of a function_call_output: after the end of
+	// a model response, Codex has added the answer to a call to the thread. CallID names the
+	// call. Status is StatusFailed if Codex has no such tool. Text says why a picture could not
+	// be made, and is empty for any other answer.
 	EventCallOutput
-	// EventOffered is rawResponseItem/completed of additional_tools, by which Codex tells a
-	// lite model its tools before it asks it: Text, their names, a line each.
+	// EventOffered is rawResponseItem/completed of additional_tools, with which Codex lists the
+	// tools for a lite model before it asks the model: Text (the names, a line each).
 	EventOffered
-	// EventOwnCall is rawResponseItem/completed of a call of a kind that only tools of Codex's
-	// own have: Name.
+	// EventOwnCall is rawResponseItem/completed of a call of a type that only Codex's own tools
+	// have: Name (of the tool, or else the type).
 	EventOwnCall
 	// EventItemCut is rawResponseItem/completed of a message that the model did not
 	// finish (status incomplete): ItemID.
 	EventItemCut
-	// EventResponseCompleted is rawResponse/completed, the end of one model
-	// response: Usage is that response's, and may be nil. Text is what the provider asks
-	// for it, a decimal number in a unit of money that is not named; empty: it does not say.
+	// EventResponseCompleted is rawResponse/completed, the end of one model response: Usage (of
+	// this response; may be nil) and Text (the provider's price for the response, a decimal
+	// number without a currency; empty: not known).
 	EventResponseCompleted
 	// EventTokenUsage is thread/tokenUsage/updated: Usage is the thread's total.
 	EventTokenUsage
@@ -69,7 +68,7 @@ const (
 	// eventTurnStarted is turn/started. It has the turn's id, often before the
 	// answer to turn/start has it. It is not passed on.
 	eventTurnStarted
-	// The notifications that become one of the above, or nothing.
+	// The notifications that become one of the events above, or are dropped.
 	eventRawItem
 	eventWarning
 )
@@ -121,10 +120,10 @@ type Event struct {
 	size     int // of the message, in bytes, for the queue's bound
 }
 
-// own gives the event strings of its own, as [Thread.mayBelong] has done with the turn's id.
-// Until then they share the memory of the line, which the next one replaces. Those that are
-// constants or belong to the thread are not copied, and a long message is not kept for a short
-// text.
+// own copies the event's strings, since they share the memory of the line, which the next line
+// replaces. It copies them one by one, so that a short text does not keep a long message in
+// memory. Constants and strings of the thread need no copy. [Thread.mayBelong] has copied the
+// turn's id.
 func (e *Event) own(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.ownItem(e.ItemID)
 	e.ItemType, e.Status = known(e.ItemType), known(e.Status)
@@ -137,7 +136,8 @@ func (e *Event) own(t *Thread) {
 	e.CallID, e.Name, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Phase)
 }
 
-// ownItem returns the id of an item in the thread's memory. It is called by the reader.
+// ownItem returns a copy of the id of an item. Events of one item in a row share the copy. It is
+// called by the reader.
 func (t *Thread) ownItem(id string) string {
 	if id != t.item {
 		t.item = strings.Clone(id)

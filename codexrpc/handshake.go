@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The oldest supported release. It has injected history, an empty input after tool
-// results and a notification of the end of a model response.
+// The oldest supported release. It accepts injected history and, after tool results, an empty
+// input, and it sends a notification at the end of a model response.
 const (
 	oldestMajor = 0
 	oldestMinor = 150
@@ -21,8 +21,8 @@ const (
 // initialize, the notification initialized, and getAuthStatus, which the app-server
 // answers without the network. It returns the app-server's version, for example
 // "0.169.0". It fails with [ErrTooOld], with [ErrMisconfigured], or with
-// [ErrNotLoggedIn] when the model provider needs a login that is missing. Whether the
-// provider accepts the login is for [Conn.Account].
+// [ErrNotLoggedIn] when the model provider needs a login that is missing. [Conn.Account]
+// finds out whether the provider accepts the login.
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
@@ -56,8 +56,8 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 
 const (
 	// defaultsUsed begins the summary of the warning about a configuration that is not
-	// used. It comes before the answer to getAuthStatus. Other warnings concern single
-	// settings.
+	// used. The warning comes before the answer to getAuthStatus. Other warnings concern
+	// single settings.
 	defaultsUsed = "Invalid configuration"
 	// maxConfigWarning bounds what is kept of the warning, in bytes.
 	maxConfigWarning = 1 << 10
@@ -88,7 +88,7 @@ type authStatusParams struct {
 	RefreshToken bool `json:"refreshToken"`
 }
 
-// authStatus asks for the login, which is renewed before if renew is set.
+// authStatus asks for the login. If renew is set, the app-server renews it first.
 func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, required bool, err error) {
 	var result struct {
 		AuthMethod         string `json:"authMethod"` // null: there is no login
@@ -111,9 +111,9 @@ func (c *Conn) HasPlan() bool { return c.session.plan.Load() }
 
 // RenewLogin makes the app-server renew the tokens of its login, which spends the old ones.
 // Other app-servers with the same CODEX_HOME read the new ones when theirs are about to
-// expire. A renewal that the back end refuses is a *CallError, or [ErrNotLoggedIn]. The
-// issuer may have spent the old tokens although the call has failed with ctx, so that the
-// app-server must not be stopped before it has stored the new ones.
+// expire. A renewal that the back end refuses is a *CallError, or [ErrNotLoggedIn]. If ctx ends
+// the call, the issuer may have spent the old tokens all the same: the app-server must not be
+// stopped before it has stored the new ones.
 func (c *Conn) RenewLogin(ctx context.Context) error {
 	method, required, err := c.authStatus(ctx, true)
 	if err == nil && method == "" && required {
@@ -128,8 +128,8 @@ func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return Call[Account](ctx, c, methodAccountRead, struct{}{})
 }
 
-// Models returns the models that Codex offers, including hidden ones, each once. An entry
-// without an id, or of another form, is left out.
+// Models returns the models that Codex offers, including hidden ones, each once. It leaves out
+// entries that cannot be read or have no id.
 func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	var models []Model
 	listed := make(map[string]bool)
@@ -180,8 +180,8 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	return result.Config.Model, err
 }
 
-// DefaultModel returns the one of some models that the app-server uses if none is named: the
-// default, else the first. Empty: there is none, and Codex chooses.
+// DefaultModel returns the model that the app-server uses if none is named: the default, or else
+// the first. Hidden models do not count. If there is none, it returns "", and Codex chooses.
 func DefaultModel(models []Model) string {
 	first := ""
 	for _, m := range models {

@@ -7,13 +7,13 @@ import (
 )
 
 // MaxUnanswered is how many calls of a method have to time out in a row before
-// [Probe].Unanswered names it.
+// [Probe].Unanswered names the method.
 const MaxUnanswered = 2
 
 // Heartbeat configures [Conn.Monitor].
 type Heartbeat struct {
 	Every     time.Duration // the pause between two probes
-	Wait      time.Duration // how long the answer to one may take
+	Wait      time.Duration // how long the answer to a probe may take
 	MaxMissed int           // how many missed probes in a row end the connection
 }
 
@@ -75,7 +75,7 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	}
 }
 
-// progress returns the progress of the transport, or 0 if that does not count.
+// progress returns the progress of the transport, or 0 if the transport does not count it.
 func (c *Conn) progress() uint64 {
 	if t, ok := c.transport.(progressing); ok {
 		return t.Progress()
@@ -87,8 +87,8 @@ func (c *Conn) progress() uint64 {
 type Diagnostics struct {
 	PID    int   // of the program that answers, on its own machine
 	Memory int64 // resident, in bytes; 0: not known
-	// LiveThreads are the threads that it holds in memory, for all of its
-	// clients, ActiveTurns those of them that work.
+	// LiveThreads is how many threads the app-server holds in memory, for all of its
+	// clients. ActiveTurns is how many turns of these threads run.
 	LiveThreads, ActiveTurns int64
 }
 

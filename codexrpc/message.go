@@ -21,14 +21,14 @@ type message struct {
 	size   int
 }
 
-// maxID bounds the id of a message, in bytes: the reply repeats it. So it does that of a call
-// that waits for its answer.
+// maxID bounds the id of a message, in bytes, since the reply repeats the id. It also bounds the
+// id of a parked tool call.
 const maxID = 256
 
 var errGarbage = errors.New("not a message of the protocol")
 
-// parseMessage parses a line, which must not change as long as the message is used. If it is
-// a notification that this client uses for a turn, it becomes e, whose Kind is 0 otherwise.
+// parseMessage parses a line, which must not change as long as the message is used. A
+// notification that this client uses for a turn is also read into e. Otherwise e.Kind is 0.
 func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
 	m := message{size: len(line)}
@@ -66,7 +66,7 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	return m, nil
 }
 
-// id reads the id of a message as JSON. It is empty if that is neither a number nor a string.
+// id reads the id of a message as JSON. It returns "" if the id is neither a number nor a string.
 func (s *scanner) id() string {
 	switch next, id := s.Peek(), s.Value(); {
 	case next == '"', next == '-', '0' <= next && next <= '9':
@@ -84,8 +84,8 @@ const maxNesting = 512
 
 func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }
 
-// textAt returns the string in an object at the end of a path of members, or "". What follows it
-// is not read.
+// textAt returns the string at the end of a path of members in an object, or "". It does not read
+// the object beyond that string.
 func textAt[T string | []byte](object T, path ...string) string {
 	s := newScanner(wirejson.View(object))
 	if s.Find(path...) {
@@ -162,16 +162,17 @@ func (c *Conn) isEcho(line []byte) bool {
 	return t == nil || turnID == "" || turnID != t.turn()
 }
 
-// lastID returns the last id of this name in a line, where the ids follow the item, which may be
-// large. The name with its quotes cannot be part of a string, where quotes are escaped.
+// lastID returns the value of the last member with this name in a line. It searches from the end,
+// since the ids follow the item, which may be large. The quoted name cannot be part of a string,
+// since quotes in strings are escaped.
 func lastID(line []byte, name string) string {
 	_, rest, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(id)
 }
 
-// isInput reports whether a line with this method has an item that does not come from the model, or
-// a raw item that nothing needs. The beginning of the line is enough.
+// isInput reports whether a line with this method has the item of a user's message, or a raw item
+// that is not a function call. The beginning of the line is enough.
 func isInput(method string, line []byte) bool {
 	switch method {
 	case methodItemStarted, methodItemCompleted:
@@ -186,12 +187,12 @@ func isInput(method string, line []byte) bool {
 // The message was skipped; later ones are read.
 var ErrMessageTooLarge = errors.New("message too large")
 
-// keptEnd is how much of either end of a skipped message is kept, in bytes. One of them has
+// keptEnd is how much of either end of a skipped message is kept, in bytes. One of the ends has
 // the ids of thread and turn.
 const keptEnd = 1 << 10
 
-// tooLarge is the error for a message that was skipped. It keeps both ends of the message, which is
-// written to it.
+// tooLarge is the error for a message that was skipped. The reader writes the message to it, and
+// it keeps both ends.
 type tooLarge struct {
 	limit      int // in bytes
 	head, tail []byte
@@ -210,8 +211,9 @@ func (e *tooLarge) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// id returns the value of a member with an id. What follows is no part of any string, where
-// quotes are escaped. Items come before the ids, and texts behind them.
+// id returns the value of a member that is an id. The quoted name cannot be part of a string, since
+// quotes in strings are escaped. The ids come after an item, but before the text of a delta, so
+// they are searched for in both ends.
 func (e *tooLarge) id(member string) string {
 	name := []byte(`"` + member + `":"`)
 	rest := e.head

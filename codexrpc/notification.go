@@ -62,11 +62,11 @@ var expected = map[string]bool{
 	"thread/compacted":  true, // item/started contextCompaction says the same, earlier
 }
 
-// kindOf returns what a notification of a turn becomes, or 0 if it is none. It is no map:
-// it runs for every line but those of parseDelta.
+// kindOf returns the kind of event that a notification of a turn becomes, or 0 for other methods.
+// It is a switch, not a map, since it runs for every line that parseDelta leaves.
 func kindOf(method string) EventKind {
 	switch method {
-	case methodTextDelta: // if parseDelta leaves it
+	case methodTextDelta: // if parseDelta has not read the line
 		return EventTextDelta
 	case methodReasoningDelta:
 		return EventReasoningDelta
@@ -94,8 +94,8 @@ func kindOf(method string) EventKind {
 	return 0
 }
 
-// params reads the params of a notification into an event, and returns them. Its Kind stays 0
-// if it is of no use, such as the echo of an input item.
+// params reads the params of a notification into e, and returns them as JSON. e.Kind is 0 if the
+// notification is of no use, such as the echo of an input item.
 func (s *scanner) params(method string, e *Event) string {
 	s.Peek()
 	start := s.Pos()
@@ -189,8 +189,8 @@ func (s *scanner) turn(e *Event) {
 	}
 }
 
-// item reads an item. Only a message that is completed has a text, and only a call that has begun
-// a name; a picture that is completed has both.
+// item reads an item. It sets Text only for a completed message, and Name only for a started call.
+// For a completed picture it sets both.
 func (s *scanner) item(e *Event) {
 	var picture struct{ result, prompt, status string }
 	for more := s.Object(); more; more = s.More('}') {
@@ -266,7 +266,7 @@ const (
 	itemToolSearch = "tool_search_call"
 )
 
-// encryptedContent is the member of a reasoning with its content.
+// encryptedContent is the member of a reasoning item that has its content.
 const encryptedContent = "encrypted_content"
 
 // rawItem is what is used of a raw item of the Responses API. Only raw items have the
@@ -274,10 +274,10 @@ const encryptedContent = "encrypted_content"
 type rawItem struct {
 	kind, status, callID, name, namespace, arguments, encrypted, role, text string
 
-	action, annotations, tools, output, whole string // JSON; only of a reasoning the whole
+	action, annotations, tools, output, whole string // JSON; whole is set only for a reasoning
 }
 
-// rawItem reads a raw item into e. Those that are not used come as items, too.
+// rawItem reads a raw item into e. Raw items that are not used also come as items.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	s.Peek()
@@ -320,9 +320,8 @@ func (s *scanner) rawItem(e *Event) {
 	item.describe(e)
 }
 
-// describe sets what e says of a function call, a reasoning, the output of a call, a web search,
-// a call of a tool of Codex's own, or a message that has annotations or that the model did not
-// finish.
+// describe sets the kind and the fields of e for the types of items that are used. It uses a message
+// only if the message has annotations or the model did not finish it.
 func (item *rawItem) describe(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:
@@ -362,15 +361,15 @@ func (item *rawItem) describe(e *Event) {
 // unsupportedCall begins Codex's answer to a call of a tool that it does not know, as JSON.
 const unsupportedCall = `"unsupported call: `
 
-// noPicture begins Codex's answer to the call for a picture that could not be made, as JSON. A
-// longer one than maxNoPicture bytes is not read.
+// noPicture begins Codex's answer to the call for a picture that could not be made, as JSON. An
+// answer of more than maxNoPicture bytes is not read.
 const (
 	noPicture    = `"image generation failed: `
 	maxNoPicture = 64 << 10
 )
 
-// toolNames returns the names of tools, also of those in namespaces, a line each. A tool
-// without a name has that of its type.
+// toolNames returns the names of tools, a line each, with the tools in namespaces. The type of a
+// tool stands for a missing name.
 func toolNames(tools string) string {
 	var names strings.Builder
 	for tool := wirejson.Walk(tools); tool.Next(); {
@@ -389,8 +388,8 @@ func toolNames(tools string) string {
 	return names.String()
 }
 
-// annotations reads the content of a message: its text, which is its only part, and the
-// annotations of that as a JSON array. They are empty if it has none, or other parts.
+// annotations reads the content of a message with one part: the text, and its annotations as a
+// JSON array, or "" if there are none. For a message with more parts, both are "".
 func (s *scanner) annotations() (text, annotations string) {
 	if s.Peek() != '[' {
 		s.Value()
@@ -455,8 +454,9 @@ func (s *scanner) usage() (u *Usage) {
 	return u
 }
 
-// price reads from the metadata of a usage what the provider asks for the response: the amount, or
-// else the cost in its own usage object. The counts of tokens there are those of the usage.
+// price reads the provider's price for the response from usageMetadata: amount, or else
+// metadata.cost. metadata is the provider's own usage object; its counts of tokens are those of the
+// usage.
 func (s *scanner) price() (price string) {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {

@@ -49,9 +49,9 @@ func (a Account) LoggedIn() bool {
 	return !a.RequiresOpenAIAuth || (len(a.Account) > 0 && string(a.Account) != "null")
 }
 
-// Pictures reports whether Codex may offer models its tool for pictures. It does for a login of
-// ChatGPT with a plan that is not free. A provider that needs no login may have settings by which
-// it does, too.
+// Pictures reports whether Codex may offer models its tool for pictures. Codex does so for a login
+// of ChatGPT whose plan is not free. With a provider that needs no login, it depends on settings,
+// so Pictures reports true.
 func (a Account) Pictures() bool {
 	return !a.RequiresOpenAIAuth || textAt([]byte(a.Account), "type") == "chatgpt" && textAt([]byte(a.Account), "planType") != "free"
 }
@@ -89,7 +89,7 @@ type Config struct {
 	Fixed Constant
 	// Place are settings of where the thread runs, in the same form; empty: none.
 	Place Constant
-	// Own are the others. None has a name of the others.
+	// Own are all other settings. Their names are not in Fixed or Place.
 	Own map[string]any
 }
 

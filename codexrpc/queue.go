@@ -13,14 +13,14 @@ const maxQueued = 32 << 20
 // eventOverhead is the memory of an event beside its message, in bytes.
 const eventOverhead = 208
 
-// batch is memory for events. It is lent to the queues that have some, since most threads
-// wait most of the time.
+// batch is memory for events. Only queues with events have one, since most threads wait most of
+// the time.
 type batch struct {
 	events []Event
 	text   []byte // of the last event, while the queue is open
 }
 
-// The bounds of the memory that is lent again: a number of events, and bytes of text.
+// The bounds of a batch that is used again: a number of events, and bytes of text.
 const (
 	maxLentEvents = 64
 	maxLentText   = 8 << 10
@@ -30,7 +30,7 @@ var batches = sync.Pool{New: func() any {
 	return &batch{events: make([]Event, 0, 8), text: make([]byte, 0, 512)}
 }}
 
-// free gives the memory back, if there is any. The events must not be used any more.
+// free gives the memory back for other queues. b may be nil. The events must not be used any more.
 func (b *batch) free() {
 	if b == nil || cap(b.events) > maxLentEvents || cap(b.text) > maxLentText {
 		return
@@ -49,12 +49,12 @@ type queue struct {
 	mu    sync.Mutex
 	batch *batch // nil: there are no events
 	open  bool   // the last event is a delta whose text is in the batch, not yet in the event
-	taken *batch // that the consumer has
+	taken *batch // the batch that the consumer has
 	bytes int
 	err   error // why no more events will come
 
 	reader *wakes // of the connection; nil: consumers are woken at once
-	noted  bool   // it is among the wakes; used by the reader alone
+	noted  bool   // the queue is in reader.waiting; used by the reader alone
 }
 
 func (q *queue) init(reader *wakes) {
@@ -64,13 +64,13 @@ func (q *queue) init(reader *wakes) {
 // maxHeld is how many lines are read before the consumer of the first one is woken.
 const maxHeld = 32
 
-// wakes are the queues whose consumers the reader wakes once it has read all lines that have
-// arrived together: to wake one for each line costs more than to read it, and makes small
-// chunks of what could be one. It is used by the reader alone.
+// wakes are the queues whose consumers the reader wakes once it has read all lines that arrived
+// together. To wake a consumer after each line would cost more than to read the line, and would
+// make many small chunks instead of one. Only the reader uses wakes.
 type wakes struct {
 	from    readingAhead // nil: all are woken at once
 	waiting []*queue
-	lines   int // that were read since the first of them was added
+	lines   int // read since the first queue was added
 }
 
 // lineRead wakes the waiting consumers unless the next line is buffered.
@@ -88,8 +88,7 @@ func (w *wakes) lineRead() {
 	w.waiting, w.lines = w.waiting[:0], 0
 }
 
-// note wakes the consumer, at the end of the lines that have arrived. It is called by the
-// reader.
+// note wakes the consumer once the lines that have arrived are read. It is called by the reader.
 func (q *queue) note() {
 	switch {
 	case q.reader == nil || q.reader.from == nil:
@@ -100,7 +99,7 @@ func (q *queue) note() {
 	}
 }
 
-// push appends an event. It reports false, once, when that overflows the queue.
+// push appends an event. It reports false only for the event that overflows the queue.
 func (q *queue) push(e *Event) bool {
 	q.mu.Lock()
 	if q.err != nil {
@@ -120,9 +119,9 @@ func (q *queue) push(e *Event) bool {
 // very long chunk.
 const maxJoined = 2 << 10
 
-// pushDelta appends a delta of a thread's turn, as push does. Deltas of one item that wait together
-// become one event: a consumer that keeps up gets each, one that does not gets fewer
-// instead of falling further behind.
+// pushDelta appends a delta of a thread's turn, as push does. Deltas of one item that wait in the
+// queue are joined to one event. So a fast consumer gets each delta; a slow consumer gets fewer
+// events, and does not fall further behind.
 func (q *queue) pushDelta(d *delta) bool {
 	q.mu.Lock()
 	if q.err != nil {
@@ -142,7 +141,7 @@ func (q *queue) pushDelta(d *delta) bool {
 		q.batch.text = append(q.batch.text, d.text...)
 	}
 	q.mu.Unlock()
-	if !joins || !fits { // otherwise the consumer has a signal for the event
+	if !joins || !fits { // otherwise the consumer has been woken for the event
 		q.note()
 	}
 	return fits
@@ -211,7 +210,7 @@ func (q *queue) drop(err error) {
 	q.free()
 }
 
-// free gives the memory of the events back that the consumer has taken. The lock is held.
+// free gives back the memory of the events that the consumer has taken. The lock is held.
 func (q *queue) free() {
 	q.taken.free()
 	q.taken = nil
@@ -242,8 +241,8 @@ func (q *queue) signal() {
 	}
 }
 
-// recv returns the queued events, which are valid until the next call. If there are none it
-// returns the queue's error, if it has ended.
+// recv returns the queued events, which are valid until the next call. If there are none, it
+// returns the queue's error, or nil if the queue has not ended.
 func (q *queue) recv() ([]Event, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

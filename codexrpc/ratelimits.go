@@ -24,13 +24,13 @@ type RateLimits struct {
 	// LimitID names what is metered, for example "codex".
 	LimitID string
 	// Allowed is whether the provider allows the use that the plan includes; nil: not
-	// known. It counts more than the windows.
+	// known. Allowed counts more than the windows.
 	Allowed *bool
-	// Credits are what the account has bought besides; nil: not known.
+	// Credits are what the account has bought beyond its plan; nil: not known.
 	Credits *Credits
-	// ResetCredits are those with which the windows can be reset; nil: not known.
+	// ResetCredits are the credits that can reset the windows; nil: not known.
 	ResetCredits *ResetCredits
-	// At is when they were received.
+	// At is when the limits were received.
 	At time.Time
 }
 
@@ -48,7 +48,7 @@ type RateWindow struct {
 	ResetsAt    time.Time     // zero: not known
 }
 
-// Windows returns the windows that are known, the first one first.
+// Windows returns the windows that are known, Primary first.
 func (l RateLimits) Windows() (known []*RateWindow) {
 	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
 		if w != nil {
@@ -83,8 +83,8 @@ func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// Tightest returns the window with the highest use; nil: none is known. A window that
-// has been reset since is not known any more.
+// Tightest returns the window with the highest use; nil: none is known. A window whose reset
+// is past counts as not known.
 func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 	for _, w := range l.Windows() {
 		if !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
@@ -98,13 +98,13 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 }
 
 // LastRateLimits returns the limits that the app-server has reported last; ok is false
-// if it has not.
+// if it has reported none.
 func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.session.limits.snapshot() }
 
-// RateLimits asks the app-server for the limits of the account's plan, which may
-// ask the provider. If it refuses, as it does with a provider that needs no account,
-// the limits that came with the model's responses are returned, or else the refusal,
-// a *CallError.
+// RateLimits asks the app-server for the limits of the account's plan. The app-server may
+// ask the provider; with a provider that needs no account, it refuses. After a refusal,
+// RateLimits returns the limits that came with the model's responses. If there are none, it
+// returns the refusal, a *CallError.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	var answer struct {
 		RateLimits json.RawMessage `json:"rateLimits"`
@@ -122,11 +122,11 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	return known, nil
 }
 
-// ExplainLimit returns the failure of a turn on this thread with the time at which the limit is
-// over, if err is a *TurnError of a limit and the time is known. Other errors are returned as they
-// are. For a spent plan the time is that of the limits that came with the model's response, or else
-// of those that the app-server is asked for, or else that of the message; for other limits it is
-// what [Conn.AskedToWait] has recorded.
+// ExplainLimit adds the time at which a limit is over to err, the failure of a turn on this thread.
+// It returns a copy of err with ResetsAt if err is a *TurnError of a limit and the time is known.
+// Otherwise it returns err as it is. The time of a spent plan comes from the limits that the
+// app-server has reported, else from [Conn.RateLimits], else from the message. The time of other
+// limits is what [Conn.AskedToWait] has recorded.
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var failed *TurnError
 	if !errors.As(err, &failed) {
@@ -162,16 +162,17 @@ func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
 	return at
 }
 
-// AskedToWait records that the model's provider has refused a request for now and wants to be left
-// alone for so long. The app-server itself says that in its log only.
+// AskedToWait records that the model's provider has refused a request and asks to wait for d. The
+// app-server reports that only in its log.
 func (c *Conn) AskedToWait(d time.Duration) { c.session.limits.ask(time.Now(), d) }
 
 // resetHint finds the time in Codex's message about a spent plan: "try again at 8:07 AM",
 // or "try again at Nov 23rd, 2026 2:05 PM".
 var resetHint = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
 
-// resetIn returns the time that a message about a spent plan names. Codex writes it in the
-// local zone, without seconds, so that the minute that it names must be over.
+// resetIn returns the time that a message about a spent plan names. Codex writes the time in the
+// local zone, without seconds. resetIn returns the end of that minute, since the reset may be
+// at any second of it.
 func resetIn(message string, now time.Time) (time.Time, bool) {
 	hint := resetHint.FindStringSubmatch(message)
 	if hint == nil {
@@ -197,13 +198,13 @@ type limits struct {
 	last RateLimits // At is zero: not known
 
 	asked, until time.Time     // when the provider asked to wait last, and until when
-	noted        chan struct{} // closed when it has; nil: nobody waits for that
+	noted        chan struct{} // closed when the provider asks; nil: nobody waits for that
 }
 
 const (
-	// askedLately is for how long what the provider asked is the reason of a failure.
+	// askedLately is for how long after the provider asks to wait a failure is explained by that.
 	askedLately = time.Second
-	// logLag is how much later than a failure the line of the log may be read that explains it.
+	// logLag is how long after a failure the log line that explains the failure may be read.
 	logLag = 20 * time.Millisecond
 )
 
@@ -217,8 +218,8 @@ func (l *limits) ask(now time.Time, d time.Duration) {
 	}
 }
 
-// askedToWait returns until when the provider wants to be left alone, if it has just asked for
-// that; else zero.
+// askedToWait returns until when the provider has just asked to wait; zero: it has not. It waits
+// for the line of the log if that has not been read yet.
 func (l *limits) askedToWait(ctx context.Context) time.Time {
 	until, noted := l.lately()
 	if noted == nil {
@@ -234,7 +235,8 @@ func (l *limits) askedToWait(ctx context.Context) time.Time {
 	return until
 }
 
-// lately returns what the provider has just asked for, or a channel that is closed when it asks.
+// lately returns until when the provider has just asked to wait, or else a channel that is closed
+// when it asks.
 func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,8 +249,9 @@ func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 	return time.Time{}, l.noted
 }
 
-// update merges a RateLimitSnapshot. It is sparse: null means not reported, and
-// leaves the earlier value. allowed is of this moment, and it and resets may be nil: not known.
+// update merges a RateLimitSnapshot with the earlier one of the same LimitID. A plan, credits or
+// resets that are null keep their earlier value. So do the windows and Reached if both windows are
+// null. allowed may be nil, for not known: it replaces the earlier value, since it is of this moment.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow
@@ -305,7 +308,7 @@ func (v *rateWindow) read() *RateWindow {
 	return &RateWindow{UsedPercent: v.UsedPercent, Window: time.Duration(v.WindowDurationMins) * time.Minute, ResetsAt: unixTime(v.ResetsAt)}
 }
 
-// unixTime returns the time of Unix seconds; zero: there is none that JSON could have.
+// unixTime returns the time of Unix seconds; zero if they are not positive or too large for JSON.
 func unixTime(seconds int64) time.Time {
 	if seconds <= 0 || seconds >= endOfTime {
 		return time.Time{}

@@ -12,14 +12,14 @@ import (
 const (
 	// methodSpendReset resets the windows of a plan for a credit.
 	methodSpendReset = "account/rateLimitResetCredit/consume"
-	// maxSpendError bounds what is kept of the reason why that has failed, in bytes.
+	// maxSpendError bounds what is kept of the reason why a reset has failed, in bytes.
 	maxSpendError = 300
 )
 
 // ResetCredits are an account's banked credits, each of which resets the windows of its plan once.
 type ResetCredits struct {
 	Available int `json:"available"`
-	// ExpiresAt is when the first of them expires; zero: none does, or it is not known.
+	// ExpiresAt is when the first credit expires; zero: none does, or it is not known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
@@ -41,7 +41,7 @@ func readResetCredits(summary json.RawMessage) *ResetCredits {
 	return read
 }
 
-// ResetOutcome is what came of an attempt to reset the windows of a plan.
+// ResetOutcome is the result of an attempt to reset the windows of a plan.
 type ResetOutcome string
 
 // The outcomes.
@@ -52,9 +52,9 @@ const (
 	ResetDoneSince ResetOutcome = "alreadyRedeemed" // an attempt with the same key has spent a credit
 )
 
-// SpendResetCredit resets the windows of the account's plan for one of its credits, which the
-// provider chooses. The key, which must not be empty, identifies the attempt: repeated with the
-// same key, it spends no second credit. The error matches [ErrTooOld] if Codex cannot do it.
+// SpendResetCredit spends one of the account's credits, which the provider chooses, to reset the
+// windows of the plan. The key must not be empty. It identifies the attempt: a second call with the
+// same key spends no second credit. The error matches [ErrTooOld] if Codex does not know the method.
 func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, error) {
 	type params struct {
 		Key string `json:"idempotencyKey"`

@@ -116,8 +116,8 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	}
 }
 
-// compare compares the parked calls with the expected ones. If some are missing it
-// returns a channel that is closed when that has changed.
+// compare compares the parked calls with the expected ones. If some are missing, it
+// returns a channel that is closed when the calls of the turn change.
 func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,10 +141,10 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 	return t.arrived, nil
 }
 
-// AnswerCalls answers parked calls, which should be all of them, so that the model
-// goes on. It drops the events that are still queued, and fails if the model has written
-// something in them: that would be missing in the answer. After an error the thread must
-// be closed.
+// AnswerCalls answers the parked calls, so that the model goes on. The results should be those
+// of all parked calls. AnswerCalls drops the events that are still queued. It fails if one of
+// them comes from the model, since the answer would lack that text. After an error the thread
+// must be closed.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if t.queue.speaks() {
 		return errWentOn

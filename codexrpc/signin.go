@@ -25,8 +25,8 @@ const (
 	maxSignInError = 300
 )
 
-// StartSignIn begins to sign the app-server in by a code, for which it asks the issuer of the
-// login. What the issuer refuses is a *CallError.
+// StartSignIn begins to sign the app-server in with a code, which the app-server requests from
+// the issuer of the login. A refusal by the issuer is a *CallError.
 func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 	code, err := Call[DeviceCode](ctx, c, methodLogin, struct {
 		Type string `json:"type"`
@@ -37,8 +37,8 @@ func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 	return code, err
 }
 
-// AwaitSignIn waits until the sign-in has ended that was begun on this connection. The login is
-// then in the app-server's CODEX_HOME. The error may have words of the issuer.
+// AwaitSignIn waits for the end of the sign-in that was begun on this connection. If it returns
+// nil, the login is in the app-server's CODEX_HOME. The error may have words of the issuer.
 func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	select {
 	case err := <-c.session.signedIn:
@@ -50,7 +50,7 @@ func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	}
 }
 
-// noteSignIn keeps how the sign-in has ended. There is one on a connection.
+// noteSignIn keeps how the sign-in has ended. A connection has one sign-in.
 func (c *Conn) noteSignIn(params string) {
 	var err error
 	if s := newScanner(wirejson.View(params)); !s.Find("success") || s.Value() != "true" {

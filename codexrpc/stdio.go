@@ -20,10 +20,10 @@ const MaxMessage = 96 << 20
 const readBuffer = 64 << 10
 
 // writePart is how much of a message is written at once, in bytes. It is far more
-// than a pipe buffers, so that the peer has read nearly all of it.
+// than a pipe buffers: after the write, the peer has read nearly all of the part.
 const writePart = 1 << 20
 
-// keptLine bounds the buffer for long lines that is kept for the next one, in bytes.
+// keptLine bounds the buffer that is kept for the next long line, in bytes.
 const keptLine = 1 << 20
 
 // Stdio is the transport over a pair of pipes: one JSON object a line.
@@ -39,22 +39,22 @@ type Stdio struct {
 }
 
 // NewStdio makes a transport that reads lines from r and writes lines to w.
-// A write timeout needs a w with SetWriteDeadline, as an *os.File of a pipe
-// has it; without, writes may wait for ever.
+// Write timeouts work only if w has SetWriteDeadline, as the *os.File of a pipe
+// does. Otherwise a write may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
 	s := &Stdio{r: r, w: w, limit: MaxMessage}
 	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.moved}, readBuffer)
 	return s
 }
 
-// Progress grows with each read and each written part of a large message. Small
-// messages do not count: a pipe buffers them though nobody reads.
+// Progress grows with each read and each written part of a large message. Small written
+// messages do not count: a pipe buffers them even if the other side reads nothing.
 func (s *Stdio) Progress() uint64 { return s.moved.Load() }
 
 // Read returns the next line that is not blank, without its end.
 func (s *Stdio) Read() ([]byte, error) {
 	if cap(s.long) > keptLine {
-		s.long = nil // the line of the Read before
+		s.long = nil // the line of the previous Read
 	}
 	for {
 		line, err := s.readLine()
@@ -107,8 +107,8 @@ func (s *Stdio) readLine() ([]byte, error) {
 	return s.long, nil
 }
 
-// HasNext reports whether the next Read will return a line without waiting. It may be
-// wrong in not doing so.
+// HasNext reports whether the next Read will return a line without waiting. It may report
+// false although there is such a line.
 func (s *Stdio) HasNext() bool {
 	if s.br.Buffered() == 0 {
 		return false

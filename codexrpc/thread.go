@@ -34,17 +34,17 @@ type Thread struct {
 	mu        sync.Mutex
 	sent      bool          // turn/start has been sent
 	over      bool          // the turn has ended
-	heard     bool          // the model has said something in the turn, or since its calls were answered
+	heard     bool          // the model has written something since the turn began or its calls were answered
 	completed bool          // over, and neither failed nor interrupted
 	answered  bool          // the parked calls have been answered for good
 	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
 	turnID    string        // empty: not known yet
-	previous  []string      // the ids of the turns before, the last maxPrevious
-	onInput   func()        // see OnInput; nil: nobody wants to know
+	previous  []string      // the ids of the last maxPrevious turns before this one
+	onInput   func()        // see OnInput; nil: none
 	parked    []parkedCall  // unanswered item/tool/call requests
-	answers   int           // to requests that were parked
-	outputs   int           // of calls that Codex has; more than answers: it has answered some itself
-	arrived   chan struct{} // closed when these change; nil: nobody waits
+	answers   int           // how many parked requests were answered
+	outputs   int           // how many calls have an output; more than answers: Codex answered some itself
+	arrived   chan struct{} // closed when parked or outputs change; nil: nobody waits
 }
 
 // StartThread starts a thread. If ctx ends before the answer comes, the thread is
@@ -100,8 +100,8 @@ func (c *Conn) addThread(t *Thread) bool {
 	return true
 }
 
-// FailBeginning ends the turn of a thread with an error, if one runs in which the model has said
-// nothing. Codex goes on with it until Close.
+// FailBeginning ends the running turn of a thread with err, unless the model has written something
+// since the turn began or its calls were answered. Codex goes on with the turn until [Thread.Close].
 func (c *Conn) FailBeginning(thread string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,8 @@ func (c *Conn) FailBeginning(thread string, err error) {
 	}
 }
 
-// Beginning reports whether a turn of a thread runs in which the model has said nothing.
+// Beginning reports whether a turn of the thread runs and the model has written nothing since the
+// turn began or its calls were answered.
 func (c *Conn) Beginning(thread string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +119,7 @@ func (c *Conn) Beginning(thread string) bool {
 	return t != nil && t.isBeginning()
 }
 
-// isBeginning reports whether a turn of the thread runs in which the model has said nothing.
+// isBeginning is [Conn.Beginning] for this thread.
 func (t *Thread) isBeginning() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,16 +166,17 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	return err
 }
 
-// OnInput lets f, which may be nil, be called once Codex has read the input of the next turn, and
-// so has decoded its images. f must be quick. It is not called if the turn has no input, nor if it
-// ends before.
+// OnInput sets the function f to call when Codex has read the input of the next turn, and so has
+// decoded its images. f may be nil and must be quick. It is not called for a turn that has no input
+// or ends first.
 func (t *Thread) OnInput(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.onInput = f
 }
 
-// readInput says that Codex has read the input of the turn. t may be nil.
+// readInput calls the function of OnInput, since Codex has read the input of the turn. t may be
+// nil.
 func (t *Thread) readInput() {
 	if t == nil {
 		return
@@ -217,8 +219,9 @@ func (t *Thread) Wake() { t.queue.signal() }
 
 // Recv returns the events of the turn that have been received, in order, without
 // waiting; none is no error. They are valid until the next call, or until Close. After the
-// last event it returns why there are no more: an error that matches ErrClosed or
-// ErrTooSlow. It returns no events before the turn's id is known.
+// last event it returns why there are no more: an error that matches ErrClosed, ErrTooSlow or
+// ErrMessageTooLarge, or the error of FailBeginning. It returns no events before the turn's id
+// is known.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.turn()
 	if turnID == "" {
@@ -245,7 +248,7 @@ func ofTurn(events []Event, turnID string) []Event {
 }
 
 // FellBack reports whether Codex has given up the WebSocket to the model provider for this
-// thread, and asks over HTTP instead, since FellBack was called last.
+// thread since the last call of FellBack. Codex then asks the provider over HTTP.
 func (t *Thread) FellBack() bool { return t.fellBack.Load() && t.fellBack.Swap(false) }
 
 // Interrupt asks the app-server to end the turn. turn/completed follows, with the
@@ -293,10 +296,10 @@ func (t *Thread) countOverflow(fits bool) {
 	}
 }
 
-// mayBelong reports whether an event may belong to the turn. Before the turn's id is
-// known function calls and outputs do not: they are the echoes of injected items, which have
-// another turn's id. Other events are queued, and sorted out by Recv. The turn's id in the event
-// does not share the memory of the line any more.
+// mayBelong reports whether an event may belong to the turn. Before the turn's id is known,
+// function calls and outputs do not: they are the echoes of injected items, which have another
+// turn's id. Other events are queued, and Recv drops those of other turns. mayBelong replaces the
+// turn's id of an event that may belong by a copy, which does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -380,7 +383,7 @@ func (t *Thread) noteOutput() {
 	t.callsChanged()
 }
 
-// callsChanged wakes who waits for the calls of the turn. The lock is held.
+// callsChanged wakes all callers that wait for the calls of the turn. The lock is held.
 func (t *Thread) callsChanged() {
 	if t.arrived != nil {
 		close(t.arrived)

@@ -9,7 +9,7 @@ import (
 const (
 	// closeTimeout bounds the unloading of a thread.
 	closeTimeout = 20 * time.Second
-	// finishTimeout is the part of it in which the turn has to end.
+	// finishTimeout is the part of closeTimeout in which the turn has to end.
 	finishTimeout = 15 * time.Second
 	// refusedGrace is how long to wait for turn/completed after the interruption was
 	// refused, usually because the turn has just ended by itself.
@@ -79,9 +79,9 @@ func (t *Thread) remove() {
 	}
 }
 
-// RefuseCalls answers the parked tool calls of the turn in the background, and later
-// ones at once, with a failure. If the model's response broke off after calls, Codex says
-// so only when they are answered. The thread must be closed after the turn.
+// RefuseCalls answers the parked tool calls of the turn with a failure, in the background. Later
+// calls are refused at once. If the model's response broke off after calls, Codex reports that
+// only when the calls are answered. The thread must be closed after the turn.
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
 // answerParked answers the parked tool calls of the turn.
@@ -124,8 +124,8 @@ func (t *Thread) unsubscribe(ctx context.Context) {
 	}
 }
 
-// Unfinished returns the ids of the threads whose turns may run, or that had such
-// turns when the connection ended.
+// Unfinished returns the ids of the threads whose turns may run. After the end of the connection,
+// it returns the threads whose turns may have run at that moment.
 func (c *Conn) Unfinished() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +157,7 @@ func (c *Conn) InterruptAll(ctx context.Context, threads []string) {
 	}
 }
 
-// interrupt asks the app-server to end a turn; an empty turn means the active one
-// of the thread.
+// interrupt asks the app-server to end a turn. An empty turn id means the thread's active turn.
 func (c *Conn) interrupt(ctx context.Context, thread, turn string) error {
 	params := struct {
 		ThreadID string `json:"threadId"`

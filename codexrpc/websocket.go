@@ -112,7 +112,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 		return nil, s.endError(err)
 	}
 	if cap(s.buf) > keptLine {
-		s.buf = nil // the message of the Read before
+		s.buf = nil // the message of the previous Read
 	}
 	s.buf = s.buf[:0]
 	for {

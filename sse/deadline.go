@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// watch bounds the time of each write. A deadline that is set before a write and cleared
-// after it costs more than the write of a small frame. So the writes only leave their
-// time, and a timer looks after a limit whether one is in progress, and for how long: one
-// that began since then is looked at again when its time is over. A write that takes too
-// long gets a deadline that has passed.
+// watch bounds the time of each write. To set a deadline before a write and clear it
+// afterwards costs more than the write of a small frame. So each write only records when it
+// began. A timer checks, after the limit, whether a write is in progress and for how long. If
+// its time is not over, the timer checks again when it is. A write that takes too long gets
+// a deadline that has passed.
 //
 // A response writer must not be used once its handler has returned. So the timer uses it
 // only while a write is in progress.
@@ -79,7 +79,7 @@ func (w *watch) look() {
 			if errors.Is(w.rc.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported) {
 				return // a response writer without deadlines cannot be cut
 			}
-			w.cut, next = true, time.Second // again, should another deadline have replaced this one
+			w.cut, next = true, time.Second // cut it again, if another deadline has replaced this one
 		}
 	case !w.used:
 		return

@@ -64,7 +64,7 @@ func (w *Writer) frame(prefix string, content []byte) error {
 	}
 }
 
-// last writes the last line of a frame. Nearly all frames are one line, which fits.
+// last writes the last line of a frame. Nearly all frames are one line, which fits into the buffer.
 func (w *Writer) last(prefix string, line []byte) {
 	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.room() {
 		w.buf = append(append(append(w.buf, prefix...), line...), "\n\n"...)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrEventTooLarge is matched by the error of a [Reader] whose stream has a larger event than
-// it may have.
+// ErrEventTooLarge is matched by the error of a [Reader] for an event above
+// [ReaderOptions.MaxEvent].
 var ErrEventTooLarge = errors.New("sse: the event is too large")
 
 // maxEvent is the default of [ReaderOptions.MaxEvent].
@@ -42,7 +42,7 @@ type Reader struct {
 	from  *bufio.Reader
 	opts  ReaderOptions
 	begun bool // a byte order mark is no longer skipped
-	cr    bool // the last line has ended with CR: an LF belongs to its end
+	cr    bool // the last line has ended with CR: an LF that follows belongs to its end
 	id    string
 	retry time.Duration
 	buf   []byte // the last line
@@ -56,10 +56,10 @@ func NewReader(stream io.Reader, opts ReaderOptions) *Reader {
 	return &Reader{from: bufio.NewReader(stream), opts: opts}
 }
 
-// Next returns the next event; what has no data is none. The error is [io.EOF] at the end of the
-// stream, [io.ErrUnexpectedEOF] if that is within an event, which is then dropped, or that of
-// the stream. It matches [ErrEventTooLarge] for an event above the limit,
-// behind which nothing can be read.
+// Next returns the next event. It skips events without data. The error is [io.EOF] at the end of
+// the stream, or [io.ErrUnexpectedEOF] if the stream ends within an event, which is dropped. It
+// matches [ErrEventTooLarge] for an event above the limit; nothing can be read after that event.
+// Other errors are those of the stream.
 func (r *Reader) Next() (Event, error) {
 	e := new(pending)
 	left := r.opts.MaxEvent
@@ -94,8 +94,8 @@ func (r *Reader) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// Retry returns how long a client waits before it connects again, as the stream has said it
-// last. 0: it has not.
+// Retry returns how long a client waits before it connects again: the last value in the stream.
+// 0: there was none.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
 // pending is an event that is being read.
@@ -136,8 +136,8 @@ func (r *Reader) field(e *pending, line []byte) {
 // byteOrderMark may be before the first line.
 var byteOrderMark = []byte("\uFEFF")
 
-// line returns the next line without its end, which is valid until the next call. With an error
-// it is what came before that. A line of more than limit bytes is an error.
+// line returns the next line without its line break. The line is valid until the next call. With an
+// error of the stream, line returns what came before. A line of more than limit bytes is an error.
 func (r *Reader) line(limit int) ([]byte, error) {
 	line := r.buf[:0]
 	defer func() { r.buf = line }()

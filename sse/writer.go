@@ -69,7 +69,7 @@ type Writer struct {
 	started  bool            // the header has been written
 	headers  [3]string       // the values of the headers
 	lastSent time.Time       // time of the last write or flush
-	ping     string          // the event that keepalives are; empty: comments
+	ping     string          // the type of keepalive events; empty: keepalives are comments
 	pingData []byte          // its data
 	lines    bool            // the stream is one of JSON lines
 	watch    watch
@@ -83,8 +83,8 @@ func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
 	return to
 }
 
-// Reset makes a Writer that is not in use, such as the zero value, one for the response w, as
-// [NewWriter] does. It is for a Writer that is a part of something larger.
+// Reset prepares a Writer that is not in use, such as the zero value, for a response, as
+// [NewWriter] does. It is for a Writer that is a field of another struct.
 func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
 	*w = Writer{w: response, flush: flusher(response), opts: opts, lastSent: time.Now()}
 	w.watch.limit, w.watch.rc = opts.WriteTimeout, *http.NewResponseController(innermost(response))
@@ -113,8 +113,8 @@ type flushFunc func() error
 // FlushError calls f.
 func (f flushFunc) FlushError() error { return f() }
 
-// innermost returns the response writer of the server. Those around it may not expect a
-// deadline while they write.
+// innermost returns the response writer of the server. The response writers around it may not
+// expect a deadline while they write.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -150,11 +150,11 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close ends the stream and frees what the Writer holds. It writes the buffered frames and leaves it
-// to the server to send them, together with the end of the response, when the handler returns: one
-// write instead of two. The server has the write timeout for that; its HTTP/1 clears the deadline
-// before the next request. If nothing was written, Close does not touch the response, and the
-// handler may still answer in another way. Later calls return [ErrClosed], or the first error.
+// Close ends the stream and frees what the Writer holds. It writes the buffered frames without a
+// flush: the server sends them when the handler returns, together with the end of the response, in
+// one write instead of two. The server has the write timeout for that; its HTTP/1 clears the
+// deadline before the next request. If nothing was written, Close does not touch the response, and
+// the handler may still answer in another way. Later calls return [ErrClosed], or the first error.
 func (w *Writer) Close() error {
 	w.watch.stop()
 	if w.err == nil && len(w.buf) > 0 {
@@ -174,8 +174,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Never is the time until a keepalive that is not due at all. It is valid for a
-// timer.
+// Never is the time until the next keepalive if none is due at all. A timer accepts it.
 const Never = time.Duration(math.MaxInt64)
 
 // NextKeepalive returns the time until a keepalive is due if nothing else is sent.
@@ -188,8 +187,8 @@ func (w *Writer) NextKeepalive() time.Duration {
 	return max(0, w.opts.Keepalive-time.Since(w.lastSent))
 }
 
-// SetPing makes keepalives events of a type with these data, for clients that expect such,
-// instead of comments.
+// SetPing makes keepalives events with this type and these data, instead of comments, for clients
+// that expect events.
 func (w *Writer) SetPing(event string, data []byte) { w.ping, w.pingData = event, data }
 
 // SetLines makes the stream one of JSON lines, for clients that read no events: data are lines

@@ -8,26 +8,29 @@ import (
 	"time"
 )
 
-// Background is a [Store] in which others than this process find the responses that it makes:
-// other nodes, or the next process. The one who has begun a response owns it as long as it
-// continues it at least every LeaseTime, by the store's clock. A response whose owner has not is
-// lost: whoever reads it makes it one that has failed, see [Lost]. One that has ended never changes.
+// Background is a [Store] that other processes share with this one: other nodes, or the next
+// process on this node. The engine that begins a response owns the response as long as it calls
+// Continue at least every LeaseTime, by the store's clock. If the owner stops, the response is lost:
+// the engine that reads it next makes it a failed one, see [Lost]. A response that has ended never
+// changes.
 type Background interface {
 	Store
-	// Begin stores a response that goes on, which this engine owns from then on: Get returns it
-	// as Running. Its end is a Put.
+	// Begin stores a response that still runs. This engine owns it from then on. Get returns it
+	// as Running until a Put ends it.
 	Begin(ctx context.Context, id string, e *Entry) error
-	// Continue adds events to those of a response that it owns, and reports whether somebody
-	// wants it cancelled. Events that were added before are left out. The error is ErrEnded if
-	// another has made the response a failed one, and ErrNotFound if it is gone.
+	// Continue adds events to those of a response that this engine owns, and reports whether
+	// Cancel was called for the response. Events that were added before are left out. The error
+	// is ErrEnded if another engine has made the response a failed one, and ErrNotFound if the
+	// response is gone.
 	Continue(ctx context.Context, user, id string, events Events) (cancelled bool, err error)
 	// Cancel asks the owner of a response to cancel it.
 	Cancel(ctx context.Context, user, id string) error
-	// Events returns some of the events of a response from a number on, without a gap. None are
-	// returned as long as there are none, and ErrDropped if they are not kept.
+	// Events returns some of the events of a response, beginning with the number from, without a
+	// gap. It returns none if there are none yet. The error is ErrDropped if the events are not
+	// kept any more.
 	Events(ctx context.Context, user, id string, from int64) (Events, error)
-	// Watch returns a channel that is closed when something has changed with a response of
-	// whatever user, or may have. It is closed within WatchTime.
+	// Watch returns a channel that is closed when a response with this id, of any user, has
+	// changed or may have changed. It is closed within WatchTime in any case.
 	Watch(id string) <-chan struct{}
 }
 
@@ -37,7 +40,7 @@ type Event struct {
 	Data []byte
 }
 
-// Events are events of a response, the first of which has the number First.
+// Events are successive events of a response. First is the number of the first one.
 type Events struct {
 	First  int64
 	Events []Event
@@ -49,21 +52,21 @@ const (
 	LeaseTime = 30 * time.Second
 	// EventsTime is how long the events of a response are kept after the last one.
 	EventsTime = time.Hour
-	// WatchTime bounds the time until a look is due again.
+	// WatchTime bounds the time until the channel of [Background].Watch is closed.
 	WatchTime = 2 * time.Second
 )
 
-// running and lost are how the state of a Response begins that goes on, and of one whose
-// server has ended.
+// running is the state in a Response that still runs. lost is the state that replaces it when the
+// server of the response has ended.
 var (
 	running = []byte(`"status":"in_progress","completed_at":null,"error":null`)
 	lost    = []byte(`"status":"failed","completed_at":null,"error":{"code":"server_error","message":` +
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost returns what a lost response becomes, given as its owner has begun it, and its last event,
-// which has a number. It may have become that already: a client that had read more events than were
-// stored is given the last one with another number.
+// Lost returns what a lost response becomes, and its last event, which gets the number. response is
+// the Response as its owner has begun it, or as it has failed: a client that has read more events
+// than were stored gets the last event with another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, running, lost, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}

@@ -16,7 +16,7 @@ type Entry struct {
 	User         string            `json:"user"`                   // who made the request; empty without authentication
 	Previous     string            `json:"previous,omitempty"`     // the id of the response that it follows, if any
 	Conversation string            `json:"conversation,omitempty"` // the id of the conversation that it belongs to, if any
-	Running      bool              `json:"running,omitempty"`      // it goes on, or its node has ended; it has no output then
+	Running      bool              `json:"running,omitempty"`      // it still runs, or its node has ended; there is no output then
 	Response     json.RawMessage   `json:"response"`               // the Response object that the client got
 	Input        []json.RawMessage `json:"input"`                  // the items of the request's input, each with an id
 	Output       []Item            `json:"output"`                 // the items of the output as the next request needs them
@@ -27,8 +27,8 @@ type Entry struct {
 // Item is an item of a response as a later response needs it. It has the encrypted content of
 // reasoning, even if the client did not ask for that.
 type Item struct {
-	// From and To are its place in the Response, in bytes. Nearly all items are there
-	// as they are needed, so they are not kept twice.
+	// From and To are the item's place in the Response, in bytes. Nearly all items stand
+	// there in the form that is needed, so they are not kept twice.
 	From int `json:"from,omitempty"`
 	To   int `json:"to,omitempty"`
 	// Own is the item if the Response lacks it, or a part of it; else nil.
@@ -107,8 +107,8 @@ func Decode(data []byte) *Entry {
 
 func valid(part []byte) bool { return wirejson.ValidWithin(maxDepth, wirejson.Value(part)) }
 
-// Sound reports whether an entry that was put together from stored parts can be used: a stored one
-// may have been modified.
+// Sound reports whether an entry that was put together from stored parts can be used. The parts may
+// have been modified in the store.
 func (e *Entry) Sound() bool {
 	for _, item := range e.Input {
 		if !valid(item) {
@@ -118,7 +118,7 @@ func (e *Entry) Sound() bool {
 	return valid(e.Response) && e.sound()
 }
 
-// sound reports whether the offsets of the output are those of items.
+// sound reports whether the entry has a response, and each output is valid JSON at offsets within it.
 func (e *Entry) sound() bool {
 	for _, o := range e.Output {
 		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !valid(e.output(o)) {
@@ -128,8 +128,8 @@ func (e *Entry) sound() bool {
 	return len(e.Response) > 0
 }
 
-// entryOverhead is the memory of an entry besides its bytes: structs, slices, and what a store has
-// of it.
+// entryOverhead is the memory of an entry besides its bytes: structs, slices, and what a store keeps
+// about it.
 const entryOverhead = 512
 
 // ItemOverhead is the memory of an item besides its bytes.

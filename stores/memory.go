@@ -14,16 +14,16 @@ const MaxEntry = 64 << 20
 // in bytes.
 const transferMemory = 4 * MaxEntry
 
-// FreeTransfer is how many bytes an entry may have for which Reserve need not wait.
+// FreeTransfer is the largest size of an entry, in bytes, for which Reserve does not wait.
 const FreeTransfer = 256 << 10
 
 var transfers = claims.NewQueue(claims.QueueOptions{
 	Concurrent: transferMemory, PerUser: transferMemory / 2, Queue: 4096, Wait: time.Minute,
 })
 
-// Reserve waits for the memory of a user's entry with this size that is about to be read or written,
-// and returns what releases it; see [Entry.OnRelease]. The entry is in memory twice, encoded and
-// decoded. The error wraps ErrUnavailable.
+// Reserve waits for the memory of a user's entry that is about to be read or written. It returns the
+// function that releases the memory; see [Entry.OnRelease]. It reserves twice the size, since the
+// entry is in memory encoded and decoded. The error wraps ErrUnavailable.
 func Reserve(ctx context.Context, user string, size int64) (release func(), err error) {
 	if size <= FreeTransfer {
 		return func() {}, nil
@@ -36,7 +36,7 @@ func Reserve(ctx context.Context, user string, size int64) (release func(), err 
 }
 
 // ReserveEntry waits for the memory of an entry that is to be stored, like [Reserve]. The error is
-// ErrTooLarge if it has more than [MaxEntry].
+// ErrTooLarge if the entry has more than [MaxEntry] bytes.
 func ReserveEntry(ctx context.Context, e *Entry) (release func(), err error) {
 	if e.Size() > MaxEntry {
 		return nil, ErrTooLarge

@@ -20,7 +20,7 @@ type Acceptance struct {
 	strict       bool
 	instructions modelSet // models with which instructions were accepted
 	parallel     modelSet // lite models with which the full form was accepted
-	serial       modelSet // and those with which it was refused
+	serial       modelSet // lite models with which the full form was refused
 }
 
 // acceptances are the records of the connections of a process.
@@ -110,7 +110,7 @@ func (a *Acceptance) ParallelCallsAccepted(model string) {
 }
 
 // ParallelCallsRefused records that the provider has refused the full form with a model that
-// it serves in the lite one. It reports whether that is new.
+// it serves in the lite form. It reports whether that is new.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()

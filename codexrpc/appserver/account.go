@@ -22,8 +22,8 @@ const (
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
 )
 
-// signInAgain is in what Codex says of a login whose refresh token the provider refuses for
-// good.
+// signInAgain is part of Codex's message about a login whose refresh token the provider refuses
+// for good.
 const signInAgain = "sign in again"
 
 // accountWait is how long a turn waits for the account. Codex itself would wait up to half a
@@ -32,16 +32,17 @@ const accountWait = 3 * time.Second
 
 // accountState is what is known of the account of the serving instance.
 type accountState struct {
-	conn   *codexrpc.Conn // that is asked
-	asked  time.Time      // first
+	conn   *codexrpc.Conn // the connection that is asked
+	asked  time.Time      // when it was asked first
 	known  bool           // the back end has answered
 	silent bool           // it did not answer the last question
 }
 
-// AwaitAccount waits for the account of a login with a plan, for accountWait. It returns the connection
-// to ask: conn, or that of an app-server which has replaced it meanwhile. It fails with a
-// *NotReadyError if the back end does not answer, and with ctx. If the back end fails in any
-// other way the turn is tried: then Codex asks again and says so at once.
+// AwaitAccount waits up to accountWait for the account of a login with a plan. It returns the
+// connection for the turn: conn, or the connection of an app-server that has replaced it meanwhile.
+// It fails with a *NotReadyError if the back end does not answer, and with ctx. If the back end
+// fails in any other way, AwaitAccount does not fail: Codex asks again in the turn, and reports the
+// failure at once.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.board.mu.Lock()
@@ -161,8 +162,9 @@ func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 // statusInMessage finds the HTTP status in what Codex says of a failed request to the back end.
 var statusInMessage = regexp.MustCompile(`failed: (\d{3} [A-Z][A-Za-z ]+)`)
 
-// backendError says what is wrong with the back end. Codex does not say how the back end has
-// answered for the account, but it does for the use of the plan.
+// backendError returns what is wrong with the back end. Codex does not report how the back end has
+// answered the question for the account. So backendError asks for the limits of the plan, since
+// Codex reports the answer to that question.
 func backendError(ctx context.Context, conn *codexrpc.Conn, message string) error {
 	var refused *codexrpc.CallError
 	if _, err := conn.RateLimits(ctx); errors.As(err, &refused) {
@@ -180,20 +182,22 @@ const (
 	// lookPause is the pause before each check whether a silent account back end answers again, and
 	// lookTime bounds a check. A start takes half a second, and requests are to be served within two.
 	lookPause, lookTime = 300 * time.Millisecond, 700 * time.Millisecond
-	// accountHost has the account back end, and accountPath is what Codex asks there.
+	// accountHost is the default address of the account back end, and accountPath is the path for
+	// the account.
 	accountHost = "https://chatgpt.com/backend-api"
 	accountPath = "/wham/accounts/check"
 )
 
-// awaitAccountBackend has an instance replaced whose question for the account waits for an answer that
-// is lost, once the back end answers again: Codex asks again only after five seconds. It ends with ctx.
+// awaitAccountBackend replaces an instance that still waits for a lost answer for its account, once
+// the back end answers again. Codex itself would ask again only after five seconds.
+// awaitAccountBackend ends with ctx.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
 	client, err := relay.Client()
 	if err != nil {
 		return // Codex says so, too
 	}
 	defer client.CloseIdleConnections()
-	for answers := 0; answers < 2; { // after the first, Codex may have its own
+	for answers := 0; answers < 2; { // after the first answer, Codex may have got its own
 		select {
 		case <-time.After(lookPause):
 		case <-ctx.Done():
@@ -210,7 +214,7 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 	})
 }
 
-// accountAnswers reports whether the back end tells the account of a login soon.
+// accountAnswers reports whether the back end returns the account of a login within lookTime.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operator)
 	base := strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/")

@@ -28,7 +28,8 @@ func (b *board) read() (Status, *codexrpc.Conn, <-chan struct{}) {
 	return b.status, b.conn, b.changed
 }
 
-// summary returns the status with what is counted of all instances, and the serving connection.
+// summary returns the status with the memory and the counts of the instances, and the serving
+// connection.
 func (b *board) summary() (Status, *codexrpc.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +76,7 @@ func (b *board) setStatus(next Status) {
 	if next.Version == "" {
 		next.Version = b.status.Version
 	}
-	if next.State == StateStarting { // what is known of the failure before
+	if next.State == StateStarting { // what is known of the last failure
 		next.Remedy, next.Final, next.SignedOut = b.status.Remedy, b.status.Final, b.status.SignedOut
 	}
 	if next.State != StateReady && next.State != StateUnresponsive {
@@ -84,7 +85,7 @@ func (b *board) setStatus(next Status) {
 	b.status = next
 }
 
-// serve publishes an instance as the serving one, and the one that it replaces, if any, as draining.
+// serve publishes in as the serving instance, and old, unless it is nil, as draining.
 func (b *board) serve(in, old *instance) {
 	b.update(func() {
 		if old != nil {

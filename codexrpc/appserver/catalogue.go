@@ -31,10 +31,10 @@ func ignoresCatalogue(version string) error {
 	return fmt.Errorf("codex %s ignores the catalogue of a thread; use 0.%d or newer", version, catalogueRelease)
 }
 
-// changes are the members of each model in the catalogue that are set to other
-// values: those by which Codex offers tools of its own, and those by which it
-// replaces a long history by a summary, and the service tiers. No other setting does
-// that. Whether a history is too long is then the provider's decision.
+// changes are the members of each model in the catalogue that get other values. With
+// them, Codex offers no tools of its own, does not replace a long history by a summary,
+// and passes on service tiers. No other setting does that. The provider then decides
+// whether a history is too long.
 var changes = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // no exec and wait around the tools
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
@@ -47,7 +47,7 @@ var changes = map[string]json.RawMessage{
 	"service_tiers":                json.RawMessage(serviceTiers), // the provider decides whether a model has a tier
 }
 
-// notLite is the change of a lite model by which Codex lets it call several tools at a time.
+// notLite is a further change for a lite model: Codex then lets it call several tools at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
 // serviceTiers are the tiers that Codex passes on only for models that have them.
@@ -75,24 +75,25 @@ type catalogue struct {
 
 	mu     sync.Mutex
 	models []Model
-	read   time.Time // when learned was modified that was read last
+	read   time.Time // when learned was modified, as of the last time that it was read
 }
 
-// Model is a model of Codex's catalogue, or of the back end's list. The zero Model is one
-// that is in neither.
+// Model is a model of Codex's catalogue, or of the back end's list. The zero Model stands for
+// a model that is in neither.
 type Model struct {
 	Slug   string // its name
 	Prompt string // "base_instructions", Codex's own; empty: not known
 	// Lite models ("use_responses_lite") may get the base prompt of a thread twice if the
 	// thread has no tools, and get none if it is empty.
 	Lite bool
-	// Catalogue is the file for model_catalog_json of a thread with this model, by which
-	// Codex offers no tools of its own and gets the whole history. It has this model alone,
-	// since each thread holds its catalogue: that of all models takes another MB. Empty:
-	// there is none.
+	// Catalogue is the file for model_catalog_json of a thread with this model. With it, Codex
+	// offers no tools of its own and does not shorten the history. The file has only this model:
+	// each thread holds its catalogue in memory, and all models take another MB. Empty: there
+	// is none.
 	Catalogue string
-	// Full is the Catalogue of a lite model without use_responses_lite, with which Codex lets it
-	// call several tools at a time, and the provider run web searches. Empty: the model is not lite.
+	// Full is the Catalogue of a lite model without use_responses_lite. With it, Codex lets the
+	// model call several tools at a time, and the provider run web searches. Empty: the model is
+	// not lite.
 	Full string
 	// Efforts says that the effort of a conversation may change ("supports_reasoning_effort_updates").
 	Efforts bool
@@ -119,9 +120,9 @@ func (c *catalogue) list() []codexrpc.Model {
 	return list
 }
 
-// find returns the entry of a model, which is named by its slug or is a dated version of
-// one, perhaps behind the name of a provider, as Codex looks it up. It returns the zero
-// Model for an unknown one.
+// find returns the entry of a model as Codex looks it up: the name is a slug or a dated
+// version of it, perhaps behind the name of a provider and a slash. It returns the zero Model
+// for an unknown name.
 func (c *catalogue) find(name string) Model {
 	if c == nil {
 		return Model{}
@@ -183,9 +184,9 @@ func readList(path string) ([]byte, error) {
 	return list, err
 }
 
-// newCatalogue makes the catalogue of an instance from one as printed by Codex. Its files
-// are in the home: those for each model, and the fallback. The log gets what is wrong with
-// lists that Codex stores later.
+// newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed.
+// It writes the files of each model and the fallback to the home. If a list that Codex stores
+// later cannot be read, that is logged.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
 	c := &catalogue{dir: home.path, fallback: filepath.Join(home.path, "fallback.json"), learned: home.file(learnedFile), log: log}
 	if err := c.add(printed); err != nil {
@@ -241,8 +242,8 @@ type listedModel struct {
 }
 
 // changed returns a catalogue of the model alone, with members changed. All other members
-// keep their values, also those that this release of Codex does not know. [json.Marshal] would
-// read them all again, which took a third of the time that a catalogue takes.
+// keep their values, also members that this release of Codex does not know. It does not use
+// [json.Marshal], which would parse all values again: that took a third of the time.
 func (m *listedModel) changed(changes ...map[string]json.RawMessage) []byte {
 	members := maps.Clone(m.members)
 	for _, change := range changes {
@@ -300,8 +301,8 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	return entry
 }
 
-// efforts are those that a request may ask for, the least first. "ultra" is none: with it a model
-// delegates to agents, which there are not.
+// efforts are the efforts that a request may ask for, the least first. "ultra" is not one of them:
+// with it a model delegates to agents, and there are none.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // effortsOf returns the least and the most of the efforts that a model accepts.
@@ -322,8 +323,9 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 // send no base prompt if it is empty.
 const liteRelease = 166
 
-// Model returns what the app-server has for a model. A remote app-server reads its own
-// catalogue, which it must be started with; which models are lite is not known there.
+// Model returns what the app-server has for a model. A remote app-server must be started with
+// a catalogue of its own. Which of its models are lite is not known here: all count as lite
+// from liteRelease on.
 func (p *Process) Model(name string) Model {
 	if p.cfg.Connect != "" {
 		status, _, _ := p.board.read()

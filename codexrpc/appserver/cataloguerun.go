@@ -23,16 +23,16 @@ const (
 
 // catalogueArgs make Codex print the catalogue of its models: the operator's
 // own (model_catalog_json) or the one that came with the program. They hide the
-// login: with one Codex would ask the provider first and renew an expired login
-// for that, beside an app-server that does the same with the same refresh token.
-// A run that is then cut off could lose the new token.
+// login. With a login, Codex would ask the provider first, and renew an expired
+// login for that, while an app-server may do the same with the same refresh token.
+// If such a run is cut off, the new token could be lost.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
 // catalogueRun is a run of the program that prints its catalogue. wait must be
 // called.
 type catalogueRun struct {
 	cmd            *exec.Cmd
-	exit           func() error // waits for it
+	exit           func() error // waits for the exit
 	ctx            context.Context
 	end            context.CancelFunc
 	output, stderr boundedBuffer
@@ -49,7 +49,7 @@ func (cfg *Config) argsOf(command ...string) ([]string, error) {
 }
 
 // startCatalogue forks the program in a directory and with an environment to
-// print its catalogue. It is killed at the timeout or when ctx ends.
+// print its catalogue. The program is killed at the timeout or when ctx ends.
 func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
 	args, err := cfg.argsOf(catalogueArgs...)
 	if err != nil {
@@ -107,9 +107,9 @@ func (r *catalogueRun) failure(err error) error {
 	return err
 }
 
-// boundedBuffer keeps the first bytes that are written to it, up to its limit. The write
-// of more fails if the whole is needed, which ends the program. Else none fails, so that a
-// program with a long stderr ends by itself and with its own error.
+// boundedBuffer keeps the first bytes that are written to it, up to its limit. If whole is
+// set, a write beyond the limit fails, which ends the program. Otherwise no write fails, so
+// that a program with a long stderr ends by itself and with its own error.
 type boundedBuffer struct {
 	kept        bytes.Buffer // not embedded: its ReadFrom would bypass the limit
 	limit       int

@@ -29,8 +29,8 @@ func (in *instance) run(program *Program, logger func() *slog.Logger) {
 }
 
 // wait waits for the exit. Then it kills the process group: the program may be a
-// launcher, as npm's is, whose child may live on and keep the pipes open. A process outside
-// of the group that does so is not waited for long.
+// launcher, as npm's is, whose child may live on and keep the pipes open. If a process outside
+// of the group keeps them open, wait lets it do so for pipeGrace.
 func (in *instance) wait() {
 	defer close(in.exited)
 	in.status = in.program.Wait()
@@ -46,8 +46,8 @@ func (in *instance) wait() {
 // succeeded is the exit status of a program that reports no error.
 const succeeded = "exit status 0"
 
-// exitStatus returns how a child exited, or "" if that explains nothing: it was
-// stopped here, or reports no error.
+// exitStatus returns how a child exited, or "" if that explains nothing: end had to
+// terminate the child, or the child reports no error.
 func (in *instance) exitStatus() string {
 	if in.program == nil {
 		return ""

@@ -11,8 +11,8 @@ type Config struct {
 	// Command is the program and its arguments, for example codex app-server.
 	Command []string
 	// Start, if not nil, starts an app-server in place of Command, for example one
-	// that runs within this process. It has no catalogue of models, which comes from
-	// another run of Command.
+	// that runs within this process. Such an app-server has no catalogue of models,
+	// since the catalogue comes from another run of Command.
 	Start func() (*Program, error) `json:"-"`
 	// Connect is the address of an app-server that runs elsewhere, in place of
 	// Command: ws://HOST:PORT, wss://HOST or, in Caddy's notation for a unix socket,
@@ -36,8 +36,8 @@ type Config struct {
 	// StopTimeout bounds a stop before the process is killed; 0: 5 s.
 	StopTimeout time.Duration
 	// MaxMemory is the memory above which the app-server is replaced by a fresh one, in
-	// bytes; 0: no limit. On Linux it is what the process has of its own, elsewhere what is
-	// resident. Not used with Connect.
+	// bytes; 0: no limit. On Linux it is the process's own memory, without the pages of files;
+	// elsewhere it is the resident memory. Not used with Connect.
 	MaxMemory int64
 	// Provider is how Codex reaches the model's provider, unless the operator's
 	// configuration of Codex says otherwise. Not used with Connect.

@@ -19,10 +19,10 @@ import (
 const homeVariable = "CODEX_HOME"
 
 // inheritedVariables are passed on from this process's environment to an app-server:
-// those that a program needs to run, to reach the network and to log, and those for
-// Codex's login and its built-in providers. LC_… and the variables that the providers
-// name are passed on, too, and the names of proxies in lower case. Keys of other
-// programs are not.
+// what a program needs to run, to reach the network and to log, and the variables for
+// Codex's login and its built-in providers. mayHave also passes on LC_…, the proxies in
+// lower case, and the variables that the providers name. Keys of other programs are not
+// passed on.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -78,14 +78,15 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	return append(env, systemTrust().certificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }
 
-// noProxy is the variable with the names of those who are reached without a proxy.
+// noProxy is the variable with the names of the hosts that are reached without a proxy.
 const noProxy = "NO_PROXY"
 
 // loopback are the names of this machine, as NO_PROXY lists them.
 const loopback = "localhost,127.0.0.1,::1"
 
-// besideProxy returns the variables by which programs reach a provider on this machine without
-// the proxy of an environment: a proxy cannot. Either name may be the one that a program reads.
+// besideProxy returns the variables with which programs reach a provider on this machine without
+// the proxy of env, since a proxy cannot reach it. Programs read the upper-case or the lower-case
+// name, so both are set. Without a proxy it returns nil.
 func besideProxy(env []string) []string {
 	proxy, except := false, map[string]string{}
 	for _, variable := range env {
@@ -107,21 +108,21 @@ func besideProxy(env []string) []string {
 	return []string{noProxy + "=" + listed, strings.ToLower(noProxy) + "=" + listed}
 }
 
-// The variables that choose the certificates which Codex trusts. Without them it reads
-// those of the system for each new thread and, over HTTP, for each request, and parses
-// them with OpenSSL, which takes a third of the CPU time of a short turn. If the first or
-// the last one is set, it uses another library over HTTP as well, which it always uses
-// for WebSockets. With the first two that reads a single file. To its certificates it
-// adds those of the last one or, if that is not set, of the first one, in a slow way:
-// hence a last one with one certificate.
+// The variables that choose the certificates which Codex trusts. Without them, Codex reads
+// the system's certificates for each new thread and, over HTTP, for each request. It parses
+// them with OpenSSL, which takes a third of the CPU time of a short turn. For WebSockets it
+// always uses another library; if SSL_CERT_FILE or CODEX_CA_CERTIFICATE is set, it uses that
+// library over HTTP, too. With SSL_CERT_FILE and SSL_CERT_DIR that library reads a single
+// file. Codex adds the certificates of CODEX_CA_CERTIFICATE or, if that is not set, of
+// SSL_CERT_FILE, in a slow way. So CODEX_CA_CERTIFICATE is set to a file with one certificate.
 const (
 	certFileVariable = "SSL_CERT_FILE"
 	certDirVariable  = "SSL_CERT_DIR"
 	caVariable       = "CODEX_CA_CERTIFICATE" // of Codex's own; empty: not set
 )
 
-// maxCertificates bounds the files with certificates that are read, together, in bytes,
-// and maxCertificateFiles those of a directory.
+// maxCertificates bounds all files with certificates that are read, together, in bytes.
+// maxCertificateFiles bounds the number of files in a directory.
 const (
 	maxCertificates     = 16 << 20
 	maxCertificateFiles = 4096
@@ -170,7 +171,7 @@ func (s *trustStore) certificates(dir string, command, env []string, config *pro
 	switch {
 	case s == nil || hasCA:
 		return nil
-	case hasFile: // those of the operator, unless there is anything unusual about them
+	case hasFile: // the operator's certificates, unless there is anything unusual about them
 		s = &trustStore{files: []string{file}, dirs: filepath.SplitList(dirs)}
 		content, err := readBounded(file)
 		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {

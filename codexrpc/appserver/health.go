@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// probeEvery is the pause between two probes. One costs the app-server a tenth
+	// probeEvery is the pause between two probes. A probe costs the app-server a tenth
 	// of a millisecond.
 	probeEvery = 2 * time.Second
 	// probeWait is how long the answer to a probe may take before the app-server
@@ -74,9 +74,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth replaces the serving instance, unless that is under way. It does
-// nothing and reports false if an instance was replaced less than replaceEvery ago,
-// since the fresh one is likely to have the same fault, unless helps is set.
+// replaceForHealth replaces the serving instance, unless a replacement is under way. If
+// an instance was replaced for health less than replaceEvery ago, it does nothing and
+// reports false: a fresh one is likely to have the same fault. With helps it replaces the
+// instance even then.
 func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	if s.next != nil {
 		return true
@@ -93,7 +94,7 @@ func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 }
 
 // checkMemory publishes the memory of the serving instance and replaces the
-// instance if that is above the limit. A release that refuses to report its
+// instance if the memory is above the limit. A release that refuses to report its
 // memory has no limit.
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
@@ -114,16 +115,16 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 		return
 	}
 	why := fmt.Sprintf("its memory of %s is above the limit of %s", humanize.IBytes(uint64(memory)), humanize.IBytes(uint64(limit)))
-	// A roomy instance took its time to grow, as the next one will.
+	// A roomy instance was small once. So the next one will be, too.
 	helps := in.roomy && s.Status().Draining == 0
 	if !s.replaceForHealth(why, helps) {
 		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago; check max_memory", why)
 	}
 }
 
-// memory returns the memory of an instance: what a child has of its own where that is known,
-// which its end would give back. The pages of its program, some 110 MB, are shared by all of
-// them, and the system takes them away when it needs them.
+// memory returns the memory of an instance, in bytes. For a child it is the child's own memory,
+// where that is known, which its end would give back. The pages of the program, some 110 MB, do
+// not count: all children share them, and the system takes them away when it needs them.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {
 		if own, ok := ownMemory(d.PID); ok {

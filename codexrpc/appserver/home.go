@@ -25,7 +25,7 @@ const (
 )
 
 // loginFiles are the login and the lock under which Codex renews it. Private homes
-// have links to those of the operator's home, so that there is one login: Codex
+// have links to the files in the operator's home, so that there is one login: Codex
 // follows the links when it locks and replaces the file.
 var loginFiles = []string{"auth.json", "auth.lock"}
 
@@ -33,9 +33,9 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 // in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is the number of versions of Codex's log that are prevented by
-// directories in their places, which Codex tolerates, but not in old releases. The log
-// is a database with its version in the name. It grows by some 60 KB with each turn,
+// logVersions is the number of versions of Codex's log that are prevented, by a directory
+// in the place of each. Old releases of Codex do not start with such directories. The log
+// is a database with its version in the name. It would grow by some 60 KB with each turn,
 // perhaps in a file system in memory.
 const logVersions = 9
 
@@ -57,8 +57,8 @@ type privateHome struct {
 	path     string
 	operator string // the operator's CODEX_HOME; empty: there is none
 	config   operatorConfig
-	// variables are those of the .env file, as NAME=VALUE. An escape in a value is as it is
-	// spelled there.
+	// variables are the variables of the .env file, as NAME=VALUE. Escapes in a value are not
+	// decoded.
 	variables []string
 }
 
@@ -76,8 +76,8 @@ func userHome() string {
 	return ""
 }
 
-// OperatorHome returns the CODEX_HOME with the login and the provider: that of the
-// configuration, else the one that Codex would use. It returns "" if there is none.
+// OperatorHome returns the CODEX_HOME with the login and the provider: Config.Home, or
+// else the directory that Codex would use. It returns "" if there is none.
 func (cfg *Config) OperatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
@@ -231,8 +231,8 @@ func (h *privateHome) copyVariables() error {
 var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
 // copyInstallationID copies the id that Codex sends with each request, so that the
-// provider does not see a new installation with each private home. If the operator's home has
-// none, since `codex login` makes none, one is made there as Codex does when it is used.
+// provider does not see a new installation with each private home. `codex login` makes no id.
+// So if the operator's home has none, one is made there, as Codex would do when it is used.
 func (h *privateHome) copyInstallationID() error {
 	path := filepath.Join(h.operator, installationIDFile)
 	id, err := readBounded(path)
@@ -263,8 +263,8 @@ func makeInstallationID(path string) ([]byte, error) {
 	return readBounded(path)
 }
 
-// misconfigured returns the error for settings that Codex refuses. The file that it names
-// is the private one, whose lines are not those of the operator's.
+// misconfigured returns the error for settings that Codex refuses. It leaves out the file and
+// the line that Codex names: they are those of the private file, not of the operator's.
 func (h *privateHome) misconfigured(err error) error {
 	text := strings.TrimPrefix(err.Error(), codexrpc.ErrMisconfigured.Error()+": ")
 	text = regexp.MustCompile(regexp.QuoteMeta(h.file(configFile))+`(:\d+)*: `).ReplaceAllLiteralString(text, "")

@@ -121,8 +121,8 @@ func (c *providerConfig) resolve(home string) {
 	}
 }
 
-// resolvePath makes a path absolute. It returns an empty path and one that begins with
-// ~, which Codex resolves, as they are.
+// resolvePath makes a path absolute. It does not change an empty path, or a path that begins
+// with ~, which Codex resolves.
 func resolvePath(home, path string) string {
 	if path == "" || filepath.IsAbs(path) || path == "~" || strings.HasPrefix(path, "~/") {
 		return path
@@ -169,8 +169,8 @@ func (c *operatorConfig) private() ([]byte, error) {
 
 // inKeyring reports whether Codex may keep the operator's login in the system's
 // keyring, where the entry belongs to the path of the operator's home: no other home
-// can use it. With that setting Codex would make an entry for the private home, and
-// remove the file, when it renews a login.
+// can use it. With that setting in a private home, Codex would make an entry for that
+// home, and remove the file with the login, when it renews the login.
 func (c *providerConfig) inKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

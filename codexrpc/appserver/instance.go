@@ -21,7 +21,7 @@ type instance struct {
 	stderr    stderrLog
 	copier    sync.WaitGroup // copies to stderr
 	home      *privateHome   // of a child that was started by Config.Command, else nil
-	login     LoginFile      // with which it was started
+	login     LoginFile      // the version of the login when it was started
 	startDone chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.
@@ -33,7 +33,7 @@ type instance struct {
 	// Used by the supervisor.
 	since  time.Time // when it began to serve
 	warned bool      // about its memory
-	roomy  bool      // it has used half of Config.MaxMemory or less
+	roomy  bool      // its memory was at most half of Config.MaxMemory once
 }
 
 // pid returns the process id of a child, or 0.
@@ -66,8 +66,8 @@ func (in *instance) stop(timeout time.Duration) error {
 	return nil
 }
 
-// withExitDetails wraps reason with the exit status of a child, unless that was stopped
-// here, and with the last lines of its stderr.
+// withExitDetails wraps reason with the exit status of a child, unless end had to terminate
+// the child, and with the last lines of its stderr.
 func (in *instance) withExitDetails(reason error) error {
 	if isOneOf(reason, explained) {
 		return reason
@@ -81,8 +81,8 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch begins the start of an instance. The forks of a child are over when it
-// returns; the rest happens in the background until startDone is closed. Its error says what an
+// launch begins the start of an instance. The forks of a child are over when launch
+// returns; the rest happens in the background until startDone is closed. The error says what an
 // operator can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
@@ -109,8 +109,8 @@ func (p *Process) launch() (*instance, error) {
 }
 
 // startChild starts the programs of a child, if the instance is one: the app-server, and the
-// one that prints the catalogue. Its time is its own, so that a slow handshake does not leave
-// the models without it.
+// program that prints the catalogue. The second has a timeout of its own, so that it may end
+// later than a slow handshake.
 func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	if p.cfg.Connect != "" {
 		return nil, nil
@@ -134,7 +134,7 @@ func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	return printing, nil
 }
 
-// attend has the supervisor handle the end of an instance's start, and that of its
+// attend makes the supervisor handle the end of an instance's start, and then the end of its
 // connection.
 func (p *Process) attend(in *instance) {
 	p.do(func(s *supervisor) { s.handleStart(in) })
@@ -161,8 +161,8 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	return p.startFailure(in, err)
 }
 
-// readCatalogue waits for the catalogue, without which no turn can be served: models would
-// be offered Codex's own tools.
+// readCatalogue waits for the catalogue. Without a catalogue no turn can be served, since models
+// would be offered Codex's own tools.
 func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
 	if printing == nil {
 		return nil // the app-server runs elsewhere, or is not started by a command
@@ -189,8 +189,8 @@ const (
 )
 
 // unfinishedTurns are the threads whose turns a remote app-server goes on with after the
-// connection was lost, at the plan's expense and, if they wait for the result of a tool, for
-// ever.
+// connection was lost. These turns use up the plan. A turn that waits for the result of a tool
+// would never end.
 type unfinishedTurns struct {
 	mu      sync.Mutex
 	threads []string

@@ -18,9 +18,8 @@ import (
 )
 
 // LoginCommand returns the command `codex login` with arguments, for the login that the
-// app-server uses. It has the environment of this process. It fails for an app-server
-// that runs elsewhere, and for a command that does not run codex by its own name for the
-// app-server.
+// app-server uses. The command has the environment of this process. LoginCommand fails for
+// an app-server that runs elsewhere, and for a Command without the argument app-server.
 func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	if cfg.Connect != "" {
 		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex login` there")
@@ -46,7 +45,7 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 }
 
 // LoginFile identifies a version of the file that has a login. The zero value stands for
-// no such file, as an app-server that runs elsewhere has.
+// no such file, as with an app-server that runs elsewhere.
 type LoginFile struct {
 	modified int64 // Unix nanoseconds
 	size     int64
@@ -61,9 +60,9 @@ func loginFileOf(home string) LoginFile {
 	return LoginFile{modified: info.ModTime().UnixNano(), size: info.Size()}
 }
 
-// checkLoginFiles refuses a login in a CODEX_HOME that Codex could not store again after it
-// has renewed it: renewing spends the old tokens, so that the login would be lost. A login
-// without tokens to renew, such as an API key, may be read-only.
+// checkLoginFiles returns an error if Codex could not store a renewed login in a CODEX_HOME:
+// renewing spends the old tokens, so the login would be lost. A login without tokens to renew,
+// such as an API key, may be read-only.
 func checkLoginFiles(home string) error {
 	if login, err := readLogin(home); err != nil || login.Refresh == "" {
 		return nil // Codex reports what is wrong with it
@@ -85,8 +84,8 @@ func checkLoginFiles(home string) error {
 type LoginFiles struct {
 	Now     LoginFile // in the file system
 	Tried   LoginFile // when an app-server was started last
-	Serving LoginFile // when the one was started that takes turns
-	Ready   bool      // one takes turns
+	Serving LoginFile // when the app-server was started that takes turns
+	Ready   bool      // an app-server takes turns
 }
 
 // usedLogin is what is known of the login of a process.
@@ -112,7 +111,7 @@ func (l *usedLogin) serve(file LoginFile) {
 
 // LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
-	ready := p.Serving() != nil // before the look: the login of one that serves is known
+	ready := p.Serving() != nil // read first: the login of a serving app-server is known then
 	p.login.mu.Lock()
 	files, operator := p.login.files, p.login.operator
 	p.login.mu.Unlock()
@@ -121,13 +120,13 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 const (
-	// renewEarly is how long before the end of an access token a serving app-server is told to renew
-	// its login, so that no request has to wait for that, and a failure can be repeated. Codex does it
-	// by itself five minutes before, within a request.
+	// renewEarly is how long before the end of an access token a serving app-server is asked to renew
+	// its login. So no request has to wait for that, and a failed renewal can be tried again. Codex
+	// itself renews the login five minutes before the end, within a request.
 	renewEarly = 10 * time.Minute
 	// renewTime bounds a renewal. Codex gives up after 15 seconds.
 	renewTime = 20 * time.Second
-	// The pauses between two looks at the end of a token.
+	// The bounds of the pause between two checks of when the token ends.
 	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
 )
 
@@ -138,8 +137,8 @@ type loginTokens struct {
 	Account string `json:"account_id"`
 }
 
-// readLogin returns the tokens of the login in a CODEX_HOME. They are empty for another one, such as
-// an API key.
+// readLogin returns the tokens of the login in a CODEX_HOME. They are empty for a login without
+// tokens, such as an API key.
 func readLogin(home string) (loginTokens, error) {
 	var login struct {
 		Tokens loginTokens `json:"tokens"`
@@ -152,7 +151,7 @@ func readLogin(home string) (loginTokens, error) {
 }
 
 // tokenEnd returns when the access token of the login in a CODEX_HOME ends. It reports false
-// for a login that is not renewed, such as an API key, and if there is none.
+// for a login that is not renewed, such as an API key, and without a login.
 func tokenEnd(home string) (end time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {
@@ -171,7 +170,7 @@ func tokenEnd(home string) (end time.Time, renewable bool) {
 	return time.Unix(claims.End, 0), true
 }
 
-// keepLogin has a serving instance renew its login in time, until its connection ends.
+// keepLogin makes a serving instance renew its login in time, until its connection ends.
 func (p *Process) keepLogin(in *instance) {
 	for {
 		wait := maxTokenWait
@@ -193,25 +192,25 @@ func (p *Process) keepLogin(in *instance) {
 }
 
 const (
-	// signInTime is how long a person has to enter the code, with the start of the sign-in. Codex
-	// asks the issuer for as long.
+	// signInTime bounds a sign-in: its start, and the time in which a person has to enter the code.
+	// Codex asks the issuer for as long.
 	signInTime = 15 * time.Minute
-	// codeTime bounds the wait for the code, for which Codex itself has no bound.
+	// codeTime bounds the wait for the code. Codex itself has no bound for that.
 	codeTime = 20 * time.Second
 )
 
-// The ends of a sign-in that are not Codex's.
+// The errors of a sign-in that do not come from Codex.
 var (
 	errCodeExpired = errors.New("nobody has entered the code in time; begin again")
 	errNoCode      = errors.New("the issuer of the login does not answer; check the network and HTTPS_PROXY, and begin again")
 )
 
-// SignIn makes a new login for the app-server by a code that a person enters in a browser. It
-// calls show with the code, and returns once the login is in the operator's home, or has not come
-// about. The error is for the operator: it may have paths, and words of the issuer.
+// SignIn makes a new login for the app-server with a code that a person enters in a browser. It
+// calls show with the code, and returns once the login is in the operator's home, or the sign-in has
+// failed. The error is for the operator: it may have paths, and words of the issuer.
 //
-// It needs no app-server that runs, since one without a login does not. It starts one that does
-// nothing else, and says nothing in the log.
+// An app-server without a login does not run. So SignIn starts one that does nothing else, and that
+// logs nothing.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
 	if p.cfg.Connect != "" || p.cfg.Start != nil {
 		return errors.New("the app-server runs elsewhere; run `codex login` there")
@@ -243,7 +242,7 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 	return in.conn.AwaitSignIn(ctx)
 }
 
-// startSigningIn starts an app-server whose login is that of the operator's home.
+// startSigningIn starts an app-server that stores its login in the operator's home.
 func (p *Process) startSigningIn(private *privateDir) (*instance, error) {
 	operator, err := p.cfg.OperatorHome()
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // modelLists are what is known of the models of an app-server: the catalogue that its program has
-// printed, and its list, as it has answered last.
+// printed, and the list that the app-server has returned last.
 type modelLists struct {
 	mu        sync.Mutex
 	catalogue *catalogue // of the serving instance, or the last one; nil: there is none
@@ -78,10 +78,11 @@ func (l *modelLists) ask(conn *codexrpc.Conn, answered chan struct{}) {
 	}
 }
 
-// Models returns the models that an app-server of the process lists, at most half a minute
-// old. While the back end of its login has not answered for the first time, they are those
-// that the program knows. The caller does not change them. It fails if the
-// connection does, or when ctx ends.
+// Models returns the models that an app-server of the process lists. A list that is older than
+// half a minute is renewed in the background. If there is no list yet, Models waits for it, up to
+// listWait, and then returns the models that the program knows. The caller does not change them.
+// Models fails when ctx ends. If the program's models are not known, it waits for the list, and
+// also fails with the connection.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
 	models, answered, _ := p.models.get(conn)
 	if models != nil {

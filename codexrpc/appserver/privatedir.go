@@ -30,8 +30,8 @@ const (
 //	tmp/      its temporary files
 //	home-…/   the home of one instance, see [privateHome]
 //
-// It is locked while this program lives, so that the next one recognizes and removes
-// the directory of one that was killed.
+// The directory is locked while this program runs. So another program recognizes the
+// directory of a killed program, and removes it.
 type privateDir struct {
 	path string
 	lock *os.File    // nil where there are no locks
@@ -41,8 +41,8 @@ type privateDir struct {
 func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a private directory in the system's temporary directory. It gets the
-// name by which a sweep finds it once it is locked.
+// newPrivateDir makes a private directory in the system's temporary directory. The directory
+// gets the name by which a sweep finds it only after it is locked.
 func newPrivateDir() (*privateDir, error) {
 	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
 	if err != nil {
@@ -116,11 +116,10 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// childFiles are what the children of a process have outside of them: their private directory,
-// and the relay from which they get new tokens. Both are made for the first child that needs
-// them.
+// childFiles are the private directory of the children of a process, and the relay from which
+// they get new tokens. Both are made for the first child that needs them.
 type childFiles struct {
-	withLog atomic.Bool // new instances have Codex's log, since one did not start without
+	withLog atomic.Bool // new instances have Codex's log, since one did not start without it
 
 	mu      sync.Mutex
 	dir     string        // working directory; if the configuration has none it is set with private
@@ -175,8 +174,8 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	return p.files.withRelay(in.home, p.cfg.environ(in.home, private.temp()), p.log)
 }
 
-// privateDir returns the private directory, and makes it if there is none. What somebody has
-// removed, such as a cleaner of temporary files, is made again.
+// privateDir returns the private directory, and makes it if there is none. It makes again what
+// was removed, for example by a cleaner of temporary files.
 func (f *childFiles) privateDir() (*privateDir, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,9 +202,9 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 	return private, nil
 }
 
-// withRelay returns the environment of a home's app-server with the address at which it gets new
-// tokens. Without one it asks the issuer itself: if it has no login here, or reaches the network by
-// settings of the system that are not known here.
+// withRelay adds to the environment of a home's app-server the address of the relay, from which it
+// gets new tokens. It adds nothing if there is no login here, or if the app-server uses the proxy
+// settings of the system, which are not known here. Then the app-server asks the issuer itself.
 func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
 	if home.operator == "" || home.config.Features.RespectSystemProxy {
 		return env, nil

@@ -90,8 +90,8 @@ func New(cfg Config, logger *slog.Logger) *Process {
 
 // SetObserver sets the function that is called after each change: a new state, a
 // replacement, the end of a draining app-server. The calls come one after another,
-// without locks held, from Start and then from the goroutine that supervises the process,
-// so that the observer must be quick and must not call Restart or Stop. Nil: none.
+// without locks held, from Start and then from the goroutine that supervises the process.
+// So the observer must be quick and must not call Restart or Stop. Nil: none.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
 // observe calls the observer.
@@ -113,7 +113,7 @@ func (p *Process) SetLogger(logger *slog.Logger) {
 func (p *Process) log() *slog.Logger { return p.logger.Load() }
 
 // Start starts the app-server and supervises it until Stop. The forks are over when
-// it returns, so that none happens while a server swaps its listeners. A remote
+// Start returns, so that none happens while a server swaps its listeners. A remote
 // app-server is dialled in the background. A failure is retried with backoff, and
 // Status has the reason. Start does nothing if the process was started or stopped
 // before.
@@ -189,7 +189,7 @@ func (p *Process) change(next Status) {
 	p.observe()
 }
 
-// do has the supervisor call f, unless the process is stopped.
+// do makes the supervisor call f, unless the process is stopped.
 func (p *Process) do(f func(*supervisor)) {
 	select {
 	case p.events <- f:

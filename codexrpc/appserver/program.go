@@ -22,8 +22,8 @@ type Program struct {
 	PID            int
 	// Wait waits for the exit and returns how it exited. It is called once.
 	Wait func() string
-	// Terminate asks it to exit. Kill ends it, or after its exit the rest of its
-	// process group. Neither waits.
+	// Terminate asks the program to exit. Kill ends the program or, after its exit,
+	// the rest of its process group. Neither waits.
 	Terminate, Kill func()
 }
 
@@ -58,10 +58,10 @@ func forkFailure(command, dir string, err error) error {
 	return fmt.Errorf("%w %q: %w; check the command", errNotStarted, command, err)
 }
 
-// fork starts a command with pipes. Those of [exec.Cmd] end with its Wait, which
-// would cut off the last lines of the output.
+// fork starts a command with pipes. The Wait of [exec.Cmd] would close its own pipes,
+// and so cut off the last lines of the output.
 func fork(cmd *exec.Cmd) (*Program, error) {
-	var pipes [3][2]*os.File // of stdin, stdout and stderr: the end for reading, and that for writing
+	var pipes [3][2]*os.File // of stdin, stdout and stderr: the ends for reading and for writing
 	for i := range pipes {
 		var err error
 		if pipes[i][0], pipes[i][1], err = os.Pipe(); err != nil {
@@ -90,10 +90,10 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 	}, nil
 }
 
-// startOwned starts a command that ends with this process, however that ends, where the
-// system can do that (see endWithParent). wait returns the error of its exit and is called
-// once. The kernel takes the thread that started the command for its parent, so one thread
-// starts it and waits for its exit.
+// startOwned starts a command. Where the system can do that (see endWithParent), the command
+// is killed when this process ends, in whatever way. wait returns the error of the exit and is
+// called once. For the kernel, the parent is the thread that started the command. So one thread
+// starts the command and waits for its exit.
 func startOwned(cmd *exec.Cmd) (wait func() error, err error) {
 	endWithParent(cmd)
 	started, exited := make(chan error), make(chan error, 1)
@@ -132,10 +132,10 @@ var nativePrograms = map[string]string{
 	"darwin/arm64": npmPackage + "-darwin-arm64/vendor/aarch64-apple-darwin/bin/codex",
 }
 
-// executable returns the program to start for the first word of a command: if that is
-// the launcher from npm, a script for Node, the native program that the launcher would
-// start, else the word itself. Without the launcher a start takes less time, and up to
-// 43 MB less are in use.
+// executable returns the program to start for the first word of a command. For the
+// launcher from npm, which is a script for Node, that is the native program that the
+// launcher would start. Otherwise it is the word itself. Without the launcher a start
+// takes less time, and up to 43 MB less are in use.
 func executable(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {

@@ -10,11 +10,11 @@ import (
 )
 
 // Provider is how Codex reaches the model's provider. Codex's own settings are for a person
-// in front of a terminal: it asks a provider that fails up to 47 times, for half a minute or
+// in front of a terminal: Codex asks a failing provider up to 47 times, for half a minute or
 // for ever, sleeps for as long as a Retry-After says, and tries the WebSocket anew in each
-// conversation. Here it asks once, and a turn that fails is started again by who started it.
+// conversation. Here Codex asks once, and the caller starts a failed turn again.
 type Provider struct {
-	// Retries is how often a turn that fails before its answer is to be started again.
+	// Retries is how often the caller starts a turn again that fails before its answer.
 	Retries int
 	// ConnectTimeout bounds the handshake of a WebSocket; 0: Codex's own limit, 15 s.
 	ConnectTimeout time.Duration
@@ -23,11 +23,11 @@ type Provider struct {
 const (
 	// openAI is Codex's name of the provider that it has by itself.
 	openAI = "openai"
-	// ownOpenAI is the name of the same provider with other settings: Codex refuses to change
-	// those of its own.
+	// ownOpenAI is the name of the same provider with other settings. Codex refuses other
+	// settings under the name openAI.
 	ownOpenAI = "openai-of-caddy-codex"
 	// providerRelease is the minor version of the first release of Codex that is known to
-	// treat both alike, with the login, its workspace and its limits.
+	// treat both names alike, with the login, its workspace and its limits.
 	providerRelease = 169
 )
 
@@ -35,14 +35,14 @@ const (
 // object without its braces.
 type providerSettings struct {
 	sockets codexrpc.Constant // Codex connects by a WebSocket, if the provider has them
-	http    codexrpc.Constant // it does not
-	// retries is Provider.Retries, or 0 if Codex asks again itself.
+	http    codexrpc.Constant // Codex connects by no WebSocket
+	// retries is Provider.Retries, or 0 if Codex itself asks again.
 	retries int
 }
 
-// newProviderSettings returns the settings for the provider in a configuration, or none if its
-// own settings stay: for other providers of Codex's own, and for releases that may not take
-// them. What the operator has set is left alone.
+// newProviderSettings returns the settings for the provider in a configuration. It returns none
+// for Codex's other built-in providers, and for releases that may not accept the settings. It does
+// not replace what the operator has set.
 func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
 	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
 		return providerSettings{}
@@ -86,8 +86,8 @@ func isSet(settings map[string]any, name string) bool {
 	return set
 }
 
-// openAIEntry returns the settings that Codex has by itself for OpenAI. Without a base URL it
-// takes that of the login.
+// openAIEntry returns the settings that Codex has by itself for OpenAI. Without a base URL, Codex
+// uses that of the login.
 func openAIEntry(baseURL, version string) map[string]any {
 	entry := map[string]any{
 		"name":                 "OpenAI", // by which Codex knows the provider
@@ -133,7 +133,7 @@ func (c *providerChoice) current() (settings providerSettings, off bool) {
 
 // ProviderSettings returns the settings of a new thread that choose the model's provider and
 // how Codex reaches it, as members of a JSON object without its braces. They are empty if
-// those of the app-server's configuration stay, as on a remote one.
+// the settings in the app-server's configuration stay, as with a remote app-server.
 func (p *Process) ProviderSettings() codexrpc.Constant {
 	settings, off := p.provider.current()
 	if off {
@@ -148,19 +148,19 @@ func (p *Process) HTTPSettings() codexrpc.Constant {
 	return settings.http
 }
 
-// ProviderRetries is how often a turn is to be started again that fails before its answer, since
-// Codex does not ask again. It is 0 if Codex does.
+// ProviderRetries returns how often the caller starts a turn again that fails before its answer.
+// It is 0 if Codex itself asks the provider again.
 func (p *Process) ProviderRetries() int {
 	settings, _ := p.provider.current()
 	return settings.retries
 }
 
-// firstSign is how many times as long as a handshake the model may take to begin: before Codex asks
-// over HTTP, it waits for two, and perhaps for the settings of its login.
+// firstSign is for how many ConnectTimeouts the model may take to begin. Before Codex asks over
+// HTTP, it waits for two handshakes, and perhaps for the settings of its login.
 const firstSign = 6
 
-// FirstSign is how long a turn may take until the model begins before it counts as a sign that the
-// provider does not answer. It is 0 if that is not known.
+// FirstSign returns how long the model may take to begin a turn. If it takes longer, the provider
+// counts as not answering. 0: not known.
 func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.ConnectTimeout }
 
 // SocketFailed records that the model's provider has answered over HTTP after a WebSocket to
@@ -175,9 +175,9 @@ func (p *Process) SocketFailed() {
 }
 
 const (
-	// firstSocketPause is after a first failure, which may have been an accident;
-	// longestSocketPause after many: a handshake that is refused costs little, but one without
-	// an answer some seconds of a request.
+	// firstSocketPause follows a first failure, which may have been an accident.
+	// longestSocketPause follows many failures. A refused handshake costs little, but a
+	// handshake without an answer costs a request some seconds.
 	firstSocketPause   = time.Minute
 	longestSocketPause = time.Hour
 )
@@ -185,13 +185,13 @@ const (
 // socketPause is the time without WebSockets after one has failed.
 type socketPause struct {
 	until time.Time
-	pause time.Duration // the last one
+	pause time.Duration // the length of the last pause
 }
 
 func (s *socketPause) off(now time.Time) bool { return now.Before(s.until) }
 
-// fail begins a pause unless there is one. It is longer than the last one if WebSockets were
-// used for less time since than that took.
+// fail begins a pause, unless one is under way. The pause is firstSocketPause. But if the last
+// pause has ended less than its own length ago, the new one is four times as long.
 func (s *socketPause) fail(now time.Time) (pause time.Duration, began bool) {
 	if s.off(now) {
 		return s.pause, false

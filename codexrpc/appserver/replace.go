@@ -9,7 +9,7 @@ import (
 
 const (
 	// drainLimit is how long a replaced app-server may go on with its turns. Then it
-	// is stopped, and they fail.
+	// is stopped, and its turns fail.
 	drainLimit = time.Hour
 	// drainGrace is how long a replaced app-server runs at least, for callers that
 	// have its connection and no thread yet.
@@ -21,11 +21,11 @@ const (
 	maxDraining = 4
 )
 
-// Restart replaces the app-server without an effect on its turns: it starts a fresh
-// one, or connects to a remote one again, which takes the new turns once it is ready.
-// The old one ends with its last thread. If the process is in backoff it starts the
-// app-server at once. The fork is over when Restart returns. It fails when the
-// process is not ready, when a replacement is under way and when too many app-servers
+// Restart replaces the app-server without an effect on its turns. It starts a fresh
+// one, or connects to the remote one again. The new instance takes the new turns once it
+// is ready; the old one ends with its last thread. If the process is in backoff, Restart
+// starts the app-server at once. The fork is over when Restart returns. It fails when the
+// process is not ready, when a replacement is under way, and when too many app-servers
 // are draining.
 func (p *Process) Restart() error {
 	if p.Status().State == StateNew {
@@ -61,7 +61,7 @@ func (s *supervisor) replace(why string) error {
 }
 
 // handleReplacement makes the next instance the serving one and drains the old one.
-// If the start has failed the old one goes on.
+// If the start of the next one has failed, the old one goes on.
 func (s *supervisor) handleReplacement() {
 	in, old := s.next, s.serving
 	s.next = nil
@@ -102,7 +102,7 @@ func (p *Process) drain(old *instance) {
 }
 
 // awaitIdle waits until the connection of an instance is not busy, or has ended. It
-// reports false if it is busy at the drain limit or when the process is stopped.
+// reports false if the connection is busy at the drain limit or when the process is stopped.
 func (p *Process) awaitIdle(old *instance) bool {
 	limit, end := context.WithTimeout(p.ctx, p.times.drainLimit)
 	defer end()

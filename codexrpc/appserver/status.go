@@ -54,10 +54,10 @@ type Status struct {
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
 	// Account is why the account of the login is not known, in words for everybody; empty: it
-	// is known, or was not asked for yet. Turns are tried nevertheless.
+	// is known, or was not asked for yet. Turns are tried nevertheless, unless Silent is true.
 	Account  string `json:"account,omitempty"`
 	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
-	Silent   bool   `json:"-"`        // its back end does not answer, and turns are refused, see Account
+	Silent   bool   `json:"-"`        // the account back end does not answer, and turns are refused, see Account
 	Restarts int    `json:"restarts"` // starts after the first
 	// Replacements counts the app-servers, or connections to a remote one, that
 	// have replaced another without a failure.
@@ -79,7 +79,7 @@ func (s *Status) notReady() *NotReadyError {
 // NotReadyError is the error of a process that is not ready.
 type NotReadyError struct {
 	State      State
-	Reason     string // these four are those of [Status]; Reason may quote the system or the app-server
+	Reason     string // this and the next three are from [Status]; Reason may quote the system or the app-server
 	Remedy     string // without quotations
 	Final      bool
 	SignedOut  bool
@@ -98,13 +98,13 @@ func (e *NotReadyError) Error() string {
 var (
 	// errNotStarted is matched by the error of a command that could not be forked.
 	errNotStarted = errors.New("cannot start")
-	// errEarlyEnd is matched by that of a program that ended before it answered.
+	// errEarlyEnd is matched by the error of a program that ended before it answered.
 	errEarlyEnd = errors.New("ended before it answered")
-	// errNoArgument is matched by that of a command without [appServerCommand].
+	// errNoArgument is matched by the error of a command without [appServerCommand].
 	errNoArgument = errors.New("has no argument " + appServerCommand)
-	// errLoginFiles is matched by that of a login that Codex could not store again.
+	// errLoginFiles is matched by the error of a login that Codex could not store again.
 	errLoginFiles = errors.New("codex cannot store its login")
-	// errConfig is matched by that of a config.toml or an .env that cannot be used.
+	// errConfig is matched by the error of a config.toml or an .env that cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
 	// errNoCatalogue is matched if it is not known which tools Codex would offer.
 	errNoCatalogue = errors.New("codex does not print its catalogue of models")
@@ -143,7 +143,7 @@ func isOneOf(err error, known []error) bool {
 }
 
 // remedies are what to do about each class of errors. The first match counts. A final
-// one does not go away until somebody does that.
+// error does not go away until somebody applies the remedy.
 var remedies = []struct {
 	err    error
 	remedy string
@@ -176,8 +176,8 @@ func failed(state State, reason error) Status {
 }
 
 // remedy returns what to do about an error that keeps a process from being ready, and
-// whether it stays until that is done. Unlike the error the remedy is fit for everybody:
-// it has no path, no address and no output of the app-server.
+// whether the error stays until that is done. Unlike the error, the remedy is fit for
+// everybody: it has no path, no address and no output of the app-server.
 func remedy(err error) (remedy string, final bool) {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {

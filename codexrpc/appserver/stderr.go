@@ -36,16 +36,16 @@ const (
 // last lines.
 type stderrLog struct {
 	end          time.Time // of the window in which lines are counted
-	lines, bytes int       // that may still be logged in it
+	lines, bytes int       // that may still be logged in the window
 	dropped      int       // lines that were not logged
 
 	mu      sync.Mutex
 	last    []string
-	holding bool     // the program starts: if that fails, the reason is logged first
-	held    []string // the lines since then
+	holding bool     // the program starts: if that fails, the reason is logged before its lines
+	held    []string // the lines that were written while holding was true
 }
 
-// copy logs the lines of r until it ends, other than those for which heed returns true.
+// copy logs the lines of r until r ends. It leaves out the lines for which heed returns true.
 func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line string) bool) {
 	br := bufio.NewReaderSize(r, maxLogLine)
 	cut := false
@@ -123,7 +123,7 @@ var (
 	backtrace = regexp.MustCompile(`^(?i:stack backtrace:)$|^\d+: +\S|^at (?:\S+:\d|.+\))`)
 )
 
-// keep adds a line to the last lines, unless it explains nothing.
+// keep adds a line to the last lines, unless the line is part of a backtrace.
 func (s *stderrLog) keep(line string) {
 	if backtrace.MatchString(line) {
 		return
@@ -155,29 +155,30 @@ func cut(text string, bytes int) string {
 const HeededLog = "codex_otel.trace_safe[{error.message}]=info,codex_http_client::client[{headers}]=debug"
 
 var (
-	// asked is a line about a request or a handshake, and answered one about an answer, at its beginning.
+	// asked matches the beginning of a line about a request or a handshake, and answered the
+	// beginning of a line about an answer.
 	asked    = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
 	answered = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
-	// limitedSocket finds the thread of a handshake that was refused by a limit of the rate, or of a
-	// request over a WebSocket that was, or for which the provider is overloaded.
+	// limitedSocket finds the thread of a handshake that was refused by a rate limit (429), or of a
+	// request over a WebSocket that was refused by a rate limit (429) or by an overload (503).
 	limitedSocket = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
 		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status 503) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
-	// askedToWait finds how many seconds the provider wants to be left alone.
+	// askedToWait finds for how many seconds the provider asks to wait.
 	askedToWait = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
 
-// ErrSocketLimited is the failure of a turn whose WebSocket, or whose request over one, was refused by
-// a limit of the rate or by an overload. Over HTTP the provider may answer, or say when it will.
+// ErrSocketLimited is the failure of a turn whose handshake or request over a WebSocket was refused
+// by a rate limit or an overload. Over HTTP the provider may answer, or say when it will.
 var ErrSocketLimited error = &codexrpc.TurnError{
 	Message: "the model's provider limits the rate: it refuses a WebSocket with 429 Too Many Requests",
 	Code:    "responseTooManyFailedAttempts", HTTPStatus: http.StatusTooManyRequests,
 }
 
-// heed reads a line of Codex's log, and reports whether it is there for that alone.
+// heed reads a line of Codex's log. It reports whether the line is only there because of HeededLog.
 //
-// When a handshake or a request over a WebSocket meets a limit of the rate, Codex waits for as long
-// as it was told to, perhaps a minute, without an event, and then asks over HTTP. So the turn ends here.
+// When a handshake or a request over a WebSocket meets a rate limit, Codex waits for as long as the
+// provider asks, perhaps a minute, without an event, and then asks over HTTP. So heed ends the turn.
 func (in *instance) heed(line string) (only bool) {
 	switch {
 	case answered.MatchString(line):

@@ -11,12 +11,12 @@ import (
 // errStopped is the reason after Stop was called.
 var errStopped = errors.New("it was stopped")
 
-// supervisor is the goroutine that decides which instances a process has. It starts
-// one, or has one that serves, perhaps with the next one starting beside it, or
-// waits for the next start.
+// supervisor is the goroutine that decides which instances a process has. An instance
+// is starting, or one is serving, or the supervisor waits for the next start. While one
+// is serving, the next one may be starting.
 type supervisor struct {
 	*Process
-	launched     bool             // an instance was
+	launched     bool             // an instance was launched before
 	starting     *instance        // while no instance serves
 	serving      *instance        // takes new turns
 	next         *instance        // replaces serving once its start has ended
@@ -105,13 +105,14 @@ func (s *supervisor) serve(in *instance) {
 	}
 }
 
-// startsWithLog reports whether the next instances have Codex's log because this one,
-// which has failed and was stopped, could not start without.
+// startsWithLog makes the next instances have Codex's log if this one, which has failed and
+// was stopped, could not start without it. It reports whether that is new.
 func (p *Process) startsWithLog(in *instance) bool {
 	return strings.Contains(in.stderr.tail(), needsLog) && p.files.withLog.CompareAndSwap(false, true)
 }
 
-// publish makes everybody use an instance that serves, in place of an old one if there is one.
+// publish makes new turns use in, the serving instance. old is the instance that it replaces, or
+// nil.
 func (p *Process) publish(in, old *instance) {
 	p.models.serve(in.models)
 	p.login.serve(in.login)
@@ -124,10 +125,10 @@ func (p *Process) publish(in, old *instance) {
 	p.observe()
 }
 
-// handleFailure stops an instance whose connection has ended, if it serves. Its
-// replacement, if one is starting, takes its place. Else the next start is at once if the
-// instance has completed a turn or was ready for long, which one that keeps crashing does
-// not, or else after a pause.
+// handleFailure stops the serving instance after its connection has ended. If its
+// replacement is starting, that takes its place. Otherwise the next start is at once if the
+// instance has completed a turn or was ready for long, and after a pause if not: then it may
+// crash again and again.
 func (s *supervisor) handleFailure(in *instance) {
 	if in != s.serving {
 		return
@@ -218,9 +219,9 @@ func newBackoff() backoff {
 	return backoff{first: 100 * time.Millisecond, most: 30 * time.Second, stable: 30 * time.Second}
 }
 
-// next counts a failure and returns the pause before the next start. It doubles from
-// first to most, less up to a random quarter so that many processes do not restart
-// in step.
+// next counts a failure and returns the pause before the next start. The pause doubles from
+// first to most. It is shortened by a random part, up to a quarter, so that many processes
+// do not restart in step.
 func (b *backoff) next() time.Duration {
 	pause := min(b.first<<min(b.failures, 10), b.most)
 	b.failures++

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// endWithParent makes the kernel kill the command when the thread that starts it ends, and
-// so with this process: a program that hangs does not read the end of its input. It is
-// called after ownGroup.
+// endWithParent makes the kernel kill the command when the thread that starts it ends, and so
+// when this process ends. Without it, a program that hangs would not notice the end of its input.
+// It is called after ownGroup.
 func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
 
 // ownMemory returns the memory that a process has of its own, in bytes: resident or swapped

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ownGroup starts the command in a process group of its own, so that everything that
-// it starts can be ended with it, and so that a Ctrl-C for the server does not end it
+// ownGroup makes the command start in a process group of its own. So everything that the
+// command starts can be ended with it, and a Ctrl-C for the server does not end the command
 // before its streams have ended.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -3,11 +3,11 @@ package wirejson
 import "sync"
 
 // Buffer is memory for what is being written, empty at first. It must not be copied. The zero
-// value is ready to use. A stream waits most of the time, so that thousands of them share the
+// value is ready to use. A stream waits most of the time, so thousands of streams share the
 // buffers of the few that write.
 type Buffer struct{ lent *[]byte }
 
-// maxLent bounds the memory that is lent again, in bytes. Few events are larger.
+// maxLent bounds the memory that is kept for another Buffer, in bytes. Few events are larger.
 const maxLent = 16 << 10
 
 var lent = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}
@@ -20,8 +20,8 @@ func (b *Buffer) Take() []byte {
 	return (*b.lent)[:0]
 }
 
-// Keep makes the next [Buffer.Take] return the memory of p, which may have grown out of
-// what the last one has returned.
+// Keep makes the next [Buffer.Take] return the memory of p. p is what the last Take has returned,
+// perhaps grown by append. Take must have been called.
 func (b *Buffer) Keep(p []byte) { *b.lent = p }
 
 // Release gives the memory back. What was taken must not be used any more.

@@ -7,7 +7,7 @@ import (
 )
 
 // Append appends the JSON of v as encoding/json encodes it, but without the escapes that only HTML
-// needs. If v cannot be encoded it returns dst: use it for types for which that does not happen.
+// needs. If v cannot be encoded, it returns dst. So use it only for types that can be encoded.
 func Append(dst []byte, v any) []byte {
 	out := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(out)

@@ -14,8 +14,8 @@ const (
 	lexerHex                      // within the four digits of \uXXXX
 )
 
-// lexerToken is the kind of the last token outside of strings. Where a string
-// may begin, and what may follow it, is what tells a quote too many.
+// lexerToken is the kind of the last token outside of strings. It shows a quote too
+// many: after that, a string begins, or a token follows a string, where none may.
 type lexerToken uint8
 
 const (
@@ -36,10 +36,10 @@ const (
 	BrokenJSON
 )
 
-// Lexer finds the end of a JSON value that comes byte by byte, and tells its strings from its
-// tokens. It is no parser: it knows the tokens and which may stand beside a string, which is enough
-// to notice soon that a quote is missing or one too many. It needs no memory for that, at any
-// depth. The zero value reads nothing; [Lexer.Begin] starts it.
+// Lexer finds the end of a JSON value that comes byte by byte, and knows which bytes are in strings.
+// It is no parser. It checks only the tokens, and which tokens stand beside a string. That is enough
+// to notice soon that a quote is missing, or that there is one too many. It needs no memory for the
+// depth of the value. The zero value reads nothing; [Lexer.Begin] starts it.
 type Lexer struct {
 	state lexerState
 	last  lexerToken
@@ -53,8 +53,9 @@ func (l *Lexer) Begin() { *l = Lexer{state: lexerBefore} }
 // Active reports whether the lexer is inside a JSON value.
 func (l *Lexer) Active() bool { return l.state > lexerBefore }
 
-// Step looks at the next byte. After a verdict other than MoreJSON the lexer is off,
-// and so it is where the value is no object, array or string: that is plain text.
+// Step looks at the next byte. After a verdict other than MoreJSON the lexer is off.
+// A value that is no object, array or string counts as plain text: the lexer is off
+// after its first byte.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
 	case lexerBefore:
@@ -91,7 +92,7 @@ func (l *Lexer) Step(b byte) Verdict {
 	return MoreJSON
 }
 
-// before waits for the value. One that begins otherwise is plain text.
+// before reads a byte before the value, or the first byte of the value.
 func (l *Lexer) before(b byte) {
 	switch b {
 	case ' ', '\t', '\n', '\r':
@@ -104,7 +105,7 @@ func (l *Lexer) before(b byte) {
 	}
 }
 
-// token goes on outside of strings.
+// token reads a byte of the value outside of its strings.
 func (l *Lexer) token(b byte) Verdict {
 	switch b {
 	case ' ', '\t', '\n', '\r':
@@ -130,8 +131,8 @@ func (l *Lexer) token(b byte) Verdict {
 	return MoreJSON
 }
 
-// valueEnded notes the end of a string, object or array, the whole value's if
-// nothing is open any more.
+// valueEnded records the end of a string, object or array. If nothing is open any more,
+// the whole value has ended.
 func (l *Lexer) valueEnded() Verdict {
 	l.last = tokenValue
 	if l.depth == 0 {

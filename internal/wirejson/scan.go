@@ -82,7 +82,7 @@ func unescape[T text](s T) (char rune, size int) {
 	return utf8.RuneError, 6
 }
 
-// escapes has the characters of the escapes of two characters.
+// escapes has, for the second character of an escape such as \n, the character that it stands for.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // codeUnit reads the code unit of an escape \uXXXX at the start of s.
@@ -113,8 +113,8 @@ func PlainEnd(s []byte, start int) int {
 	for ; i <= len(s)-8; i += 8 {
 		w := binary.LittleEndian.Uint64(s[i : i+8])
 		quote, slash := w^each*'"', w^each*'\\'
-		// The lowest bit that is set is that of the first byte that is not plain: only such
-		// bytes change the ones above them, by a carry or a borrow.
+		// The lowest bit that is set belongs to the first byte that is not plain: only bytes that
+		// are not plain change the bytes above them, by a carry or a borrow.
 		found := w | (w + each) | (w - each*' ') | (quote - each) | (slash - each)
 		if found &= top; found != 0 {
 			return i + bits.TrailingZeros64(found)/8

@@ -34,8 +34,8 @@ type Scanner struct {
 	lone []int
 }
 
-// NewScanner returns a scanner at the beginning of a text with at most so many levels of arrays and
-// objects: it recurses, and without a bound it could exhaust the stack.
+// NewScanner returns a scanner at the beginning of a text. levels bounds the levels of arrays and
+// objects: the scanner recurses, and without a bound it could exhaust the stack.
 func NewScanner(text []byte, levels int) Scanner { return Scanner{data: text, limit: levels} }
 
 // ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most so many levels
@@ -162,8 +162,8 @@ func (s *Scanner) Enter(end byte) bool {
 	return false
 }
 
-// More goes to the next element of an array or an object, or behind its end. It reports
-// whether there is one.
+// More goes to the next element of an array or an object, or behind the end. It reports
+// whether there is a next element.
 func (s *Scanner) More(end byte) bool {
 	switch next := s.Peek(); {
 	case next == ',':
@@ -199,8 +199,8 @@ func (s *Scanner) Name() string {
 	return name
 }
 
-// plain reads a string if one of ASCII characters without escapes comes next. Nearly all
-// strings are such.
+// plain reads the next string if it has only ASCII characters and no escapes, as nearly all
+// strings do.
 func (s *Scanner) plain() (text string, ok bool) {
 	data, start := s.data, s.pos+1
 	if start >= len(data) || data[start-1] != '"' {
@@ -214,8 +214,8 @@ func (s *Scanner) plain() (text string, ok bool) {
 	return Text(data[start:end]), true
 }
 
-// Find goes to a value within objects by the names of the members on the way, the first ones
-// with these names. It reports false if there is none. What follows the value is not read.
+// Find goes to the value at the end of a path of members. Of several members with one name it takes
+// the first. It reports false if there is no such value. What follows the value is not read.
 func (s *Scanner) Find(path ...string) bool {
 next:
 	for _, name := range path {
@@ -351,8 +351,8 @@ func (s *Scanner) Integer() int64 {
 	return int64(min(max(n, -1<<62), 1<<62))
 }
 
-// natural reads a number if one of digits alone comes next, 18 at most, and then the next
-// member or the end of what holds it. Nearly all numbers are such.
+// natural reads the next number if it has only digits, 18 at most, and a comma or a closing brace
+// follows. Nearly all numbers are such.
 func (s *Scanner) natural() (n int64, ok bool) {
 	data, start, end := s.data, s.pos, s.pos
 	for ; end < len(data) && data[end]-'0' <= 9; end++ {

@@ -2,7 +2,7 @@
 // values. A member then costs no allocation, and a value keeps its own spelling.
 //
 // [Scanner] reads and checks a text in one pass, for the lines of the app-server. [Value] is a view
-// of bytes that [Parse] has checked with it, for the bodies of requests. [Walker] and [String] read
+// of bytes that [Parse] has checked, for the bodies of requests. [Walker] and [String] read
 // strings that [Valid] has checked, for events and tool calls. [AppendString] and [Append] write
 // JSON.
 package wirejson
@@ -22,7 +22,7 @@ type Value []byte
 
 // Parse checks a JSON text and returns its value. It is an error if the text is no JSON, no UTF-8
 // or nested too deeply. Escapes that are one half of a surrogate pair become U+FFFD, in a copy of
-// the text. Clients that cut a text within an emoji send such ones.
+// the text. Clients that cut a text within an emoji send such escapes.
 func Parse(text []byte) (Value, *SyntaxError) {
 	lone, err := check(text, maxDepth)
 	if err != nil {
@@ -92,7 +92,7 @@ func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
 // RawText returns what is between the quotes of a string, with its escapes.
 func (v Value) RawText() []byte { return v[1 : len(v)-1] }
 
-// Text returns the text of a string, which is no view of the value.
+// Text returns a copy of the text of a string.
 func (v Value) Text() string {
 	raw := v.RawText()
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -153,8 +153,8 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 // most parsers use the last one. Names are bytes, so that looking one up allocates nothing.
 func (v Value) Members() iter.Seq2[[]byte, Value] { return v.MembersKnowing(nil) }
 
-// MembersKnowing is [Value.Members] where the value of one member is known already, such as a
-// long one from [Value.Pick]: its text is not read again. An absent one is no value.
+// MembersKnowing is [Value.Members] for callers that know the value of one member already, such as
+// a long one from [Value.Pick]. The text of that value is not read again. known may be absent.
 func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := Cursor{text: v, known: known}
@@ -181,8 +181,8 @@ func (v Value) Pick(wanted ...Member) {
 	v.PickTyped(&kind, wanted...)
 }
 
-// PickTyped is Pick for the member type and others. Joining both would move what they point at to
-// the heap.
+// PickTyped is Pick that also sets kind to the member type. If kind were one of wanted, the targets
+// of both would move to the heap.
 func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	c.PickTyped(kind, wanted...)

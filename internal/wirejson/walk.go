@@ -32,8 +32,8 @@ func (t String) String() string {
 }
 
 // Part returns the decoded text of a string that may be a part of a longer one, cut within a
-// character: half of a surrogate pair at its begin or at its end is not replaced, but stands
-// there as if it were a character, in three bytes. The text is valid until buf is used again.
+// character. Half of a surrogate pair at the beginning or the end does not become U+FFFD: it is
+// encoded in three bytes, as if it were a character. The text is valid until buf is used again.
 func (t String) Part(buf *[]byte) string {
 	if !t.escaped {
 		return t.raw
@@ -142,7 +142,7 @@ func (c *Cursor) Pick(wanted ...Member) Value {
 	return c.PickTyped(&kind, wanted...)
 }
 
-// PickTyped is to Pick what [Value.PickTyped] is to [Value.Pick].
+// PickTyped is Pick that also sets kind to the member type, see [Value.PickTyped].
 func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
 	if c.Kind() != KindObject {
 		return c.Skip()
@@ -176,7 +176,7 @@ func (c *Cursor) Read(read func()) Value {
 //		use(w.Key, w.Value)
 //	}
 //
-// Other values have neither.
+// For any other value, Next reports false at once.
 type Walker struct {
 	text   string
 	cursor Cursor // in text

@@ -1,10 +1,11 @@
 // Package issuer stands between app-servers and the issuer of the tokens of their logins.
 //
-// An issuer takes a refresh token once. Codex renews a login within other calls, gives some of them up
-// after five seconds, forgets a renewal when it is killed, and then spends the token again, by which the
-// login is lost; so do several app-servers of one login at the same time. A [Relay] is what they ask
-// instead: it asks the issuer once for each refresh token, also when nobody waits any more, gives
-// everybody who has the old token the same answer, and stores the new tokens if no app-server does.
+// An issuer accepts a refresh token once. If Codex sends it again, the login is lost. That happens
+// when Codex is killed during a renewal, or gives up the call that contains it, which it does with
+// some calls after five seconds. It also happens when several app-servers renew one login at the same
+// time. So app-servers ask a [Relay] instead. It asks the issuer once for each refresh token, also
+// when nobody waits any more. It gives the same answer to everybody who has the old token, and stores
+// the new tokens if no app-server does.
 package issuer
 
 import (
@@ -27,7 +28,7 @@ const DefaultURL = "https://auth.openai.com/oauth/token"
 const Variable = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
 
 const (
-	// maxRequest bounds the body of a request for new tokens, and maxAnswer that of the answer, in
+	// maxRequest bounds the body of a request for new tokens, and maxAnswer the body of the answer, in
 	// bytes. The usual sizes are some hundred bytes and some kilobytes.
 	maxRequest = 64 << 10
 	maxAnswer  = 64 << 10
@@ -44,8 +45,8 @@ type Issuer struct {
 	Env []string
 }
 
-// Relay answers the app-servers of one login on loopback. Only who knows its URL, which has a secret,
-// is answered. All methods are safe for concurrent use.
+// Relay answers the app-servers of one login on loopback. It answers only requests with its URL, which
+// has a secret. All methods are safe for concurrent use.
 type Relay struct {
 	log     func() *slog.Logger
 	server  *http.Server
@@ -53,13 +54,14 @@ type Relay struct {
 	path    string         // the secret
 	running sync.WaitGroup // serving, and renewals
 	closed  bool           // guarded by renewals
-	closing chan struct{}  // closed with it
+	closing chan struct{}  // closed when closed is set
 
 	mu     sync.Mutex
 	issuer Issuer
 }
 
-// Listen starts a relay on a free port. [Relay.Use] says whom it asks. Close it.
+// Listen starts a relay on a free port. [Relay.SetIssuer] sets the issuer that it asks. The caller
+// closes it.
 func Listen(log func() *slog.Logger) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,7 +76,7 @@ func Listen(log func() *slog.Logger) (*Relay, error) {
 	return r, nil
 }
 
-// URL returns what app-servers ask in place of the issuer.
+// URL returns the URL that app-servers ask in place of the issuer's.
 func (r *Relay) URL() string { return "http://" + r.address + r.path }
 
 // SetIssuer sets how the issuer is asked from now on.
@@ -93,7 +95,8 @@ func (r *Relay) Client() (*http.Client, error) {
 	return issuer.client()
 }
 
-// Close ends the relay. It waits for renewals, which take askTime at most: their tokens would be lost.
+// Close ends the relay. It waits for the renewals under way, which take askTime at most, since their
+// tokens would be lost.
 func (r *Relay) Close() {
 	renewals.Lock()
 	if !r.closed {

@@ -17,15 +17,16 @@ import (
 const (
 	// askTime bounds a renewal. Codex waits for 15 seconds.
 	askTime = 30 * time.Second
-	// How long an answer is remembered: new tokens until every app-server has read them, a refusal,
-	// which is final, so that requests do not repeat it, and any other failure for the moments in which
-	// Codex asks again.
+	// How long an answer is remembered. keepTokens is for new tokens: until every app-server has read
+	// them. keepRefusal is for a refusal, which is final: requests need not repeat it. keepFailure is
+	// for any other failure: for the moments in which Codex asks again.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
-	// keepFresh is how long tokens are too fresh to be renewed. Codex does that if it has waited for
-	// another app-server to renew the login.
+	// keepFresh is how long new tokens are too fresh to be renewed again. Codex asks for that if it
+	// has waited for another app-server to renew the login.
 	keepFresh = 5 * time.Second
-	// storeWait is the time for an app-server that has got new tokens to store them. If it found
-	// them in the file, its turn would fail: the credentials have changed meanwhile.
+	// storeWait is how long the relay waits for an app-server to store the tokens that it has got. If
+	// the relay stored them first, the app-server would find changed credentials in the file, and its
+	// turn would fail.
 	storeWait = 2 * time.Second
 	// maxRenewals bounds the renewals that are remembered.
 	maxRenewals = 256
@@ -43,24 +44,26 @@ type renewal struct {
 	done   chan struct{} // closed when the answer is there
 	answer answer
 	until  time.Time // when it is forgotten; zero: it is under way
-	asking int       // those that wait for it or have got the answer
+	asking int       // how many requests wait for the answer or have got it
 }
 
-// leave is called for one that does not wait any longer.
+// leave is called when a request does not wait any longer.
 func (r *renewal) leave() {
 	renewals.Lock()
 	defer renewals.Unlock()
 	r.asking--
 }
 
-// renewals are those of all relays, by their refresh tokens: several processes may have one login.
+// renewals are the renewals of all relays, by their refresh tokens: several processes may have one
+// login.
 var renewals = struct {
 	sync.Mutex
 	of map[string]*renewal
 }{of: make(map[string]*renewal)}
 
-// renew returns the renewal for a refresh token, which it begins unless there is one. New tokens
-// are in file afterwards. It returns nil if there are too many, or the relay is closed.
+// renew returns the renewal for a refresh token, and begins it if there is none. After the renewal,
+// the new tokens are in file. renew returns nil if there are too many renewals, or the relay is
+// closed.
 func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()
@@ -89,7 +92,7 @@ func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
 	return made
 }
 
-// end gives the answer to all that ask for it, and returns how many do.
+// end gives the answer to all requests that wait for it, and returns how many do.
 func (r *renewal) end(got answer, now time.Time) (asking int) {
 	renewals.Lock()
 	defer renewals.Unlock()
@@ -101,8 +104,8 @@ func (r *renewal) end(got answer, now time.Time) (asking int) {
 	return r.asking
 }
 
-// store stores the new tokens of an answer in file. If an app-server has got the answer, it has some
-// time to do so.
+// store stores the new tokens of an answer in file. If an app-server has got the answer, store first
+// leaves it storeWait to do so.
 func (r *Relay) store(file, refresh string, got answer, answered bool) {
 	if answered {
 		timer := time.NewTimer(storeWait)

@@ -10,7 +10,7 @@ import (
 )
 
 // store puts the tokens of an answer into the file of a login, as Codex does when it gets them. It
-// leaves a file alone that does not have the spent refresh token: somebody has logged in anew.
+// does not change a file without the spent refresh token: that has newer tokens already.
 func store(path, spent string, answer []byte, now time.Time) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func store(path, spent string, answer []byte, now time.Time) error {
 	return replace(path, renewed)
 }
 
-// renewedLogin returns the content of an auth.json with the tokens of an answer; nil: it has other
-// ones than the spent one. What else it has stays.
+// renewedLogin returns the content of an auth.json with the tokens of an answer, or nil if the content
+// does not have the spent refresh token. It also sets last_refresh; all other members stay.
 func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([]byte, error) {
 	var login, tokens, issued map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(content, &login), json.Unmarshal(login["tokens"], &tokens)); err != nil {
@@ -60,7 +60,8 @@ func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([
 	return json.MarshalIndent(login, "", "  ")
 }
 
-// replace replaces a file by one that only its user can read. It has either content after a crash.
+// replace replaces a file by one that only its user can read. After a crash, the file has the old or
+// the new content.
 func replace(path string, content []byte) error {
 	made, err := os.CreateTemp(filepath.Dir(path), ".auth-*.json") // 0600
 	if err != nil {
