@@ -38,7 +38,7 @@ func openTestThread(c *Conn, id string) *Thread {
 func TestIsEcho(t *testing.T) {
 	long := strings.Repeat("x", largeLine)
 	item := func(method, turn, kind string) string {
-		return fmt.Sprintf(`{"method":%q,"params":{"threadId":"thr-1","turnId":%q,"item":{"type":%q,"text":%q}}}`, method, turn, kind, long)
+		return fmt.Sprintf(`{"method":%q,"params":{"threadId":"thr-1","turnId":%q,"item":{"type":"%s","text":%q}}}`, method, turn, kind, long)
 	}
 	c := newTestConn()
 	openTestTurn(c, "thr-1", "trn-1")
@@ -47,7 +47,15 @@ func TestIsEcho(t *testing.T) {
 		item(methodRawItemCompleted, "auto-compact-0", "function_call_output"):        true,
 		item(methodRawItemCompleted, "auto-compact-0", "function_call"):               true,
 		item(methodRawItemCompleted, "trn-1", "function_call"):                        false,
-		item(methodRawItemCompleted, "trn-1", "message"):                              true,
+		item(methodRawItemCompleted, "trn-1", `message","role":"user`):                true,
+		item(methodRawItemCompleted, "trn-1", `message","role":"developer`):           true,
+		item(methodRawItemCompleted, "trn-1", `message","role":"assistant`):           false, // may have annotations
+		item(methodRawItemCompleted, "trn-1", "reasoning"):                            false,
+		item(methodRawItemCompleted, "trn-1", "custom_tool_call"):                     false,
+		item(methodRawItemCompleted, "trn-1", "additional_tools"):                     false,
+		item(methodRawItemCompleted, "trn-1", "function_call_output"):                 false,
+		item(methodRawItemCompleted, "auto-compact-0", "reasoning"):                   true,
+		item(methodRawItemCompleted, "auto-compact-0", `message","role":"assistant`):  true,
 		item(methodItemStarted, "trn-1", "userMessage"):                               true,
 		item(methodItemCompleted, "trn-1", "userMessage"):                             true,
 		item(methodItemCompleted, "trn-1", "agentMessage"):                            false,

@@ -150,16 +150,19 @@ func (c *Conn) isEcho(line []byte) bool {
 		return false
 	}
 	method := textAt(line, "method")
-	if input := isInput(method, line); input || method != methodRawItemCompleted {
-		if input && method == methodItemStarted {
+	switch {
+	case isInput(method, line):
+		if method == methodItemStarted {
 			c.thread(lastID(line, "threadId")).readInput()
 		}
-		return input
+		return true
+	case method == methodRawItemCompleted:
+		// The other items of the history differ from those of the model only by their turn.
+		t := c.thread(textAt(line, "params", "threadId"))
+		turnID := textAt(line, "params", "turnId")
+		return t == nil || turnID == "" || turnID != t.turn()
 	}
-	// A call in the history differs from one of the model's only by its turn.
-	t := c.thread(textAt(line, "params", "threadId"))
-	turnID := textAt(line, "params", "turnId")
-	return t == nil || turnID == "" || turnID != t.turn()
+	return false
 }
 
 // lastID returns the value of the last member with this name in a line. It searches from the end,
@@ -171,14 +174,14 @@ func lastID(line []byte, name string) string {
 	return string(id)
 }
 
-// isInput reports whether a line with this method has the item of a user's message, or a raw item
-// that is not a function call. The beginning of the line is enough.
+// isInput reports whether a line with this method has a message that the model did not write, as an
+// item or as a raw item. The beginning of the line is enough.
 func isInput(method string, line []byte) bool {
-	switch method {
+	switch kind := textAt(line, "params", "item", "type"); method {
 	case methodItemStarted, methodItemCompleted:
-		return textAt(line, "params", "item", "type") == itemUserMessage
+		return kind == itemUserMessage
 	case methodRawItemCompleted:
-		return textAt(line, "params", "item", "type") != itemFunctionCall
+		return kind == itemMessage && textAt(line, "params", "item", "role") != roleAssistant
 	}
 	return false
 }
@@ -229,12 +232,12 @@ func (e *tooLarge) id(member string) string {
 }
 
 // handleTooLarge ends the turn that a skipped message belongs to: its client would miss a part
-// of the answer.
+// of the answer. A message or a result that the client has sent itself is no such part.
 func (c *Conn) handleTooLarge(err error) {
 	c.stats.add(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)
 	skipped, ok := errors.AsType[*tooLarge](err)
-	if !ok || isInput(textAt(skipped.head, "method"), skipped.head) {
+	if !ok || isInput(textAt(skipped.head, "method"), skipped.head) || textAt(skipped.head, "params", "item", "type") == itemCallOutput {
 		return
 	}
 	t, turnID := c.thread(skipped.id("threadId")), skipped.id("turnId")

@@ -266,6 +266,9 @@ const (
 	itemToolSearch = "tool_search_call"
 )
 
+// roleAssistant is the role of the messages that the model wrote.
+const roleAssistant = "assistant"
+
 // encryptedContent is the member of a reasoning item that has its content.
 const encryptedContent = "encrypted_content"
 
@@ -351,7 +354,7 @@ func (item *rawItem) describe(e *Event) {
 	case itemMessage:
 		if item.status == StatusIncomplete {
 			e.Kind = EventItemCut
-		} else if item.role == "assistant" && item.annotations != "" {
+		} else if item.role == roleAssistant && item.annotations != "" {
 			e.Kind, e.Text = EventAnnotations, item.annotations
 			e.Index = utf8.RuneCountInString(item.text)
 		}

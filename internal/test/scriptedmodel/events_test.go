@@ -139,7 +139,7 @@ func TestFinalResponse(t *testing.T) {
 			t.Errorf("output %d is %v, the event had %v", i, got, done)
 		}
 	}
-	if got := object(output[0].(map[string]any))["encrypted_content"]; got != "scripted rs_1_0" {
+	if got := object(output[0].(map[string]any))["encrypted_content"]; got != "scripted rs_1_0 "+thoughts+" rs_1_0" {
 		t.Errorf("encrypted_content is %v", got)
 	}
 	checkUsage(t, a, DefaultUsage)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // object is a JSON object.
@@ -127,6 +128,9 @@ func (it *itemWriter) call(call Call) {
 	it.done(item)
 }
 
+// thoughts makes encrypted reasoning as long as that of real models, which has many kilobytes.
+var thoughts = strings.Repeat("gAAAAAB", 1500)
+
 func (it *itemWriter) reasoning(parts []string) {
 	item := object{"id": it.id("rs"), "type": "reasoning", "summary": []any{}, "encrypted_content": nil}
 	it.added(item)
@@ -145,7 +149,7 @@ func (it *itemWriter) reasoning(parts []string) {
 	}
 	item["summary"] = summary
 	if slices.Contains(it.include, "reasoning.encrypted_content") {
-		item["encrypted_content"] = fmt.Sprint("scripted ", item["id"])
+		item["encrypted_content"] = fmt.Sprintf("scripted %s %s %s", item["id"], thoughts, item["id"])
 	}
 	it.done(item)
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
+// cited is as long as answers with citations often are: 9,000 characters.
+var cited = strings.Repeat("Caddy ist ein Server für alle.", 300)
+
 // searchingModel makes the model search the web and cite a page, after a message without
 // citations, if it may search.
 func searchingModel(s *e2e.Site) {
@@ -20,7 +23,7 @@ func searchingModel(s *e2e.Site) {
 		searches := slices.ContainsFunc(r.Tools, func(t scriptedmodel.Tool) bool { return t.Type == "web_search" })
 		return scriptedmodel.Script{Output: []scriptedmodel.Output{
 			scriptedmodel.Say("Ich prüfe."), scriptedmodel.Search("caddy server"),
-			scriptedmodel.Cite{Text: "Caddy ist ein Server für alle.", URL: "https://caddyserver.com/", Title: "Caddy"},
+			scriptedmodel.Cite{Text: cited, URL: "https://caddyserver.com/", Title: "Caddy"},
 		}}, searches
 	}))
 }
@@ -41,7 +44,7 @@ func TestWebSearch(t *testing.T) {
 		_, raw := about(s, http.MethodGet, r.ID, nil)
 		for _, want := range []string{
 			`"type":"web_search_call","status":"completed","action":{"type":"search","query":"caddy server"}`,
-			`"text":"Caddy ist ein Server für alle.","annotations":[{"type":"url_citation","url":"https://caddyserver.com/","title":"Caddy","start_index":0,"end_index":30}]`,
+			`"text":"` + cited + `","annotations":[{"type":"url_citation","url":"https://caddyserver.com/","title":"Caddy","start_index":0,"end_index":9000}]`,
 			`"text":"Ich prüfe.","annotations":[]`,
 		} {
 			if !strings.Contains(raw, want) {
@@ -90,7 +93,6 @@ func TestWebSearchInChat(t *testing.T) {
 	searchingModel(s)
 	check := func(t *testing.T, text string, citations []openai.ChatCompletionMessageAnnotation) {
 		t.Helper()
-		const cited = "Caddy ist ein Server für alle."
 		if text != "Ich prüfe.\n\n"+cited || len(citations) != 1 {
 			t.Fatalf("%q %+v", text, citations)
 		}
