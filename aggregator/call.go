@@ -151,8 +151,8 @@ func (c *call) note(in *Input) {
 	}
 }
 
-// part prepares a change of the arguments: texts noted as equal to them are kept by their hashes,
-// since they will differ.
+// part is called before the arguments change. A whole text that was equal to the arguments will
+// differ from them, so its hash is kept instead.
 func (c *call) part() {
 	for kind := range c.wholes {
 		if whole := &c.wholes[kind]; whole.state == wholeOwn {

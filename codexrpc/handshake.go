@@ -122,8 +122,9 @@ func (c *Conn) RenewLogin(ctx context.Context) error {
 	return err
 }
 
-// Account asks the back end of the provider who is logged in. It may take as long as the
-// back end does. An app-server that cannot find out answers with a *CallError.
+// Account returns the account of the app-server's login. The app-server asks the provider's back
+// end for it, so that takes as long as the back end does. If the app-server cannot find out, the
+// error is a *CallError.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return Call[Account](ctx, c, methodAccountRead, struct{}{})
 }

@@ -137,8 +137,8 @@ type trustStore struct {
 	others []string
 }
 
-// systemTrust returns the places of the usual Linux distributions, or nil on another
-// system, where Codex asks the system.
+// systemTrust returns where the usual Linux distributions keep the certificates that they trust.
+// On other systems it returns nil: there Codex asks the system.
 func systemTrust() *trustStore {
 	if runtime.GOOS != "linux" {
 		return nil

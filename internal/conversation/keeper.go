@@ -168,8 +168,9 @@ func (k *keeper) lose(hash Hash, why Reason) {
 	k.lost[hash] = why
 }
 
-// whyLost returns, once, why the thread that held all of a history but its newest messages
-// is not there any more. The reason is empty if there was none, or if that is too long ago.
+// whyLost returns why the thread that held all of a history but its newest messages was dropped,
+// and forgets the reason. It returns "" if no such thread was dropped, or if so many were dropped
+// since that the reason has been forgotten.
 func (k *keeper) whyLost(links []Link) Reason {
 	if len(links) == 0 {
 		return ""
@@ -211,8 +212,8 @@ func (k *keeper) each(f func(*kept)) {
 	}
 }
 
-// setLimits changes the limits, also for the threads that are kept already, but not how long those
-// are kept.
+// setLimits changes the limits, also for threads that are kept already. But these keep the time for
+// which they are kept.
 func (k *keeper) setLimits(limits Limits) {
 	k.change(func() []*kept {
 		k.limits = limits

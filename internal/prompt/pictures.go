@@ -42,8 +42,8 @@ func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, w
 // sizes matches the sizes of pictures that have a width and a height.
 var sizes = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
-// readPictureSize reads the size. It becomes a sentence of the prompt, which nobody enforces, so it
-// is also listed as ignored.
+// readPictureSize reads the size. A sentence of the prompt asks the model for it, but the picture
+// may have another one. Therefore size is also listed in Ignored.
 func (c *Conversation) readPictureSize(v wirejson.Value) *field.Error {
 	p := c.Pictures
 	f := field.Text(&p.size, v)

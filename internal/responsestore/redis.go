@@ -173,7 +173,8 @@ func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args
 	return r.Run(ctx, script, tagOf(user), args...)
 }
 
-// Run runs a script whose keys begin with a tag, which puts them into one slot of a cluster.
+// Run runs a script whose keys all contain tag in braces, which puts them into one slot of a
+// cluster.
 func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
 	if r.Fails() {
 		return nil, errDown

@@ -146,7 +146,8 @@ type Options struct {
 	// its messages are outputs.
 	WebSearch bool
 
-	// Pictures is for a model that may make pictures, with Codex's own tool: they are outputs.
+	// Pictures is for a model that may make pictures with Codex's own tool. Each picture becomes an
+	// output.
 	Pictures bool
 	// PictureOnly is for a turn with Pictures that makes one picture and ends with it. The text of
 	// the model is no output.
