@@ -60,7 +60,7 @@ type special struct {
 // renamed maps options of earlier releases to what to write instead.
 var renamed = map[string]string{
 	"response_store": "response_store is called store now: " +
-		"`store memory { size 64MiB }` for `response_store memory 64MiB`, `store disk` for one node and " +
+		"`store memory`, with `size 64MiB` in its block, for `response_store memory 64MiB`, `store disk` for one node and " +
 		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
 }
 
