@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 
@@ -67,7 +68,7 @@ func OverBothSampled(t *testing.T, test func(t *testing.T, all bool)) {
 	if login && !mustLogIn {
 		ways = append(ways, way{"without a login", scriptedmodel.HTTP, false})
 	}
-	drawn := draw.Random(t).IntN(len(ways))
+	drawn := rand.IntN(len(ways))
 	for i, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			setLogin(t, w.login)

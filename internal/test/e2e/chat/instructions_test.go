@@ -3,6 +3,7 @@ package chat
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -210,11 +211,11 @@ func strictAsks(model string) map[string]strictAsk {
 // app-server of its own, is for one of the models, which is drawn.
 func TestStrictProvider(t *testing.T) {
 	s := newStrictSite(t, "")
-	random, round := draw.Random(t), 0
+	round := 0
 	models := []string{"gpt-5", "gpt-6-astra"} // the former is not in Codex's catalogue
 	asks := [2]map[string]strictAsk{strictAsks(models[0]), strictAsks(models[1])}
 	for _, name := range slices.Sorted(maps.Keys(asks[0])) {
-		drawn := random.IntN(len(models))
+		drawn := rand.IntN(len(models))
 		for i, model := range models {
 			if i != drawn && draw.Cases(1, len(models)) == 1 {
 				continue
