@@ -58,6 +58,12 @@ func paint(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
 	return scriptedmodel.Script{Output: []scriptedmodel.Output{call}}, true
 }
 
+// hangOnResults is a model that does not answer a picture. Codex may show it one before the gateway
+// has interrupted the turn.
+func hangOnResults(req scriptedmodel.Request) (scriptedmodel.Script, bool) {
+	return scriptedmodel.Script{End: scriptedmodel.Hang{}}, len(req.ToolResults()) > 0
+}
+
 // pictureSite returns a site that makes pictures, with a model that calls the tool for them.
 func pictureSite(t *testing.T, options string) *e2e.Site {
 	t.Helper()
@@ -68,18 +74,22 @@ func pictureSite(t *testing.T, options string) *e2e.Site {
 }
 
 // TestPictures makes pictures with the official client, whole and streamed, of a text and of other
-// pictures.
+// pictures. A turn ends with its picture: a request that follows is cancelled, and not counted.
 func TestPictures(t *testing.T) {
 	s := pictureSite(t, "keepalive 200ms")
 	client := s.Client()
+	goesOn := s.Model.On(hangOnResults)
 	made, err := client.Images.Generate(e2e.Context(t), openai.ImageGenerateParams{
 		Prompt: "A cat, \"word\" for\nword", Model: "gpt-image-1", N: openai.Int(3), Background: openai.ImageGenerateParamsBackgroundTransparent,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.WaitOpen(0)
+	goesOn()
 	size := fmt.Sprintf("%dx%d", planbackend.PictureWidth, planbackend.PictureHeight)
-	if len(made.Data) != 3 || string(made.Size) != size || made.Background != "transparent" || made.OutputFormat != "png" || made.Usage.TotalTokens == 0 {
+	used := scriptedmodel.DefaultUsage
+	if len(made.Data) != 3 || string(made.Size) != size || made.Background != "transparent" || made.OutputFormat != "png" || made.Usage.TotalTokens != 3*int64(used.Input+used.Output) {
 		t.Errorf("the answer is %s", made.RawJSON())
 	}
 	for _, one := range made.Data {
@@ -91,7 +101,6 @@ func TestPictures(t *testing.T) {
 	if len(asked) != 3 || asked[0].Prompt != "A cat, \"word\" for\nword" || asked[0].Background != "transparent" || asked[0].Edit {
 		t.Errorf("the back end was asked for %+v", asked)
 	}
-	checkNoSecondRequest(t, s)
 
 	t.Run("streamed, and slow", func(t *testing.T) {
 		until := make(chan struct{})
@@ -300,16 +309,6 @@ func TestPicturesOfLogins(t *testing.T) {
 func postPicture(s *e2e.Site, route, body string) (status int, answer string) {
 	response := s.Do(http.MethodPost, "/v1/images/"+route, strings.NewReader(body), nil)
 	return response.StatusCode, s.Read(response)
-}
-
-// checkNoSecondRequest checks that the model was asked for nothing after a picture.
-func checkNoSecondRequest(t *testing.T, s *e2e.Site) {
-	t.Helper()
-	for _, request := range s.Model.Requests() {
-		if len(request.ToolResults()) > 0 {
-			t.Error("the model was asked again after its picture")
-		}
-	}
 }
 
 // checkPictureError checks the error of the official client.
