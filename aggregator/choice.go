@@ -208,11 +208,12 @@ func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
 func (c *Choice) limited() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
 
 // readText passes text on. It stops before the byte with which an Obsidian client would run a block
-// too many. Such a block was given up before, since it is no call, but the client runs it.
+// too many. Such a block was given up before, since it is no call, but the client runs it. Behind the
+// end of that block, only what the scanner finds counts: the text may be cut anywhere.
 func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
-	if fresh := int(max(0, c.read-s.Offset)); c.limited() && c.runs.Open() && fresh < len(s.Text) {
-		if n := fresh + c.runs.Read(s.Text[fresh:], c.opts.MaxCalls); n < len(s.Text) {
+	if fresh := int(max(0, c.read-s.Offset)); c.limited() && fresh < len(s.Text) {
+		if n := fresh + c.runs.ReadOpen(s.Text[fresh:], c.opts.MaxCalls); n < len(s.Text) {
 			p.Text = s.Text[:n]
 			return append(out, p, Part{Kind: PartOverLimit})
 		}

@@ -49,6 +49,17 @@ func (r *Runs) Read(text string, most int) int {
 	return len(text)
 }
 
+// ReadOpen reads the next piece of the text as Read does, but only up to the end of the open block. It
+// reads nothing if no block is open. It returns the length of text unless it stops at the limit.
+func (r *Runs) ReadOpen(text string, most int) int {
+	for i := 0; i < len(text) && r.open; i++ {
+		if r.Read(text[i:i+1], most) == 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
 // Made counts a block that is written for one call, so that the client reads just that call. It
 // first ends a block that is open.
 func (r *Runs) Made() {

@@ -14,6 +14,32 @@ var blockParts = []string{
 	"<use_tool>", "</use_tool>", "<use_tool id=\"1\">", "<name>find</name>", "<name> </name>", "<name>", "</name>", "<q>x</q>", "<args>", "</args>",
 	`{"q":"`, `"}`, `{"q":1}`, "so ", "\n", find(1), find(2), `<use_tool><name>find</name><args>{"q":"</use_tool><use_tool><name>x</name>"}</args></use_tool>`,
 	"<use_tool><name>find</name><args>{</use_tool>",
+	"<tool_call>", `{"name":"find","arguments":{"q":"`, `"}}</tool_call>`, `<tool_call>{"name":"find","arguments":{"q":"5"}}</tool_call>`,
+}
+
+// TestLimitOfCutText checks that the limit of calls does not depend on how the text is cut, also where
+// a code fence hides blocks behind one that was given up.
+func TestLimitOfCutText(t *testing.T) {
+	r := draw.Random(t)
+	parts := append([]string{"\n```\n", "\n```\n"}, blockParts...)
+	for range draw.Cases(500, 3000) {
+		var text strings.Builder
+		for range 1 + r.IntN(14) {
+			text.WriteString(parts[r.IntN(len(parts))])
+		}
+		o := turn.Options{ToolOptions: turn.ToolOptions{
+			OutputMode: turn.ModeJSON, TextualTools: turn.TextualOn, ToolBlockMax: 1 + r.IntN(3), SuppressTailAfterTools: new(false), StopAfterTools: turn.StopOff,
+		}, Patterns: forms[:r.IntN(len(forms)+1)]}
+		events := []codexrpc.Event{
+			{Kind: codexrpc.EventTextDelta, ItemID: "m", Text: text.String()}, {Kind: codexrpc.EventFunctionCall, CallID: "c", Name: "find", Text: `{"q":"9"}`},
+			{Kind: codexrpc.EventResponseCompleted}, {Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted},
+		}
+		whole, report := feed(o, events, r)
+		cut, other := feed(o, recut(events, r), r)
+		if got, want := show(streamed(t, cut)), show(streamed(t, whole)); got != want || other.Truncated != report.Truncated {
+			t.Fatalf("of %q:\nwhole %s, truncated %t\ncut   %s, truncated %t", text.String(), want, report.Truncated, got, other.Truncated)
+		}
+	}
 }
 
 // TestOneCallAtMost: of a turn that may have one call, an Obsidian client runs one block at most,
@@ -33,7 +59,7 @@ func TestOneCallAtMost(t *testing.T) {
 		events = append(events, codexrpc.Event{Kind: codexrpc.EventResponseCompleted}, codexrpc.Event{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted})
 		o := turn.Options{ToolOptions: turn.ToolOptions{
 			OutputMode: turn.ModeXML, TextualTools: turn.TextualOn, ParallelToolCalls: new(false), SuppressTailAfterTools: new(r.IntN(2) == 0), StopAfterTools: turn.StopOff,
-		}}
+		}, Patterns: forms[:r.IntN(len(forms)+1)]}
 		outputs, report := feed(o, events, r)
 		xml := streamed(t, outputs)
 		if n := runBy(*xml.Content); n > 1 {

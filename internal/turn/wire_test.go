@@ -279,10 +279,13 @@ func checkContent(t testing.TB, o turn.Options, events []codexrpc.Event, a answe
 	}
 }
 
-// textOf is what the model wrote, told in the simplest way: the text of each
-// message is that of its deltas, and more if the whole knows more.
-func textOf(events []codexrpc.Event) string {
-	var all strings.Builder
+// textOf is what the model wrote, with an empty line between messages.
+func textOf(events []codexrpc.Event) string { return strings.Join(messagesOf(events), "\n\n") }
+
+// messagesOf are the texts of the messages, told in the simplest way: the text of each is that of its
+// deltas, and more if the whole knows more.
+func messagesOf(events []codexrpc.Event) []string {
+	var all []string
 	said := make(map[string]string)
 	done := make(map[string]bool)
 	last := ""
@@ -290,12 +293,12 @@ func textOf(events []codexrpc.Event) string {
 		if text == "" {
 			return
 		}
-		if last != "" && last != item {
-			all.WriteString("\n\n")
+		if last != item {
+			all = append(all, "")
 		}
 		last = item
 		said[item] += text
-		all.WriteString(text)
+		all[len(all)-1] += text
 	}
 	for _, e := range events {
 		switch e.Kind {
@@ -310,13 +313,13 @@ func textOf(events []codexrpc.Event) string {
 			done[e.ItemID] = true
 		}
 	}
-	return all.String()
+	return all
 }
 
 // blocksOf are the blocks in what the model wrote, message by message.
 func blocksOf(events []codexrpc.Event) []string {
 	var blocks []string
-	for message := range strings.SplitSeq(textOf(events), "\n\n") {
+	for _, message := range messagesOf(events) {
 		for _, b := range aggregator.New(aggregator.Options{}).ExtractBlocks(message) {
 			blocks = append(blocks, message[b.Start:b.End])
 		}
