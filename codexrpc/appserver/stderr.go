@@ -160,19 +160,31 @@ var (
 	asked    = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
 	answered = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
-	// limitedSocket finds the thread of a handshake that was refused by a rate limit (429), or of a
-	// request over a WebSocket that was refused by a rate limit (429) or by an overload (503).
-	limitedSocket = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
-		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status 503) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
+	// refusal finds the thread of a handshake that was refused by a rate limit (429), or of a request
+	// over a WebSocket that was refused by a rate limit (429) or by an overload (503).
+	refusal = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
+		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status (503)) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
 	// askedToWait finds for how many seconds the provider asks to wait.
 	askedToWait = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
 
-// ErrSocketLimited is the failure of a turn whose handshake or request over a WebSocket was refused
-// by a rate limit or an overload. Over HTTP the provider may answer, or say when it will.
-var ErrSocketLimited error = &codexrpc.TurnError{
-	Message: "the model's provider limits the rate: it refuses a WebSocket with 429 Too Many Requests",
-	Code:    "responseTooManyFailedAttempts", HTTPStatus: http.StatusTooManyRequests,
+// ErrSocketLimited and ErrSocketOverloaded are the failures of a turn whose handshake or request over
+// a WebSocket was refused by a rate limit or by an overload, see [IsSocketRefused].
+var (
+	ErrSocketLimited error = &codexrpc.TurnError{
+		Message: "the model's provider limits the rate: it refuses a WebSocket with 429 Too Many Requests",
+		Code:    "responseTooManyFailedAttempts", HTTPStatus: http.StatusTooManyRequests,
+	}
+	ErrSocketOverloaded error = &codexrpc.TurnError{
+		Message: "the model's provider is overloaded: it refuses a request over a WebSocket with 503 Service Unavailable",
+		Code:    "serverOverloaded", HTTPStatus: http.StatusServiceUnavailable,
+	}
+)
+
+// IsSocketRefused reports whether a turn has failed with ErrSocketLimited or ErrSocketOverloaded. Over
+// HTTP the provider may answer, or say when it will.
+func IsSocketRefused(err error) bool {
+	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
 // heed reads a line of Codex's log. It reports whether the line is only there because of HeededLog.
@@ -188,10 +200,23 @@ func (in *instance) heed(line string) (only bool) {
 		}
 		return true
 	case asked.MatchString(line):
-		if found := limitedSocket.FindStringSubmatch(line); found != nil {
-			in.conn.FailBeginning(found[1], ErrSocketLimited)
+		if thread, refused := refusedSocket(line); refused != nil {
+			in.conn.FailBeginning(thread, refused)
 		}
 		return true
 	}
 	return false
+}
+
+// refusedSocket returns the thread whose WebSocket was refused according to a line of the log, and
+// the failure of its turn. The failure is nil for other lines.
+func refusedSocket(line string) (thread string, failure error) {
+	switch found := refusal.FindStringSubmatch(line); {
+	case found == nil:
+		return "", nil
+	case found[1] != "":
+		return found[2], ErrSocketOverloaded
+	default:
+		return found[2], ErrSocketLimited
+	}
 }

@@ -156,6 +156,16 @@ func TestHeed(t *testing.T) {
 		after  = ` headers={"content-type": "application/json", "retry-after": "6", "content-length": "87"} version=HTTP/2.0`
 	)
 	const passed, read, heeded = "passed on", "read", "heeded"
+	for line, want := range map[string]error{
+		socket + status + "429" + thread:                                           ErrSocketLimited,
+		event + "exceeded retry limit, last status: 429 Too Many Requests" + ended: ErrSocketLimited,
+		event + "unexpected status 503 Service Unavailable: busy" + ended:          ErrSocketOverloaded,
+		event + "unexpected status 500 Internal Server Error: busy" + ended:        nil,
+	} {
+		if thread, err := refusedSocket(line); err != want || (thread == "01a20deb-ab81-7460-ad74-c2f4c64cfbf6") != (want != nil) {
+			t.Errorf("%q: %s, %v", line, thread, err)
+		}
+	}
 	for line, want := range map[string]string{
 		socket + status + "429" + thread: heeded,
 		socket + status + "426" + thread: read,

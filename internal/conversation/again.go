@@ -123,7 +123,7 @@ var remedies = [...]remedy{{
 	start: startAfresh,
 }, {
 	name:  "HTTP instead of a WebSocket",
-	fits:  func(_ *Session, f *failed) bool { return errors.Is(f.err, appserver.ErrSocketLimited) },
+	fits:  func(_ *Session, f *failed) bool { return appserver.IsSocketRefused(f.err) },
 	start: func(ctx context.Context, s *Session, _ *failed) (bool, error) { return true, s.startOverHTTP(ctx) },
 }, {
 	name:  "a wait for a failing provider",
@@ -275,7 +275,8 @@ const (
 
 // startLater starts the turn again on a new thread, after a wait. If the client leaves meanwhile,
 // it returns false and the failure. If Codex has fallen back to HTTP, the new thread uses HTTP at
-// once, so that the provider is not asked more often than necessary.
+// once, so that the provider is not asked more often than necessary. So does the last start: if its
+// WebSocket were refused, nothing could be started again over HTTP.
 func (s *Session) startLater(ctx context.Context, f *failed) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetry<<min(s.waits, 8), longestRetry))
 	defer timer.Stop()
@@ -285,7 +286,7 @@ func (s *Session) startLater(ctx context.Context, f *failed) (started bool, err 
 		return false, f.err
 	}
 	s.waits++
-	if s.now.place.OverHTTP || s.now.thread.FellBack() {
+	if s.now.place.OverHTTP || s.now.thread.FellBack() || !s.mayWait() {
 		return true, s.startOverHTTP(ctx)
 	}
 	return true, s.startFresh(ctx)

@@ -44,6 +44,7 @@ func TestRemedies(t *testing.T) {
 		"prepared, silent":        {now: attempt{origin: Prepared}, f: failed{err: turn.ErrIdle}},
 		"prepared, turn fails":    {now: attempt{origin: Prepared}, f: failed{err: refused}},
 		"socket limited":          {f: failed{err: appserver.ErrSocketLimited}, want: []string{"HTTP instead of a WebSocket"}},
+		"socket overloaded":       {f: failed{err: appserver.ErrSocketOverloaded}, want: []string{"HTTP instead of a WebSocket"}},
 		"nothing":                 {now: attempt{origin: New}, f: failed{err: errors.New("else")}},
 	} {
 		c.now.place.Process = process

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -134,7 +133,7 @@ const explainTimeout = 2 * time.Second
 // It does not change the error of a refused WebSocket if the turn can be started again over HTTP:
 // [Session.Again] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
-	if s.request.Plan != nil && errors.Is(failure, appserver.ErrSocketLimited) {
+	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
