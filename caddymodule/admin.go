@@ -55,7 +55,7 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 // liveRequests are the requests under way of all handlers. A reload keeps them.
 var liveRequests status.Set
 
-// maxRequests bounds the requests under way that are listed.
+// maxRequests is the most requests that requestsOf returns.
 const maxRequests = 50
 
 // requestsOf returns at most maxRequests requests of a user or of [usage.Everybody]: those under
@@ -77,7 +77,7 @@ func requestsOf(user string) []status.Request {
 	return found
 }
 
-// appServerID returns the id of a process that runs, and an empty one for any other.
+// appServerID returns the id of a process, or "" if the supervisor does not run the process.
 func appServerID(of *appserver.Process) string {
 	for _, p := range supervisor.All() {
 		if p.Process == of {
@@ -87,7 +87,8 @@ func appServerID(of *appserver.Process) string {
 	return ""
 }
 
-// serveRestart replaces all app-servers, or the one whose id the query has. Turns continue.
+// serveRestart replaces all app-servers, or the one that the query names by its id. Turns that run
+// continue.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	wanted := query.Get("app_server")
@@ -123,15 +124,15 @@ func writeAdmin(w http.ResponseWriter, body any) error {
 // modulePath is the path of this module in the build information.
 const modulePath = "github.com/caddy-codex/caddy-codex"
 
-// version returns the version of this module, for the admin API and for Codex, which
-// sends it to the model's provider in its User-Agent.
+// version returns the version of this module. The admin API shows it, and Codex sends it
+// to the model's provider in the User-Agent.
 var version = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionIn(info)
 })
 
-// versionIn returns the version of this module in a build, as the main module or a dependency.
-// The version of a replacement takes precedence. If the replacement is a directory, it has no
+// versionIn returns the version of this module in a build, where it is the main module or a
+// dependency. The version of a replacement takes precedence. A directory as replacement has no
 // version. Then the version in go.mod counts, which the Makefile takes from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	const fromDirectory = "(devel)" // as Go calls it
@@ -145,7 +146,7 @@ func versionIn(info *debug.BuildInfo) string {
 		if r := m.Replace; r != nil && r.Version != "" && r.Version != fromDirectory {
 			return r.Version
 		}
-		// go.mod requires a version. For a directory, the go command writes v0.0.0-00010101000000-….
+		// A directory has no version, but go.mod needs one: the go command writes v0.0.0-00010101000000-….
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
 			return fromDirectory
 		}

@@ -29,7 +29,7 @@ type App struct {
 	servers    *pool.Configuration
 	aliases    []string       // the aliases of models in all handlers; complete at Start
 	hasKeyFile bool           // a handler has a file of keys; complete at Start
-	starts     []func() error // of the handlers' stores; complete at Start
+	starts     []func() error // start the handlers' stores; complete at Start
 
 	releaseBooks []func()
 }
@@ -41,10 +41,10 @@ var supervisor = pool.NewSupervisor(pool.Options{
 })
 
 func init() {
-	// Caddy waits neither for the processes nor for background responses, which have no request.
+	// Caddy does not wait for the processes, nor for background responses, since these have no request.
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
-		runningResponses.Wait(ctx) // each ends with its drain timeout
+		runningResponses.Wait(ctx) // each ends after its drain timeout at the latest
 		supervisor.Stop()
 	})
 }
@@ -74,8 +74,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	})
 }
 
-// Start starts the processes that do not run yet. It forks them before it returns: a fork
-// during the swap of listeners would inherit the old ones and lose waiting connections.
+// Start starts the processes that do not run yet. It forks them before it returns: a fork during
+// the swap of listeners would inherit the old listeners and lose waiting connections.
 func (a *App) Start() error {
 	for _, start := range a.starts {
 		if err := start(); err != nil {
@@ -92,7 +92,7 @@ func (a *App) Start() error {
 // process is stopped when its last reference is released.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes once no request is about to pick one, and stores the books.
+// Cleanup releases the processes as soon as no request is about to choose one, and stores the books.
 func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
@@ -123,14 +123,14 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 // exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
 
-// exitLag is how often follow asks Caddy about an exit. If no event reports the exit, requests
-// notice it after this time at most.
+// exitLag is how often follow asks Caddy whether it is exiting. If no event reports the exit,
+// requests notice it after this time at most.
 const exitLag = 100 * time.Millisecond
 
-// exitWatch detects that Caddy is exiting, before Caddy waits for running requests, also those of
-// earlier configurations. It learns of the exit from an event of the current configuration
-// ([App.Handle]) or when a new request calls now. If the current configuration lacks this module,
-// follow asks Caddy again and again.
+// exitWatch detects an exit of Caddy before Caddy waits for the running requests of this and
+// earlier configurations. It notices the exit by an event of the current configuration
+// ([App.Handle]), or when a new request calls [exitWatch.now]. If the current configuration lacks
+// this module, follow asks Caddy every exitLag.
 type exitWatch struct {
 	exiting func() bool
 	begun   context.Context // ends when the exit begins
@@ -151,9 +151,9 @@ func (w *exitWatch) now() bool {
 	return w.begun.Err() != nil
 }
 
-// follow asks Caddy whether it is exiting when the configuration of an app ends, and then every
-// exitLag. It stops when the exit has begun, when no process is left, or when there is a newer
-// configuration, which gets the event.
+// follow is called when the configuration of an app ends. It asks Caddy at once, and then every
+// exitLag, whether an exit has begun. It stops after an exit, when no process is left, or when there
+// is a newer configuration with this module, which gets the event.
 func (w *exitWatch) follow(a *App) {
 	newest := supervisor.Newest()
 	if w.now() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
@@ -162,7 +162,8 @@ func (w *exitWatch) follow(a *App) {
 	time.AfterFunc(exitLag, func() { w.follow(a) })
 }
 
-// list is what configurations have registered, the newest last. It is safe for concurrent use.
+// list holds items that configurations have registered, the newest last. It is safe for concurrent
+// use.
 type list[T comparable] struct {
 	mu    sync.Mutex
 	items []T

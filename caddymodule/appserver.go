@@ -38,7 +38,8 @@ type AppServer struct {
 	// How many processes run, at most 1024. Default: 1.
 	Processes int `json:"processes,omitempty" option:"<n>"`
 
-	// How many turns each process gets in proportion to others, from 1 to 100. Default: 1.
+	// The weight of each process, from 1 to 100. The numbers of turns that processes run are in
+	// proportion to their weights. Default: 1.
 	Weight int `json:"weight,omitempty" option:"<n>"`
 
 	// The CODEX_HOME with the login and the settings of the model provider. The
@@ -49,26 +50,27 @@ type AppServer struct {
 	// The working directory. Default: a new, empty, private one.
 	Dir string `json:"dir,omitempty" option:"<name>"`
 
-	// Additional environment variables. Of Caddy's environment the app-server gets only what it
-	// needs to run, to reach the network and to log, and what its model providers name.
+	// Additional environment variables. From Caddy's environment, the app-server gets only the
+	// variables that it needs to run, to reach the network and to log, and those that the
+	// configurations of its model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
 	// How much memory of its own a process may use, in bytes. Above it, a fresh process takes
 	// over, and the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
-	// How long a start or a connection may take until an answer. Default: `10s`.
+	// How long the app-server may take to answer after its start or a new connection. Default: `10s`.
 	StartTimeout caddy.Duration `json:"start_timeout,omitempty" option:"<duration>"`
 
 	// How long a stop may take before the process is killed. Default: `5s`.
 	StopTimeout caddy.Duration `json:"stop_timeout,omitempty" option:"<duration>"`
 
-	// How often a request to the model's provider is repeated after a failure before its answer,
-	// unless Codex's config.toml says otherwise. Default: 1.
+	// How often a request to the model's provider is repeated if it fails before an answer begins.
+	// A value in Codex's config.toml takes precedence. Default: 1.
 	ProviderRetries *int `json:"provider_retries,omitempty" option:"<n>"`
 
-	// How long the model's provider may take to accept a WebSocket before Codex asks over HTTP,
-	// unless Codex's config.toml says otherwise. Default: `3s`.
+	// How long the model's provider may take to accept a WebSocket before Codex asks over HTTP.
+	// A value in Codex's config.toml takes precedence. Default: `3s`.
 	ProviderTimeout caddy.Duration `json:"provider_timeout,omitempty" option:"<duration>"`
 
 	// Which threads are kept after their turns.
@@ -85,9 +87,9 @@ const (
 	maxProcesses = 1024
 )
 
-// quietLog makes the app-server's log readable within Caddy's: without colours, and
-// without an error for each tool call of the client, since such a call ends its turn. It keeps
-// the lines that this module reads. Caddy's environment and the configuration take precedence.
+// quietLog makes the app-server's log readable within Caddy's log: without colours, and without
+// an error for each tool call of the client, since such a call ends its turn. It keeps the lines
+// that this module reads. Caddy's environment and the configuration take precedence.
 var quietLog = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
@@ -198,7 +200,8 @@ func absolutePath(repl *caddy.Replacer, path string) (string, error) {
 	return caddy.FastAbs(path)
 }
 
-// conflict returns an error if an option cannot be combined with connect, or needs it.
+// conflict returns an error if an option is set that cannot be combined with connect, or that needs
+// connect.
 func (a *AppServer) conflict() error {
 	switch {
 	case a.Connect == "" && a.Token != "":
@@ -218,10 +221,11 @@ func (a *AppServer) conflict() error {
 	return nil
 }
 
-// remoteOptions are the options that an app-server elsewhere has, too.
+// remoteOptions are the options that can be set together with connect.
 var remoteOptions = []string{"connect", "weight", "start_timeout"}
 
-// resolveRemote is resolve for a remote app-server. The errors do not contain the token.
+// resolveRemote sets the address and the token of a remote app-server, with their placeholders
+// replaced. The errors do not contain the token.
 func (a *AppServer) resolveRemote(cfg *appserver.Config, repl *caddy.Replacer) (err error) {
 	if cfg.Connect, err = repl.ReplaceOrErr(a.Connect, true, true); err == nil {
 		err = codexrpc.CheckAddress(cfg.Connect)
@@ -277,8 +281,8 @@ type Conversations struct {
 	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
 
-// maxKeptBytes is the most that the histories of the kept threads of one process may
-// have together: twice that is a quarter of the default max_memory.
+// maxKeptBytes bounds the histories of all kept threads of one process together, in bytes. They
+// take twice as much memory, which is a quarter of the default max_memory.
 const maxKeptBytes = 128 << 20
 
 // parse reads on, off, or a block.

@@ -28,7 +28,7 @@ type APIKey struct {
 
 	// The name of the user who presents the key. It becomes {http.auth.user.id}, for
 	// logs, usage and later handlers. Default: `key-1` for the first key, `key-2` for
-	// the second, and so on. A user who is given such a name becomes `user:key-1`.
+	// the second, and so on. Another user with such a name becomes `user:key-1`.
 	User string `json:"user,omitempty"`
 }
 
@@ -36,15 +36,15 @@ type APIKey struct {
 // a look-up reveals at most a part of a hash, from which nobody can make a key.
 type keyring map[apikeys.Hash]any
 
-// unnamedKey is the user of a key without a configured name. As the value of
-// {http.auth.user.id}, its type distinguishes it from a user who was given that name.
+// unnamedKey is the user of a key without a configured name, as the value of {http.auth.user.id}.
+// The type distinguishes such a user from one who was given the same name.
 type unnamedKey string
 
-// unnamedPrefix precedes the number of a key in its name.
+// unnamedPrefix begins an [unnamedKey]. The number of the key follows.
 const unnamedPrefix = "key-"
 
-// newKeyring resolves the keys. It refuses an empty key, and a key with an empty placeholder,
-// the rest of which would be easy to guess. The errors do not contain a key.
+// newKeyring resolves the keys. It refuses an empty key, and a key with an empty placeholder: the
+// rest of such a key would be easy to guess. The errors do not contain a key.
 func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	ring, ordinals := make(keyring, len(keys)), make(map[apikeys.Hash]int, len(keys))
 	for i, k := range keys {
@@ -73,7 +73,8 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// allows sets the user of a request. It returns false if there are keys, but not this one.
+// allows sets the user of a request whose key is in the ring. It returns false if the ring has keys,
+// but not the one of the request.
 func (ring keyring) allows(r *http.Request) bool {
 	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
 	if found {
@@ -115,7 +116,7 @@ func replacerOf(r *http.Request) *caddy.Replacer {
 // userVariable is where Caddy's authentication puts the user's name.
 const userVariable = "http.auth.user.id"
 
-// openKeys reads the file of keys and begins to watch it until Cleanup.
+// openKeys reads the file of keys, and watches it until Cleanup.
 func (h *Handler) openKeys(ctx caddy.Context, repl *caddy.Replacer) error {
 	path, err := h.keyFilePath(repl)
 	if path == "" || err != nil {
@@ -149,8 +150,8 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	return apiErr
 }
 
-// keyOf checks the key of a request and sets the user. It returns a key of the file, or nil for a
-// key of the configuration, which has no limits, and if there are no keys at all.
+// keyOf checks the key of a request and sets the user. It returns the key if it is in the file. It
+// returns nil for a key of the configuration, which has no limits, and if no keys are configured.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
@@ -168,20 +169,22 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return &k.Key, nil
 }
 
-// keyStill is keyOf for a request whose user was identified before, on a WebSocket maybe long
-// ago. If the key belongs to another user by now, it is refused, so that its client connects again.
+// keyStill checks the key of a request again, as keyOf does: on a WebSocket, the user may have been
+// identified long ago. If the key belongs to another user now, keyStill refuses the request, so that
+// the client connects again.
 func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)
 	k, apiErr := h.keyOf(r)
 	if now, _ := repl.Get(userVariable); now != before {
-		repl.Set(userVariable, before) // so that it stays refused
+		repl.Set(userVariable, before) // the next check must refuse the key, too
 		return nil, apierror.Unauthorized()
 	}
 	return k, apiErr
 }
 
-// wrongKeyLines is how many log lines about wrong keys are written within a minute.
+// wrongKeyLines is how many log lines about wrong keys are written in a minute before [sampled]
+// drops most of them.
 const wrongKeyLines = 20
 
 // sampled writes wrongKeyLines lines a minute, then each thousandth line: attempts to guess a key
@@ -190,7 +193,7 @@ func sampled(core zapcore.Core) zapcore.Core {
 	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
 }
 
-// logWrongKey logs a request that was refused for its key, without the key.
+// logWrongKey logs a request that was refused because of its key. It does not log the key.
 func (h *Handler) logWrongKey(r *http.Request, outcome *requestContext) {
 	if outcome.failure == nil || outcome.failure.Code != apierror.CodeInvalidAPIKey {
 		return

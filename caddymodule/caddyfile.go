@@ -18,7 +18,7 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterHandlerDirective("codex", parseDirective)
-	// The handler relies on authentication, request_body and encode, which come earlier.
+	// The handler relies on authentication, request_body and encode, which must run earlier.
 	httpcaddyfile.RegisterDirectiveOrder("codex", httpcaddyfile.Before, "respond")
 }
 
@@ -109,7 +109,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return parseBlock(d, h, h.specials())
 }
 
-// specials are the options that tags do not describe, or not entirely.
+// specials are the options that the tags of the fields do not describe, or only in part.
 func (h *Handler) specials() map[string]special {
 	return map[string]special{
 		"app_server":       {parse: h.parseAppServer, repeats: true},
@@ -127,7 +127,7 @@ func (h *Handler) specials() map[string]special {
 	}
 }
 
-// specials are the options of an app_server block that tags do not describe.
+// specials are the options of an app_server block that the tags of the fields do not describe.
 func (a *AppServer) specials() map[string]special {
 	return map[string]special{
 		"command":       {parse: a.parseCommand},

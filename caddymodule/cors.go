@@ -35,13 +35,13 @@ var exposedHeaders = strings.Join([]string{
 // headerNames matches the list of header names in a preflight.
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 
-// cors says which pages of other origins may use the API. A nil cors allows none.
+// cors lists the origins whose pages may use the API. A nil cors allows no other origin.
 type cors struct {
 	any     bool
 	origins []string // in the form that browsers send
 }
 
-// newCORS resolves and checks the configured origins. Without any it returns nil.
+// newCORS resolves and checks the configured origins. If there are none, it returns nil.
 func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 	if len(origins) == 0 {
 		return nil, nil
@@ -67,7 +67,7 @@ func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 func canonicalOrigin(origin string) (string, error) {
 	plain := strings.TrimSuffix(strings.ToLower(origin), "/")
 	u, err := url.Parse(plain)
-	// Browsers send hosts in ASCII.
+	// The host must be in ASCII, since browsers send it so.
 	if err != nil || u.Hostname() == "" || plain != u.Scheme+"://"+u.Host || strings.ContainsFunc(plain, func(r rune) bool { return r == '*' || r > '~' }) {
 		return "", fmt.Errorf("%q is not an origin, such as https://app.example, app://obsidian.md or http://localhost:3000", origin)
 	}
@@ -75,16 +75,16 @@ func canonicalOrigin(origin string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(plain, ":"+usualPort), ":"), nil
 }
 
-// serve sets the headers that let a page read the answer, even if it is an error. It
-// answers preflights itself and then returns true. That has to happen before the key is
-// checked, since browsers send preflights without credentials.
+// serve sets the headers that let a page read the answer, even if the answer is an error. It
+// answers preflights itself and then returns true. The key must be checked only after serve, since
+// browsers send preflights without credentials.
 func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false
 	}
 	header, origin := w.Header(), r.Header.Get("Origin")
 	preflight := r.Method == http.MethodOptions && origin != "" && r.Header.Get("Access-Control-Request-Method") != ""
-	header.Add("Vary", "Origin") // for a wildcard, too: a request without an origin gets no other header
+	header.Add("Vary", "Origin") // also for a wildcard: an answer to a request without an origin has no other CORS header
 	if origin == "" {
 		return false
 	}
@@ -104,14 +104,14 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
 		return false
 	}
-	_ = reqbody.Skip(w, r) // browsers send no body
+	_ = reqbody.Skip(w, r) // cannot fail for browsers, which send no body
 	answerPreflight(header, r.Header)
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }
 
-// answerPreflight allows the headers that a page asks for by repeating them: clients have
-// headers of their own, and browsers do not apply a wildcard to Authorization.
+// answerPreflight repeats the names of the headers that a page asks for, which allows them. A fixed
+// list would lack clients' own headers, and browsers do not apply a wildcard to Authorization.
 func answerPreflight(answer, asked http.Header) {
 	answer.Add("Vary", "Access-Control-Request-Headers")
 	answer.Add("Vary", "Access-Control-Request-Private-Network")
@@ -123,7 +123,7 @@ func answerPreflight(answer, asked http.Header) {
 	if asked.Get("Access-Control-Request-Private-Network") == "true" {
 		answer.Set("Access-Control-Allow-Private-Network", "true")
 	}
-	answer.Set("Access-Control-Max-Age", "7200") // the most that browsers accept is two hours to a day
+	answer.Set("Access-Control-Max-Age", "7200") // seconds; browsers accept at most two hours to a day
 }
 
 // allows reports whether pages of an origin may use the API.
@@ -139,8 +139,8 @@ var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded"
 var crossOrigin = http.NewCrossOriginProtection()
 
 // forged reports whether a request comes from a page that may not use the API, and is of a kind
-// for which browsers send no preflight. The page could not read the answer, but the turn would
-// cost. Programs do not send the headers by which browsers mark such requests.
+// for which browsers send no preflight. The page could not read the answer, but its turn would
+// use up the plan. Programs do not send the headers by which browsers mark such requests.
 func (c *cors) forged(r *http.Request) bool {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "application/json" { // as nearly all programs send it

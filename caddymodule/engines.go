@@ -17,11 +17,11 @@ import (
 // connections.
 var engines = enginePool{byKey: make(map[string]*engine)}
 
-// lingers is how long an engine stays open after the last configuration that used it: requests of
-// that configuration may run as long.
+// lingers is how long an engine stays open after its last configuration has ended. Requests of that
+// configuration may run as long and use the engine.
 const lingers = objects.MaxBackground + 5*time.Minute
 
-// enginePool has engines by their settings. It is safe for concurrent use.
+// enginePool holds the open engines by their [engineKey]. It is safe for concurrent use.
 type enginePool struct {
 	mu    sync.Mutex
 	byKey map[string]*engine
@@ -32,12 +32,12 @@ type engine struct {
 	store   stores.Store
 	logger  *slog.Logger
 	usage   *usage.Shared // nil: the store counts no usage
-	users   int           // configurations
-	started bool          // by one of them
+	users   int           // configurations that use the engine
+	started bool          // by one of the configurations
 	end     *time.Timer   // closes the store; nil: it is in use
 }
 
-// engineKey is the same for modules that share an engine.
+// engineKey returns the key of a module's engine. Modules with the same key share an engine.
 func engineKey(m stores.Module) string {
 	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
 }
@@ -91,7 +91,7 @@ func (p *enginePool) release(key string, e *engine) {
 	}
 	delete(p.byKey, key)
 	if closes {
-		_ = store.Close() // nobody has used it
+		_ = store.Close() // an error does not matter: nobody has used the store
 	}
 }
 
@@ -103,5 +103,5 @@ func (p *enginePool) close(key string, e *engine) {
 		return
 	}
 	delete(p.byKey, key)
-	_ = e.store.(stores.Closer).Close() // nobody uses it
+	_ = e.store.(stores.Closer).Close() // an error does not matter: nobody uses the store
 }

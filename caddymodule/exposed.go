@@ -20,8 +20,8 @@ func (h *Handler) warnIfExposed(ctx caddy.Context) {
 	}
 }
 
-// exposedAt returns the addresses of the server whose routes ctx sets up, if everybody who
-// reaches them may use the handler.
+// exposedAt returns the addresses of the server that ctx belongs to, if everybody who reaches them
+// may use the handler. Else it returns nil.
 func (h *Handler) exposedAt(ctx context.Context) []string {
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server == nil || len(h.keys) > 0 || h.keyFile != nil {
@@ -33,8 +33,8 @@ func (h *Handler) exposedAt(ctx context.Context) []string {
 	return server.Listen
 }
 
-// exposed reports whether other machines reach the addresses of a server, and none of its routes
-// asks who a client is.
+// exposed reports whether other machines reach the addresses of a server, and no route of the server
+// authenticates clients.
 func exposed(listen []string, routes []byte) bool {
 	for _, asks := range []string{`"authentication"`, "http.auth.user.id"} {
 		if bytes.Contains(routes, []byte(asks)) {

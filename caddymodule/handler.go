@@ -1,6 +1,6 @@
 // Package caddymodule is the Caddy side of caddy-codex: the handler http.handlers.codex with
-// its Caddyfile directive codex, and the app codex, which owns the app-servers. What the
-// handler exchanges with its clients and with Codex is in other packages.
+// its Caddyfile directive codex, and the app codex, which owns the app-servers. The APIs of
+// the clients and the protocol of Codex are in other packages.
 package caddymodule
 
 import (
@@ -53,8 +53,8 @@ type Handler struct {
 	// resolved when the configuration is loaded. Default: none.
 	APIKeys []APIKey `json:"api_keys,omitempty"`
 
-	// A file with more keys, which `caddy codex key` makes: with users, ends and limits.
-	// A change of the file takes effect within seconds, without a reload. Placeholders are
+	// A file with more keys, which `caddy codex key` makes. They can have users, a time of expiry
+	// and limits. A change of the file takes effect within seconds, without a reload. Placeholders are
 	// resolved when the configuration is loaded. Default: none.
 	APIKeysFile string `json:"api_keys_file,omitempty" option:"<name>"`
 
@@ -70,9 +70,9 @@ type Handler struct {
 	MaxConcurrent int `json:"max_concurrent,omitempty" option:"<n>" default:"64"`
 
 	// How many turns of one user run at the same time; callers without a name are one
-	// user. Further requests wait, and those of other users overtake them. Default: at most
-	// seven times as many as remain free if the keys have several users, or another user has
-	// sent a request within the last hour; else all of max_concurrent.
+	// user. Further requests wait, and requests of other users overtake them. Default: all of
+	// max_concurrent. If the keys have several users, or another user has sent a request within
+	// the last hour: at most seven times as many as remain free.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
 	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
@@ -111,14 +111,14 @@ type Handler struct {
 	// always allowed. Placeholders are resolved when the configuration is loaded. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
-	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists: `own`,
-	// those of the caller's user, or `all`, those of all users of this Caddy. Default: `own`.
+	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists. `own`: those
+	// of the caller's user. `all`: those of all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty" option:"own|all" default:"own"`
 
 	// The realm of the users. In a realm, users with one name are one user: for the usage,
 	// stored responses and conversations. Placeholders are resolved when the configuration
-	// is loaded. Default: the site, by the first name of the host matcher that leads to this
-	// handler, or else by the address of its server.
+	// is loaded. Default: the first name of the host matcher of this handler's site, or the address
+	// of the server if there is no host matcher.
 	Realm string `json:"realm,omitempty" option:"<text>"`
 
 	// Whether a page for people is served at /codex/: a playground, and the state of the
@@ -130,8 +130,8 @@ type Handler struct {
 	// a site of its own, at port 11434. Default: false.
 	Ollama bool `json:"ollama,omitempty" option:"on|off"`
 
-	// The key for administrators on the page. They sign logins in, and see the requests of all
-	// users, credits and what identifies this machine. It must not be an API key, has 16
+	// The key for administrators on the page. They can sign app-servers in, and see the requests of
+	// all users, credits, and what identifies this machine. The key must not be an API key, has 16
 	// characters or more, and needs `page`. Placeholders are resolved when the configuration is
 	// loaded. Default: none; then administration is possible only by the admin API.
 	AdminKey string `json:"admin_key,omitempty"`
@@ -140,9 +140,9 @@ type Handler struct {
 	// that Codex lists. Your name takes precedence over a model of the same name.
 	Models []prompt.Alias `json:"models,omitempty"`
 
-	// Whether images that a request names by an https URL are fetched for the
-	// model. Only public addresses are contacted, and the number, the size and the
-	// time are bounded. Otherwise such a request is refused. Default: false.
+	// Whether images that a request names by an https URL are fetched for the model. If not, such
+	// a request is refused. Only public addresses are contacted, and the number of images, their
+	// size and the time are bounded. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty" option:"on|off"`
 
 	// Whether pictures are made: at /v1/images/generations and /v1/images/edits, and within responses
@@ -170,7 +170,7 @@ type Handler struct {
 	TextualPatternsRaw caddy.ModuleMap `json:"textual_patterns,omitempty" caddy:"namespace=http.codex.patterns"`
 
 	// With stop_after_tools `burst`: how long a turn waits for another textual block after each
-	// one. With `first`: how long a turn goes on after the first call, to learn its usage and
+	// block. With `first`: how long a turn goes on after the first call, to learn its usage and
 	// whether there are more calls. 0: until all that has arrived is read. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
@@ -182,10 +182,10 @@ type Handler struct {
 	shared    *usage.Shared // the usage of all nodes; nil: there is none
 	wrongKeys *zap.Logger
 	gateway   *gateway.Gateway
-	releases  []func() // what Cleanup does
+	releases  []func() // called by Cleanup
 	cors      *cors
 	hosts     *hosts
-	realm     string // after an @; empty: the site's
+	realm     string // with an @ before it; empty: the site's
 	pool      *pool.Pool
 }
 
@@ -231,8 +231,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
 		return err
 	}
-	// The store is loaded before the app: Caddy would name the app's events by a module that this
-	// context loads later.
+	// The store is loaded before the app: in the other order, Caddy would name the store as the
+	// origin of the app's events.
 	if err := h.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -285,7 +285,7 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	return nil
 }
 
-// gatewayOptions returns the settings that the gateway gets as they are.
+// gatewayOptions returns the options of the gateway, without those that connect and Provision set up.
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	return gateway.Options{
 		MaxBody:       h.MaxBody,
@@ -315,8 +315,8 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	}
 }
 
-// Cleanup releases what Provision has acquired, also if Provision has failed. Requests of
-// this configuration that still run may use it afterwards.
+// Cleanup releases what Provision has acquired, also if Provision has failed. Requests of this
+// configuration may still run afterwards, and use what was released.
 func (h *Handler) Cleanup() error {
 	for _, release := range h.releases {
 		release()
@@ -362,8 +362,8 @@ func (h *Handler) complete() error {
 // unhandled is the variable that Caddy's last handler sets to true if no other has answered.
 const unhandled = "unhandled"
 
-// ServeHTTP answers the paths of the API and passes others to the next handler. If no other
-// handler answers a path, it may be a misspelt one of the API: a client may have the wrong base URL.
+// ServeHTTP answers the paths of the API and passes others to the next handler. A path that no
+// handler answers may be a misspelt path of the API, since a client may have the wrong base URL.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {
@@ -374,7 +374,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		if err := next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), unhandled) != true {
 			return err
 		}
-		caddyhttp.SetVar(r.Context(), unhandled, false) // for handlers before this one
+		caddyhttp.SetVar(r.Context(), unhandled, false) // this handler answers; those before it may read the variable
 		if route, ok = misspelt(r.URL.Path); !ok {
 			route = signpostAt(r.URL.Path)
 		}

@@ -7,14 +7,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// eventKey is the event that a key has used 80 or 100 percent of a limit.
+// eventKey is the name of the event that a key has used 80 or 100 percent of a limit.
 const eventKey = "codex.key_used"
 
 // keyThresholds remember which thresholds of the limits of all keys were passed. A reload keeps them.
 var keyThresholds quota.Thresholds
 
-// reportLimits emits an event for each limit of the turn's key of which 80 or 100 percent are now
-// used.
+// reportLimits emits an event for each limit of the turn's key whose use has just reached 80 or 100
+// percent.
 func reportLimits(r *gateway.Record) {
 	for _, s := range r.Limits {
 		unit, window := string(s.Unit), s.Window.String()

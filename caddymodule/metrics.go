@@ -23,7 +23,7 @@ import (
 // so that a reload keeps the values. No label has a value that a client can choose freely.
 var registry = prometheus.NewRegistry()
 
-// These metrics are counted as things happen.
+// These metrics change when something happens. The readings below are computed when they are collected.
 var (
 	requestsMetric = counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status")
 	errorsMetric   = counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code")
@@ -85,14 +85,15 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 func init() {
-	// Prometheus misses the first event of a counter that did not exist before.
+	// The counters begin at 0: Prometheus would miss the first event of a counter that did not exist.
 	for _, code := range apierror.Labels() {
 		errorsMetric.WithLabelValues(code)
 	}
 	registry.MustRegister(stateCollector{})
 }
 
-// registerMetrics adds the metrics to those of a configuration. All its handlers share them.
+// registerMetrics adds the metrics to those of a configuration, unless another handler of the
+// configuration has done so.
 func registerMetrics(ctx caddy.Context) error {
 	err := ctx.GetMetricsRegistry().Register(registry)
 	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
@@ -105,14 +106,14 @@ func registerMetrics(ctx caddy.Context) error {
 // configured aliases, not a name that a client made up.
 var modelLabels = labels{limit: 50}
 
-// otherModel has the label of all other models.
+// otherModel has the metrics of all models without a label of their own.
 var otherModel = newModelMetrics("other")
 
 // modelMetrics are the metrics of a model's turns. Each is looked up by its labels only once, since
 // a look-up costs more than counting does. A metric that has counted nothing does not exist yet.
 type modelMetrics struct {
 	label                                string
-	duration, firstOutput, input, output func() prometheus.Observer // duration is that of requests that succeed
+	duration, firstOutput, input, output func() prometheus.Observer // duration: of requests that succeed
 	cached, reasoning, price             func() prometheus.Counter
 }
 
@@ -138,7 +139,8 @@ func newModelMetrics(label string) *modelMetrics {
 	}
 }
 
-// learnModels gives a label to each model that Codex lists. If it fails, their label is "other".
+// learnModels gives a label to each model that Codex lists. If the list cannot be read, the label of
+// these models is "other".
 func learnModels(p *pool.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
@@ -150,7 +152,8 @@ func learnModels(p *pool.Process) {
 	}
 }
 
-// labels is a bounded set of values of the label of models. The metrics keep values, so none is removed.
+// labels is a bounded set of models that have a label of their own. No model is removed, since
+// Prometheus keeps the values of its label anyway.
 type labels struct {
 	limit int
 	mu    sync.RWMutex
@@ -332,7 +335,7 @@ func collectLogin(to chan<- prometheus.Metric, p *pool.Process) {
 	}
 }
 
-// collectLimits sends what is known of the plan of one app-server.
+// collectLimits sends the limits of the plan of one app-server, as far as they are known.
 func collectLimits(to chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
 	if limits.Plan != "" {
 		send(to, planReading, 1, id, logged(limits.Plan))
@@ -341,7 +344,7 @@ func collectLimits(to chan<- prometheus.Metric, id string, limits codexrpc.RateL
 	for _, w := range limits.Windows() {
 		name := w.Name()
 		if name == seen {
-			continue // a registry refuses a second value
+			continue // a registry refuses two values with the same labels
 		}
 		seen = name
 		send(to, usedReading, w.UsedPercent, id, name)

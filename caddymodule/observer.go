@@ -73,7 +73,7 @@ type requestContext struct {
 	user       string           // what userOf returns, once the user is identified
 	identified bool
 	ids        [2]string        // its id, as the value of two headers
-	turns      []gateway.Record // those of its answer, once they have ended
+	turns      []gateway.Record // the turns of its answer, once they have ended
 }
 
 type outcomeKey struct{}
@@ -89,7 +89,8 @@ func (o *requestContext) Value(key any) any {
 	return o.Context.Value(key)
 }
 
-// setFailure records the failure of a request. The first one is what the client receives.
+// setFailure records why a request failed. Only the first call counts: the client receives that
+// error.
 func setFailure(r *http.Request, e *apierror.Error) {
 	if outcome, ok := r.Context().Value(outcomeKey{}).(*requestContext); ok && outcome.failure == nil {
 		outcome.failure = e
@@ -99,10 +100,10 @@ func setFailure(r *http.Request, e *apierror.Error) {
 // routeCounts counts the requests of a route in the metrics.
 type routeCounts struct {
 	route     string                    // its name
-	succeeded func() prometheus.Counter // is looked up by its labels once, when a request succeeds
+	succeeded func() prometheus.Counter // of requests with status 200; looked up by its labels only once
 }
 
-// countsOf returns the counts of a route's name. Several routes may have the same name.
+// countsOf returns the counts of the routes with a name. Several routes may have the same name.
 func countsOf(route string) *routeCounts {
 	return &routeCounts{route, sync.OnceValue(func() prometheus.Counter {
 		return requestsMetric.WithLabelValues(route, strconv.Itoa(http.StatusOK))
@@ -123,7 +124,7 @@ func (c *routeCounts) count(failure *apierror.Error) {
 func countTurn(r *gateway.Record) {
 	model := modelLabels.of(r.Model)
 	switch {
-	case r.Choice > 0: // the first choice represents the request
+	case r.Choice > 0: // only the first choice counts as a request
 	case r.Status >= http.StatusBadRequest:
 		durationMetric.WithLabelValues(operation, provider, model.label, r.Code.Label()).Observe(r.Duration.Seconds())
 	default:
@@ -154,11 +155,11 @@ func countTurn(r *gateway.Record) {
 	}
 }
 
-// maxLogged bounds the model's name and the error's code in the log, in bytes. The
-// client chooses the name, and a provider may choose the code.
+// maxLogged bounds a text from a client or a provider in the log, in bytes, such as the name of the
+// model or the code of an error.
 const maxLogged = 200
 
-// logged returns a foreign text as it is logged: valid UTF-8, at most maxLogged bytes.
+// logged returns a text from a client or a provider for the log: valid UTF-8, at most maxLogged bytes.
 func logged(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
@@ -219,8 +220,8 @@ func (r turnLine) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// addTools adds the fields of a turn that had tool calls or began textual tool blocks: what was
-// dropped, and which settings differ from the defaults.
+// addTools adds the fields about the tool calls and the textual tool blocks of a turn: how many there
+// were, what was dropped, and which settings differ from the defaults.
 func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 	aborted := 0
 	for _, n := range r.Tools.Aborted {
@@ -268,7 +269,7 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 }
 
 // traceFailure names the error of a request in its span. An error of the server also marks the
-// span as failed. The HTTP status does not show it if a stream has begun.
+// span as failed. If a stream has begun, the HTTP status does not show the error.
 func traceFailure(ctx context.Context, e *apierror.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

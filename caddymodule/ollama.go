@@ -13,7 +13,7 @@ import (
 var (
 	ollamaCounts = countsOf("ollama")
 
-	// ollamaRoutes are the routes of Ollama's API, as [routes].
+	// ollamaRoutes are the routes of Ollama's API by their paths, in the form of [routes].
 	ollamaRoutes = map[string]route{
 		"/":            {counts: ollamaCounts, refused: true, methods: readMethods, form: ollamaErrors, open: true, serve: plain((*gateway.Gateway).OllamaReady)},
 		"/api/version": ollamaRoute(readMethods, gateway.OllamaDocument(ollama.VersionBody, nil)).opened(),
@@ -44,24 +44,25 @@ func ollamaRoute(methods []string, serve func(*gateway.Gateway, http.ResponseWri
 	return route{counts: ollamaCounts, methods: methods, form: ollamaErrors, serve: plain(serve)}
 }
 
-// opened returns the route for callers without a key.
+// opened returns the route with open set: callers need no key.
 func (rt route) opened() route {
 	rt.open = true
 	return rt
 }
 
-// ollamaRefusal returns a route that is refused with an error, whatever its body.
+// ollamaRefusal returns a route that answers each request with an error, whatever its body.
 func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
 	rt := ollamaRoute(methods, gateway.OllamaDocument(nil, refusal))
 	rt.noBody = true
 	return rt
 }
 
-// ollamaPrefix matches what clients with a wrong base URL put before the paths of Ollama's API.
+// ollamaPrefix matches the beginning of a path of Ollama's API, with the prefixes that clients with
+// a wrong base URL add.
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
-// ollamaRouteOf returns the route of a path of Ollama's API. Paths below /api/ that are no route
-// are errors of this API, unless they are OpenAI's or Anthropic's.
+// ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/ it
+// returns ollamaUnknown, unless the path belongs to OpenAI's or Anthropic's API.
 func ollamaRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {

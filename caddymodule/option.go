@@ -14,24 +14,24 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// option is an option of a block in the Caddyfile, which sets a field of a struct. Its name is that
-// of the field in JSON. The tag option of the field has the syntax of the value:
+// option is an option of a block in the Caddyfile. It sets a field of a struct, and has the name that
+// the field has in JSON. The field's tag `option` has the syntax of the value:
 //
 //	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
 //	<size>|off or <duration>|off   off is -1, and in JSON any negative value
-//	<text> or <name>               any text; a name is not empty, as a {$VARIABLE} that is not set would be
+//	<text> or <name>               any text; a name must not be empty, as from an unset {$VARIABLE}
 //	own|all                        one of the words; on|off, or a word alone, is a bool
-//	max_queue [<duration>]         what may follow the value of max_queue
+//	max_queue [<duration>]         a value that may follow the value of max_queue, on the same line
 //
-// The tag default has the value of a field that is not set, as in the Caddyfile.
+// The field's tag `default` has the value for a field that is not set, written as in the Caddyfile.
 type option struct {
 	name, syntax, byDefault string
 
-	line  string // the option that begins its line: itself, or the option that it follows
+	line  string // the option that begins the line: this one, or the one that this one follows
 	field reflect.Value
 }
 
-// optionsOf returns the options of a struct, with those that it embeds.
+// optionsOf returns the options of a struct and of the structs that it embeds.
 func optionsOf(block any) (options []option) {
 	for field, value := range reflect.Indirect(reflect.ValueOf(block)).Fields() {
 		o := option{syntax: field.Tag.Get("option"), byDefault: field.Tag.Get("default"), field: value}
@@ -50,14 +50,14 @@ func optionsOf(block any) (options []option) {
 	return options
 }
 
-// special is what the tags do not say of an option.
+// special describes an option beyond its tags.
 type special struct {
 	parse   func(d *caddyfile.Dispenser) error // reads what follows the name; nil: by the tags
-	check   func() error                       // refuses values that do not fit together; nil: all do
+	check   func() error                       // refuses values that do not fit together; nil: no check
 	repeats bool
 }
 
-// renamed maps options of earlier releases to what to write instead.
+// renamed maps options of earlier releases to the errors that advise what to write instead.
 var renamed = map[string]string{
 	"response_store": "response_store is called store now: " +
 		"`store memory`, with `size 64MiB` in its block, for `response_store memory 64MiB`, `store disk` for one node and " +
@@ -101,7 +101,7 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 }
 
 // suggestion returns the part of an error that suggests the option nearest to an unknown name.
-// It is empty unless that option differs in less than a third of its letters.
+// It is empty if each option differs in a third of its letters or more.
 func suggestion(name string, options []option, specials map[string]special) string {
 	nearest, least := "", len(name)
 	try := func(known string) {
@@ -121,13 +121,13 @@ func suggestion(name string, options []option, specials map[string]special) stri
 	return fmt.Sprintf("; did you mean %s?", nearest)
 }
 
-// editDistance returns how many bytes must be added, removed or replaced to make b of a. If a is
+// editDistance returns how many bytes must be added, removed or replaced to turn a into b. If a is
 // more than twice as long as b, it returns the length of a without comparing them.
 func editDistance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)
 	}
-	row := make([]int, len(b)+1) // distances of the beginning of a to those of b
+	row := make([]int, len(b)+1) // row[j] is the distance from the beginning of a so far to b[:j]
 	for j := range row {
 		row[j] = j
 	}
@@ -145,7 +145,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// parseLine reads the values of a line, at least the first. check may be nil.
+// parseLine reads the values of a line. Only the first value is required. check may be nil.
 func parseLine(d *caddyfile.Dispenser, line []option, check func() error) error {
 	name, args := d.Val(), d.RemainingArgs()
 	if len(args) == 0 || len(args) > len(line) {
@@ -164,7 +164,7 @@ func parseLine(d *caddyfile.Dispenser, line []option, check func() error) error 
 	return nil
 }
 
-// parseTexts reads one text or more.
+// parseTexts reads the rest of a line, which must have one text or more.
 func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
 	if *field = d.RemainingArgs(); len(*field) == 0 {
 		return d.ArgErr()
@@ -175,7 +175,7 @@ func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
 // quantity is a kind of value that is a number.
 type quantity struct {
 	parse        func(string) (int64, error)
-	what, orZero string // what a value is: above zero, or from zero on
+	what, orZero string // describe a value that must be above zero, and one that may be zero
 }
 
 var quantities = map[string]quantity{
@@ -210,7 +210,7 @@ func (o *option) quantity() (q quantity, least int64, ok bool) {
 	return q, 1, ok
 }
 
-// set sets the field to a value as it is in the Caddyfile.
+// set sets the field to a value that is written as in the Caddyfile.
 func (o *option) set(arg string) error {
 	field := o.field
 	if field.Kind() == reflect.Pointer {
@@ -238,7 +238,7 @@ func (o *option) set(arg string) error {
 	return isOneOf(arg, o.syntax)
 }
 
-// isOneOf refuses a word that the syntax does not have. It accepts any text for <text> and <name>.
+// isOneOf refuses a word that is not in the syntax. For <text> and <name> it accepts any text.
 func isOneOf(word, syntax string) error {
 	allowed := strings.Split(syntax, "|")
 	if strings.HasPrefix(syntax, "<") || slices.Contains(allowed, word) {
@@ -247,7 +247,8 @@ func isOneOf(word, syntax string) error {
 	return fmt.Errorf("%q must be one of %s", word, strings.Join(allowed, ", "))
 }
 
-// complete sets the default if the field is not set, and else checks the value, also from JSON.
+// complete sets the default if the field is not set. Else it checks the value, which may come from
+// JSON.
 func (o *option) complete() error {
 	if o.field.IsZero() && o.byDefault != "" {
 		return o.set(o.byDefault)
@@ -255,7 +256,7 @@ func (o *option) complete() error {
 	field := reflect.Indirect(o.field)
 	q, _, ok := o.quantity()
 	switch {
-	case !field.IsValid(): // a pointer, which is not set
+	case !field.IsValid(): // the field is a nil pointer
 		return nil
 	case ok && field.Int() < 0 && !strings.HasSuffix(o.syntax, "|off"):
 		return fmt.Errorf("must be %s", q.what)

@@ -23,7 +23,7 @@ const pageIndex = "index.html"
 //go:embed page
 var pageFiles embed.FS
 
-// pageTypes are the types of the files. Those of package mime depend on the machine.
+// pageTypes are the media types of the page's files. The types of package mime depend on the machine.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -32,8 +32,8 @@ var pageTypes = map[string]string{
 	".txt":  "text/plain; charset=utf-8",
 }
 
-// pagePolicy allows the page its own files and requests to its own site, and images that the
-// person has chosen. Nothing within the page is executed or loaded.
+// pagePolicy allows the page its own files, requests to its own site, and images that a person has
+// chosen. It forbids inline scripts and styles, and everything from other sites.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -54,7 +54,7 @@ func servePage(w http.ResponseWriter, r *http.Request, name string) {
 	header := w.Header()
 	header.Set("Content-Type", pageTypes[path.Ext(cmp.Or(name, pageIndex))])
 	header.Set("ETag", fmt.Sprintf(`"%.12x"`, sha256.Sum256(body)))
-	header.Set("Cache-Control", "no-cache") // it is asked for again, and usually not sent again
+	header.Set("Cache-Control", "no-cache") // browsers ask again each time, and usually get a 304
 	header.Set("Content-Security-Policy", pagePolicy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
@@ -63,14 +63,14 @@ func servePage(w http.ResponseWriter, r *http.Request, name string) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
 }
 
-// pagePrefix precedes the names of the page's files.
+// pagePrefix precedes the names of the page's files in the paths of URLs.
 const pagePrefix = "/codex/"
 
 var (
 	pageCounts = countsOf("page")
-	// pageStatus is the route of what the page shows.
+	// pageStatus is the route of the status that the page shows.
 	pageStatus = route{counts: pageCounts, refused: true, methods: readMethods, serve: (*Handler).servePageStatus}
-	// adminRoutes are those of the page that the admin key opens.
+	// adminRoutes are the routes of the page that need the admin key.
 	adminRoutes = map[string]route{
 		pagePrefix + "admin/status": {counts: pageCounts, refused: true, admin: true, open: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
 		pagePrefix + "admin/login":  {counts: pageCounts, refused: true, admin: true, open: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: administration(signIn).serve},
@@ -78,8 +78,8 @@ var (
 	}
 )
 
-// pageRouteOf returns the route of a path of the page. The page itself needs no key: it
-// has nothing but the files of this module. The state that it shows needs a key.
+// pageRouteOf returns the route of a path of the page. The page itself needs no key, since it
+// has only the files of this module. The status that the page shows needs a key.
 func (h *Handler) pageRouteOf(path string) (route, bool) {
 	if path == pagePrefix+"status" {
 		return pageStatus, true
@@ -123,7 +123,8 @@ func (h *Handler) document(r *http.Request, user string) status.Document {
 	return body
 }
 
-// serveAdminStatus answers with what the admin API tells of this handler.
+// serveAdminStatus answers with the whole state of this handler's app-servers, as the admin API does,
+// and with the requests of all users.
 func (h *Handler) serveAdminStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) { return h.document(r, usage.Everybody), nil })
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 )
 
-// patternNamespace has the modules for textual forms of calls: each is an [aggregator.Pattern].
+// patternNamespace is the namespace of the modules for textual forms of calls. Each of these modules
+// is an [aggregator.Pattern].
 const patternNamespace = "http.codex.patterns"
 
 func init() {
@@ -36,7 +37,7 @@ func (ToolCallPattern) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// UnmarshalCaddyfile reads the pattern's name, which is all that there is.
+// UnmarshalCaddyfile reads the pattern's name. Nothing else may follow.
 func (ToolCallPattern) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name
 	if d.NextArg() || d.NextBlock(0) {

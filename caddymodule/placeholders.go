@@ -10,9 +10,9 @@ import (
 // placeholderPrefix begins the names of this module's placeholders.
 const placeholderPrefix = "http.codex."
 
-// placeholders return the values of placeholders, by their names after placeholderPrefix. They get
-// the turns of a request, at least one, which have ended. Tokens and calls are sums over the
-// choices; all else is that of the first choice.
+// placeholders maps the names of placeholders, without placeholderPrefix, to functions that return
+// their values. A function gets the turns of a request, at least one, after they have ended. Tokens
+// and calls are sums over the choices; every other value is that of the first choice.
 var placeholders = map[string]func([]gateway.Record) any{
 	"model":         func(turns []gateway.Record) any { return unlessEmpty(logged(turns[0].Model)) },
 	"api":           func(turns []gateway.Record) any { return unlessEmpty(string(turns[0].Route)) },
@@ -27,8 +27,8 @@ var placeholders = map[string]func([]gateway.Record) any{
 	"tool_calls":    sum(func(r *gateway.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
-// placeholder is a [caddy.ReplacerFunc]. The value is nil until the turns of the request have ended,
-// or if they have no such value.
+// placeholder is a [caddy.ReplacerFunc]. The value is nil before the turns of the request have ended.
+// It is also nil if the turns have no such value.
 func (o *requestContext) placeholder(key string) (any, bool) {
 	name, ours := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]

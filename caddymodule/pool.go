@@ -26,7 +26,8 @@ type Pool struct {
 // parse reads <policy> [<n>].
 func (p *Pool) parse(d *caddyfile.Dispenser) error { return parseLine(d, optionsOf(p), p.complete) }
 
-// complete sets the default of the reserve, and refuses a reserve with any other policy.
+// complete sets the default of Reserve for the policy reserve, and refuses Reserve with any other
+// policy.
 func (p *Pool) complete() error {
 	if p.Policy == pool.PolicyReserve {
 		p.Reserve = max(1, p.Reserve)

@@ -22,20 +22,20 @@ type route struct {
 	counts  *routeCounts // nil: requests are not counted
 	refused bool         // only requests that fail are counted
 	methods []string     // the first one is the canonical method; nil: any
-	open    bool         // needs neither a key nor an allowed host: probes have none
-	admin   bool         // needs the admin key instead, and refuses pages of other origins
+	open    bool         // needs neither a key nor an allowed host, since probes have neither
+	admin   bool         // needs the admin key in place of an API key, and refuses pages of other origins
 	socket  bool         // WebSockets are served as well
-	noBody  bool         // also a POST needs no body
+	noBody  bool         // a POST needs no body, either
 	images  bool         // exists only with the option images
-	form    *errorForm   // of errors; nil: Anthropic's for Anthropic's clients, else OpenAI's
+	form    *errorForm   // nil: Anthropic's for Anthropic's clients, else OpenAI's
 	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
 	args    []string // the parts of the path that stand for * in the pattern
 }
 
-// errorForm is how the clients of an API read errors.
+// errorForm is the form of errors for the clients of an API.
 type errorForm struct {
 	encode   apierror.Encoder
-	idHeader string // the header of every answer that has its id; empty: none
+	idHeader string // the header with the request's id in every answer; empty: none
 }
 
 var (
@@ -50,14 +50,14 @@ var (
 	responsesCounts = countsOf("responses")
 	messagesCounts  = countsOf("messages")
 
-	// routes are the routes by their paths, in which * stands for a part that is not empty.
+	// routes are the routes by their paths. A * in a path stands for one part that is not empty.
 	routes = map[string]route{
 		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
 		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
 
 		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, form: anthropicErrors, serve: plain((*gateway.Gateway).Messages)},
 		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, form: anthropicErrors, serve: plain((*gateway.Gateway).CountTokens)},
-		"/api/hello":                {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Hello)}, // Claude Code asks first whether anybody is there
+		"/api/hello":                {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Hello)}, // Claude Code calls it first, to see whether the server answers
 
 		"/v1/responses":               {counts: responsesCounts, methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
 		"/v1/responses/input_tokens":  {counts: responsesCounts, methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
@@ -90,19 +90,19 @@ var (
 
 func readAnd(methods ...string) []string { return append(readMethods[:2:2], methods...) }
 
-// plain returns the handler of a route that the gateway serves.
+// plain makes a route's serve function from a method of the gateway.
 func plain(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
 }
 
-// withID returns the handler of a route with an id that the gateway serves.
+// withID is [plain] for a route whose path has an id.
 func withID(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 		serve(h.gateway, w, r, args[0])
 	}
 }
 
-// routeOf returns the route of a path, and false if the path is not the API's.
+// routeOf returns the route of a path, and false if the path does not belong to the API.
 func routeOf(path string) (route, bool) {
 	if r, ok := exactly(path); ok || !strings.HasPrefix(path, "/v1/") {
 		return r, ok
@@ -132,7 +132,7 @@ func exactly(path string) (route, bool) {
 	return route{}, false
 }
 
-// match returns the parts of a path that stand for * in a pattern, and whether it matches.
+// match returns the parts of a path that stand for * in a pattern, and whether the path matches.
 func match(pattern, path string) (args []string, ok bool) {
 	before, after, wild := strings.Cut(pattern, "*")
 	rest, ok := strings.CutPrefix(path, before)
@@ -162,7 +162,7 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *reques
 			w.Header()[form.idHeader] = outcome.ids[1:]
 		}
 	}
-	*r = *r.WithContext(outcome) // a copy would be held as long as the answer takes
+	*r = *r.WithContext(outcome) // in place: a copy would stay in memory until the answer ends
 	replacerOf(r).Map(outcome.placeholder)
 }
 
@@ -217,7 +217,8 @@ func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
 
-// refuse answers with an error before the body was read. Writing fails if the client has gone.
+// refuse answers with an error before the body was read. It ignores a failure to write: then the
+// client has gone.
 func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
 		reqbody.LimitDiscard(w)
@@ -245,8 +246,9 @@ func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 // requestUUID is the placeholder with the uuid of a request.
 const requestUUID = "http.request.uuid"
 
-// newRequestID returns the uuid of a request. The first use of Caddy's placeholder makes one and
-// prepares it for the access log, which takes half a microsecond. Without a log it is made here.
+// newRequestID returns the uuid of a request. With an access log it uses Caddy's placeholder, which
+// makes the uuid and prepares it for the log. That takes half a microsecond, so without a log the uuid
+// is made here.
 func newRequestID(r *http.Request) string {
 	repl := replacerOf(r)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -262,7 +264,8 @@ func newRequestID(r *http.Request) string {
 	return id
 }
 
-// responsesSocket is the route of WebSockets at /v1/responses. It counts their requests itself.
+// responsesSocket is the route of WebSockets at /v1/responses. It counts each request over a
+// WebSocket itself.
 var responsesSocket = route{counts: responsesCounts, refused: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.forgedHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
@@ -280,8 +283,8 @@ func isHandshake(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// forgedHandshake reports whether a handshake comes from a page that may not use the API.
-// Browsers send no preflight before a handshake, so it is checked like a POST without a preflight.
+// forgedHandshake reports whether a handshake comes from a page that may not use the API. Browsers
+// send no preflight before a handshake, so the handshake is checked like a POST without a preflight.
 func (h *Handler) forgedHandshake(r *http.Request) bool {
 	post := r.Clone(r.Context())
 	post.Method = http.MethodPost
@@ -289,12 +292,13 @@ func (h *Handler) forgedHandshake(r *http.Request) bool {
 	return h.cors.forged(post)
 }
 
-// foreignPrefix matches what clients put before the paths of the API. Clients with a wrong base URL
-// put nothing there, or /v1 again. Azure's clients put a deployment there; the body names its model.
+// foreignPrefix matches the beginning of a path in place of /v1/. A client with a wrong base URL leaves
+// /v1 out or repeats it. Azure's clients name a deployment, which can be ignored: the body names the
+// model.
 var foreignPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
-// misspelt returns the route that a client means by a path that is no route, since it has doubled
-// or trailing slashes or comes from a wrong base URL. It returns false if there is none.
+// misspelt returns the route that a client means by a path with doubled or trailing slashes, or with
+// a wrong base URL. It returns false if there is no such route, or if the path is spelt correctly.
 func misspelt(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	meant := "/v1/" + clean[len(foreignPrefix.FindString(clean)):]
@@ -320,8 +324,8 @@ var signpost = route{counts: countsOf("unknown"), open: true, serve: func(_ *Han
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
-// signpostAt returns the signpost for a path. Below /api/ it has the form of Ollama's errors, for
-// clients of Ollama's API on a site where that is off.
+// signpostAt returns the signpost for a path. Below /api/ the error has the form of Ollama's errors,
+// for clients of Ollama's API on a site without the option ollama.
 func signpostAt(path string) route {
 	rt := signpost
 	if strings.HasPrefix(path, "/api/") {
@@ -340,9 +344,9 @@ func baseURL(r *http.Request) string {
 }
 
 // ownDeadlines keeps Caddy from setting a deadline before each write and each flush of a
-// request's answer, which costs more than a small chunk. If Caddy's writer that sets deadlines is
-// the outermost, ownDeadlines returns the writer inside it. A stream bounds its writes itself, by
-// less than Caddy's default. If the operator has set a stricter limit, that stays in force.
+// request's answer, which costs more than a small chunk. If the outermost writer is the one of Caddy
+// that sets the deadlines, ownDeadlines returns the writer inside it. A stream bounds its writes
+// itself, by less than Caddy's default. If the operator has set a stricter limit, it stays in force.
 func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
-// minAdminKey is the least length of an admin key, which nobody may guess.
+// minAdminKey is the least length of an admin key: nobody must be able to guess one.
 const minAdminKey = 16
 
 func (h *Handler) parseAdminKey(d *caddyfile.Dispenser) error {
@@ -52,13 +52,13 @@ func (h *Handler) resolveAdminKey(repl *caddy.Replacer) error {
 }
 
 // authenticateAdmin checks that a request has the admin key and comes from no page of another
-// origin. No browser adds the key by itself, so that a page which does not know it can do nothing.
+// origin. No browser adds the key by itself, so a page without the key can do nothing.
 func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 	if crossOrigin.Check(r) != nil {
 		return apierror.OriginNotAllowed(r.Header.Get("Origin"))
 	}
 	key := ""
-	if r.Header.Get("Authorization") != "" { // the other headers of keys are in access logs
+	if r.Header.Get("Authorization") != "" { // only here: access logs show the other headers with keys
 		key = presentedKey(r)
 	}
 	hash := sha256.Sum256([]byte(key))
@@ -68,10 +68,10 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 	return nil
 }
 
-// administration is what an administrator does with an app-server. The result is the answer.
+// administration is an action of an administrator on an app-server. It returns the body of the answer.
 type administration func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// of does it with the app-server that the query names, which must be one of all.
+// of calls do for the app-server whose id is in the query. It must be one of all.
 func (do administration) of(all []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
 	for _, p := range all {
@@ -82,12 +82,12 @@ func (do administration) of(all []*pool.Process, r *http.Request) (any, *apierro
 	return nil, apierror.NoSuchAppServer(wanted)
 }
 
-// serve does it with an app-server of a handler.
+// serve calls do for an app-server of the handler, and answers on the page's route.
 func (do administration) serve(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) { return do.of(h.pool.Processes(), r) })
 }
 
-// serveAdmin does it with an app-server of any handler.
+// serveAdmin calls do for an app-server of any handler, and answers in the admin API.
 func (do administration) serveAdmin(w http.ResponseWriter, r *http.Request) error {
 	body, apiErr := do.of(supervisor.All(), r)
 	if apiErr != nil {
@@ -97,8 +97,8 @@ func (do administration) serveAdmin(w http.ResponseWriter, r *http.Request) erro
 	return writeAdmin(w, body)
 }
 
-// signIn begins the sign-in of an app-server, and waits for its code; a DELETE cancels it. It returns
-// how far the sign-in is.
+// signIn begins the sign-in of an app-server and waits for the code to enter. A DELETE cancels the
+// sign-in. Both return the state of the sign-in.
 func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	if r.Method == http.MethodDelete {
 		return p.CancelSignIn(), nil

@@ -132,7 +132,7 @@ func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPE
 	return leads
 }
 
-// leads reports whether handler is the one that is searched for, or has a route to it.
+// leads reports whether handler is the handler that the search is for, or has a route to that one.
 func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 	switch h := handler.(type) {
 	case *Handler:
@@ -154,7 +154,7 @@ func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 const maxRealm = 100
 
 // accountOf returns the name under which usage, responses and conversations of a request's user
-// are kept: user@realm. So users of two sites who have one name are two users.
+// are kept: user@realm. So users with the same name at two sites have two accounts.
 func (h *Handler) accountOf(r *http.Request) string {
 	realm := h.realm
 	if realm == "" {
@@ -163,8 +163,8 @@ func (h *Handler) accountOf(r *http.Request) string {
 	return usage.UserName(userOf(r) + realm)
 }
 
-// inRealm returns what follows the name of a user in a realm: the realm after an @, or nothing
-// without one. It is made once, so that a user without a name costs no memory.
+// inRealm returns the end of the account names in a realm: an @ and the realm, or "" without a realm.
+// Callers keep it, so that the account of a user without a name needs no new string.
 func inRealm(realm string) string {
 	if realm == "" {
 		return ""
@@ -172,7 +172,7 @@ func inRealm(realm string) string {
 	return "@" + realm
 }
 
-// checkRealm refuses names with which two users could get one account, or that harm logs.
+// checkRealm refuses realms that could give two users the same account, or that harm logs.
 func checkRealm(realm string) error {
 	if realm == "" || len(realm) > maxRealm || strings.ContainsFunc(realm, func(c rune) bool { return c <= ' ' || c == '@' || c == 0x7f || c == 0xfffd }) {
 		return fmt.Errorf("realm: %.100q is no name of 1 to %d bytes without spaces and @", realm, maxRealm)
@@ -218,7 +218,7 @@ func unusualPort(address string) string {
 	return fmt.Sprintf(":%d", at.StartPort)
 }
 
-// realmName returns the name of a site as the name of a realm.
+// realmName turns the name of a site into the name of a realm, in lower case and without an @.
 func realmName(site string) string {
 	return strings.ToLower(strings.ReplaceAll(site, "@", "_"))
 }

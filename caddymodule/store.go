@@ -53,7 +53,7 @@ func parseStoreBlock(d *caddyfile.Dispenser, store any) error {
 	return parseBlock(d, store, nil)
 }
 
-// completeStore sets the type of a store in JSON to memory if there is none.
+// completeStore sets the type of the store to memory if its JSON has no type.
 func (h *Handler) completeStore() error {
 	fields := make(map[string]json.RawMessage)
 	if len(h.StoreRaw) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// OffStore stores nothing: previous_response_id refers to nothing. It has no options.
+// OffStore stores nothing, so a request cannot follow an earlier response. It has no options.
 type OffStore struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -22,7 +22,7 @@ func (OffStore) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: stores.Namespace + ".off", New: func() caddy.Module { return new(OffStore) }}
 }
 
-// UnmarshalCaddyfile reads the name, which is all that there is.
+// UnmarshalCaddyfile reads the name. Nothing else may follow.
 func (s *OffStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	return parseStoreBlock(d, s)
@@ -37,10 +37,10 @@ func (*OffStore) Open(*slog.Logger) stores.Store { return nil }
 // Start implements [stores.Module].
 func (*OffStore) Start(stores.Store) error { return nil }
 
-// MemoryStore stores in this process; a reload keeps what is there.
+// MemoryStore stores responses in the memory of this process. A reload keeps them.
 type MemoryStore struct {
-	// The most bytes that the responses may take. The least recently used ones of the user with
-	// the most are deleted first. Default: 64 MiB.
+	// The most bytes that the responses may take. The least recently used responses of the user
+	// with the most bytes are deleted first. Default: 64 MiB.
 	Size int64 `json:"size,omitempty" option:"<size>" default:"64MiB"`
 
 	// How long a response is stored. Default: `24h`.
@@ -77,20 +77,20 @@ func (s *MemoryStore) Open(*slog.Logger) stores.Store {
 // Start implements [stores.Module].
 func (*MemoryStore) Start(stores.Store) error { return nil }
 
-// DiskStore stores in a file of this Caddy, which survives a restart.
+// DiskStore stores responses in a file of this Caddy, so that they survive a restart.
 type DiskStore struct {
 	// The folder of the file. Placeholders are resolved when the configuration is loaded.
 	// Default: `codex` in the folder where Caddy keeps its data.
 	Dir string `json:"dir,omitempty"`
 
-	// The most bytes that the responses may take. The least recently used ones of the user with
-	// the most are deleted first. Default: 1 GiB.
+	// The most bytes that the responses may take. The least recently used responses of the user
+	// with the most bytes are deleted first. Default: 1 GiB.
 	Size int64 `json:"size,omitempty" option:"<size>" default:"1GiB"`
 
 	// How long a response is stored. Default: `720h`.
 	Age caddy.Duration `json:"age,omitempty" option:"<duration>" default:"720h"`
 
-	dir string // as a path from the root
+	dir string // the absolute path of Dir
 }
 
 // CaddyModule returns the Caddy module information.
@@ -121,7 +121,7 @@ func (s *DiskStore) Provision(caddy.Context) (err error) {
 	return nil
 }
 
-// Key implements [stores.Module]. The limits may change.
+// Key implements [stores.Module]. A store keeps its key if its limits change.
 func (s *DiskStore) Key() string { return s.dir }
 
 // Open implements [stores.Module].

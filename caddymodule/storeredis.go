@@ -18,12 +18,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// RedisStore stores in Redis or Valkey, which several nodes may share. It also stores the use of
-// keys' limits and the usage, both for all nodes together.
+// RedisStore stores responses in Redis or Valkey, which several nodes may share. It also stores the
+// usage, and what API keys have used of their limits, both for all nodes together.
 type RedisStore struct {
 	// The URLs of the nodes: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for
-	// TLS, or `unix://`. Several are a cluster, or with `master` the sentinels. Placeholders
-	// are resolved when the configuration is loaded.
+	// TLS, or `unix://`. Several URLs name the nodes of a cluster or, with `master`, the sentinels.
+	// Placeholders are resolved when the configuration is loaded.
 	URLs []string `json:"urls,omitempty"`
 
 	// The most bytes that the responses of each user may take. The oldest responses are deleted
@@ -33,7 +33,7 @@ type RedisStore struct {
 	// How long a response is stored. Default: `720h`.
 	Age caddy.Duration `json:"age,omitempty" option:"<duration>" default:"720h"`
 
-	// What all keys begin with. Default: `codex`.
+	// The beginning of all keys in Redis. Default: `codex`.
 	Prefix string `json:"prefix,omitempty" option:"<name>" default:"codex"`
 
 	// The name of the master that the sentinels watch. Default: none.
@@ -43,7 +43,7 @@ type RedisStore struct {
 	// 503. `open`: they are let through, and not counted. Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 
-	// A file with the certificates of the authorities that sign those of the nodes.
+	// A file with the certificates of the authorities that sign the nodes' certificates.
 	// Placeholders are resolved when the configuration is loaded. Default: those of the system.
 	CA string `json:"ca,omitempty" option:"<name>"`
 
@@ -77,7 +77,7 @@ func (s *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return parseStoreBlock(d, s)
 }
 
-// Provision sets the defaults and resolves the settings. The errors contain no URL, which may
+// Provision sets the defaults and resolves the settings. The errors contain no URL, since a URL may
 // have a password.
 func (s *RedisStore) Provision(caddy.Context) error {
 	if err := completeOptions(s); err != nil {
@@ -123,7 +123,7 @@ func (s *RedisStore) Open(logger *slog.Logger) stores.Store {
 // Start implements [stores.Module].
 func (*RedisStore) Start(store stores.Store) error { return store.(*responsestore.Redis).Start() }
 
-// universal returns the settings in a URL.
+// universal returns the settings of a URL in a form that also fits clusters and sentinels.
 func universal(o *redis.Options) redis.UniversalOptions {
 	return redis.UniversalOptions{
 		ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,

@@ -22,12 +22,13 @@ type unsettled struct {
 	Usage  []usage.Batch
 }
 
-// unsettledFiles returns the pattern of the names of these files.
+// unsettledFiles returns the pattern for the paths of the files of the engine with a key, in the form
+// of [filepath.Glob].
 func unsettledFiles(key string) string {
 	return filepath.Join(caddy.AppDataDir(), "codex", fmt.Sprintf("unsettled-%x-*.json", sha256.Sum256([]byte(key))))
 }
 
-// saveUnsettled writes what could not be counted.
+// saveUnsettled writes what could not be counted to a new file.
 func (e *engine) saveUnsettled(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
 	if !ok {
@@ -54,7 +55,8 @@ func (e *engine) saveUnsettled(key string) {
 	e.logger.Warn("Redis did not work; what it could not count waits for the next start", "turns", len(u.Limits), "file", file.Name())
 }
 
-// resettle takes the files of earlier processes. Only one process can remove a file.
+// resettle counts the contents of the files of earlier processes, and removes the files. Only one
+// process can remove a file, so each is counted once.
 func (e *engine) resettle(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
 	if !ok {
@@ -65,7 +67,7 @@ func (e *engine) resettle(key string) {
 		var u unsettled
 		text, err := os.ReadFile(file)
 		if os.Remove(file) != nil {
-			continue // another one has taken it
+			continue // another process has taken it
 		}
 		if err = cmp.Or(err, json.Unmarshal(text, &u)); err != nil {
 			e.logger.Error("what Redis could not count is lost", "file", file, "error", err)

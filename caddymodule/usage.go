@@ -20,14 +20,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// book holds the usage of this process, and ledger that of keys. A reload keeps both.
+// book counts the usage of this process, and ledger what API keys have used of their limits. A reload
+// keeps both.
 var (
 	book      = usage.New()
 	ledger    = quota.NewLedger(time.Now)
 	ownLimits = quota.NewLimits(ledger, 0, false)
 )
 
-// The keepers store them over restarts.
+// The keepers store book and ledger in files, so that both survive restarts.
 var (
 	bookKeeper   = storedbook.NewKeeper(book, "the usage", usage.SaveInterval)
 	ledgerKeeper = storedbook.NewKeeper(ledger, "the use of API keys", quota.SaveInterval)
@@ -36,8 +37,8 @@ var (
 // lookupTimeout bounds the requests to an app-server that belong to no turn.
 const lookupTimeout = 5 * time.Second
 
-// keepBooks stores the usage in Caddy's data directory, and what API keys have used if a handler has
-// a file of them. Earlier releases had the id of this Caddy in the names of the files.
+// keepBooks begins to store the usage in Caddy's data directory, and also what API keys have used if
+// a handler has a file of keys. Earlier releases had the id of this Caddy in the names of the files.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
 	hold := func(keeper *storedbook.Keeper, name string) {
@@ -63,8 +64,8 @@ func userOf(r *http.Request) string {
 	return usage.UserName(name)
 }
 
-// likeUnnamed matches the names of unnamed keys, with any number of the prefixes that
-// userOf adds to other users with such a name. Two users never get the same name.
+// likeUnnamed matches the names of unnamed keys, also with "user:" before them once or more. userOf
+// adds one more "user:" to such a name of any other user, so that no two users get the same name.
 var likeUnnamed = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
 // The values of the option usage.
@@ -73,7 +74,8 @@ const (
 	usageAll = "all"
 )
 
-// seenBy returns whose usage and requests a caller may see: its own, or those of all users.
+// seenBy returns the user whose usage and requests a caller may see: the caller's own account, or
+// [usage.Everybody].
 func (h *Handler) seenBy(r *http.Request) (user string) {
 	if h.Usage == usageAll {
 		return usage.Everybody
@@ -128,7 +130,7 @@ type rateLimits struct {
 	Secondary *rateWindow `json:"secondary"`
 }
 
-// rateWindow is a limit of a plan.
+// rateWindow is a window of a plan and how much of its limit is used.
 type rateWindow struct {
 	UsedPercent float64 `json:"used_percent"`
 	Window      int64   `json:"window_seconds,omitempty"`
@@ -182,7 +184,7 @@ type limitUsage struct {
 	Used      int64      `json:"used"`
 	Remaining int64      `json:"remaining"`
 	Resets    *int64     `json:"resets_at"`    // when all of it is free again
-	Exhausted *int64     `json:"exhausted_at"` // at the present rate
+	Exhausted *int64     `json:"exhausted_at"` // when nothing will be left at the present rate
 }
 
 // unixOrNil returns a time in Unix seconds, nil for the zero time.
@@ -193,7 +195,7 @@ func unixOrNil(t time.Time) *int64 {
 	return new(t.Unix())
 }
 
-// keyUsages returns what the keys of the file have used: all, or those of the caller's user.
+// keyUsages returns what the keys of the file have used: all keys, or those of the caller's user.
 func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if h.keyFile == nil {
 		return nil
@@ -232,7 +234,7 @@ var (
 	keyExhaustedReading = read("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.", keyLabels...)
 )
 
-// maxKeyLabels bounds the keys that metrics have.
+// maxKeyLabels bounds the number of keys that have metrics.
 const maxKeyLabels = 200
 
 // collectKeys sends the values of the limits of keys, each id once.

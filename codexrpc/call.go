@@ -18,8 +18,8 @@ const (
 	callTimeout = 30 * time.Second
 )
 
-// overloadRetries is how often a call that was refused as overloaded is tried
-// again, with pauses that double from overloadPause.
+// overloadRetries is how often a call is tried again after a refusal as overloaded. The pauses
+// double from overloadPause.
 const (
 	overloadRetries = 5
 	overloadPause   = 20 * time.Millisecond
@@ -30,7 +30,7 @@ type call struct {
 	method string
 	params any
 	result any    // the answer is decoded into it, unless it is nil
-	by     caller // its callbacks; nil: none
+	by     caller // the callbacks of the call; nil: none
 	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
 }
@@ -40,16 +40,16 @@ type caller interface {
 	// onSent is called once the call has been written or handed to the writer.
 	onSent()
 	// onAnswer is called with the answer by the reader, before the call returns and before
-	// any later message is read. The answer is valid during the call. late says that nobody
-	// waits for the call any more. It must not block.
+	// any later message is read. The answer is valid until onAnswer returns. late reports that
+	// nobody waits for the answer any more. onAnswer must not block.
 	onAnswer(answer message, late bool)
 }
 
 // pendingCall is a call that waits for its answer. The lock of its table guards it.
 type pendingCall struct {
-	call               // without params, once they are encoded
-	ready   chan error // capacity 1: nil if the answer has come, else why none will
-	answer  string     // its result as JSON, if that is wanted
+	call               // a copy of the call, without its params
+	ready   chan error // capacity 1: gets nil if the answer has come, else why none will come
+	answer  string     // the result as JSON; empty if call.result is nil
 	refused *CallError // the error of the answer
 	expires time.Time  // when the wait for the answer ends; zero: it has ended
 	slot    bool       // it holds a slot
@@ -116,8 +116,8 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	return err
 }
 
-// begin registers a call that has its slot, and returns its encoded line. The line is encoded only
-// now, so that a call which waits for a slot does not hold one. A retry encodes it again.
+// begin registers a call and returns its encoded line. It runs after the wait for a slot, so that
+// waiting calls keep no lines in memory. A retry encodes the line again.
 func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.pending()
 	p.call, p.params, p.expires, p.slot = *do, nil, deadline, !do.urgent
@@ -138,7 +138,7 @@ func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, li
 	return id, p, line, nil
 }
 
-// takeSlot waits for a free slot.
+// takeSlot waits for a free slot until the deadline.
 func (c *Conn) takeSlot(ctx context.Context, deadline time.Time, method string) error {
 	select {
 	case c.calls.slots <- struct{}{}:
@@ -150,7 +150,7 @@ func (c *Conn) takeSlot(ctx context.Context, deadline time.Time, method string) 
 	return pass(ctx, c, c.calls.slots, struct{}{})
 }
 
-// sendUntil hands a call to the writer.
+// sendUntil hands a call to the writer, and waits for the writer until the deadline.
 func (c *Conn) sendUntil(ctx context.Context, deadline time.Time, line []byte, method string) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, timeoutError(method))
 	defer cancel()
@@ -168,16 +168,16 @@ func (c *Conn) handleAnswer(m message) {
 		c.stats.add(&c.stats.LateAnswers)
 	}
 	if p.by != nil {
-		p.by.onAnswer(m, late) // before the slot is free: it may add a thread, see Busy
+		p.by.onAnswer(m, late) // onAnswer may add a thread; Busy stays true, since the slot is freed later
 	}
 	p.keep(m)
 	c.calls.freeSlot(p)
 	if !late {
-		p.ready <- nil // never blocks: it gets one element
+		p.ready <- nil // never blocks: p.ready gets only this element
 	}
 }
 
-// keep keeps what the caller needs of an answer.
+// keep stores the error of an answer, or the result if the caller wants it.
 func (p *pendingCall) keep(answer message) {
 	switch {
 	case answer.refused():
@@ -187,7 +187,7 @@ func (p *pendingCall) keep(answer message) {
 	}
 }
 
-// read returns the error of the answer, or decodes its result if that is wanted.
+// read returns the error of the answer, or decodes the result into p.result if that is not nil.
 func (p *pendingCall) read() error {
 	if p.refused != nil {
 		return p.refused

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxAbandoned bounds the abandoned calls that are kept because a late answer
-// still has to be acted on.
+// maxAbandoned bounds the abandoned calls that stay registered, so that a late answer is still
+// handled.
 const maxAbandoned = 1024
 
 // callTable has the calls of a connection that wait for an answer, and the abandoned calls.
@@ -16,13 +16,13 @@ type callTable struct {
 	slots    chan struct{} // holds one element for each call in flight
 	lastID   atomic.Int64
 	spare    sync.Pool     // of *pendingCall, with their channels
-	probeNow chan struct{} // capacity 1: the app-server is to be probed at once
+	probeNow chan struct{} // capacity 1: an element requests a probe at once
 
 	mu         sync.Mutex
 	err        error // why the connection ended
 	waiting    map[int64]*pendingCall
-	watch      *time.Timer    // runs expireDue; nil: there was no call
-	watchAt    time.Time      // when it runs; zero: not at all
+	watch      *time.Timer    // runs expireDue; nil before the first call
+	watchAt    time.Time      // when watch runs; zero: not at all
 	unanswered map[string]int // calls in a row that timed out, by method
 }
 
@@ -38,7 +38,7 @@ func newCallTable() callTable {
 // inFlight returns how many calls have slots.
 func (t *callTable) inFlight() int { return len(t.slots) }
 
-// pending returns a call that is not used.
+// pending returns an empty pendingCall. If possible, it reuses an old one.
 func (t *callTable) pending() *pendingCall {
 	if p, ok := t.spare.Get().(*pendingCall); ok {
 		return p
@@ -46,13 +46,14 @@ func (t *callTable) pending() *pendingCall {
 	return &pendingCall{ready: make(chan error, 1)}
 }
 
-// reuse gives back an answered call for pending.
+// reuse clears an answered call, so that pending can return it again.
 func (t *callTable) reuse(p *pendingCall) {
 	*p = pendingCall{ready: p.ready}
 	t.spare.Put(p)
 }
 
-// register routes the answer to id to p.
+// register makes p the call that gets the answer with this id. It fails if the connection has
+// ended.
 func (t *callTable) register(id int64, p *pendingCall) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,9 +78,9 @@ func (t *callTable) unregister(id int64, p *pendingCall) bool {
 	return !p.gone
 }
 
-// abandon stops waiting for an answer. It reports false if the wait has just ended in another
-// way; p.ready then gets the outcome. The call keeps its slot, since the app-server still works
-// on it. After a timeout it does not: such a call counts as lost.
+// abandon ends the wait for an answer. It reports false if the wait has just ended in another way;
+// p.ready then gets the outcome. After a timeout the call counts as lost and loses its slot.
+// Otherwise it keeps its slot, since the app-server still works on it.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,13 +137,13 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 	if !p.gone {
 		p.gone = true
 		t.noteTimeout(p.method)
-		p.ready <- timeoutError(p.method) // never blocks: it gets one element
+		p.ready <- timeoutError(p.method) // never blocks: p.ready gets only this element
 	}
 	t.giveUp(id, p)
 }
 
-// giveUp frees the slot of a call that nobody waits for. The call stays registered if a
-// late answer has to be acted on. The lock is held.
+// giveUp frees the slot of a call that nobody waits for. The call stays registered if a late answer
+// still has to be handled. The lock is held.
 func (t *callTable) giveUp(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)
@@ -151,8 +152,7 @@ func (t *callTable) giveUp(id int64, p *pendingCall) {
 	}
 }
 
-// freeSlot gives back the slot of a call. The lock is held, or the call is not registered any
-// more.
+// freeSlot gives back the slot of a call. The lock is held, or the call is not registered.
 func (t *callTable) freeSlot(p *pendingCall) {
 	if p.slot {
 		p.slot = false
@@ -170,14 +170,14 @@ func (t *callTable) fail(err error) {
 	}
 	for _, p := range t.waiting {
 		if !p.gone {
-			p.ready <- err // never blocks: it gets one element
+			p.ready <- err // never blocks: p.ready gets only this element
 		}
 	}
 	t.waiting = nil // a nil map reads as empty; nothing is added after the end
 }
 
-// answered removes and returns the call with the id of an answer, or returns nil if there is none.
-// late says that nobody waits for the call any more.
+// answered returns the call with the id of an answer, and removes it; nil: there is no such call.
+// late reports that nobody waits for the answer any more.
 func (t *callTable) answered(text string) (p *pendingCall, late bool) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	t.mu.Lock()
@@ -200,7 +200,7 @@ func (t *callTable) noteTimeout(method string) {
 	}
 }
 
-// unansweredMethod returns a method whose last calls all timed out, or "".
+// unansweredMethod returns a method whose last MaxUnanswered calls all timed out, or "".
 func (t *callTable) unansweredMethod() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,8 +4,8 @@
 // A [Transport] moves whole messages: [NewStdio] over a pair of pipes, one JSON
 // object a line, and [DialWebSocket] over a WebSocket. A [Conn] multiplexes
 // calls, notifications and the server's own requests over a transport. One
-// goroutine reads and never waits for a consumer: each [Thread] has a bounded
-// queue, and events reach it by thread and turn id only.
+// goroutine reads and never waits for a consumer: each [Thread] has a bounded queue, and gets only
+// the events with its id and the id of its turn.
 //
 // Package appserver, below this one, starts and supervises the program. Neither
 // package depends on Caddy or on the OpenAI API. The shapes are those of codex-cli
@@ -48,18 +48,18 @@ type Conn struct {
 	unfinished []string // threads whose turns may have run when the connection ended
 }
 
-// inbox is what the reader alone uses.
+// inbox is the state that only the reader uses.
 type inbox struct {
-	scratch Event // to save an allocation
+	scratch Event // reused for each line, to save an allocation
 	wakes   wakes
 }
 
-// session is what the app-server has said of its login and its configuration.
+// session is what the app-server has reported about its login and its configuration.
 type session struct {
 	limits          limits
 	loginChanges    atomic.Uint64          // see LoginChanges
 	plan            atomic.Bool            // see HasPlan
-	signedIn        chan error             // capacity 1: the end of a sign-in
+	signedIn        chan error             // capacity 1: the result of a sign-in
 	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
 	badConfig       atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
 }
@@ -193,8 +193,7 @@ func (c *Conn) dispatch(line []byte) {
 	}
 }
 
-// handleNotification updates what is known of the account, or passes an event to the
-// thread with its thread id.
+// handleNotification updates c.session, or passes an event to the thread that the event names.
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
@@ -240,11 +239,11 @@ func (c *Conn) thread(id string) *Thread {
 type Stats struct {
 	UnknownNotifications uint64 // of methods that this client does not know
 	UnknownRequests      uint64 // answered with -32601
-	UnknownAnswers       uint64 // to no call of ours, or to one that was dropped after a timeout
+	UnknownAnswers       uint64 // to no call of this client, or to a call that was dropped after a timeout
 	LateAnswers          uint64 // to calls whose caller had left
 	Garbage              uint64 // lines that are not a JSON object of the protocol
 	TooLarge             uint64 // lines above MaxMessage, skipped
-	Unrouted             uint64 // events of no thread or turn of ours
+	Unrouted             uint64 // events of unknown threads or turns
 	Overflowed           uint64 // turns ended because their queue was full
 }
 
@@ -255,7 +254,7 @@ func (c *Conn) Stats() Stats {
 	return c.stats.Stats
 }
 
-// counts are the counts of a connection.
+// counts are the [Stats] of a connection, with a lock.
 type counts struct {
 	mu sync.Mutex
 	Stats
@@ -268,8 +267,8 @@ func (c *counts) add(field *uint64) {
 	*field++
 }
 
-// declined are the answers to requests that need a person, since there is none. An
-// unanswered request would stall its turn for ever.
+// declined are the answers to requests for a decision by a person: no person is there, so they
+// grant nothing. An unanswered request would stall its turn for ever.
 var declined = map[string]any{
 	"applyPatchApproval":                    map[string]any{"decision": "abort"},
 	"execCommandApproval":                   map[string]any{"decision": "abort"},
@@ -286,7 +285,7 @@ var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"
 
-// handleRequest answers one request of the app-server's. It never blocks.
+// handleRequest answers one request from the app-server, or parks a tool call. It never blocks.
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {

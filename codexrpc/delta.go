@@ -1,15 +1,16 @@
 package codexrpc
 
-// delta is a line with a delta. Its strings may share the line's memory.
+// delta is a parsed line with a piece of text or of reasoning. Its strings may share the line's
+// memory.
 type delta struct {
 	kind                           EventKind
 	threadID, turnID, itemID, text string
 	index                          int
 }
 
-// parseDelta parses a line in exactly the form in which Codex writes deltas. That is fast, and
-// nearly all lines are deltas. It reports false for any other line, for which [parseMessage] is
-// used: it may still be a delta, written in another form, or no JSON at all.
+// parseDelta parses a delta in exactly the form that Codex writes. This is fast, and nearly all
+// lines are deltas. It reports false for any other line. [parseMessage] then parses the line, which
+// may be a delta in another form, another message or no JSON at all.
 func parseDelta(line []byte) (d delta, ok bool) {
 	s := newScanner(line)
 	s.Expect(`{"method":"`)
@@ -48,7 +49,8 @@ func (c *Conn) handleDelta(d *delta) {
 	}
 }
 
-// acceptDelta queues a delta of the thread, as accept does.
+// acceptDelta queues a delta of the thread. Like accept, it reports false if the delta does not
+// belong to the turn.
 func (t *Thread) acceptDelta(d *delta) bool {
 	turnID := t.turn()
 	if turnID == "" {

@@ -12,10 +12,9 @@ import (
 )
 
 // This file encodes the calls that every turn needs. encoding/json would copy a long input several
-// times, and needs as much time for the settings of a thread as the rest of a short turn.
+// times, and encoding the settings of a thread would take as long as the rest of a short turn.
 
-// AppendJSON appends the parameters as JSON, the members of maps in the order of their
-// names.
+// AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
 	to = append(to, '{')
 	for _, member := range []struct{ name, value string }{
@@ -37,7 +36,7 @@ func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
 	if p.Environments == nil {
 		to = append(to, "null"...)
 	} else {
-		to = append(to, "[]"...) // its elements would be empty objects; it has none
+		to = append(to, "[]"...) // an empty list is sent, not omitted: no access to the host
 	}
 	var err error
 	if !p.Config.IsZero() {
@@ -91,7 +90,7 @@ func (p *TurnStartParams) size() int {
 // MarshalJSON encodes the variant that Type names.
 func (u UserInput) MarshalJSON() ([]byte, error) { return u.appendJSON(nil), nil }
 
-// MarshalJSON returns the JSON.
+// MarshalJSON returns c, which is JSON.
 func (c Constant) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
 // appendJSON appends the variant that Type names.
@@ -107,7 +106,7 @@ func (u UserInput) appendJSON(to []byte) []byte {
 	return append(to, '}')
 }
 
-// appendValue appends a value as encode does.
+// appendValue appends the JSON of a value, like encode, but faster for common types.
 func appendValue(to []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case bool:
@@ -135,13 +134,13 @@ func (c Config) MarshalJSON() ([]byte, error) { return c.appendJSON(nil) }
 // appendJSON appends the settings as an object.
 func (c Config) appendJSON(to []byte) ([]byte, error) { return appendMap(to, c.Own, c.Fixed, c.Place) }
 
-// appendMap appends an object that begins with fixed members.
+// appendMap appends an object: first the fixed members, then members, sorted by name.
 func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string
 		value any
 	}
-	var room [8]member // a thread's configuration has no more of its own
+	var room [8]member // enough for the settings of a thread
 	own := room[:0]
 	for name, value := range members {
 		own = append(own, member{name, value})
@@ -171,7 +170,7 @@ func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, er
 	return append(to, '}'), nil
 }
 
-// encodeCall encodes a call on one line, with room for the line's end.
+// encodeCall encodes a call on one line. The slice has spare capacity for the newline.
 func encodeCall(id int64, method string, params any) ([]byte, error) {
 	var line []byte
 	var err error
@@ -194,7 +193,7 @@ func encodeCall(id int64, method string, params any) ([]byte, error) {
 
 // callHead returns the beginning of a call, with room for parameters of size bytes.
 func callHead(id int64, method string, size int) []byte {
-	const rest = 256 // for what size leaves out: the rest of the call, and what surrounds the texts
+	const rest = 256 // for the other members of the call, and the JSON around the texts
 	line := strconv.AppendInt(append(make([]byte, 0, size+rest), `{"id":`...), id, 10)
 	line = append(line, `,"method":`...)
 	return append(wirejson.AppendString(line, method), `,"params":`...)

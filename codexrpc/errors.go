@@ -20,8 +20,8 @@ var (
 	// ErrTimeout is matched by the error of a call that was not answered in time.
 	ErrTimeout = errors.New("the codex app-server did not answer in time")
 
-	// ErrUnresponsive is matched, together with ErrClosed, after the end of a
-	// connection whose app-server was silent for too long.
+	// ErrUnresponsive is matched, like ErrClosed, by the error of a connection that was ended
+	// because its app-server was silent for too long.
 	ErrUnresponsive = errors.New("the codex app-server does not answer")
 
 	// ErrOverloaded is matched by the error of a call that the app-server refused
@@ -67,11 +67,11 @@ func tooLargeCall(method string, size, limit int) *CallError {
 }
 
 // ErrNotLoggedIn is matched when the model provider needs a login and nobody is
-// logged in. A turn would retry for ever then.
+// logged in. Without a login, a turn would retry for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
-// ErrMisconfigured is matched when Codex cannot use its configuration. It would use its
-// defaults instead, and with them another model provider.
+// ErrMisconfigured is matched when Codex cannot use its configuration. Codex would use its defaults
+// instead, and so another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
 // Errors of [DialWebSocket] and [Conn.Initialize].
@@ -97,13 +97,13 @@ type TurnError struct {
 	// Code is the name of the codexErrorInfo variant, for example
 	// "contextWindowExceeded", "httpConnectionFailed" or "other".
 	Code string
-	// HTTPStatus is the upstream's status where the variant carries one, else 0.
+	// HTTPStatus is the HTTP status of the provider, if the variant has one; else 0.
 	HTTPStatus int
 	// Details is additionalDetails, often empty.
 	Details string
-	// ResetsAt is when the limit that caused the failure is over; zero: not known. For
-	// CodeUsageLimit the spent plan resets then; for other limits the provider may be asked
-	// again. [Thread.ExplainLimit] sets it; the failure of a picture may come with it.
+	// ResetsAt is when the limit that caused the failure is over; zero: not known. At that time a
+	// spent plan resets (CodeUsageLimit), or the provider may be asked again (other limits).
+	// [Thread.ExplainLimit] sets ResetsAt; the app-server sends it for some failures of pictures.
 	ResetsAt time.Time
 }
 
@@ -112,9 +112,8 @@ func (e *TurnError) Error() string {
 	return fmt.Sprintf("codex: %s (%s)", e.Message, e.Code)
 }
 
-// turnError reads a TurnError, nil if it is no object. codexErrorInfo is either a bare
-// string or an object with one key, the variant, whose value may hold
-// httpStatusCode.
+// turnError reads a TurnError. It returns nil if the value is no object. codexErrorInfo is either a
+// bare string or an object with one key, the variant, whose value may hold httpStatusCode.
 func (s *scanner) turnError() *TurnError {
 	if s.Peek() != '{' {
 		s.Value()
@@ -166,7 +165,8 @@ func cut(text string, bytes int) string {
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
-// timeoutError is the error of a call of the method that was not answered in time.
+// timeoutError is the error of a call that was not answered in time. Its text is the name of the
+// method.
 type timeoutError string
 
 func (e timeoutError) Error() string { return string(e) + ": " + ErrTimeout.Error() }

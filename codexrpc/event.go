@@ -48,7 +48,7 @@ const (
 	// tools for a lite model before it asks the model: Text (the names, a line each).
 	EventOffered
 	// EventOwnCall is rawResponseItem/completed of a call of a type that only Codex's own tools
-	// have: Name (of the tool, or else the type).
+	// have: Name (the tool's name, or else the type of the call).
 	EventOwnCall
 	// EventItemCut is rawResponseItem/completed of a message that the model did not
 	// finish (status incomplete): ItemID.
@@ -65,8 +65,8 @@ const (
 	// EventTurnCompleted is turn/completed, the last event of a turn: Status,
 	// and Err when it failed.
 	EventTurnCompleted
-	// eventTurnStarted is turn/started. It has the turn's id, often before the
-	// answer to turn/start has it. It is not passed on.
+	// eventTurnStarted is turn/started. It often brings the turn's id before the answer to
+	// turn/start does. Consumers do not get it.
 	eventTurnStarted
 	// The notifications that become one of the events above, or are dropped.
 	eventRawItem
@@ -91,10 +91,10 @@ const (
 	ItemPicture           = "imageGeneration"
 )
 
-// PictureTool is the name of the tool of Codex's own that makes pictures.
+// PictureTool is the name of Codex's own tool that makes pictures.
 const PictureTool = pictureNamespace + ".imagegen"
 
-// pictureNamespace is the namespace of that tool.
+// pictureNamespace is the namespace of PictureTool.
 const pictureNamespace = "image_gen"
 
 // Event is one notification of a turn. Kind says which fields are set.
@@ -102,7 +102,7 @@ type Event struct {
 	Kind        EventKind
 	Index       int
 	WillRetry   bool
-	Transparent bool // of a picture: its background was to be transparent
+	Transparent bool // of a picture: a transparent background was asked for
 	fellBack    bool // of an EventError: Codex gives up the WebSocket to the model provider
 	ItemType    string
 	ItemID      string
@@ -136,8 +136,8 @@ func (e *Event) own(t *Thread) {
 	e.CallID, e.Name, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Phase)
 }
 
-// ownItem returns a copy of the id of an item. Events of one item in a row share the copy. It is
-// called by the reader.
+// ownItem returns a copy of the id of an item. Consecutive events of one item share the copy. Only
+// the reader calls ownItem.
 func (t *Thread) ownItem(id string) string {
 	if id != t.item {
 		t.item = strings.Clone(id)

@@ -55,15 +55,15 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 }
 
 const (
-	// defaultsUsed begins the summary of the warning about a configuration that is not
-	// used. The warning comes before the answer to getAuthStatus. Other warnings concern
-	// single settings.
+	// defaultsUsed begins the summary of the warning that Codex ignores its configuration. This
+	// warning comes before the answer to getAuthStatus. Other warnings concern single settings.
 	defaultsUsed = "Invalid configuration"
-	// maxConfigWarning bounds what is kept of the warning, in bytes.
+	// maxConfigWarning bounds the kept text of that warning, in bytes.
 	maxConfigWarning = 1 << 10
 )
 
-// noteConfigWarning keeps why the app-server does not use its configuration.
+// noteConfigWarning stores why the app-server ignores its configuration. Other warnings are not
+// stored.
 func (c *Conn) noteConfigWarning(params string) {
 	summary := textAt(params, "summary")
 	if !strings.HasPrefix(summary, defaultsUsed) {
@@ -73,7 +73,7 @@ func (c *Conn) noteConfigWarning(params string) {
 	c.session.badConfig.Store(&text)
 }
 
-// configError returns the error of a configuration that is not used, or nil.
+// configError returns an error if the app-server ignores its configuration.
 func (c *Conn) configError() error {
 	text := c.session.badConfig.Load()
 	if text == nil {
@@ -88,7 +88,7 @@ type authStatusParams struct {
 	RefreshToken bool `json:"refreshToken"`
 }
 
-// authStatus asks for the login. If renew is set, the app-server renews it first.
+// authStatus asks for the login. If renew is set, the app-server renews the login first.
 func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, required bool, err error) {
 	var result struct {
 		AuthMethod         string `json:"authMethod"` // null: there is no login
@@ -105,15 +105,15 @@ func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 	return method != "" || !required, err
 }
 
-// HasPlan reports whether the login is one of ChatGPT with a plan, as of the handshake. The
-// model is asked only after the back end has told the account of such a login.
+// HasPlan reports whether the login was one of ChatGPT, which has a plan, at the handshake. With
+// such a login, Codex asks the back end for the account before it asks the model.
 func (c *Conn) HasPlan() bool { return c.session.plan.Load() }
 
-// RenewLogin makes the app-server renew the tokens of its login, which spends the old ones.
-// Other app-servers with the same CODEX_HOME read the new ones when theirs are about to
-// expire. A renewal that the back end refuses is a *CallError, or [ErrNotLoggedIn]. If ctx ends
-// the call, the issuer may have spent the old tokens all the same: the app-server must not be
-// stopped before it has stored the new ones.
+// RenewLogin makes the app-server renew the tokens of its login, which spends the old tokens. Other
+// app-servers with the same CODEX_HOME read the new tokens when their own are about to expire. A
+// renewal that the back end refuses is a *CallError, or [ErrNotLoggedIn]. If ctx ends the call, the
+// issuer may have spent the old tokens all the same: the app-server must not be stopped before it
+// has stored the new ones.
 func (c *Conn) RenewLogin(ctx context.Context) error {
 	method, required, err := c.authStatus(ctx, true)
 	if err == nil && method == "" && required {
@@ -123,7 +123,7 @@ func (c *Conn) RenewLogin(ctx context.Context) error {
 }
 
 // Account returns the account of the app-server's login. The app-server asks the provider's back
-// end for it, so that takes as long as the back end does. If the app-server cannot find out, the
+// end for it, so the call takes as long as the back end. If the app-server cannot find out, the
 // error is a *CallError.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return Call[Account](ctx, c, methodAccountRead, struct{}{})
@@ -161,7 +161,7 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 }
 
 // ConfiguredModel returns the model of the app-server's configuration, empty if it has none.
-// The connection asks once, since the configuration does not change while it lasts.
+// The connection asks once, since the configuration does not change during a connection.
 func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	if known := c.session.configuredModel.Load(); known != nil {
 		return *known, nil
@@ -197,7 +197,7 @@ func DefaultModel(models []Model) string {
 	return first
 }
 
-// maxModelPages bounds the pages of a listing, whose cursor may never end.
+// maxModelPages bounds the pages of a listing, in case every page names a next one.
 const maxModelPages = 50
 
 // AtLeast reports whether a version such as 0.169.0 is at least 0.minor. It is true

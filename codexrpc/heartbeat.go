@@ -22,14 +22,14 @@ type Probe struct {
 	Diagnostics Diagnostics
 	Err         error  // the app-server's refusal, or why there is no answer
 	Missed      int    // missed probes in a row, with this one
-	Unanswered  string // a method whose last calls all timed out; empty: there is none
+	Unanswered  string // a method whose last MaxUnanswered calls all timed out; empty: there is none
 }
 
 // Monitor probes the app-server in the background, now and until the connection
 // ends, and reports each result. It ends the connection with [ErrUnresponsive] after
-// MaxMissed missed probes in a row. A probe is missed if nothing is received until
-// its deadline: an answer can be delayed by megabytes of other messages, so that any
-// progress on the transport counts.
+// MaxMissed missed probes in a row. A probe is missed if neither its answer nor other progress on
+// the transport comes before its deadline. Other progress counts, since megabytes of other messages
+// may delay the answer.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	if !c.addCloser() {
 		return

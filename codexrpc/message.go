@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// message is one parsed line of the app-server's. Its strings share the line's memory: they
-// are valid until the next line is read, and what is kept of them is copied.
+// message is one parsed line from the app-server. Its strings share the line's memory, so they are
+// valid until the next line is read. Strings that are kept longer are copied.
 type message struct {
 	id     string // the raw JSON of the id: a number or a string
 	method string
-	params string // as JSON, as the other two
+	params string // params, result and err are JSON
 	result string
 	err    string
 	size   int
@@ -78,8 +78,8 @@ func (s *scanner) id() string {
 // scanner reads the JSON of a line.
 type scanner struct{ wirejson.Scanner }
 
-// maxNesting bounds how deep the values of a line may be nested. Codex reads 128 levels, and
-// repeats what it has read some levels deeper.
+// maxNesting bounds how deep the values of a line may be nested. Codex reads values of 128 levels,
+// and repeats them some levels deeper.
 const maxNesting = 512
 
 func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }
@@ -104,7 +104,7 @@ func callError(method, body string) *CallError {
 		Message string
 		Data    json.RawMessage
 	}
-	_ = json.Unmarshal([]byte(body), &v) // it is JSON; what has another type is left out
+	_ = json.Unmarshal([]byte(body), &v) // body is JSON; members of other types stay empty
 	e := &CallError{Method: method, Code: v.Code, Message: cut(v.Message, maxSaying)}
 	if len(v.Data) <= maxSaying {
 		e.Data = v.Data
@@ -112,7 +112,7 @@ func callError(method, body string) *CallError {
 	return e
 }
 
-// outgoing is a message of this client's. There is no "jsonrpc" member.
+// outgoing is a message from this client. The protocol has no "jsonrpc" member.
 type outgoing struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
@@ -138,13 +138,12 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// largeLine is the size from which a line is checked by isEcho, in bytes.
+// isEcho checks only lines of at least largeLine bytes.
 const largeLine = 8 << 10
 
-// isEcho reports whether a large line repeats what this client has sent: injected
-// history and the user's message come back as raw items and as items. They are as
-// long as the request, and nothing needs them, so they are dropped before they are
-// copied or checked.
+// isEcho reports whether a large line repeats input from this client: injected history and the
+// user's message come back as raw items and as items. Such lines are as long as the request and
+// have no use, so they are dropped before they are copied or checked.
 func (c *Conn) isEcho(line []byte) bool {
 	if len(line) < largeLine {
 		return false
@@ -157,7 +156,7 @@ func (c *Conn) isEcho(line []byte) bool {
 		}
 		return true
 	case method == methodRawItemCompleted:
-		// The other items of the history differ from those of the model only by their turn.
+		// Other items of the history differ from the model's new items only in the turn's id.
 		t := c.thread(textAt(line, "params", "threadId"))
 		turnID := textAt(line, "params", "turnId")
 		return t == nil || turnID == "" || turnID != t.turn()
@@ -194,8 +193,8 @@ var ErrMessageTooLarge = errors.New("message too large")
 // the ids of thread and turn.
 const keptEnd = 1 << 10
 
-// tooLarge is the error for a message that was skipped. The reader writes the message to it, and
-// it keeps both ends.
+// tooLarge is the error for a message that was skipped. The transport writes the message to
+// tooLarge, which keeps both ends.
 type tooLarge struct {
 	limit      int // in bytes
 	head, tail []byte
@@ -231,8 +230,8 @@ func (e *tooLarge) id(member string) string {
 	return id
 }
 
-// handleTooLarge ends the turn that a skipped message belongs to: its client would miss a part
-// of the answer. A message or a result that the client has sent itself is no such part.
+// handleTooLarge ends the turn of a skipped message, since the client would miss a part of the
+// answer. If the message only repeats what the client has sent, the turn goes on.
 func (c *Conn) handleTooLarge(err error) {
 	c.stats.add(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)

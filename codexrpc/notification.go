@@ -13,7 +13,7 @@ import (
 const (
 	methodTextDelta         = "item/agentMessage/delta"
 	methodReasoningDelta    = "item/reasoning/summaryTextDelta"
-	methodArgumentsDelta    = "item/dynamicToolCall/argumentsDelta" // of some builds of Codex
+	methodArgumentsDelta    = "item/dynamicToolCall/argumentsDelta" // only some builds of Codex send it
 	methodItemStarted       = "item/started"
 	methodItemCompleted     = "item/completed"
 	methodRawItemCompleted  = "rawResponseItem/completed"
@@ -63,10 +63,10 @@ var expected = map[string]bool{
 }
 
 // kindOf returns the kind of event that a notification of a turn becomes, or 0 for other methods.
-// It is a switch, not a map, since it runs for every line that parseDelta leaves.
+// A switch is faster than a map, and kindOf runs for every line that parseDelta does not parse.
 func kindOf(method string) EventKind {
 	switch method {
-	case methodTextDelta: // if parseDelta has not read the line
+	case methodTextDelta: // for lines that parseDelta does not parse
 		return EventTextDelta
 	case methodReasoningDelta:
 		return EventReasoningDelta
@@ -94,8 +94,8 @@ func kindOf(method string) EventKind {
 	return 0
 }
 
-// params reads the params of a notification into e, and returns them as JSON. e.Kind is 0 if the
-// notification is of no use, such as the echo of an input item.
+// params reads the params of a notification into e, and returns them as JSON. e.Kind is 0 if this
+// client does not use the notification, such as the echo of an input item.
 func (s *scanner) params(method string, e *Event) string {
 	s.Peek()
 	start := s.Pos()
@@ -164,8 +164,8 @@ func (s *scanner) param(name string, e *Event) {
 // to the model provider and retries over HTTP. The reason follows.
 const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
 
-// warning reads the warning of a retry over HTTP as the error that it stands for. The
-// warning does not name the turn. All other warnings are of no use.
+// warning reads the warning about a retry over HTTP as an EventError. This warning does not name
+// the turn. All other warnings are ignored.
 func (s *scanner) warning(e *Event) {
 	if reason, ok := strings.CutPrefix(s.Text(), fallbackWarning); ok && e.Kind == eventWarning {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, true
@@ -232,7 +232,7 @@ func (s *scanner) item(e *Event) {
 	}
 }
 
-// pictureFailure reads why there is no picture, nil if it is no object.
+// pictureFailure reads why there is no picture. It returns nil if the value is no object.
 func (s *scanner) pictureFailure() (failure *TurnError) {
 	if s.Peek() == '{' {
 		failure = new(TurnError)
@@ -259,8 +259,8 @@ const (
 	itemMessage      = "message"
 	itemWebSearch    = "web_search_call"
 	itemTools        = "additional_tools"
-	// Calls that only tools of Codex's own have: freeform tools such as exec and apply_patch,
-	// a shell, and the search for tools.
+	// Only calls of Codex's own tools have these types: freeform tools such as exec and
+	// apply_patch, a shell, and the search for tools.
 	itemCustomCall = "custom_tool_call"
 	itemShellCall  = "local_shell_call"
 	itemToolSearch = "tool_search_call"
@@ -269,18 +269,18 @@ const (
 // roleAssistant is the role of the messages that the model wrote.
 const roleAssistant = "assistant"
 
-// encryptedContent is the member of a reasoning item that has its content.
+// encryptedContent is the member with the content of a reasoning item.
 const encryptedContent = "encrypted_content"
 
-// rawItem is what is used of a raw item of the Responses API. Only raw items have the
+// rawItem has the used members of a raw item of the Responses API. Codex's own items lack the
 // arguments as the model wrote them, the encrypted content and the status.
 type rawItem struct {
 	kind, status, callID, name, namespace, arguments, encrypted, role, text string
 
-	action, annotations, tools, output, whole string // JSON; whole is set only for a reasoning
+	action, annotations, tools, output, whole string // JSON; whole is set only for a reasoning item
 }
 
-// rawItem reads a raw item into e. Raw items that are not used also come as items.
+// rawItem reads a raw item into e. Raw items that this client does not use also come as items.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	s.Peek()
@@ -323,8 +323,8 @@ func (s *scanner) rawItem(e *Event) {
 	item.describe(e)
 }
 
-// describe sets the kind and the fields of e for the types of items that are used. It uses a message
-// only if the message has annotations or the model did not finish it.
+// describe sets the kind and the fields of e, if the item is used. A message is used only if it has
+// annotations or the model did not finish it.
 func (item *rawItem) describe(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:
@@ -336,7 +336,7 @@ func (item *rawItem) describe(e *Event) {
 			e.Status = StatusIncomplete
 		}
 	case itemCallOutput:
-		e.Kind, e.ItemID, e.CallID, e.size = EventCallOutput, "", item.callID, 0 // small, however long the result
+		e.Kind, e.ItemID, e.CallID, e.size = EventCallOutput, "", item.callID, 0 // the event is small, however long the result is
 		if strings.HasPrefix(item.output, unsupportedCall) {
 			e.Status = StatusFailed
 		}
@@ -361,18 +361,18 @@ func (item *rawItem) describe(e *Event) {
 	}
 }
 
-// unsupportedCall begins Codex's answer to a call of a tool that it does not know, as JSON.
+// unsupportedCall is how Codex's answer begins, as JSON, if Codex does not know the called tool.
 const unsupportedCall = `"unsupported call: `
 
-// noPicture begins Codex's answer to the call for a picture that could not be made, as JSON. An
-// answer of more than maxNoPicture bytes is not read.
+// noPicture is how Codex's answer begins, as JSON, if a picture could not be made. An answer of
+// more than maxNoPicture bytes is not read.
 const (
 	noPicture    = `"image generation failed: `
 	maxNoPicture = 64 << 10
 )
 
-// toolNames returns the names of tools, a line each, with the tools in namespaces. The type of a
-// tool stands for a missing name.
+// toolNames returns the names of tools, one per line, including the tools in namespaces. A tool
+// without a name appears with its type.
 func toolNames(tools string) string {
 	var names strings.Builder
 	for tool := wirejson.Walk(tools); tool.Next(); {
@@ -418,7 +418,7 @@ func (s *scanner) annotations() (text, annotations string) {
 	return text, annotations
 }
 
-// list skips a value and returns its JSON if it is an array with an element.
+// list reads a value. It returns the JSON of an array with elements, and "" for any other value.
 func (s *scanner) list() string {
 	v := wirejson.Value(wirejson.View(s.Value()))
 	if v.Kind() != wirejson.KindArray || v.IsEmptyArray() {
@@ -431,7 +431,7 @@ func (s *scanner) list() string {
 // turns have some millions.
 const maxTokens = 1 << 40
 
-// usage reads the usage of tokens, nil if it is no object.
+// usage reads counts of tokens. It returns nil if the value is no object.
 func (s *scanner) usage() (u *Usage) {
 	if s.Peek() == '{' {
 		u = new(Usage)
@@ -458,8 +458,8 @@ func (s *scanner) usage() (u *Usage) {
 }
 
 // price reads the provider's price for the response from usageMetadata: amount, or else
-// metadata.cost. metadata is the provider's own usage object; its counts of tokens are those of the
-// usage.
+// metadata.cost. metadata is the provider's own usage object; its counts of tokens are the same as
+// in the usage.
 func (s *scanner) price() (price string) {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {

@@ -15,7 +15,7 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	c.background(func(ctx context.Context) {
 		defer func() { <-c.calls.slots }()
 		var err error
-		// An urgent call does without a slot of its own and is tried once.
+		// As an urgent call, it takes no second slot and is tried once.
 		if t, err = c.startThread(ctx, call{method: methodThreadStart, params: params, urgent: true}); err != nil {
 			c.logger().Debug("preparing a thread", "error", err)
 		}

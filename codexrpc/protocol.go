@@ -56,7 +56,7 @@ func (a Account) Pictures() bool {
 	return !a.RequiresOpenAIAuth || textAt([]byte(a.Account), "type") == "chatgpt" && textAt([]byte(a.Account), "planType") != "free"
 }
 
-// Model is what is used of an entry of model/list.
+// Model has the used members of an entry of model/list.
 type Model struct {
 	ID        string `json:"id"`
 	Model     string `json:"model"`
@@ -69,7 +69,7 @@ type Model struct {
 // prompt, also if they are empty.
 type ThreadStartParams struct {
 	Model                 string        `json:"model,omitempty"`
-	ServiceTier           string        `json:"serviceTier,omitempty"` // ignored unless the model's catalogue entry has it; flex always works
+	ServiceTier           string        `json:"serviceTier,omitempty"` // works if the model's catalogue entry has it, or if it is flex; else ignored
 	BaseInstructions      *string       `json:"baseInstructions,omitempty"`
 	DeveloperInstructions string        `json:"developerInstructions,omitempty"`
 	Cwd                   string        `json:"cwd,omitempty"`
@@ -87,16 +87,17 @@ type Config struct {
 	// Fixed are the settings that all threads have, as members of a JSON object without its
 	// braces.
 	Fixed Constant
-	// Place are settings of where the thread runs, in the same form; empty: none.
+	// Place are the settings for the place where the thread runs, in the same form; empty: none.
 	Place Constant
 	// Own are all other settings. Their names are not in Fixed or Place.
 	Own map[string]any
 }
 
-// EffortSetting is the setting of a thread's reasoning effort, until a turn has another one.
+// EffortSetting is the name of the setting of a thread's reasoning effort. A turn can replace the
+// effort.
 const EffortSetting = "model_reasoning_effort"
 
-// Effort returns the reasoning effort, which is empty if it is the model's own.
+// Effort returns the reasoning effort; empty: the model's default.
 func (c Config) Effort() string {
 	effort, _ := c.Own[EffortSetting].(string)
 	return effort
@@ -105,7 +106,7 @@ func (c Config) Effort() string {
 // IsZero reports whether there are no settings.
 func (c Config) IsZero() bool { return c.Fixed == "" && c.Place == "" && len(c.Own) == 0 }
 
-// Constant is a value that never changes, as JSON on one line. It is written as it is.
+// Constant is a value that never changes, as JSON on one line. It is sent as it is.
 type Constant string
 
 // DynamicTool declares a tool of the client's. Description and InputSchema must be
@@ -125,8 +126,8 @@ type UserInput struct {
 	Detail string // of an image: auto, high or original; empty means auto
 }
 
-// TurnStartParams are the parameters of turn/start. Input may be empty: after
-// injected tool results the model goes on.
+// TurnStartParams are the parameters of turn/start. Input may be empty: then the model goes on
+// after injected tool results.
 type TurnStartParams struct {
 	ThreadID     string          `json:"threadId"`
 	Input        []UserInput     `json:"input"`
@@ -148,10 +149,10 @@ type Usage struct {
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage { return u.plus(v, 1) }
 
-// Sub returns u without v, and no number below 0.
+// Sub returns u minus v. Numbers below 0 become 0.
 func (u Usage) Sub(v Usage) Usage { return u.plus(v, -1) }
 
-// plus returns u plus a multiple of v, without numbers below 0.
+// plus returns u + times*v. Numbers below 0 become 0.
 func (u Usage) plus(v Usage, times int64) Usage {
 	return Usage{
 		TotalTokens:           max(0, u.TotalTokens+times*v.TotalTokens),

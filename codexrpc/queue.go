@@ -13,11 +13,11 @@ const maxQueued = 32 << 20
 // eventOverhead is the memory of an event beside its message, in bytes.
 const eventOverhead = 208
 
-// batch is memory for events. Only queues with events have one, since most threads wait most of
-// the time.
+// batch is memory for events. A queue has one only while it has events; most queues are empty most
+// of the time.
 type batch struct {
 	events []Event
-	text   []byte // of the last event, while the queue is open
+	text   []byte // the text of the last event, while queue.open is set
 }
 
 // The bounds of a batch that is used again: a number of events, and bytes of text.
@@ -35,16 +35,17 @@ func (b *batch) free() {
 	if b == nil || cap(b.events) > maxLentEvents || cap(b.text) > maxLentText {
 		return
 	}
-	clear(b.events) // frees what they point to
+	clear(b.events) // so that the pool does not keep what they point to
 	b.events, b.text = b.events[:0], b.text[:0]
 	batches.Put(b)
 }
 
 // queue passes the events of one thread from the reader to one consumer, in order
-// and in batches. Both hold the lock only for an append or a swap.
+// and in batches. They hold the lock only briefly: the reader to append an event, the consumer to
+// take all events.
 type queue struct {
-	limit int           // of bytes; maxQueued
-	wake  chan struct{} // capacity 1: there may be something to take
+	limit int           // in bytes; maxQueued
+	wake  chan struct{} // capacity 1: an element means that there may be something to take
 
 	mu    sync.Mutex
 	batch *batch // nil: there are no events
@@ -54,14 +55,14 @@ type queue struct {
 	err   error // why no more events will come
 
 	reader *wakes // of the connection; nil: consumers are woken at once
-	noted  bool   // the queue is in reader.waiting; used by the reader alone
+	noted  bool   // the queue is in reader.waiting; only the reader uses it
 }
 
 func (q *queue) init(reader *wakes) {
 	q.limit, q.wake, q.reader = maxQueued, make(chan struct{}, 1), reader
 }
 
-// maxHeld is how many lines are read before the consumer of the first one is woken.
+// maxHeld is how many lines are read at most before the consumer of the first one is woken.
 const maxHeld = 32
 
 // wakes are the queues whose consumers the reader wakes once it has read all lines that arrived
@@ -88,7 +89,8 @@ func (w *wakes) lineRead() {
 	w.waiting, w.lines = w.waiting[:0], 0
 }
 
-// note wakes the consumer once the lines that have arrived are read. It is called by the reader.
+// note wakes the consumer once the reader has read the lines that have arrived. Only the reader
+// calls note.
 func (q *queue) note() {
 	switch {
 	case q.reader == nil || q.reader.from == nil:
@@ -111,7 +113,7 @@ func (q *queue) push(e *Event) bool {
 		q.append(e)
 	}
 	q.mu.Unlock()
-	q.note() // a consumer that runs at once finds the lock free
+	q.note() // after Unlock, so that a consumer that runs at once finds the lock free
 	return fits
 }
 
@@ -141,7 +143,7 @@ func (q *queue) pushDelta(d *delta) bool {
 		q.batch.text = append(q.batch.text, d.text...)
 	}
 	q.mu.Unlock()
-	if !joins || !fits { // otherwise the consumer has been woken for the event
+	if !joins || !fits { // else the first delta of the event has woken the consumer
 		q.note()
 	}
 	return fits
@@ -173,7 +175,7 @@ func (q *queue) seal() {
 	}
 }
 
-// grow counts more bytes. It ends the queue and reports false if they are too many. The
+// grow counts n more bytes. If the queue then has too many, grow ends it and reports false. The
 // lock is held.
 func (q *queue) grow(n int) bool {
 	q.bytes += n
@@ -227,7 +229,7 @@ func (q *queue) reset() error {
 	return q.err
 }
 
-// speaks reports whether the model has written something in the queued events.
+// speaks reports whether a queued event comes from the model.
 func (q *queue) speaks() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -253,7 +255,7 @@ func (q *queue) recv() ([]Event, error) {
 		return nil, q.err
 	}
 	if q.err != nil {
-		q.signal() // for the error, which is still to be taken
+		q.signal() // so that the consumer also takes the error
 	}
 	return q.taken.events, nil
 }

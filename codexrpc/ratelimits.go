@@ -24,7 +24,7 @@ type RateLimits struct {
 	// LimitID names what is metered, for example "codex".
 	LimitID string
 	// Allowed is whether the provider allows the use that the plan includes; nil: not
-	// known. Allowed counts more than the windows.
+	// known. If the windows say otherwise, Allowed is right.
 	Allowed *bool
 	// Credits are what the account has bought beyond its plan; nil: not known.
 	Credits *Credits
@@ -147,7 +147,7 @@ func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	return &dated
 }
 
-// planResets returns when a spent plan resets; zero: that is not known.
+// planResets returns when a spent plan resets; zero: not known.
 func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
 	known, _ := t.conn.session.limits.snapshot()
 	at, ok := known.RetryAt(time.Now())
@@ -192,19 +192,20 @@ func resetIn(message string, now time.Time) (time.Time, bool) {
 	return at, at.After(now)
 }
 
-// limits keeps the plan's limits as a connection received them last.
+// limits has the plan's limits that a connection has received last, and the provider's last request
+// to wait.
 type limits struct {
 	mu   sync.Mutex
 	last RateLimits // At is zero: not known
 
-	asked, until time.Time     // when the provider asked to wait last, and until when
-	noted        chan struct{} // closed when the provider asks; nil: nobody waits for that
+	asked, until time.Time     // when the provider last asked to wait, and until when to wait
+	noted        chan struct{} // closed when the provider asks to wait; nil: no call waits for it
 }
 
 const (
-	// askedLately is for how long after the provider asks to wait a failure is explained by that.
+	// askedLately is how long a request to wait counts as the cause of failures.
 	askedLately = time.Second
-	// logLag is how long after a failure the log line that explains the failure may be read.
+	// logLag is how long to wait after a failure for the log line that explains it.
 	logLag = 20 * time.Millisecond
 )
 
@@ -218,8 +219,8 @@ func (l *limits) ask(now time.Time, d time.Duration) {
 	}
 }
 
-// askedToWait returns until when the provider has just asked to wait; zero: it has not. It waits
-// for the line of the log if that has not been read yet.
+// askedToWait returns until when the provider has just asked to wait; zero: it has not asked. The
+// log line with that request may not have been read yet, so askedToWait waits up to logLag for it.
 func (l *limits) askedToWait(ctx context.Context) time.Time {
 	until, noted := l.lately()
 	if noted == nil {
@@ -236,7 +237,7 @@ func (l *limits) askedToWait(ctx context.Context) time.Time {
 }
 
 // lately returns until when the provider has just asked to wait, or else a channel that is closed
-// when it asks.
+// when the provider asks.
 func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +252,8 @@ func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 
 // update merges a RateLimitSnapshot with the earlier one of the same LimitID. A plan, credits or
 // resets that are null keep their earlier value. So do the windows and Reached if both windows are
-// null. allowed may be nil, for not known: it replaces the earlier value, since it is of this moment.
+// null. allowed replaces the earlier value even if it is nil (not known), since an older value may
+// be wrong by now.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow
@@ -261,7 +263,7 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 			Balance               string
 		}
 	}
-	_ = json.Unmarshal([]byte(snapshot), &v) // it is JSON; what has another type is left out
+	_ = json.Unmarshal([]byte(snapshot), &v) // snapshot is JSON; members of other types stay empty
 	now := RateLimits{
 		Primary: v.Primary.read(), Secondary: v.Secondary.read(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
 		LimitID: v.LimitID, Allowed: allowed, ResetCredits: resets, At: time.Now(),
@@ -291,7 +293,7 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	l.last = now
 }
 
-// endOfTime is the year 10000 in Unix seconds. JSON has no times from then on.
+// endOfTime is the year 10000 in Unix seconds. Later times cannot be encoded as JSON.
 const endOfTime = 253402300800
 
 // rateWindow is a RateLimitWindow.

@@ -12,7 +12,7 @@ import (
 const (
 	// methodSpendReset resets the windows of a plan for a credit.
 	methodSpendReset = "account/rateLimitResetCredit/consume"
-	// maxSpendError bounds what is kept of the reason why a reset has failed, in bytes.
+	// maxSpendError bounds the kept text of the reason why a reset has failed, in bytes.
 	maxSpendError = 300
 )
 
@@ -47,8 +47,8 @@ type ResetOutcome string
 // The outcomes.
 const (
 	ResetDone      ResetOutcome = "reset"           // a credit was spent
-	ResetUseless   ResetOutcome = "nothingToReset"  // no window needs it; no credit was spent
-	ResetNoCredit  ResetOutcome = "noCredit"        // there is none
+	ResetUseless   ResetOutcome = "nothingToReset"  // no window needs a reset; no credit was spent
+	ResetNoCredit  ResetOutcome = "noCredit"        // the account has no credit
 	ResetDoneSince ResetOutcome = "alreadyRedeemed" // an attempt with the same key has spent a credit
 )
 

@@ -15,14 +15,14 @@ type ToolResult struct {
 	Parts []UserInput
 }
 
-// toolPart is a part of a result on the wire.
+// toolPart is a part of a result in the form that the app-server reads.
 type toolPart struct {
 	Type string  `json:"type"`
 	Text *string `json:"text,omitempty"`
 	URL  string  `json:"imageUrl,omitempty"`
 }
 
-// answer returns the result on the wire.
+// answer returns the result in the form that the app-server reads.
 func (r *ToolResult) answer() map[string]any {
 	parts := make([]toolPart, len(r.Parts))
 	for i, part := range r.Parts {
@@ -96,8 +96,8 @@ func (t *Thread) HasParked(callIDs []string) bool {
 }
 
 // Parked waits until exactly these calls are parked: their requests may follow a
-// moment after the model response. Errors: other calls are parked; Codex answered one itself, since
-// it cannot read the arguments; ctx ended.
+// moment after the model response. Errors: other calls are parked; Codex answered a call itself,
+// since it cannot read the arguments; the turn, the connection or ctx ended.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		arrived, err := t.compare(callIDs)
@@ -142,9 +142,9 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 }
 
 // AnswerCalls answers the parked calls, so that the model goes on. The results should be those
-// of all parked calls. AnswerCalls drops the events that are still queued. It fails if one of
-// them comes from the model, since the answer would lack that text. After an error the thread
-// must be closed.
+// of all parked calls. AnswerCalls drops the events that are still queued. It fails if one of them
+// comes from the model, since the client would miss that text. After an error the thread must be
+// closed.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if t.queue.speaks() {
 		return errWentOn

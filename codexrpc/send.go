@@ -17,8 +17,8 @@ const writeTimeout = 30 * time.Second
 // outbox has the messages for the writer.
 type outbox struct {
 	maxWrite int         // of a message, in bytes; 0: no bound
-	calls    chan []byte // and notifications
-	replies  chan []byte // to requests of the app-server's
+	calls    chan []byte // calls and notifications
+	replies  chan []byte // answers to requests from the app-server
 }
 
 func newOutbox(t Transport) outbox {
@@ -31,13 +31,13 @@ func newOutbox(t Transport) outbox {
 
 var errNotReading = errors.New("the codex app-server does not read its input")
 
-// send hands a message to the writer. It waits until the writer has written the
-// one before, so that large messages do not pile up.
+// send hands a message to the writer. It waits until the writer has written the previous message,
+// so that large messages do not pile up.
 func (c *Conn) send(ctx context.Context, message []byte) error {
 	return pass(ctx, c, c.out.calls, message)
 }
 
-// pass passes a value to a channel, unless ctx or the connection ends before.
+// pass sends a value to a channel. It fails if ctx or the connection ends first.
 func pass[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	select {
 	case to <- value:
@@ -49,7 +49,7 @@ func pass[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	}
 }
 
-// answer queues the answer to a request of the app-server's. It is for the reader.
+// answer queues the answer to a request from the app-server. Only the reader calls it.
 func (c *Conn) answer(o outgoing) {
 	message, err := encode(o)
 	if err != nil {
@@ -59,8 +59,7 @@ func (c *Conn) answer(o outgoing) {
 	c.reply(message)
 }
 
-// reply queues a message for the writer and waits for nothing: when too many are queued the
-// connection ends.
+// reply queues a message for the writer without waiting. If the queue is full, the connection ends.
 func (c *Conn) reply(message []byte) {
 	select {
 	case c.out.replies <- message:

@@ -13,15 +13,16 @@ import (
 // DeviceCode is what a person needs to sign in with a browser on any device.
 type DeviceCode struct {
 	URL  string `json:"verificationUrl"`
-	Code string `json:"userCode"` // to be entered there
+	Code string `json:"userCode"` // to be entered at URL
 }
 
 const (
-	// methodLogin begins a sign-in. Its end is [methodLoginCompleted].
+	// methodLogin begins a sign-in. The notification [methodLoginCompleted] reports its end.
 	methodLogin = "account/login/start"
-	// maxDeviceCode bounds the address and the code together, in bytes. Codex's have some fifty.
+	// maxDeviceCode bounds the address and the code together, in bytes. Those of Codex have some
+	// fifty bytes.
 	maxDeviceCode = 2 << 10
-	// maxSignInError bounds what is kept of the reason why a sign-in has failed, in bytes.
+	// maxSignInError bounds the kept text of the reason why a sign-in has failed, in bytes.
 	maxSignInError = 300
 )
 
@@ -38,7 +39,7 @@ func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 }
 
 // AwaitSignIn waits for the end of the sign-in that was begun on this connection. If it returns
-// nil, the login is in the app-server's CODEX_HOME. The error may have words of the issuer.
+// nil, the login is in the app-server's CODEX_HOME. The error may quote the issuer.
 func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	select {
 	case err := <-c.session.signedIn:
@@ -50,7 +51,7 @@ func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	}
 }
 
-// noteSignIn keeps how the sign-in has ended. A connection has one sign-in.
+// noteSignIn stores the result of the sign-in. A connection has one sign-in.
 func (c *Conn) noteSignIn(params string) {
 	var err error
 	if s := newScanner(wirejson.View(params)); !s.Find("success") || s.Value() != "true" {
@@ -58,6 +59,6 @@ func (c *Conn) noteSignIn(params string) {
 	}
 	select {
 	case c.session.signedIn <- err:
-	default: // an end is known
+	default: // there is a result already
 	}
 }

@@ -93,7 +93,7 @@ func (s *Stdio) readLine() ([]byte, error) {
 			s.long = nil
 		default:
 			if len(line) > cap(s.long)-len(s.long) {
-				s.long = slices.Grow(s.long, len(s.long)) // doubles: append grows large ones by a quarter
+				s.long = slices.Grow(s.long, len(s.long)) // doubles the capacity; append would add a quarter
 			}
 			s.long = append(s.long, line...)
 		}
@@ -139,8 +139,8 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	return err
 }
 
-// Close closes the writing side, which asks a child to end, then the reading
-// side, which ends a Read under way.
+// Close closes the writing side, which asks a child to end. Then it closes the reading side, which
+// ends a running Read.
 func (s *Stdio) Close() error {
 	s.once.Do(func() { s.err = errors.Join(s.w.Close(), s.r.Close()) })
 	return s.err
@@ -161,11 +161,11 @@ func trimSpace(line []byte) []byte {
 // calls are refused before they are sent.
 type bounded interface{ MaxWrite() int }
 
-// progressing is a Transport that counts the progress which the app-server makes:
-// the reads from it, and the writes that it must have read. The count only grows.
+// progressing is a Transport that counts the progress of the app-server: reads that returned data,
+// and large writes that the app-server must have read. The count only grows.
 type progressing interface{ Progress() uint64 }
 
-// readingAhead is a Transport that knows whether it has another message.
+// readingAhead is a Transport that knows whether another message is buffered.
 type readingAhead interface{ HasNext() bool }
 
 // countedReader counts the reads that returned data.
@@ -183,17 +183,17 @@ func (r *countedReader) Read(p []byte) (int, error) {
 }
 
 // Transport moves whole messages, each one JSON object, between this client
-// and an app-server. Read is called by one goroutine and Write by one other;
-// Close may come from any and ends both.
+// and an app-server. Read is called by one goroutine and Write by one other. Any goroutine may call
+// Close, which ends both.
 type Transport interface {
-	// Read returns the next message, which is valid until the next Read. After an
-	// error that matches [ErrMessageTooLarge] one message was skipped; any other
-	// error is the end.
+	// Read returns the next message, which is valid until the next Read. An error that matches
+	// [ErrMessageTooLarge] means that one message was skipped; after any other error no message
+	// follows.
 	Read() ([]byte, error)
 	// Write sends one message within the timeout. After an error the transport is
 	// unusable.
 	Write(message []byte, timeout time.Duration) error
-	// Close ends the transport and a Read under way. For a child process it closes
-	// the child's stdin, which asks the child to end.
+	// Close ends the transport and a running Read. For a child process it closes the child's stdin,
+	// which asks the child to end.
 	Close() error
 }

@@ -18,16 +18,16 @@ const maxParked = 4096
 // maxPrevious is how many earlier turns are remembered, so that their late events are recognised.
 const maxPrevious = 64
 
-// Thread is one conversation on the app-server. It runs one turn at a time. After a
-// turn that has completed another one may follow ([Thread.NextTurn]), but not after
-// an interrupted one: Codex records the interruption in the history.
+// Thread is one conversation on the app-server. It runs one turn at a time. After a completed turn
+// another one may follow ([Thread.NextTurn]). After an interrupted turn none may, since Codex
+// records the interruption in the history.
 type Thread struct {
 	id    string
 	conn  *Conn
 	queue queue
-	item  string // the id of the last item; used by the reader alone
+	item  string // the id of the last item; only the reader uses it
 
-	usable bool // it is registered
+	usable bool // the thread is registered
 
 	fellBack atomic.Bool // see FellBack
 
@@ -36,7 +36,7 @@ type Thread struct {
 	over      bool          // the turn has ended
 	heard     bool          // the model has written something since the turn began or its calls were answered
 	completed bool          // over, and neither failed nor interrupted
-	answered  bool          // the parked calls have been answered for good
+	answered  bool          // later tool calls are refused, see unpark
 	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
 	turnID    string        // empty: not known yet
 	previous  []string      // the ids of the last maxPrevious turns before this one
@@ -167,7 +167,7 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 }
 
 // OnInput sets the function f to call when Codex has read the input of the next turn, and so has
-// decoded its images. f may be nil and must be quick. It is not called for a turn that has no input
+// decoded its images. f may be nil and must be quick. f is not called for a turn that has no input
 // or ends first.
 func (t *Thread) OnInput(f func()) {
 	t.mu.Lock()
@@ -206,22 +206,22 @@ func (s *starting) onAnswer(answer message, late bool) {
 	case id != "":
 		(*Thread)(s).begin(id)
 	case late:
-		(*Thread)(s).end(false) // it was refused: there is no turn to wait for
+		(*Thread)(s).end(false) // turn/start was refused: there is no turn to wait for
 	}
 }
 
-// Ready receives an element when Recv may return something new. Only one goroutine
-// may wait for it.
+// Ready returns a channel that gets an element when Recv may return something new. Only one
+// goroutine may wait for it.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 
-// Wake adds an element to Ready unless it has one.
+// Wake adds an element to the channel of Ready unless it has one.
 func (t *Thread) Wake() { t.queue.signal() }
 
-// Recv returns the events of the turn that have been received, in order, without
-// waiting; none is no error. They are valid until the next call, or until Close. After the
-// last event it returns why there are no more: an error that matches ErrClosed, ErrTooSlow or
-// ErrMessageTooLarge, or the error of FailBeginning. It returns no events before the turn's id
-// is known.
+// Recv returns the events of the turn that have been received, in order. It does not wait: it may
+// return no events and no error. The events are valid until the next call, or until Close. After
+// the last event it returns why there are no more: an error that matches ErrClosed, ErrTooSlow or
+// ErrMessageTooLarge, or the error of FailBeginning. Before the turn's id is known, it returns no
+// events.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.turn()
 	if turnID == "" {
@@ -238,11 +238,11 @@ func (t *Thread) Recv() ([]Event, error) {
 	}
 }
 
-// ofTurn keeps the events of one turn. Events of others may have been queued before
-// the id of the turn was known.
+// ofTurn keeps the events of one turn. Events of other turns may have been queued before the id of
+// this turn was known.
 func ofTurn(events []Event, turnID string) []Event {
 	if len(events) == 1 && events[0].turnID == turnID {
-		return events // as nearly always
+		return events // the usual case
 	}
 	return slices.DeleteFunc(events, func(e Event) bool { return e.turnID != turnID })
 }
@@ -265,7 +265,7 @@ func (t *Thread) accept(e *Event) bool {
 		t.begin(e.turnID)
 		return true
 	case EventTurnCompleted:
-		t.begin(e.turnID) // it may be the first event of the turn
+		t.begin(e.turnID) // turn/completed may be the first event of the turn
 	case EventError:
 		if e.turnID == "" {
 			e.turnID = t.turn() // the event of a warning, which names no turn
@@ -280,7 +280,7 @@ func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case EventTurnCompleted:
 		t.conn.completed.Store(true)
-		t.end(e.Status == StatusCompleted) // before the event can be taken: NextTurn may follow at once
+		t.end(e.Status == StatusCompleted) // before the consumer gets the event: it may call NextTurn at once
 	case EventCallOutput:
 		t.noteOutput()
 	}
@@ -298,8 +298,8 @@ func (t *Thread) countOverflow(fits bool) {
 
 // mayBelong reports whether an event may belong to the turn. Before the turn's id is known,
 // function calls and outputs do not: they are the echoes of injected items, which have another
-// turn's id. Other events are queued, and Recv drops those of other turns. mayBelong replaces the
-// turn's id of an event that may belong by a copy, which does not share the memory of the line.
+// turn's id. Other events are queued, and Recv drops those of other turns. If the event may belong,
+// mayBelong replaces its turn id by a copy, which does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -359,11 +359,11 @@ func (t *Thread) running() bool {
 // parkedCall is an unanswered item/tool/call request.
 type parkedCall struct {
 	callID  string
-	request json.RawMessage // its id
+	request json.RawMessage // the id of the request
 }
 
-// park keeps an item/tool/call request, which is not answered yet since an answer
-// makes the model go on. It reports false if the request must be refused.
+// park keeps an item/tool/call request unanswered, since an answer makes the model go on. It
+// reports false if the request must be refused.
 func (t *Thread) park(callID string, request json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -391,7 +391,7 @@ func (t *Thread) callsChanged() {
 	}
 }
 
-// unpark returns the parked requests and lets park refuse later ones.
+// unpark returns the parked requests and makes park refuse later ones.
 func (t *Thread) unpark() []parkedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()

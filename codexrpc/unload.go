@@ -34,8 +34,8 @@ func (c *Conn) addCloser() bool {
 }
 
 // background runs f with a deadline in a goroutine of the connection, then calls
-// then if it is not nil. If the connection has ended it runs both before it returns:
-// all calls of f fail at once.
+// then if it is not nil. If the connection has ended, background runs both before it returns: all
+// calls of f fail at once.
 func (c *Conn) background(f func(context.Context), then func()) {
 	run := func() {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, ErrTimeout)
@@ -51,7 +51,7 @@ func (c *Conn) background(f func(context.Context), then func()) {
 	}
 	go func() {
 		if then != nil {
-			// After closers.Done, since it may close the connection.
+			// Runs after closers.Done: then may call Conn.Close, which waits for closers.
 			defer then()
 		}
 		defer c.closers.Done()
@@ -145,7 +145,7 @@ func running(threads map[string]*Thread) (ids []string) {
 }
 
 // InterruptAll interrupts the turns of threads, which may have been started on
-// another connection. It ignores refusals: such a turn has ended.
+// another connection. It ignores refusals, which mean that the turn has ended.
 func (c *Conn) InterruptAll(ctx context.Context, threads []string) {
 	for _, id := range threads {
 		if err := c.interrupt(ctx, id, ""); err != nil {

@@ -23,14 +23,14 @@ import (
 
 // The bounds of a WebSocket.
 const (
-	// dialTimeout bounds a dial whose context does not: the connection, TLS and
-	// the upgrade.
+	// dialTimeout bounds a dial: the connection, TLS and the upgrade. The context may end the dial
+	// earlier.
 	dialTimeout = 10 * time.Second
-	// maxFrame bounds a frame of ours, in bytes. Above 16 MiB codex ends the
-	// connection with all its turns. maxFrame is smaller, since each written frame counts
-	// as progress.
+	// maxFrame bounds a frame to the app-server, in bytes. Above 16 MiB codex ends the connection
+	// with all its turns. maxFrame is smaller, since each written frame counts as progress.
 	maxFrame = 1 << 20
-	// maxSent bounds a message of ours, in bytes. Codex ends the connection above it.
+	// maxSent bounds a message to the app-server, in bytes. Codex ends the connection at a larger
+	// one.
 	maxSent = 64 << 20
 	// closeGrace bounds the closing handshake, which is optional.
 	closeGrace = time.Second
@@ -39,9 +39,9 @@ const (
 // WebSocket is the transport over a WebSocket: one message a text frame.
 type WebSocket struct {
 	ws    *websocket.Conn
-	raw   net.Conn      // below ws and its TLS
+	raw   net.Conn      // the connection below ws and its TLS
 	moved atomic.Uint64 // see Progress
-	buf   []byte        // of the last message
+	buf   []byte        // the last message
 	limit int
 	once  sync.Once
 	err   error
@@ -50,7 +50,8 @@ type WebSocket struct {
 // DialWebSocket connects to an app-server that listens elsewhere. The address
 // is ws://HOST:PORT, wss://HOST or, in Caddy's notation for a unix socket,
 // unix//path/of.sock. The token is sent as a bearer token, unless it is empty.
-// Errors match [ErrUnreachable] or [ErrRefused] and say what an operator can do.
+// Errors say what an operator can do. They match [ErrUnreachable] or [ErrRefused], unless the
+// address is invalid.
 func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, error) {
 	at, err := parseEndpoint(address)
 	if err != nil {
@@ -65,7 +66,7 @@ func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, erro
 	s := &WebSocket{limit: MaxMessage}
 	s.raw = &countedConn{Conn: conn, r: countedReader{conn, &s.moved}}
 	header := make(http.Header)
-	if token = strings.TrimSpace(token); token != "" { // a file's last line end is no part of it
+	if token = strings.TrimSpace(token); token != "" { // a token from a file may end with a line end
 		header.Set("Authorization", "Bearer "+token)
 	}
 	//nolint:bodyclose // websocket.Dial: the body of the response need not be closed
@@ -117,7 +118,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 	s.buf = s.buf[:0]
 	for {
 		if len(s.buf) == cap(s.buf) {
-			s.buf = slices.Grow(s.buf, max(readBuffer, len(s.buf))) // doubles
+			s.buf = slices.Grow(s.buf, max(readBuffer, len(s.buf))) // doubles the capacity
 		}
 		n, err := r.Read(s.buf[len(s.buf):cap(s.buf)])
 		s.buf = s.buf[:len(s.buf)+n]
@@ -143,7 +144,7 @@ func (s *WebSocket) skip(r io.Reader) error {
 	return skipped
 }
 
-// endError makes the end of the connection readable.
+// endError says in plain words how the connection has ended. It returns any other error as it is.
 func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {
@@ -184,8 +185,8 @@ func (s *WebSocket) write(ctx context.Context, message []byte) error {
 	return w.Close()
 }
 
-// MaxWrite is the largest message that the app-server accepts over a WebSocket, in
-// bytes. A larger one would end the connection.
+// MaxWrite returns the size of the largest message that the app-server accepts over a WebSocket, in
+// bytes. A larger message would end the connection.
 func (s *WebSocket) MaxWrite() int { return maxSent }
 
 // Close ends the connection, with a closing handshake if the peer answers in time.
@@ -202,10 +203,10 @@ func (s *WebSocket) Close() error {
 // unix//run/codex.sock is the socket /run/codex.sock.
 const unixPrefix = "unix/"
 
-// endpointForms are the addresses that can be dialled, for errors.
+// endpointForms are the forms of address that can be dialled, for error messages.
 const endpointForms = "ws://host:port, wss://host:port or unix//path"
 
-// endpoint is where a remote app-server is dialled.
+// endpoint is the address of a remote app-server, as dialling needs it.
 type endpoint struct {
 	url     string // ws:// or wss://
 	network string // of the address: tcp or unix
@@ -283,12 +284,12 @@ func dialError(ctx context.Context, address string, err error) error {
 	return fmt.Errorf("%w to %s: %w; check the address, and that the app-server runs there", ErrUnreachable, address, err)
 }
 
-// refusalError is the error for an HTTP response in place of a WebSocket, with
-// what an operator can do.
+// refusalError returns the error for an HTTP response in place of a WebSocket, and says what an
+// operator can do.
 func refusalError(address string, withToken bool, response *http.Response) error {
 	said := ""
 	if response.Body != nil {
-		// The library has read the beginning of it into memory.
+		// websocket.Dial has read the beginning of the body into memory.
 		body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
 		if text := strings.ToValidUTF8(strings.Join(strings.Fields(string(body)), " "), ""); text != "" {
 			said = ": " + text

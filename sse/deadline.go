@@ -10,9 +10,9 @@ import (
 
 // watch bounds the time of each write. To set a deadline before a write and clear it
 // afterwards costs more than the write of a small frame. So each write only records when it
-// began. A timer checks, after the limit, whether a write is in progress and for how long. If
-// its time is not over, the timer checks again when it is. A write that takes too long gets
-// a deadline that has passed.
+// began. A timer checks, after the limit, whether a write is in progress and for how long. If the
+// write may take longer, the timer checks again at its limit. A write that takes too long gets a
+// deadline in the past, which ends it.
 //
 // A response writer must not be used once its handler has returned. So the timer uses it
 // only while a write is in progress.
@@ -57,7 +57,7 @@ func (w *watch) end() (cut bool) {
 	return w.cut
 }
 
-// stop stops the timer. No write is in progress.
+// stop stops the timer. It is called while no write is in progress.
 func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +66,8 @@ func (w *watch) stop() {
 	}
 }
 
-// look cuts the write in progress if it has taken too long. Without any writes the timer
-// is not set again.
+// look cuts the write in progress if it has taken too long. If there were no writes, the timer is
+// not set again.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *watch) look() {
 			if errors.Is(w.rc.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported) {
 				return // a response writer without deadlines cannot be cut
 			}
-			w.cut, next = true, time.Second // cut it again, if another deadline has replaced this one
+			w.cut, next = true, time.Second // cut the write again in a second, in case another deadline has replaced this one
 		}
 	case !w.used:
 		return

@@ -88,7 +88,7 @@ func lineBreak(data []byte) int {
 	return lf
 }
 
-// put writes to the buffer.
+// put appends s to the buffer, and writes the buffer each time it is full.
 func put[T string | []byte](w *Writer, s T) {
 	for len(s) > 0 && w.room() {
 		n := min(len(s), bufferSize-len(w.buf))
@@ -97,7 +97,7 @@ func put[T string | []byte](w *Writer, s T) {
 	}
 }
 
-// room makes room for at least one byte. It reports whether there was no error.
+// room makes room in the buffer for at least one byte. It reports false after an error.
 func (w *Writer) room() bool {
 	if w.buf == nil {
 		w.buf = w.memory.Take()

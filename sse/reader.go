@@ -28,8 +28,7 @@ type Event struct {
 
 // ReaderOptions are the options of a [Reader].
 type ReaderOptions struct {
-	// MaxEvent is the most bytes of an event, its field names included, and of a comment.
-	// 0: 64 MiB.
+	// MaxEvent bounds an event, in bytes, with its field names and comments. 0: 64 MiB.
 	MaxEvent int
 	// Comment is called with each comment, without the colon and the space before it. Nil:
 	// comments are skipped.
@@ -41,8 +40,8 @@ type ReaderOptions struct {
 type Reader struct {
 	from  *bufio.Reader
 	opts  ReaderOptions
-	begun bool // a byte order mark is no longer skipped
-	cr    bool // the last line has ended with CR: an LF that follows belongs to its end
+	begun bool // the first line was read; no byte order mark can follow
+	cr    bool // the last line has ended with CR: an LF right after it belongs to the same line break
 	id    string
 	retry time.Duration
 	buf   []byte // the last line
@@ -81,8 +80,8 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// Events returns the events up to the end of the stream, and then its error if that is not
-// [io.EOF].
+// Events returns the events up to the end of the stream. If the stream ends with an error other
+// than [io.EOF], the last element has that error.
 func (r *Reader) Events() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
@@ -94,8 +93,8 @@ func (r *Reader) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// Retry returns how long a client waits before it connects again: the last value in the stream.
-// 0: there was none.
+// Retry returns how long a client waits before it connects again: the last retry field of the
+// stream. 0: there was none.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
 // pending is an event that is being read.
@@ -105,7 +104,7 @@ type pending struct {
 	hasData bool
 }
 
-// field reads a line that is not empty.
+// field adds a line, which is not empty, to e.
 func (r *Reader) field(e *pending, line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -133,11 +132,12 @@ func (r *Reader) field(e *pending, line []byte) {
 	}
 }
 
-// byteOrderMark may be before the first line.
+// byteOrderMark may be at the beginning of a stream.
 var byteOrderMark = []byte("\uFEFF")
 
-// line returns the next line without its line break. The line is valid until the next call. With an
-// error of the stream, line returns what came before. A line of more than limit bytes is an error.
+// line returns the next line without its line break. The line is valid until the next call. If the
+// stream fails, line returns the bytes before the error, and the error. A line of more than limit
+// bytes is an error.
 func (r *Reader) line(limit int) ([]byte, error) {
 	line := r.buf[:0]
 	defer func() { r.buf = line }()

@@ -41,8 +41,8 @@ type WriterOptions struct {
 	// 4096 bytes) or one flush. Zero or less means no limit.
 	WriteTimeout time.Duration
 
-	// Keepalive is the silence after which a comment is due; see
-	// [Writer.Keepalive]. Zero or less means never.
+	// Keepalive is the silence after which a keepalive is due; see [Writer.Keepalive]. Zero or less
+	// means never.
 	Keepalive time.Duration
 }
 
@@ -52,25 +52,25 @@ type WriterOptions struct {
 // frame allocates nothing. The first flush also writes the status 200 and the headers of an
 // event stream.
 //
-// The connection gets a write deadline only when a write or a flush takes too long, so
-// that no deadline affects an idle HTTP/2 stream or the next request on a kept-alive
-// connection. A response writer without deadlines is used without them. A write deadline
-// set by the server (http.Server.WriteTimeout) is cleared, unless WriteTimeout is zero.
+// The connection gets a write deadline only in [Writer.Close], or when a write or a flush takes too
+// long. So no deadline affects an idle HTTP/2 stream or the next request on a kept-alive
+// connection. A response writer without deadlines is used without them. A write deadline set by the
+// server (http.Server.WriteTimeout) is cleared, unless WriteTimeout is zero.
 //
 // The first error is kept and returned by every later call. A Writer is not safe
 // for concurrent use.
 type Writer struct {
 	w     http.ResponseWriter
-	flush interface{ FlushError() error } // of the response
+	flush interface{ FlushError() error } // flushes the response
 	opts  WriterOptions
 
 	buf      []byte          // frames not yet written, at most bufferSize bytes; nil: none
-	memory   wirejson.Buffer // of buf
+	memory   wirejson.Buffer // the memory of buf
 	started  bool            // the header has been written
 	headers  [3]string       // the values of the headers
 	lastSent time.Time       // time of the last write or flush
 	ping     string          // the type of keepalive events; empty: keepalives are comments
-	pingData []byte          // its data
+	pingData []byte          // the data of keepalive events, or the keepalive line of a stream of JSON lines
 	lines    bool            // the stream is one of JSON lines
 	watch    watch
 	err      error // the first failure, or ErrClosed
@@ -90,8 +90,8 @@ func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
 	w.watch.limit, w.watch.rc = opts.WriteTimeout, *http.NewResponseController(innermost(response))
 }
 
-// flusher returns what flushes a response, as [http.ResponseController] would find it for
-// each flush.
+// flusher returns the writer that flushes a response. [http.ResponseController] would look for it
+// at each flush.
 func flusher(w http.ResponseWriter) interface{ FlushError() error } {
 	for {
 		switch t := w.(type) {
@@ -114,7 +114,7 @@ type flushFunc func() error
 func (f flushFunc) FlushError() error { return f() }
 
 // innermost returns the response writer of the server. The response writers around it may not
-// expect a deadline while they write.
+// expect that a deadline is set while they write.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -152,15 +152,15 @@ func (w *Writer) Flush() error {
 
 // Close ends the stream and frees what the Writer holds. It writes the buffered frames without a
 // flush: the server sends them when the handler returns, together with the end of the response, in
-// one write instead of two. The server has the write timeout for that; its HTTP/1 clears the
+// one write instead of two. The write timeout applies to that, too; an HTTP/1 server clears the
 // deadline before the next request. If nothing was written, Close does not touch the response, and
 // the handler may still answer in another way. Later calls return [ErrClosed], or the first error.
 func (w *Writer) Close() error {
 	w.watch.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// This deadline replaces the one that the header would clear. The write sets a stricter
-			// one of the server, if there is one.
+			// This replaces a deadline of the server, which writeHeader would clear. If the
+			// response writer has a stricter limit, its Write sets that.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHead()
@@ -174,7 +174,8 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Never is the time until the next keepalive if none is due at all. A timer accepts it.
+// Never is the time until the next keepalive if there will be none. It is a valid duration for a
+// timer.
 const Never = time.Duration(math.MaxInt64)
 
 // NextKeepalive returns the time until a keepalive is due if nothing else is sent.
@@ -196,10 +197,10 @@ func (w *Writer) SetPing(event string, data []byte) { w.ping, w.pingData = event
 // called before anything is written. Data must have no line breaks.
 func (w *Writer) SetLines(ping []byte) { w.lines, w.pingData = true, ping }
 
-// Keepalive sends the comment ": keepalive", or the event of [Writer.SetPing], if nothing has been sent for the
-// interval of the options, and returns the time until it should be called again.
-// Buffered frames are sent instead of the comment. It returns the error of
-// [Writer.Flush].
+// Keepalive sends a keepalive if nothing has been sent for [WriterOptions].Keepalive: the comment
+// ": keepalive", or what [Writer.SetPing] or [Writer.SetLines] has set. If there are buffered
+// frames, it sends them instead. It returns the time until it should be called again, and the error
+// of [Writer.Flush].
 //
 // It is meant for a loop with a timer beside its source of events:
 //
@@ -245,8 +246,7 @@ func (w *Writer) writePing() error {
 	return w.WriteComment("keepalive")
 }
 
-// writeBuffer writes the buffer to the response writer, and the header before it
-// the first time.
+// writeBuffer writes the buffer to the response writer. The first time, it writes the header first.
 func (w *Writer) writeBuffer() {
 	if w.writeHeader(); w.err != nil || len(w.buf) == 0 {
 		return
@@ -257,7 +257,8 @@ func (w *Writer) writeBuffer() {
 	w.buf = w.buf[:0]
 }
 
-// writeHeader writes the status and the headers, unless they are written.
+// writeHeader clears the server's write deadline and writes the status and the headers, unless they
+// are written already.
 func (w *Writer) writeHeader() {
 	if w.err != nil || w.started {
 		return
@@ -268,7 +269,8 @@ func (w *Writer) writeHeader() {
 	w.writeHead()
 }
 
-// writeHead writes the status and the headers, unless they are written. The deadline stays.
+// writeHead writes the status and the headers, unless they are written already. It does not change
+// the write deadline.
 func (w *Writer) writeHead() {
 	if w.err != nil || w.started {
 		return
@@ -289,8 +291,8 @@ func (w *Writer) writeHead() {
 	w.w.WriteHeader(http.StatusOK)
 }
 
-// idle gives back the memory of the buffer, which is empty. After a failure it does not: the
-// server may still be reading what it could not write in time.
+// idle gives back the memory of the buffer, which is empty. After a failure it drops the memory
+// instead: the server may still be reading the bytes that it could not write in time.
 func (w *Writer) idle() {
 	if w.buf != nil && w.err == nil {
 		w.memory.Keep(w.buf)

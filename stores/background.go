@@ -19,9 +19,9 @@ type Background interface {
 	// as Running until a Put ends it.
 	Begin(ctx context.Context, id string, e *Entry) error
 	// Continue adds events to those of a response that this engine owns, and reports whether
-	// Cancel was called for the response. Events that were added before are left out. The error
-	// is ErrEnded if another engine has made the response a failed one, and ErrNotFound if the
-	// response is gone.
+	// Cancel was called for the response. Events that the response already has are skipped. The
+	// error is ErrEnded if another engine has made the response a failed one, and ErrNotFound if
+	// the response is gone.
 	Continue(ctx context.Context, user, id string, events Events) (cancelled bool, err error)
 	// Cancel asks the owner of a response to cancel it.
 	Cancel(ctx context.Context, user, id string) error
@@ -44,7 +44,7 @@ type Event struct {
 type Events struct {
 	First  int64
 	Events []Event
-	Over   bool // there are no others after these
+	Over   bool // no events follow these
 }
 
 const (
@@ -64,9 +64,9 @@ var (
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost returns what a lost response becomes, and its last event, which gets the number. response is
-// the Response as its owner has begun it, or as it has failed: a client that has read more events
-// than were stored gets the last event with another number.
+// Lost returns the failed Response of a lost response, and its last event, which has the given
+// number. response is the Response that its owner has begun, or one that has failed already: a
+// client that has read more events than were stored gets the last event with another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, running, lost, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}

@@ -16,7 +16,7 @@ type Entry struct {
 	User         string            `json:"user"`                   // who made the request; empty without authentication
 	Previous     string            `json:"previous,omitempty"`     // the id of the response that it follows, if any
 	Conversation string            `json:"conversation,omitempty"` // the id of the conversation that it belongs to, if any
-	Running      bool              `json:"running,omitempty"`      // it still runs, or its node has ended; there is no output then
+	Running      bool              `json:"running,omitempty"`      // the response still runs, or its node has ended; then there is no output
 	Response     json.RawMessage   `json:"response"`               // the Response object that the client got
 	Input        []json.RawMessage `json:"input"`                  // the items of the request's input, each with an id
 	Output       []Item            `json:"output"`                 // the items of the output as the next request needs them
@@ -31,14 +31,14 @@ type Item struct {
 	// there in the form that is needed, so they are not kept twice.
 	From int `json:"from,omitempty"`
 	To   int `json:"to,omitempty"`
-	// Own is the item if the Response lacks it, or a part of it; else nil.
+	// Own is the item if the Response lacks the item or a part of it; else nil.
 	Own json.RawMessage `json:"own,omitempty"`
 }
 
-// OnRelease makes Release call a function, such as that of [Reserve].
+// OnRelease makes Release call a function, such as the one that [Reserve] returns.
 func (e *Entry) OnRelease(release func()) { e.release = release }
 
-// Release ends the use of an entry that a store has returned. Until then, its memory
+// Release ends the use of an entry that a store has returned. Until then, the entry's memory
 // counts. Items taken from it may be used afterwards.
 func (e *Entry) Release() {
 	if e.release != nil {
@@ -79,8 +79,8 @@ func Encode(e *Entry) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// maxDepth is how deep the arrays and objects of an entry may be nested: far more than those
-// of a request.
+// maxDepth is how deep the arrays and objects of an entry may be nested. It is far more than a
+// request may have.
 const maxDepth = 1024
 
 // Decode decodes a stored entry, or returns nil if it is invalid. Its parts are views of
@@ -118,7 +118,8 @@ func (e *Entry) Sound() bool {
 	return valid(e.Response) && e.sound()
 }
 
-// sound reports whether the entry has a response, and each output is valid JSON at offsets within it.
+// sound reports whether the entry has a response, and each output item is valid JSON at offsets
+// within the response.
 func (e *Entry) sound() bool {
 	for _, o := range e.Output {
 		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !valid(e.output(o)) {

@@ -7,14 +7,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/claims"
 )
 
-// MaxEntry bounds one entry that is not in memory, in bytes.
+// MaxEntry bounds one entry in a store outside of memory, in bytes.
 const MaxEntry = 64 << 20
 
 // transferMemory bounds the memory of all large entries that are transferred from or to engines,
 // in bytes.
 const transferMemory = 4 * MaxEntry
 
-// FreeTransfer is the largest size of an entry, in bytes, for which Reserve does not wait.
+// FreeTransfer is the largest size of an entry, in bytes, for which Reserve never waits.
 const FreeTransfer = 256 << 10
 
 var transfers = claims.NewQueue(claims.QueueOptions{

@@ -1,8 +1,9 @@
 // Package stores has the interfaces of an engine that stores responses and conversations: a Caddy
 // module in the [Namespace] that is a [Module].
 //
-// Such a module opens a [Store]. The store may also be a [Background], if other processes share it, a
-// [Chains], a [Failing] and a [Closer]. The package storestest has tests for all of them.
+// Such a module opens a [Store]. If other processes share the store, it may also be a [Background].
+// Any store may also be a [Chains], a [Failing] and a [Closer]. The package storestest has tests
+// for all of them.
 package stores
 
 import (
@@ -27,8 +28,9 @@ type Module interface {
 	// never be used.
 	Open(logger *slog.Logger) Store
 	// Start is called with the store of this key each time a configuration begins to use the store.
-	// If Start fails, the configuration is refused. So it should not fail because something is not
-	// there yet, such as a server. Before the first Start, Open may be the only call.
+	// If Start fails, the configuration is refused. So Start should not fail because something is
+	// not there yet, such as a server. If no configuration begins to use the store, Close is called
+	// without a Start.
 	Start(Store) error
 }
 
@@ -47,20 +49,21 @@ type Failing interface {
 }
 
 // Store keeps entries by the ids of their responses and conversations. The ids begin with `resp_` and
-// `conv_`, have at most 64 lower-case letters, digits and `_`, and sort by the time of their making.
+// `conv_`, have at most 64 lower-case letters, digits and `_`, and sort by the time at which they
+// were made.
 //
 // A Store is safe for concurrent use. Each method happens as a whole or not at all, even if several
 // nodes call it at the same time. After a method has returned without an error, its effect lasts as
 // long as the store does. Each context has a deadline. An error wraps [ErrNotFound] if the entry does
 // not exist, is another user's, or is too old. It wraps [ErrUnavailable] if the store does not work.
-// The two must not be confused, since clients forget what does not exist.
+// The two must not be confused, since clients forget a response that does not exist.
 //
 // A store bounds its size, and gives each user a share: no user may push out another user's entries.
 // When there is no room, the oldest or the least recently used entries of a user are dropped.
 type Store interface {
 	// Put stores an entry, and replaces an entry with the same id. For a conversation, Input has its
 	// items. The error is ErrTooLarge if the entry does not fit, and always above [MaxEntry] bytes.
-	// It is ErrEnded if the response was begun by another owner, see [Background].
+	// It is ErrEnded if another owner has begun the response, see [Background].
 	Put(ctx context.Context, id string, e *Entry) error
 	// Get returns an entry of a user, which the caller releases and does not change.
 	Get(ctx context.Context, user, id string) (*Entry, error)
@@ -81,19 +84,19 @@ type Store interface {
 // chain are read one by one.
 type Chains interface {
 	Store
-	// Chain returns a response, or a conversation, and the responses that it follows, the last one
-	// first. next is the id of the first one that does not exist or is Running; empty: there is none.
-	// The error is ErrTooLong if there are more links than the argument links, or more bytes in their
-	// entries than the argument bytes. release is never nil. The caller calls it once it has counted
-	// the memory of the items itself; until then the store may count that memory.
+	// Chain returns a response, or a conversation, and the responses before it, the newest first.
+	// next is the id of the first of these that does not exist or is Running; empty: there is none.
+	// The error is ErrTooLong if there are more links than the argument links, or more bytes in
+	// their entries than the argument bytes. release is never nil. The caller calls it once it has
+	// counted the memory of the items itself; until then the store may count that memory.
 	Chain(ctx context.Context, user, id string, links int, bytes int64) (found []Link, next string, release func(), err error)
 }
 
 // Link is a response of a chain, or a conversation.
 type Link struct {
 	ID           string
-	Conversation string            // that the response belongs to, if any
-	Items        []json.RawMessage // as the next request needs them; the caller's own
+	Conversation string            // the id of the conversation that the response belongs to, if any
+	Items        []json.RawMessage // as the next request needs them; the caller owns the slice
 }
 
 // The errors of stores.

@@ -50,7 +50,7 @@ func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
 	return a
 }
 
-// lock locks a record, and empties it if the login has changed since.
+// lock locks a record, and empties it if the login has changed since the record was begun.
 func (a *Acceptance) lock() {
 	a.mu.Lock()
 	if logins := a.conn.LoginChanges(); logins != a.logins {
@@ -82,8 +82,8 @@ func (a *Acceptance) InstructionsAccepted(model string) {
 	a.instructions.add(model)
 }
 
-// InstructionsRefused records that the provider has refused such instructions, and reports
-// whether this is the first time.
+// InstructionsRefused records that the provider has refused instructions in place of Codex's own
+// prompt. It reports whether this is the first time.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -93,9 +93,9 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	return first
 }
 
-// ParallelCalls reports whether the provider has accepted a lite model in the full form, in which
-// the model may call several tools at a time, and whether it has refused that. Both are false
-// before the first request.
+// ParallelCalls reports whether the provider has accepted, and whether it has refused, the full
+// form with a lite model. In that form the model may call several tools at a time. Both results are
+// false before the first request.
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -110,19 +110,19 @@ func (a *Acceptance) ParallelCallsAccepted(model string) {
 }
 
 // ParallelCallsRefused records that the provider has refused the full form with a model that
-// it serves in the lite form. It reports whether that is new.
+// it serves in the lite form. It reports whether this is the first time.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.serial.add(model)
 }
 
-// SerialModels returns the models with which the provider has refused the full form, in the
-// order of their names.
+// SerialModels returns the models with which the provider has refused the full form, sorted by
+// name.
 func (a *Acceptance) SerialModels() []string {
 	a.lock()
 	defer a.mu.Unlock()
-	if len(a.serial) == 0 { // nearly always
+	if len(a.serial) == 0 { // the usual case
 		return nil
 	}
 	return slices.Sorted(maps.Keys(a.serial))
@@ -138,8 +138,8 @@ const (
 // modelSet is a bounded set of the names of models. The zero value is empty.
 type modelSet map[string]bool
 
-// add adds a model, unless the set is full or the name too long. It reports whether the model
-// is in the set now and was not before.
+// add adds a model, unless the set is full or the name too long. It reports whether it has added
+// the model.
 func (s *modelSet) add(model string) bool {
 	if len(model) > maxModelSetName || len(*s) >= maxModelSet || (*s)[model] {
 		return false

@@ -18,7 +18,7 @@ const (
 	// accountTime bounds one question for the account. Codex asks the back end three times,
 	// for five seconds each.
 	accountTime = 20 * time.Second
-	// The pauses between two questions that have failed: the first, and the longest.
+	// The first and the longest pause after a failed question for the account.
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
 )
 
@@ -32,17 +32,17 @@ const accountWait = 3 * time.Second
 
 // accountState is what is known of the account of the serving instance.
 type accountState struct {
-	conn   *codexrpc.Conn // the connection that is asked
-	asked  time.Time      // when it was asked first
+	conn   *codexrpc.Conn // the connection over which the account is asked for
+	asked  time.Time      // when the back end was asked first
 	known  bool           // the back end has answered
-	silent bool           // it did not answer the last question
+	silent bool           // the back end did not answer the last question
 }
 
 // AwaitAccount waits up to accountWait for the account of a login with a plan. It returns the
 // connection for the turn: conn, or the connection of an app-server that has replaced it meanwhile.
-// It fails with a *NotReadyError if the back end does not answer, and with ctx. If the back end
-// fails in any other way, AwaitAccount does not fail: Codex asks again in the turn, and reports the
-// failure at once.
+// Errors: a *NotReadyError if the back end does not answer; the cause of the end of ctx. Other
+// failures of the back end are no errors here: Codex asks again in the turn, and reports them at
+// once.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.board.mu.Lock()
@@ -72,7 +72,7 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 }
 
 // learnAccount asks for the account of a serving instance until the back end has answered, or
-// its connection has ended. What is wrong is in the status.
+// its connection has ended. It publishes each failure in the status.
 func (p *Process) learnAccount(in *instance) {
 	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTime)
@@ -100,13 +100,13 @@ func (p *Process) learnAccount(in *instance) {
 			return
 		}
 		if pause = min(2*pause, maxAccountPause); errors.Is(err, errSilent) {
-			pause = accountPause // the question itself has taken long
+			pause = accountPause // the question has taken long already
 		}
 	}
 }
 
-// noteAccount publishes what is wrong with the account of the serving instance, and logs the
-// first failure and the end of it.
+// noteAccount publishes err, the result of the question for the account of the serving instance. It
+// logs the first failure, and the success after failures.
 func (s *supervisor) noteAccount(in *instance, err error) {
 	if in != s.serving || in.conn.Err() != nil || s.board.account.known {
 		return
@@ -140,9 +140,9 @@ var errSilent = errors.New("the account back end does not answer")
 // errRefused is matched by the error of a login that the provider refuses for good.
 var errRefused = errors.New("the provider refuses the login; run `codex login`")
 
-// CheckAccount asks the back end for the account of the login. Its error says in words for
-// everybody what is wrong with the back end or the login, without its addresses. A provider
-// that needs no login has no account, and nothing is wrong with it.
+// CheckAccount asks the back end for the account of the login. Its error says what is wrong with
+// the back end or the login. It has no addresses, so clients may see it. A provider that needs no
+// login has no account; that is no error.
 func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 	account, err := conn.Account(ctx)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -159,7 +159,7 @@ func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 	return backendError(ctx, conn, refused.Message)
 }
 
-// statusInMessage finds the HTTP status in what Codex says of a failed request to the back end.
+// statusInMessage finds the HTTP status in Codex's message about a failed request to the back end.
 var statusInMessage = regexp.MustCompile(`failed: (\d{3} [A-Z][A-Za-z ]+)`)
 
 // backendError returns what is wrong with the back end. Codex does not report how the back end has
@@ -180,7 +180,8 @@ func backendError(ctx context.Context, conn *codexrpc.Conn, message string) erro
 
 const (
 	// lookPause is the pause before each check whether a silent account back end answers again, and
-	// lookTime bounds a check. A start takes half a second, and requests are to be served within two.
+	// lookTime bounds a check. A start takes half a second, and requests should be served within
+	// two seconds.
 	lookPause, lookTime = 300 * time.Millisecond, 700 * time.Millisecond
 	// accountHost is the default address of the account back end, and accountPath is the path for
 	// the account.
@@ -188,16 +189,16 @@ const (
 	accountPath = "/wham/accounts/check"
 )
 
-// awaitAccountBackend replaces an instance that still waits for a lost answer for its account, once
-// the back end answers again. Codex itself would ask again only after five seconds.
-// awaitAccountBackend ends with ctx.
+// awaitAccountBackend asks the account back end until it answers again. If the instance still waits
+// for its own answer then, that answer is lost: awaitAccountBackend replaces the instance, since
+// Codex itself would ask again only after five seconds. It gives up when ctx ends.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
 	client, err := relay.Client()
 	if err != nil {
-		return // Codex says so, too
+		return // Codex reports the same error
 	}
 	defer client.CloseIdleConnections()
-	for answers := 0; answers < 2; { // after the first answer, Codex may have got its own
+	for answers := 0; answers < 2; { // two in a row: when the first comes, Codex may just be getting its own answer
 		select {
 		case <-time.After(lookPause):
 		case <-ctx.Done():
@@ -237,6 +238,6 @@ func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *i
 	if err != nil {
 		return false
 	}
-	_ = response.Body.Close() // its status is enough
+	_ = response.Body.Close() // the status is enough
 	return response.StatusCode == http.StatusOK
 }

@@ -63,10 +63,10 @@ func (b *board) set(next Status) {
 	b.update(func() { b.setStatus(next) })
 }
 
-// setStatus sets the status and keeps what does not depend on the state. The lock is held.
+// setStatus sets the status and keeps the fields that do not depend on the state. The lock is held.
 func (b *board) setStatus(next Status) {
 	next.Since = time.Now()
-	if next.State == b.status.State { // with another instance
+	if next.State == b.status.State { // the same state, with another instance
 		next.Since = b.status.Since
 	}
 	next.Restarts, next.Replacements = b.status.Restarts, b.status.Replacements
@@ -76,7 +76,7 @@ func (b *board) setStatus(next Status) {
 	if next.Version == "" {
 		next.Version = b.status.Version
 	}
-	if next.State == StateStarting { // what is known of the last failure
+	if next.State == StateStarting { // keep what is known of the last failure
 		next.Remedy, next.Final, next.SignedOut = b.status.Remedy, b.status.Final, b.status.SignedOut
 	}
 	if next.State != StateReady && next.State != StateUnresponsive {
@@ -85,7 +85,7 @@ func (b *board) setStatus(next Status) {
 	b.status = next
 }
 
-// serve publishes in as the serving instance, and old, unless it is nil, as draining.
+// serve publishes in as the serving instance. If old is not nil, it publishes old as draining.
 func (b *board) serve(in, old *instance) {
 	b.update(func() {
 		if old != nil {

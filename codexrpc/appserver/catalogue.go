@@ -31,12 +31,12 @@ func ignoresCatalogue(version string) error {
 	return fmt.Errorf("codex %s ignores the catalogue of a thread; use 0.%d or newer", version, catalogueRelease)
 }
 
-// changes are the members of each model in the catalogue that get other values. With
-// them, Codex offers no tools of its own, does not replace a long history by a summary,
-// and passes on service tiers. No other setting does that. The provider then decides
-// whether a history is too long.
+// changes are new values for members of each model in the catalogue. With these values, Codex
+// offers no tools of its own, does not replace a long history by a summary, and passes on service
+// tiers. No other setting has these effects. The provider then decides whether a history is too
+// long.
 var changes = map[string]json.RawMessage{
-	"tool_mode":                    json.RawMessage(`"direct"`), // no exec and wait around the tools
+	"tool_mode":                    json.RawMessage(`"direct"`), // the model calls tools directly, not through exec and wait
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
 	"experimental_supported_tools": json.RawMessage(`[]`),       // no clock, no messages to the user
 	"multi_agent_version":          json.RawMessage(`null`),     // no agents
@@ -65,17 +65,16 @@ const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_l
 const learnedFile = "models_cache.json"
 
 // catalogue has the models of an instance: those that the program knows, and those that
-// only the back end of its login lists. The zero catalogue has none. A nil one has none
-// either.
+// only the back end of its login lists. A zero or nil catalogue has no models.
 type catalogue struct {
 	dir      string // for its files
-	fallback string // the file with fallback
-	learned  string // the file with the models of the back end
+	fallback string // the path of the file with the constant fallback
+	learned  string // the path of the file with the back end's models
 	log      func() *slog.Logger
 
 	mu     sync.Mutex
 	models []Model
-	read   time.Time // when learned was modified, as of the last time that it was read
+	read   time.Time // the modification time of learned when it was last read
 }
 
 // Model is a model of Codex's catalogue, or of the back end's list. The zero Model stands for
@@ -84,25 +83,25 @@ type Model struct {
 	Slug   string // its name
 	Prompt string // "base_instructions", Codex's own; empty: not known
 	// Lite models ("use_responses_lite") may get the base prompt of a thread twice if the
-	// thread has no tools, and get none if it is empty.
+	// thread has no tools, and get no base prompt if it is empty.
 	Lite bool
 	// Catalogue is the file for model_catalog_json of a thread with this model. With it, Codex
-	// offers no tools of its own and does not shorten the history. The file has only this model:
-	// each thread holds its catalogue in memory, and all models take another MB. Empty: there
-	// is none.
+	// offers no tools of its own and does not shorten the history. The file has only this model,
+	// since each thread keeps its catalogue in memory: a catalogue of all models would take 1 MB
+	// more. Empty: there is none.
 	Catalogue string
-	// Full is the Catalogue of a lite model without use_responses_lite. With it, Codex lets the
-	// model call several tools at a time, and the provider run web searches. Empty: the model is
-	// not lite.
+	// Full is the Catalogue of a lite model without use_responses_lite. With it, the model can call
+	// several tools at a time, and the provider can run web searches. Empty: the model is not lite.
 	Full string
-	// Efforts says that the effort of a conversation may change ("supports_reasoning_effort_updates").
+	// Efforts reports whether the effort of a conversation may change
+	// ("supports_reasoning_effort_updates").
 	Efforts bool
 
 	// What clients may be told of the model; empty: the entry does not have it.
 	Title       string // "display_name"
 	Window      int    // "context_window" before it is changed, in tokens
 	Blind       bool   // "input_modalities" are given, and have no image
-	Least, Most string // of the efforts in "supported_reasoning_levels"
+	Least, Most string // the least and the most effort in "supported_reasoning_levels"
 
 	hidden   bool
 	priority int // 1 is the default
@@ -150,9 +149,9 @@ func longestMatch(models []Model, name string) (found *Model) {
 	return found
 }
 
-// learn adds the models that only the back end lists, if Codex has stored its list since the
-// last call. It reports whether it has added some. Without them Codex would use the entries
-// of the list as they are, and offer its own tools. The lock is held.
+// learn adds the models that only the back end lists, if Codex has stored a new list since the last
+// call. It reports whether it has added any. Without learn, Codex would use the unchanged entries
+// of that list, and offer its own tools. The lock is held.
 func (c *catalogue) learn() bool {
 	info, err := os.Stat(c.learned)
 	if err != nil || info.ModTime().Equal(c.read) {
@@ -185,8 +184,8 @@ func readList(path string) ([]byte, error) {
 }
 
 // newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed.
-// It writes the files of each model and the fallback to the home. If a list that Codex stores
-// later cannot be read, that is logged.
+// It writes the files of each model and the fallback to the home. log gets a warning if a list that
+// Codex stores later cannot be read.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
 	c := &catalogue{dir: home.path, fallback: filepath.Join(home.path, "fallback.json"), learned: home.file(learnedFile), log: log}
 	if err := c.add(printed); err != nil {
@@ -281,8 +280,8 @@ func parseModels(list []byte) ([]listedModel, error) {
 	return models, nil
 }
 
-// entryOf returns what is known of a model in Codex's catalogue. Members of another type are
-// left out.
+// entryOf returns what is known of a model in Codex's catalogue. Members of a wrong type are left
+// out.
 func entryOf(model map[string]json.RawMessage) (entry Model) {
 	_ = json.Unmarshal(model["slug"], &entry.Slug)
 	_ = json.Unmarshal(model["base_instructions"], &entry.Prompt)
@@ -323,9 +322,9 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 // send no base prompt if it is empty.
 const liteRelease = 166
 
-// Model returns what the app-server has for a model. A remote app-server must be started with
-// a catalogue of its own. Which of its models are lite is not known here: all count as lite
-// from liteRelease on.
+// Model returns what the app-server has for a model. A remote app-server must be started with its
+// own catalogue. This program does not know which of its models are lite, so from liteRelease on,
+// all count as lite.
 func (p *Process) Model(name string) Model {
 	if p.cfg.Connect != "" {
 		status, _, _ := p.board.read()

@@ -17,15 +17,15 @@ const (
 	// maxCatalogue bounds the printed catalogue, in bytes. The usual size is three
 	// quarters of a megabyte.
 	maxCatalogue = 16 << 20
-	// maxComplaint bounds what is kept of the run's stderr, in bytes.
+	// maxComplaint bounds the kept part of the run's stderr, in bytes.
 	maxComplaint = 1 << 10
 )
 
 // catalogueArgs make Codex print the catalogue of its models: the operator's
-// own (model_catalog_json) or the one that came with the program. They hide the
-// login. With a login, Codex would ask the provider first, and renew an expired
-// login for that, while an app-server may do the same with the same refresh token.
-// If such a run is cut off, the new token could be lost.
+// own (model_catalog_json) or the one that came with the program. They hide the login from Codex.
+// With a login, Codex would ask the provider first, and would renew an expired login. An app-server
+// may renew it at the same time with the same refresh token, and a run that is cut off could lose
+// the new token.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
 // catalogueRun is a run of the program that prints its catalogue. wait must be
@@ -38,8 +38,8 @@ type catalogueRun struct {
 	output, stderr boundedBuffer
 }
 
-// argsOf returns the arguments with which codex runs another command than the app-server.
-// The error names the program alone, since its arguments may be secret.
+// argsOf returns the arguments that make codex run another command in place of the app-server. The
+// error names only the program, since its arguments may be secret.
 func (cfg *Config) argsOf(command ...string) ([]string, error) {
 	i := slices.Index(cfg.Command, appServerCommand)
 	if i < 1 {
@@ -96,8 +96,8 @@ func (r *catalogueRun) wait() ([]byte, error) {
 	return r.output.kept.Bytes(), nil
 }
 
-// failure adds to err the command, without the operator's arguments, which may be secret,
-// and the beginning of its stderr. Codex prints the error first and a backtrace after it.
+// failure adds the command and the beginning of its stderr to err. It leaves out the operator's
+// arguments, which may be secret, and the backtrace that Codex prints after the error.
 func (r *catalogueRun) failure(err error) error {
 	err = fmt.Errorf("running `%s`: %w", strings.Join(append([]string{r.cmd.Args[0]}, catalogueArgs...), " "), err)
 	said, _, _ := strings.Cut(r.stderr.kept.String(), "Stack backtrace:")

@@ -29,8 +29,8 @@ func (in *instance) run(program *Program, logger func() *slog.Logger) {
 }
 
 // wait waits for the exit. Then it kills the process group: the program may be a
-// launcher, as npm's is, whose child may live on and keep the pipes open. If a process outside
-// of the group keeps them open, wait lets it do so for pipeGrace.
+// launcher, as npm's is, whose child may live on and keep the pipes open. If a process outside of
+// the group keeps them open, wait waits for pipeGrace at most.
 func (in *instance) wait() {
 	defer close(in.exited)
 	in.status = in.program.Wait()
@@ -82,7 +82,7 @@ func (in *instance) end(toClose, toTerminate time.Duration) error {
 	return nil
 }
 
-// exitsWithin waits for the exit, for d at most.
+// exitsWithin waits up to d for the exit, and reports whether the child has exited.
 func (in *instance) exitsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -21,8 +21,8 @@ type Config struct {
 	// Token is sent to the app-server at Connect as a bearer token; empty: none.
 	Token string
 	// Home is the CODEX_HOME of the operator, from which the program gets the login
-	// and the settings of the model provider. All else in the program's home is its
-	// own. Empty: that of Env or of this process's environment, else ~/.codex.
+	// and the settings of the model provider. All else in the program's CODEX_HOME is private to
+	// the program. Empty: the CODEX_HOME in Env or in this process's environment, else ~/.codex.
 	Home string
 	// Dir is the working directory; empty: a new, empty one, removed at the end. Not
 	// used with Connect.

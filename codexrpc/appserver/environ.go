@@ -18,11 +18,10 @@ import (
 // homeVariable is the variable for the directory of all files of Codex.
 const homeVariable = "CODEX_HOME"
 
-// inheritedVariables are passed on from this process's environment to an app-server:
-// what a program needs to run, to reach the network and to log, and the variables for
-// Codex's login and its built-in providers. mayHave also passes on LC_…, the proxies in
-// lower case, and the variables that the providers name. Keys of other programs are not
-// passed on.
+// inheritedVariables are passed on from this process's environment to an app-server. A program
+// needs them to run, to reach the network and to log; the last ones are for Codex's login and its
+// built-in providers. mayHave also passes on LC_…, the proxies in lower case, and the variables
+// that the providers name. Keys of other programs are not passed on.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -30,16 +29,16 @@ var inheritedVariables = []string{
 	"CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_OSS_BASE_URL", "CODEX_OSS_PORT",
 }
 
-// windowsVariables are needed by programs on Windows. The names are in upper case and
-// are compared without regard to case there.
+// windowsVariables are needed by programs on Windows. The names here are in upper case; Windows
+// ignores the case.
 var windowsVariables = []string{
 	"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "OS", "PROCESSOR_ARCHITECTURE", "NUMBER_OF_PROCESSORS",
 	"USERNAME", "USERDOMAIN", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
 	"PROGRAMFILES", "PROGRAMFILES(X86)", "COMPUTERNAME",
 }
 
-// temporaryVariables are the variables for the directory for temporary files. An
-// app-server has one of its own.
+// temporaryVariables are the variables for the directory for temporary files. Each process gives
+// its app-servers a directory of their own.
 var temporaryVariables = map[bool][]string{false: {"TMPDIR"}, true: {"TEMP", "TMP"}}[runtime.GOOS == "windows"]
 
 // mayHave reports whether an app-server gets a variable. named are the variables that
@@ -74,7 +73,7 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	}
 	env = append(env, homeVariable+"="+home.codex())
 	env = append(env, besideProxy(slices.Concat(env, home.variables))...)
-	all := slices.Concat(env, home.variables) // Codex adds these itself
+	all := slices.Concat(env, home.variables) // Codex adds home.variables itself
 	return append(env, systemTrust().certificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }
 
@@ -108,17 +107,17 @@ func besideProxy(env []string) []string {
 	return []string{noProxy + "=" + listed, strings.ToLower(noProxy) + "=" + listed}
 }
 
-// The variables that choose the certificates which Codex trusts. Without them, Codex reads
-// the system's certificates for each new thread and, over HTTP, for each request. It parses
-// them with OpenSSL, which takes a third of the CPU time of a short turn. For WebSockets it
-// always uses another library; if SSL_CERT_FILE or CODEX_CA_CERTIFICATE is set, it uses that
-// library over HTTP, too. With SSL_CERT_FILE and SSL_CERT_DIR that library reads a single
-// file. Codex adds the certificates of CODEX_CA_CERTIFICATE or, if that is not set, of
-// SSL_CERT_FILE, in a slow way. So CODEX_CA_CERTIFICATE is set to a file with one certificate.
+// The variables that choose the certificates which Codex trusts. Without them, Codex reads the
+// system's certificates for each new thread and, over HTTP, for each request. It parses them with
+// OpenSSL, which takes a third of the CPU time of a short turn. If SSL_CERT_FILE or
+// CODEX_CA_CERTIFICATE is set, Codex uses another library over HTTP, as it always does for
+// WebSockets. That library reads a single file if SSL_CERT_FILE and SSL_CERT_DIR are set. Codex
+// itself also reads the certificates in CODEX_CA_CERTIFICATE or, if that is not set, in
+// SSL_CERT_FILE, which is slow. So CODEX_CA_CERTIFICATE is set to a file with one certificate.
 const (
 	certFileVariable = "SSL_CERT_FILE"
 	certDirVariable  = "SSL_CERT_DIR"
-	caVariable       = "CODEX_CA_CERTIFICATE" // of Codex's own; empty: not set
+	caVariable       = "CODEX_CA_CERTIFICATE" // Codex's own variable; for Codex, an empty value means not set
 )
 
 // maxCertificates bounds all files with certificates that are read, together, in bytes.
@@ -130,10 +129,10 @@ const (
 
 // trustStore is where a system keeps the certificates that programs trust.
 type trustStore struct {
-	files []string // the first that exists has them all, or all but those in dirs
+	files []string // the first that exists has all certificates, except perhaps some in dirs
 	dirs  []string // each file in them has certificates
-	// others are paths that usually do not exist. They may have other certificates
-	// that Codex would trust, or name a server to which it connects.
+	// others are paths that usually do not exist. They may have more certificates that Codex would
+	// trust, or settings with other servers.
 	others []string
 }
 
@@ -156,9 +155,9 @@ func systemTrust() *trustStore {
 	}
 }
 
-// certificates returns variables for the environment of Codex with which it trusts the
-// same certificates as without them, and takes less time to read them. It writes files
-// to dir. If caVariable is set, also if it is empty, everything stays as it is.
+// certificates returns variables for the environment of Codex. With them, Codex trusts the same
+// certificates as without them, but reads them in less time. certificates writes files to dir. If
+// caVariable is set, even to nothing, it returns nil.
 func (s *trustStore) certificates(dir string, command, env []string, config *providerConfig) []string {
 	set := make(map[string]string)
 	for _, entry := range env {
@@ -171,20 +170,20 @@ func (s *trustStore) certificates(dir string, command, env []string, config *pro
 	switch {
 	case s == nil || hasCA:
 		return nil
-	case hasFile: // the operator's certificates, unless there is anything unusual about them
+	case hasFile: // the operator's certificates, unless they are unusual
 		s = &trustStore{files: []string{file}, dirs: filepath.SplitList(dirs)}
 		content, err := readBounded(file)
 		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {
-			return nil // Codex only reads TRUSTED ones where caVariable is not set
+			return nil // Codex reads TRUSTED certificates only if caVariable is not set
 		}
 	case hasDir || slices.ContainsFunc(s.others, exists) || reachesOthers(command, env, config):
-		return nil // with the other library, something could fail
+		return nil // the other library might refuse certificates there
 	}
 	whole, content := s.read()
 	authority := firstAuthority(content)
 	one, all, none := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
 	if authority == nil || os.WriteFile(one, authority, 0o600) != nil || os.Mkdir(none, 0o700) != nil {
-		return nil // reading the certificates takes longer
+		return nil // without variables, reading the certificates takes longer
 	}
 	if whole == "" {
 		if whole = all; os.WriteFile(all, content, 0o600) != nil {
@@ -202,7 +201,7 @@ func exists(path string) bool {
 }
 
 // read returns the certificates of the store, and the path of the file that has them
-// all, or "" if the directories have more. It returns nothing if there is too much.
+// all, or "" if the directories have more. It returns nothing if there are too many files or bytes.
 func (s *trustStore) read() (whole string, content []byte) {
 	known, left := make(map[string]bool), maxCertificates
 	for _, file := range s.files {
@@ -239,8 +238,8 @@ func (s *trustStore) read() (whole string, content []byte) {
 	return whole, content
 }
 
-// firstAuthority returns the first certificate that is sure to be accepted as that of an
-// authority, or nil.
+// firstAuthority returns the first certificate that Codex is sure to accept as an authority's, or
+// nil.
 func firstAuthority(content []byte) []byte {
 	for block := range certificatesOf(content) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA && c.Version == 3 {
@@ -262,10 +261,10 @@ func certificatesOf(content []byte) iter.Seq[*pem.Block] {
 	}
 }
 
-// reachesOthers reports whether Codex may connect over TLS to others than OpenAI,
-// according to its command, environment and configuration. Their certificates may be
-// unusual: the library that Codex uses if caVariable is set refuses, for example, a
-// certificate that is its own authority.
+// reachesOthers reports whether Codex may connect over TLS to servers other than OpenAI's,
+// according to its command, environment and configuration. Such a server may have an unusual
+// certificate. If caVariable is set, Codex uses a library that refuses, for example, a certificate
+// that is its own authority.
 func reachesOthers(command, env []string, config *providerConfig) bool {
 	texts := slices.Concat(command, env, []string{config.OpenAIBaseURL, config.ChatGPTBaseURL})
 	for _, provider := range config.ModelProviders {

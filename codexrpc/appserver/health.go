@@ -17,9 +17,9 @@ const (
 	// probeWait is how long the answer to a probe may take before the app-server
 	// counts as unresponsive.
 	probeWait = 4 * time.Second
-	// maxMissed is how many probes in a row may go unanswered, with nothing else
-	// received, before the connection is ended. A remote app-server gets more, since
-	// the network to it may be interrupted for a while.
+	// maxMissed is how many missed probes in a row end the connection. A probe is missed if there
+	// is no answer and nothing else is received. For a remote app-server the number is higher,
+	// since the network to it may be interrupted for a while.
 	maxMissed       = 3
 	maxMissedRemote = 6
 	// replaceEvery is the shortest pause between two replacements for health.
@@ -40,8 +40,8 @@ func (p *Process) monitor(in *instance) {
 	})
 }
 
-// checkHealth acts on a probe of the serving instance. A draining one is left
-// alone until its connection ends.
+// checkHealth acts on a probe of the serving instance. A draining instance is left alone until its
+// connection ends.
 func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	if in != s.serving {
 		return
@@ -74,10 +74,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth replaces the serving instance, unless a replacement is under way. If
-// an instance was replaced for health less than replaceEvery ago, it does nothing and
-// reports false: a fresh one is likely to have the same fault. With helps it replaces the
-// instance even then.
+// replaceForHealth replaces the serving instance, unless a replacement is under way. If an instance
+// was replaced for health less than replaceEvery ago, a fresh one is likely to have the same fault:
+// then replaceForHealth does nothing and reports false. helps says that a fresh instance will not
+// have the fault, and is started even then.
 func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	if s.next != nil {
 		return true
@@ -122,9 +122,9 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	}
 }
 
-// memory returns the memory of an instance, in bytes. For a child it is the child's own memory,
-// where that is known, which its end would give back. The pages of the program, some 110 MB, do
-// not count: all children share them, and the system takes them away when it needs them.
+// memory returns the memory of an instance, in bytes. For a child it is, if known, the child's own
+// memory, which is freed when the child ends. The pages of the program, some 110 MB, do not count:
+// all children share them, and the system can drop them when it needs memory.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {
 		if own, ok := ownMemory(d.PID); ok {
@@ -134,8 +134,8 @@ func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	return d.Memory
 }
 
-// warnOnce logs a warning about the memory of an instance, once until the memory
-// is below the limit again.
+// warnOnce logs a warning about the memory of an instance. It logs no other one until the memory
+// was below the limit again.
 func (s *supervisor) warnOnce(in *instance, message, why string) {
 	if !in.warned {
 		in.warned = true

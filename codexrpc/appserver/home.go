@@ -33,13 +33,13 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 // in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is the number of versions of Codex's log that are prevented, by a directory
-// in the place of each. Old releases of Codex do not start with such directories. The log
-// is a database with its version in the name. It would grow by some 60 KB with each turn,
-// perhaps in a file system in memory.
+// logVersions is the number of versions of Codex's log for which a directory takes the place of the
+// file. The log is a database with its version in the name. Without the directories, Codex would
+// write it, and it would grow by some 60 KB with each turn, perhaps in a file system in memory. Old
+// releases of Codex do not start with such directories.
 const logVersions = 9
 
-// needsLog is in the error of a release that does not start without its log.
+// needsLog is part of the error of a release that does not start without its log.
 const needsLog = "failed to initialize sqlite state runtime"
 
 // maxLinks bounds the links to the entries of a home directory.
@@ -115,7 +115,8 @@ func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	return h, nil
 }
 
-// fill makes the files of a new home. Without log, directories keep Codex from writing it.
+// fill makes the files of a new home. If log is false, directories in place of the log keep Codex
+// from writing it.
 func (h *privateHome) fill(log bool) error {
 	dirs := []string{h.codex(), h.user()}
 	for version := 1; version <= logVersions && !log; version++ {
@@ -155,14 +156,14 @@ func (h *privateHome) fill(log bool) error {
 // file returns the path of a file in the CODEX_HOME.
 func (h *privateHome) file(name string) string { return filepath.Join(h.codex(), name) }
 
-// linkUser links the entries of the user's home directory, if that can be read.
+// linkUser links the entries of the user's home directory, if the directory can be read.
 func (h *privateHome) linkUser(home string) error {
 	dir, err := os.Open(home)
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(maxLinks) // with an error come the names before it
+	names, _ := dir.Readdirnames(maxLinks) // also returns the names before an error
 	for _, name := range names {
 		if strings.EqualFold(name, agentsDir) {
 			continue
@@ -174,7 +175,7 @@ func (h *privateHome) linkUser(home string) error {
 	return nil
 }
 
-// lost reports whether there was a home and its CODEX_HOME was removed.
+// lost reports whether the CODEX_HOME of the home was removed. A nil home is not lost.
 func (h *privateHome) lost() bool {
 	if h == nil {
 		return false
@@ -183,7 +184,7 @@ func (h *privateHome) lost() bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// remove removes the home, if there is one.
+// remove removes the home. A nil home has nothing to remove.
 func (h *privateHome) remove() error {
 	if h == nil || h.path == "" {
 		return nil
@@ -191,7 +192,7 @@ func (h *privateHome) remove() error {
 	return os.RemoveAll(h.path)
 }
 
-// assignment is a line of a .env file.
+// assignment matches the beginning of a line that sets a variable in a .env file.
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=`)
 
 // unquoted returns a value in a .env file without the quotes around it.
@@ -203,7 +204,7 @@ func unquoted(value string) string {
 }
 
 // copyVariables copies the lines of the operator's .env file that set variables which
-// an app-server may have. Codex adds the file to its environment.
+// an app-server may have. Codex adds them to its environment.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operator, variablesFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -232,7 +233,7 @@ var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
 // copyInstallationID copies the id that Codex sends with each request, so that the
 // provider does not see a new installation with each private home. `codex login` makes no id.
-// So if the operator's home has none, one is made there, as Codex would do when it is used.
+// So if the operator's home has no id, copyInstallationID makes one there, as Codex would.
 func (h *privateHome) copyInstallationID() error {
 	path := filepath.Join(h.operator, installationIDFile)
 	id, err := readBounded(path)
@@ -263,8 +264,8 @@ func makeInstallationID(path string) ([]byte, error) {
 	return readBounded(path)
 }
 
-// misconfigured returns the error for settings that Codex refuses. It leaves out the file and
-// the line that Codex names: they are those of the private file, not of the operator's.
+// misconfigured returns the error for settings that Codex refuses. It leaves out the file and the
+// line that Codex names: they are in the private file, not in the operator's file.
 func (h *privateHome) misconfigured(err error) error {
 	text := strings.TrimPrefix(err.Error(), codexrpc.ErrMisconfigured.Error()+": ")
 	text = regexp.MustCompile(regexp.QuoteMeta(h.file(configFile))+`(:\d+)*: `).ReplaceAllLiteralString(text, "")

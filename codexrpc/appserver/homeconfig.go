@@ -12,13 +12,12 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxConfig bounds a configuration file of Codex's, in bytes.
+// maxConfig bounds a configuration file of Codex, in bytes.
 const maxConfig = 4 << 20
 
-// providerConfig is what is taken over from the operator's config.toml: the settings
-// that choose the model provider, describe its models and say how to reach it and log
-// in. All others stay out, so that callers of the API do not reach the operator's
-// tools, hooks and instructions.
+// providerConfig has the settings that are copied from the operator's config.toml. They choose the
+// model provider, describe its models, and say how to reach it and log in. All other settings are
+// left out, so that callers of the API do not reach the operator's tools, hooks and instructions.
 type providerConfig struct {
 	Model              string                    `toml:"model,omitempty"`
 	ModelProvider      string                    `toml:"model_provider,omitempty"`
@@ -33,11 +32,11 @@ type providerConfig struct {
 	CredentialsStore string `toml:"cli_auth_credentials_store,omitempty"`
 }
 
-// operatorConfig is what is decoded of the operator's config.toml.
+// operatorConfig has the settings that are read from the operator's config.toml.
 type operatorConfig struct {
 	providerConfig
-	// Profile selects a profile, which old releases of Codex had. Newer ones ignore it
-	// and use their defaults, which may be another provider.
+	// Profile selects a profile, which old releases of Codex had. Newer releases ignore it and use
+	// their defaults, which may mean another provider.
 	Profile  string `toml:"profile"`
 	Features struct {
 		RespectSystemProxy bool `toml:"respect_system_proxy"`
@@ -130,7 +129,7 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variables returns the environment variables with the keys and headers of the
+// variables returns the names of the environment variables that have the keys and headers of the
 // providers.
 func (c *providerConfig) variables() (names []string) {
 	for _, provider := range c.ModelProviders {
@@ -167,10 +166,10 @@ func (c *operatorConfig) private() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// inKeyring reports whether Codex may keep the operator's login in the system's
-// keyring, where the entry belongs to the path of the operator's home: no other home
-// can use it. With that setting in a private home, Codex would make an entry for that
-// home, and remove the file with the login, when it renews the login.
+// inKeyring reports whether Codex may keep the operator's login in the system's keyring. An entry
+// there belongs to the path of the operator's home, so no other home can use it. If a private home
+// had this setting, Codex would, when it renews the login, make an entry for the private home and
+// remove the file with the login.
 func (c *providerConfig) inKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

@@ -16,12 +16,12 @@ import (
 type instance struct {
 	program   *Program      // of a child; nil: remote
 	exited    chan struct{} // closed when the program has exited
-	status    string        // how it exited; valid once exited is closed
-	ended     atomic.Bool   // it had to be terminated
+	status    string        // how the program exited; valid once exited is closed
+	ended     atomic.Bool   // end has terminated the program
 	stderr    stderrLog
-	copier    sync.WaitGroup // copies to stderr
+	copier    sync.WaitGroup // the goroutine that copies the program's stderr to stderr
 	home      *privateHome   // of a child that was started by Config.Command, else nil
-	login     LoginFile      // the version of the login when it was started
+	login     LoginFile      // the version of the login when the child was started
 	startDone chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.
@@ -31,8 +31,8 @@ type instance struct {
 	err     error // why the instance cannot be used
 
 	// Used by the supervisor.
-	since  time.Time // when it began to serve
-	warned bool      // about its memory
+	since  time.Time // when the instance began to serve
+	warned bool      // a warning about its memory was logged
 	roomy  bool      // its memory was at most half of Config.MaxMemory once
 }
 
@@ -49,7 +49,7 @@ func (in *instance) pid() int {
 func (in *instance) stop(timeout time.Duration) error {
 	switch {
 	case in.program != nil && errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive):
-		return in.end(0, 0) // a stopped process reacts to nothing but a kill
+		return in.end(0, 0) // a suspended process reacts only to a kill
 	case in.program != nil:
 		if err := in.end(timeout/2, timeout/2); err != nil {
 			return err
@@ -81,8 +81,8 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch begins the start of an instance. The forks of a child are over when launch
-// returns; the rest happens in the background until startDone is closed. The error says what an
+// launch begins the start of an instance. When it returns, the programs of a child have been
+// forked; the rest happens in the background until startDone is closed. The error says what an
 // operator can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
@@ -108,9 +108,9 @@ func (p *Process) launch() (*instance, error) {
 	return in, nil
 }
 
-// startChild starts the programs of a child, if the instance is one: the app-server, and the
-// program that prints the catalogue. The second has a timeout of its own, so that it may end
-// later than a slow handshake.
+// startChild starts the programs of an instance that is a child: the app-server, and the program
+// that prints the catalogue. That program has its own timeout, so it may end later than a slow
+// handshake.
 func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	if p.cfg.Connect != "" {
 		return nil, nil
@@ -121,7 +121,7 @@ func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	}
 	program, err := p.cfg.startProgram(p.Dir(), env)
 	if err != nil {
-		_ = in.home.remove() // else it goes with the private directory
+		_ = in.home.remove() // if this fails, the private directory is removed later
 		return nil, err
 	}
 	in.run(program, p.log)
@@ -183,14 +183,14 @@ func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
 const (
 	// maxUnfinished bounds the remembered threads.
 	maxUnfinished = 1024
-	// interruptTimeout bounds the interruption of all of them. One takes a few
+	// interruptTimeout bounds the interruption of all remembered threads. One takes a few
 	// milliseconds.
 	interruptTimeout = 30 * time.Second
 )
 
-// unfinishedTurns are the threads whose turns a remote app-server goes on with after the
-// connection was lost. These turns use up the plan. A turn that waits for the result of a tool
-// would never end.
+// unfinishedTurns are the threads whose turns still run on a remote app-server after the connection
+// was lost. These turns use up the plan, and a turn that waits for the result of a tool would never
+// end.
 type unfinishedTurns struct {
 	mu      sync.Mutex
 	threads []string

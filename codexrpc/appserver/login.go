@@ -82,16 +82,16 @@ func checkLoginFiles(home string) error {
 // LoginFiles are versions of the file that has the login of a process. Codex reads it
 // when it starts, and later only to renew the same account's tokens.
 type LoginFiles struct {
-	Now     LoginFile // in the file system
-	Tried   LoginFile // when an app-server was started last
-	Serving LoginFile // when the app-server was started that takes turns
+	Now     LoginFile // the version in the file system now
+	Tried   LoginFile // the version when the last app-server was started
+	Serving LoginFile // the version when the serving app-server was started
 	Ready   bool      // an app-server takes turns
 }
 
 // usedLogin is what is known of the login of a process.
 type usedLogin struct {
 	mu       sync.Mutex
-	operator string // the CODEX_HOME with it; empty: not known
+	operator string // the CODEX_HOME with the login; empty: not known
 	files    LoginFiles
 }
 
@@ -111,7 +111,7 @@ func (l *usedLogin) serve(file LoginFile) {
 
 // LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
-	ready := p.Serving() != nil // read first: the login of a serving app-server is known then
+	ready := p.Serving() != nil // read first: Serving is set before an app-server takes turns
 	p.login.mu.Lock()
 	files, operator := p.login.files, p.login.operator
 	p.login.mu.Unlock()
@@ -126,7 +126,7 @@ const (
 	renewEarly = 10 * time.Minute
 	// renewTime bounds a renewal. Codex gives up after 15 seconds.
 	renewTime = 20 * time.Second
-	// The bounds of the pause between two checks of when the token ends.
+	// The shortest and the longest pause between two checks of the token's end.
 	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
 )
 
@@ -193,7 +193,7 @@ func (p *Process) keepLogin(in *instance) {
 
 const (
 	// signInTime bounds a sign-in: its start, and the time in which a person has to enter the code.
-	// Codex asks the issuer for as long.
+	// Codex itself asks the issuer for as long.
 	signInTime = 15 * time.Minute
 	// codeTime bounds the wait for the code. Codex itself has no bound for that.
 	codeTime = 20 * time.Second
@@ -207,10 +207,10 @@ var (
 
 // SignIn makes a new login for the app-server with a code that a person enters in a browser. It
 // calls show with the code, and returns once the login is in the operator's home, or the sign-in has
-// failed. The error is for the operator: it may have paths, and words of the issuer.
+// failed. The error is for the operator: it may have paths, and quote the issuer.
 //
-// An app-server without a login does not run. So SignIn starts one that does nothing else, and that
-// logs nothing.
+// The process has no app-server while there is no login. So SignIn starts one for the sign-in
+// alone, which logs nothing.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
 	if p.cfg.Connect != "" || p.cfg.Start != nil {
 		return errors.New("the app-server runs elsewhere; run `codex login` there")

@@ -18,17 +18,17 @@ const (
 	listWait = time.Second
 )
 
-// modelLists are what is known of the models of an app-server: the catalogue that its program has
-// printed, and the list that the app-server has returned last.
+// modelLists are the known models of an app-server: the catalogue that its program has printed, and
+// the last list that the app-server has returned.
 type modelLists struct {
 	mu        sync.Mutex
-	catalogue *catalogue // of the serving instance, or the last one; nil: there is none
+	catalogue *catalogue // of the serving instance, else of the last one; nil: there is none
 
-	conn   *codexrpc.Conn // that was asked; nil: none
+	conn   *codexrpc.Conn // the connection that was asked; nil: none
 	models []codexrpc.Model
-	err    error // of the first question; nil: there is a list, or no answer yet
+	err    error // the last failure while there is no list; nil: there is a list, or no answer yet
 	asked  time.Time
-	asking chan struct{} // closed with the answer; nil: there is no question
+	asking chan struct{} // closed with the answer; nil: no question is under way
 }
 
 // serve sets the catalogue.
@@ -81,14 +81,14 @@ func (l *modelLists) ask(conn *codexrpc.Conn, answered chan struct{}) {
 // Models returns the models that an app-server of the process lists. A list that is older than
 // half a minute is renewed in the background. If there is no list yet, Models waits for it, up to
 // listWait, and then returns the models that the program knows. The caller does not change them.
-// Models fails when ctx ends. If the program's models are not known, it waits for the list, and
-// also fails with the connection.
+// Models fails when ctx ends. If the program's models are not known, it waits longer for the list,
+// and also fails if the app-server returns none.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
 	models, answered, _ := p.models.get(conn)
 	if models != nil {
 		return models, nil
 	}
-	var known []codexrpc.Model // by the program without its back end; nil: none
+	var known []codexrpc.Model // the models that the program knows without the back end; nil: not known
 	patience := make(<-chan time.Time)
 	if c := p.models.known(); c != nil {
 		known, patience = c.list(), time.After(listWait)

@@ -35,14 +35,14 @@ const (
 type privateDir struct {
 	path string
 	lock *os.File    // nil where there are no locks
-	made os.FileInfo // of path
+	made os.FileInfo // identifies the directory at path
 }
 
 func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a private directory in the system's temporary directory. The directory
-// gets the name by which a sweep finds it only after it is locked.
+// newPrivateDir makes a private directory in the system's temporary directory, and locks it. Then
+// it gives the directory the name by which a sweep finds it.
 func newPrivateDir() (*privateDir, error) {
 	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
 	if err != nil {
@@ -101,7 +101,7 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 		return // newPrivateDir reports it
 	}
 	defer temp.Close()
-	names, _ := temp.Readdirnames(sweepNames) // with an error come the names before it
+	names, _ := temp.Readdirnames(sweepNames) // also returns the names before an error
 	removed := 0
 	for _, name := range names {
 		if ctx.Err() != nil || removed == sweepDirs {
@@ -164,7 +164,7 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	if _, err := p.cfg.argsOf(); err != nil {
 		return nil, err
 	}
-	if operator, err := p.cfg.OperatorHome(); err == nil { // else the home cannot be made either
+	if operator, err := p.cfg.OperatorHome(); err == nil { // newPrivateHome returns the same error
 		in.login = loginFileOf(operator)
 		p.login.try(operator, in.login)
 	}
@@ -174,8 +174,8 @@ func (p *Process) prepare(in *instance) (env []string, err error) {
 	return p.files.withRelay(in.home, p.cfg.environ(in.home, private.temp()), p.log)
 }
 
-// privateDir returns the private directory, and makes it if there is none. It makes again what
-// was removed, for example by a cleaner of temporary files.
+// privateDir returns the private directory, and makes it if there is none. If it was removed, for
+// example by a cleaner of temporary files, privateDir makes it again.
 func (f *childFiles) privateDir() (*privateDir, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,9 +202,9 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 	return private, nil
 }
 
-// withRelay adds to the environment of a home's app-server the address of the relay, from which it
-// gets new tokens. It adds nothing if there is no login here, or if the app-server uses the proxy
-// settings of the system, which are not known here. Then the app-server asks the issuer itself.
+// withRelay adds the address of the relay to the environment of an app-server, which then gets new
+// tokens from the relay. It adds nothing if there is no login here, or if the app-server uses the
+// system's proxy settings, which are not known here. Then the app-server asks the issuer itself.
 func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
 	if home.operator == "" || home.config.Features.RespectSystemProxy {
 		return env, nil
@@ -220,7 +220,7 @@ func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog
 	}
 	f.relay.SetIssuer(issuer.Issuer{
 		File: filepath.Join(home.operator, loginFiles[0]),
-		Env:  slices.Concat(env, home.variables), // Codex adds these itself
+		Env:  slices.Concat(env, home.variables), // Codex adds home.variables itself
 	})
 	return append(env, issuer.Variable+"="+f.relay.URL()), nil
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// maxRetryWait is how long Conn waits for the next start.
+// maxRetryWait is how long Conn waits for the next start at most.
 const maxRetryWait = 2 * time.Second
 
 // Process keeps one app-server running: it starts the program, restarts it
 // with backoff when it fails, replaces it when it grows too large or leaves calls
-// unanswered, and stops it. A remote app-server is connected to, with the same
-// states. All methods are safe for concurrent use.
+// unanswered, and stops it. It connects to a remote app-server, with the same states. All methods
+// are safe for concurrent use.
 type Process struct {
 	cfg      Config
 	address  string // of a remote app-server
@@ -35,7 +35,7 @@ type Process struct {
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when the supervisor has ended
 
-	failures   backoff // of starts; used by the supervisor
+	failures   backoff // failed starts; used by the supervisor
 	events     chan func(*supervisor)
 	background sync.WaitGroup // goroutines that end before the process does
 
@@ -48,7 +48,7 @@ type Process struct {
 	unfinished unfinishedTurns
 }
 
-// times are the waits of a process. Tests have others.
+// times are the waits of a process. Tests use other waits.
 type times struct {
 	replaceEvery time.Duration      // see replaceEvery
 	heartbeat    codexrpc.Heartbeat // of instances that are children
@@ -112,11 +112,10 @@ func (p *Process) SetLogger(logger *slog.Logger) {
 
 func (p *Process) log() *slog.Logger { return p.logger.Load() }
 
-// Start starts the app-server and supervises it until Stop. The forks are over when
-// Start returns, so that none happens while a server swaps its listeners. A remote
-// app-server is dialled in the background. A failure is retried with backoff, and
-// Status has the reason. Start does nothing if the process was started or stopped
-// before.
+// Start starts the app-server and supervises it until Stop. When Start returns, all programs have
+// been forked, so that no fork happens while a server swaps its listeners. A remote app-server is
+// dialled in the background. A failure is retried with backoff, and Status has the reason. Start
+// does nothing if the process was started or stopped before.
 func (p *Process) Start() {
 	if p.begun.Swap(true) {
 		return

@@ -75,7 +75,8 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 		closeAll(pipes[0][:], pipes[1][:], pipes[2][:])
 		return nil, err
 	}
-	// The child has copies of its ends. Ours would keep the pipes open.
+	// The child has its own copies of these ends. If they stayed open here, the pipes would never
+	// end.
 	closeAll(pipes[0][:1], pipes[1][1:], pipes[2][1:])
 	return &Program{
 		Stdin: pipes[0][1], Stdout: pipes[1][0], Stderr: pipes[2][0], PID: cmd.Process.Pid,
@@ -123,8 +124,8 @@ const (
 	npmLauncher = "/" + npmPackage + "/bin/codex.js"
 )
 
-// nativePrograms are, by system and architecture, the path of the native program below
-// a directory node_modules. On Windows, npm's commands are scripts, not links.
+// nativePrograms has the paths of the native programs below a directory node_modules, by system and
+// architecture. Windows is left out: npm's commands are scripts there, not links.
 var nativePrograms = map[string]string{
 	"linux/amd64":  npmPackage + "-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
 	"linux/arm64":  npmPackage + "-linux-arm64/vendor/aarch64-unknown-linux-musl/bin/codex",
@@ -132,14 +133,14 @@ var nativePrograms = map[string]string{
 	"darwin/arm64": npmPackage + "-darwin-arm64/vendor/aarch64-apple-darwin/bin/codex",
 }
 
-// executable returns the program to start for the first word of a command. For the
-// launcher from npm, which is a script for Node, that is the native program that the
-// launcher would start. Otherwise it is the word itself. Without the launcher a start
-// takes less time, and up to 43 MB less are in use.
+// executable returns the program to start for the first word of a command. The launcher from npm is
+// a script for Node; for it, executable returns the native program that the launcher would start.
+// For any other word it returns the word itself. Without the launcher, a start takes less time and
+// up to 43 MB less memory.
 func executable(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {
-		return name // starting it fails, or it is found from the working directory
+		return name // the start fails, or finds the program from the working directory
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil || !strings.HasSuffix(path, npmLauncher) {
 		return name

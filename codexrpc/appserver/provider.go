@@ -14,14 +14,14 @@ import (
 // for ever, sleeps for as long as a Retry-After says, and tries the WebSocket anew in each
 // conversation. Here Codex asks once, and the caller starts a failed turn again.
 type Provider struct {
-	// Retries is how often the caller starts a turn again that fails before its answer.
+	// Retries is how often the caller restarts a turn that fails before its answer.
 	Retries int
 	// ConnectTimeout bounds the handshake of a WebSocket; 0: Codex's own limit, 15 s.
 	ConnectTimeout time.Duration
 }
 
 const (
-	// openAI is Codex's name of the provider that it has by itself.
+	// openAI is Codex's name of its built-in provider for OpenAI.
 	openAI = "openai"
 	// ownOpenAI is the name of the same provider with other settings. Codex refuses other
 	// settings under the name openAI.
@@ -31,18 +31,18 @@ const (
 	providerRelease = 169
 )
 
-// providerSettings are settings of threads that choose their provider, as members of a JSON
+// providerSettings are the settings of a thread that choose its provider, as members of a JSON
 // object without its braces.
 type providerSettings struct {
-	sockets codexrpc.Constant // Codex connects by a WebSocket, if the provider has them
-	http    codexrpc.Constant // Codex connects by no WebSocket
+	sockets codexrpc.Constant // Codex uses a WebSocket, if the provider has WebSockets
+	http    codexrpc.Constant // Codex uses HTTP only
 	// retries is Provider.Retries, or 0 if Codex itself asks again.
 	retries int
 }
 
 // newProviderSettings returns the settings for the provider in a configuration. It returns none
-// for Codex's other built-in providers, and for releases that may not accept the settings. It does
-// not replace what the operator has set.
+// for Codex's other built-in providers, and for releases that may not accept the settings. It keeps
+// the operator's own settings.
 func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
 	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
 		return providerSettings{}
@@ -64,7 +64,7 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 		}
 	}
 	add("request_max_retries", 0)
-	add("stream_max_retries", 0) // after a failed WebSocket Codex asks over HTTP all the same
+	add("stream_max_retries", 0) // even so, Codex asks over HTTP after a failed WebSocket
 	if p.ConnectTimeout > 0 {
 		add("websocket_connect_timeout_ms", p.ConnectTimeout.Milliseconds())
 	}
@@ -86,11 +86,11 @@ func isSet(settings map[string]any, name string) bool {
 	return set
 }
 
-// openAIEntry returns the settings that Codex has by itself for OpenAI. Without a base URL, Codex
-// uses that of the login.
+// openAIEntry returns Codex's built-in settings for OpenAI. Without a base URL, Codex uses the base
+// URL of the login.
 func openAIEntry(baseURL, version string) map[string]any {
 	entry := map[string]any{
-		"name":                 "OpenAI", // by which Codex knows the provider
+		"name":                 "OpenAI", // Codex recognizes the provider by this name
 		"requires_openai_auth": true,
 		"http_headers":         map[string]string{"version": version},
 		"env_http_headers":     map[string]string{"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT"},
@@ -101,9 +101,10 @@ func openAIEntry(baseURL, version string) map[string]any {
 	return entry
 }
 
-// providerMembers returns the settings of a thread for a provider with some settings.
+// providerMembers returns the settings of a thread that choose the provider name with the settings
+// entry.
 func providerMembers(name string, entry map[string]any) codexrpc.Constant {
-	members, _ := json.Marshal(map[string]any{ // it has texts, numbers and switches only
+	members, _ := json.Marshal(map[string]any{ // it has only strings, numbers and booleans
 		"model_provider":  name,
 		"model_providers": map[string]any{name: entry},
 	})
@@ -124,7 +125,7 @@ func (c *providerChoice) serve(settings providerSettings) {
 	c.settings = settings
 }
 
-// current returns the settings, and whether threads do without WebSockets for now.
+// current returns the settings, and whether new threads use no WebSockets for now.
 func (c *providerChoice) current() (settings providerSettings, off bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,8 +133,8 @@ func (c *providerChoice) current() (settings providerSettings, off bool) {
 }
 
 // ProviderSettings returns the settings of a new thread that choose the model's provider and
-// how Codex reaches it, as members of a JSON object without its braces. They are empty if
-// the settings in the app-server's configuration stay, as with a remote app-server.
+// how Codex reaches it, as members of a JSON object without its braces. They are empty if the
+// app-server's own configuration decides, as for a remote app-server.
 func (p *Process) ProviderSettings() codexrpc.Constant {
 	settings, off := p.provider.current()
 	if off {
@@ -148,14 +149,14 @@ func (p *Process) HTTPSettings() codexrpc.Constant {
 	return settings.http
 }
 
-// ProviderRetries returns how often the caller starts a turn again that fails before its answer.
-// It is 0 if Codex itself asks the provider again.
+// ProviderRetries returns how often the caller restarts a turn that fails before its answer. It is
+// 0 if Codex itself asks the provider again.
 func (p *Process) ProviderRetries() int {
 	settings, _ := p.provider.current()
 	return settings.retries
 }
 
-// firstSign is for how many ConnectTimeouts the model may take to begin. Before Codex asks over
+// firstSign times ConnectTimeout is how long the model may take to begin. Before Codex asks over
 // HTTP, it waits for two handshakes, and perhaps for the settings of its login.
 const firstSign = 6
 
@@ -175,9 +176,9 @@ func (p *Process) SocketFailed() {
 }
 
 const (
-	// firstSocketPause follows a first failure, which may have been an accident.
-	// longestSocketPause follows many failures. A refused handshake costs little, but a
-	// handshake without an answer costs a request some seconds.
+	// firstSocketPause follows a first failure, which may remain the only one. longestSocketPause
+	// follows many failures. A refused handshake costs little, but a handshake without an answer
+	// costs a request some seconds.
 	firstSocketPause   = time.Minute
 	longestSocketPause = time.Hour
 )

@@ -24,9 +24,9 @@ const (
 // Restart replaces the app-server without an effect on its turns. It starts a fresh
 // one, or connects to the remote one again. The new instance takes the new turns once it
 // is ready; the old one ends with its last thread. If the process is in backoff, Restart
-// starts the app-server at once. The fork is over when Restart returns. It fails when the
-// process is not ready, when a replacement is under way, and when too many app-servers
-// are draining.
+// starts the app-server at once. When Restart returns, the program has been forked. Restart fails
+// when the process is not ready, when a replacement is under way, and when too many app-servers are
+// draining.
 func (p *Process) Restart() error {
 	if p.Status().State == StateNew {
 		return &NotReadyError{State: StateNew, Reason: "it was never started"}

@@ -47,14 +47,15 @@ type Status struct {
 	State     State     `json:"state"`
 	Since     time.Time `json:"since"`             // when State began
 	Reason    string    `json:"reason,omitempty"`  // why the process is not ready, for its operator; empty when ready or never started
-	Remedy    string    `json:"-"`                 // what to do about Reason, fit for everybody; empty when nothing is known to be wrong
+	Remedy    string    `json:"-"`                 // what to do about Reason, in words that clients may see; empty when nothing is known to be wrong
 	Final     bool      `json:"-"`                 // Reason stays until somebody acts on Remedy
-	SignedOut bool      `json:"-"`                 // it has failed to start since nobody is signed in
+	SignedOut bool      `json:"-"`                 // the start has failed since nobody is signed in
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	// Account is why the account of the login is not known, in words for everybody; empty: it
-	// is known, or was not asked for yet. Turns are tried nevertheless, unless Silent is true.
+	// Account is why the account of the login is not known, in words that clients may see; empty:
+	// the account is known, or was not asked for yet. Turns are tried nevertheless, unless Silent
+	// is true.
 	Account  string `json:"account,omitempty"`
 	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
 	Silent   bool   `json:"-"`        // the account back end does not answer, and turns are refused, see Account
@@ -65,7 +66,7 @@ type Status struct {
 	Remote       bool  `json:"-"`                      // the app-server runs elsewhere
 	Threads      int   `json:"threads"`                // open threads, including those on draining app-servers
 	Draining     int   `json:"draining"`               // replaced app-servers that still have turns
-	Memory       int64 `json:"memory_bytes,omitempty"` // resident memory of the app-server that takes new turns; 0: not known
+	Memory       int64 `json:"memory_bytes,omitempty"` // of the app-server that takes new turns, see Config.MaxMemory; 0: not known
 	Strict       bool  `json:"-"`                      // see [Acceptance.Strict]
 	// SerialModels call one tool at a time, see [Acceptance.SerialModels].
 	SerialModels []string `json:"serial_models,omitempty"`
@@ -102,7 +103,7 @@ var (
 	errEarlyEnd = errors.New("ended before it answered")
 	// errNoArgument is matched by the error of a command without [appServerCommand].
 	errNoArgument = errors.New("has no argument " + appServerCommand)
-	// errLoginFiles is matched by the error of a login that Codex could not store again.
+	// errLoginFiles is matched by the error of a login that Codex could not store after a renewal.
 	errLoginFiles = errors.New("codex cannot store its login")
 	// errConfig is matched by the error of a config.toml or an .env that cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
@@ -112,8 +113,8 @@ var (
 	errNoDir = errors.New("cannot make a directory for codex")
 )
 
-// explained are the errors that need no details: the exit status and the stderr of a program
-// that was stopped because of them would only hide the reason.
+// explained are the errors that need no details. The program was stopped because of them, so its
+// exit status and its stderr would only hide the reason.
 var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
 // startFailure adds to the error of a handshake what an operator can do.
@@ -128,7 +129,7 @@ func (p *Process) startFailure(in *instance, err error) error {
 	case isOneOf(err, explained):
 		return err
 	case in.home != nil && (errors.Is(err, codexrpc.ErrClosed) || errors.Is(err, errEarlyEnd)):
-		// Its arguments may be secret.
+		// Only the program is named: its arguments may be secret.
 		return fmt.Errorf("`%s` %w: check that it is Codex, and see what it says", p.cfg.Command[0], errEarlyEnd)
 	}
 	return fmt.Errorf("the codex app-server failed to start: %w", err)
@@ -137,7 +138,7 @@ func (p *Process) startFailure(in *instance, err error) error {
 // temporary are the errors of the system that may go away by themselves.
 var temporary = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
 
-// isOneOf reports whether an error is one of some.
+// isOneOf reports whether an error matches one of the known errors.
 func isOneOf(err error, known []error) bool {
 	return slices.ContainsFunc(known, func(one error) bool { return errors.Is(err, one) })
 }
@@ -176,8 +177,8 @@ func failed(state State, reason error) Status {
 }
 
 // remedy returns what to do about an error that keeps a process from being ready, and
-// whether the error stays until that is done. Unlike the error, the remedy is fit for
-// everybody: it has no path, no address and no output of the app-server.
+// whether the error stays until that is done. Unlike the error, the remedy may be shown to clients:
+// it has no path, no address and no output of the app-server.
 func remedy(err error) (remedy string, final bool) {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {

@@ -24,8 +24,8 @@ const (
 	maxLogLine    = 8 << 10
 )
 
-// logLines and logBytes bound what is logged in each logWindow, so that a program
-// that writes without end does not fill the disk.
+// logLines and logBytes bound the logged lines in each logWindow, so that a program that writes
+// without end does not fill the disk.
 const (
 	logLines  = 200
 	logBytes  = 64 << 10
@@ -35,13 +35,13 @@ const (
 // stderrLog logs the stderr of a program, line by line and with a limit, and keeps the
 // last lines.
 type stderrLog struct {
-	end          time.Time // of the window in which lines are counted
-	lines, bytes int       // that may still be logged in the window
+	end          time.Time // the end of the window in which lines are counted
+	lines, bytes int       // how many may still be logged in the window
 	dropped      int       // lines that were not logged
 
 	mu      sync.Mutex
 	last    []string
-	holding bool     // the program starts: if that fails, the reason is logged before its lines
+	holding bool     // the program is starting: its lines are held, so that the reason of a failed start is logged first
 	held    []string // the lines that were written while holding was true
 }
 
@@ -117,9 +117,9 @@ func (s *stderrLog) release(log *slog.Logger) {
 const sandboxWarning = "could not find bubblewrap on PATH"
 
 var (
-	// logPrefix is how the lines of Codex's log begin.
+	// logPrefix matches the beginning of a line of Codex's log.
 	logPrefix = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[0-9:.]+Z +[A-Z]+ +[\w:]+: `)
-	// backtrace are the lines of a backtrace, of Codex or of the launcher of its package.
+	// backtrace matches a line of a backtrace, of Codex or of the launcher of its package.
 	backtrace = regexp.MustCompile(`^(?i:stack backtrace:)$|^\d+: +\S|^at (?:\S+:\d|.+\))`)
 )
 
@@ -149,9 +149,9 @@ func cut(text string, bytes int) string {
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
-// HeededLog are the directives of RUST_LOG with which Codex logs what no message of the protocol
+// HeededLog are directives of RUST_LOG. With them, Codex logs facts that no message of the protocol
 // has: the results of handshakes and of requests over a WebSocket to the model's provider, and the
-// headers of answers. The lines are read here and not logged.
+// headers of answers. heed reads these lines, which are not logged here.
 const HeededLog = "codex_otel.trace_safe[{error.message}]=info,codex_http_client::client[{headers}]=debug"
 
 var (
@@ -189,8 +189,9 @@ func IsSocketRefused(err error) bool {
 
 // heed reads a line of Codex's log. It reports whether the line is only there because of HeededLog.
 //
-// When a handshake or a request over a WebSocket meets a rate limit, Codex waits for as long as the
-// provider asks, perhaps a minute, without an event, and then asks over HTTP. So heed ends the turn.
+// If a rate limit refuses a handshake or a request over a WebSocket, Codex waits for as long as the
+// provider asks, perhaps a minute. It sends no event meanwhile, and then asks over HTTP. So heed
+// ends the turn.
 func (in *instance) heed(line string) (only bool) {
 	switch {
 	case answered.MatchString(line):

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// errStopped is the reason after Stop was called.
+// errStopped is the reason for the end of a process after Stop was called.
 var errStopped = errors.New("it was stopped")
 
 // supervisor is the goroutine that decides which instances a process has. An instance
@@ -17,7 +17,7 @@ var errStopped = errors.New("it was stopped")
 type supervisor struct {
 	*Process
 	launched     bool             // an instance was launched before
-	starting     *instance        // while no instance serves
+	starting     *instance        // being started while no instance serves
 	serving      *instance        // takes new turns
 	next         *instance        // replaces serving once its start has ended
 	why          string           // the reason for next
@@ -40,8 +40,8 @@ func (s *supervisor) run() {
 	}
 }
 
-// start launches an instance when there is none. why, which may be empty, is the
-// reason for the end of the last one.
+// start launches an instance when there is none. why is the reason for the end of the last
+// instance, or empty.
 func (s *supervisor) start(why string) {
 	s.retry = nil
 	if s.launched {
@@ -68,8 +68,8 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// handleStart makes an instance whose start has ended the serving one, or plans the next
-// start.
+// handleStart handles the end of an instance's start. A started instance becomes the serving one;
+// after a failure, the next start is planned.
 func (s *supervisor) handleStart(in *instance) {
 	if in == s.next {
 		s.handleReplacement()
@@ -105,8 +105,8 @@ func (s *supervisor) serve(in *instance) {
 	}
 }
 
-// startsWithLog makes the next instances have Codex's log if this one, which has failed and
-// was stopped, could not start without it. It reports whether that is new.
+// startsWithLog lets the next instances have Codex's log if this one, which was stopped, has failed
+// to start without it. It reports whether no earlier call has done so.
 func (p *Process) startsWithLog(in *instance) bool {
 	return strings.Contains(in.stderr.tail(), needsLog) && p.files.withLog.CompareAndSwap(false, true)
 }
@@ -125,10 +125,10 @@ func (p *Process) publish(in, old *instance) {
 	p.observe()
 }
 
-// handleFailure stops the serving instance after its connection has ended. If its
-// replacement is starting, that takes its place. Otherwise the next start is at once if the
-// instance has completed a turn or was ready for long, and after a pause if not: then it may
-// crash again and again.
+// handleFailure stops the serving instance after its connection has ended. If its replacement is
+// starting, the replacement takes its place. If not, and the instance has completed a turn or was
+// ready for long, the next start is at once. Otherwise the next start is after a pause, since the
+// program may crash again and again.
 func (s *supervisor) handleFailure(in *instance) {
 	if in != s.serving {
 		return
@@ -183,7 +183,7 @@ func (s *supervisor) backOff(reason error) {
 	s.retry = time.After(pause)
 }
 
-// stopAll stops all instances. Draining ones stop by themselves.
+// stopAll stops all instances. Draining instances stop by themselves.
 func (s *supervisor) stopAll() {
 	var stops sync.WaitGroup
 	for _, in := range []*instance{s.starting, s.serving, s.next} {

@@ -15,8 +15,8 @@ import (
 // It is called after ownGroup.
 func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
 
-// ownMemory returns the memory that a process has of its own, in bytes: resident or swapped
-// out, without the pages of files. It returns false if that is not known.
+// ownMemory returns a process's own memory in bytes: resident or swapped out, without the pages of
+// files. It returns false if the memory is not known.
 func ownMemory(pid int) (bytes int64, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

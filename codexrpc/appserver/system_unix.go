@@ -49,8 +49,8 @@ func lockPrivate(path string) (*os.File, error) {
 	return nil, nil
 }
 
-// removeAbandoned removes a directory of this user that nobody has locked. It reports
-// whether it did.
+// removeAbandoned removes a directory of this user that nobody has locked. It reports whether it
+// has removed the directory.
 func removeAbandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {

@@ -1,6 +1,6 @@
 // Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status
-// and advice about retrying. It knows neither Codex nor turns: internal/failures turns their
-// failures into errors.
+// and advice about retrying. It does not depend on Codex or turns: internal/failures converts
+// their failures to errors.
 package apierror
 
 import (
@@ -28,7 +28,7 @@ const (
 // must not be changed once it is in use.
 type Error struct {
 	Status  int    // the HTTP status
-	Message string // a sentence for the client; Codex's own text where there is one, without what is not for clients
+	Message string // a sentence for the client: Codex's own text if there is one, without what clients must not see
 	Detail  string // the whole text for the operator's log, if the failure is not the request's; else empty
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
@@ -38,7 +38,7 @@ type Error struct {
 	// ShouldRetry overrides the decision that SDKs make by the status. Nil: no override.
 	ShouldRetry *bool
 
-	allow string // the methods of a 405
+	allow string // the methods in the header Allow of a 405
 }
 
 // Error returns the message, the status and the code.
@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Code)
 }
 
-// body is an Error of OpenAI's description. All four members are always there.
+// body is the schema Error of OpenAI's API description. All four members are always there.
 type body struct {
 	Message string  `json:"message"`
 	Type    *string `json:"type"`
@@ -57,7 +57,7 @@ type body struct {
 	Code    *Code   `json:"code"`
 }
 
-// Object returns the error as the member of another object.
+// Object returns the error as JSON for a member of another object.
 func (e *Error) Object() []byte {
 	return wirejson.Append(nil, e.body())
 }
@@ -100,8 +100,8 @@ type Encoder func(e *Error, h http.Header) (status int, body []byte)
 // OpenAI's form.
 type EncoderKey struct{}
 
-// Respond writes the headers, the status and the body in the form of a request. It returns the
-// error of the connection.
+// Respond writes the headers, the status and the body in the form that the clients of the request
+// read. It returns the error of the connection.
 func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 	e.SetHeaders(w.Header())
 	status, body := e.Status, []byte(nil)
@@ -118,8 +118,8 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 // Code is the code of an [Error]. Clients tell failures apart by it.
 type Code string
 
-// The codes of this server that other packages need. The classes below have more, and a 400
-// of the model's provider may have others.
+// The codes of this server that other packages need. The classes below have more codes, and a
+// 400 of the model's provider may have any other code.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -145,25 +145,25 @@ const (
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 )
 
-// codes are all codes of this server: these without a class, and those that [NewClass] adds.
+// codes are all codes of this server. NewClass adds the codes of classes; the codes here have no class.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
 
-// Class has what all errors of a kind share: everything of an [Error] but its message.
+// Class is an [Error] without its message, which is all that the errors of a kind share.
 type Class Error
 
 // The advice to retry.
 const (
-	Never      time.Duration = -1          // trying again is no use, whatever the status says
-	Soon                     = time.Second // nobody knows when it will help
+	Never      time.Duration = -1          // another attempt is of no use, whatever the status says
+	Soon                     = time.Second // another attempt may help; when is not known
 	afterQueue               = 5 * time.Second
 )
 
-// ParamMessages is the param of a conversation that is too long.
+// ParamMessages is the Param of an error about a conversation that is too long.
 const ParamMessages = "messages"
 
-// NewClass returns a class, and makes its code one of this server's.
+// NewClass returns a class, and adds its code to the codes of this server.
 func NewClass(code Code, status int, retry time.Duration) Class {
 	codes[code] = true
 	c := Class{Code: code, Status: status, Type: TypeOf(code, status), RetryAfter: retry}
@@ -175,15 +175,15 @@ func NewClass(code Code, status int, retry time.Duration) Class {
 
 // The classes that other packages use, too.
 var (
-	// BadRequest is of requests that are wrong. Its errors have no code of their own.
+	// BadRequest is the class of wrong requests. Its errors have no code.
 	BadRequest = Class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}
-	// ContextTooLong is of conversations that are too long.
+	// ContextTooLong is the class of conversations that are too long.
 	ContextTooLong = NewClass(CodeContextLength, http.StatusBadRequest, 0).Of(ParamMessages)
-	// NoSuchModel is of models that are not offered.
+	// NoSuchModel is the class of requests for models that are not offered.
 	NoSuchModel = NewClass(CodeModelNotFound, http.StatusNotFound, 0).Of("model")
-	// RateLimited is of limits that are reached, for a moment.
+	// RateLimited is the class of requests beyond a limit that is reached only for a while.
 	RateLimited = NewClass("rate_limit_exceeded", http.StatusTooManyRequests, Soon)
-	// TimedOut is of what has taken too long.
+	// TimedOut is the class of requests that have taken too long.
 	TimedOut = NewClass(CodeTimeout, http.StatusGatewayTimeout, 0)
 )
 
@@ -199,7 +199,7 @@ var (
 	storeFailed      = NewClass("response_store_unavailable", http.StatusServiceUnavailable, Soon)
 )
 
-// Of returns the class for a field of the request.
+// Of returns the class with a field of the request as Param.
 func (c Class) Of(param string) Class {
 	c.Param = param
 	return c
@@ -231,10 +231,10 @@ func TypeOf(code Code, status int) string {
 	return TypeInvalidRequest
 }
 
-// The labels of codes that are not this server's.
+// The labels of codes that this server does not define.
 const (
 	LabelInvalid = "invalid_request" // a request that is wrong, without a code
-	LabelOther   = "other"           // a code of the provider's
+	LabelOther   = "other"           // a code that the model's provider defines
 )
 
 // Labels returns all values of [Code.Label].

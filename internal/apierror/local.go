@@ -14,7 +14,8 @@ var (
 	BodyTimeout = about2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge is the 413 of a body of more than limit bytes.
 	PayloadTooLarge = about[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
-	// TooEarly is the 425 of a request that changes something and that somebody may have repeated.
+	// TooEarly is the 425 of a request in TLS early data that is no GET or HEAD: an attacker may have
+	// repeated it.
 	TooEarly = plain(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
 	// UnsupportedEncoding is the 415 of a body in a Content-Encoding that is not read.
 	UnsupportedEncoding = about[string](NewClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
@@ -22,7 +23,8 @@ var (
 	CorruptBody = about[string](invalid, "The request body is not in its Content-Encoding, %s.")
 	// BodyMemory is the 503 of a request for whose body there is no memory.
 	BodyMemory = plain(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
-	// AnswerTooLarge is the 502 of an answer of more than limit bytes that is put together here.
+	// AnswerTooLarge is the 502 of an answer that is kept here until its end and has more than limit
+	// bytes.
 	AnswerTooLarge = about[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
 	// AnswerMemory is the 503 of an answer for which there is no memory.
 	AnswerMemory = plain(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
@@ -31,39 +33,40 @@ var (
 
 	// QueueFull is the 429 of a request that finds the queue full.
 	QueueFull = plain(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
-	// QueueTimeout is the 503 of a request that has waited in the queue for as long as it
+	// QueueTimeout is the 503 of a request that has waited in the queue for as long as requests
 	// may. It is no 429, since the caller has reached no limit of its own.
 	QueueTimeout = about[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
 	// TooManyChoices is the 400 of a request for more choices than turns may run at once.
 	TooManyChoices = about2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// ChoicesTooLarge is the 400 of a request that is too large for its number of choices.
 	ChoicesTooLarge = about2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
-	// TooManySockets is the 503 of a WebSocket above the number that is served.
+	// TooManySockets is the 503 of a WebSocket beyond the most that may be open.
 	TooManySockets = plain(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
-	// SocketTooOld is the 400 of a request over a WebSocket that accepts no more. Its code is
-	// OpenAI's, at which Codex connects again.
+	// SocketTooOld is the 400 of a request over a WebSocket that accepts no more requests. The code is
+	// OpenAI's: Codex, as a client, connects again when it gets this code.
 	SocketTooOld = plain(NewClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
 
 	// Unauthorized is the 401 of a request without a key, or with a wrong one.
 	Unauthorized = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
-	// AdminKeyWrong is the 401 of a request to administer without the key for that.
+	// AdminKeyWrong is the 401 of an administrator's request without the admin key.
 	AdminKeyWrong = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
 	// NoSuchAppServer is the 404 of an id that no app-server has.
 	NoSuchAppServer = about[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
 	// SignInUnderWay is the 409 of a second sign-in of a login.
 	SignInUnderWay = plain(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
-	// SignInFailed is the 502 of a sign-in that gets no code, for a reason.
+	// SignInFailed is the 502 of a sign-in that gets no code. The argument is the reason.
 	SignInFailed = about[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
-	// ResetFailed is the 502 of an attempt to reset the windows of a plan that has failed, for a reason.
+	// ResetFailed is the 502 of a failed attempt to reset the windows of a plan. The argument is the
+	// reason.
 	ResetFailed = about[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
-	// KeyConcurrency is the 429 of a request of a key that has as many turns running or
-	// waiting as it may.
+	// KeyConcurrency is the 429 of a request whose key already has the most turns that may run or
+	// wait.
 	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
 	// LimitsUnavailable is the 503 of a request whose key has limits that cannot be counted now.
 	LimitsUnavailable = plain(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
 	// OriginNotAllowed is the 403 of a request or a preflight by a page that may not use this API.
 	OriginNotAllowed = about[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
-	// HostNotAllowed is the 403 of a request without a key to a name that is not listed.
+	// HostNotAllowed is the 403 of a request without a key whose Host is not listed.
 	HostNotAllowed = about[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
 
 	// NoCompaction is the 404 of a request to compact a conversation.
@@ -79,15 +82,15 @@ var (
 	CancelPending = about[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
 	// NotCancellable is the 400 of a response that has ended.
 	NotCancellable = about[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
-	// StoreUnavailable is the 503 of a request that needs the store of responses.
+	// StoreUnavailable is the 503 of a request that needs the store of responses while it fails.
 	StoreUnavailable = plain(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
-	// UsageUnavailable is the 503 of a request for the usage of all nodes.
+	// UsageUnavailable is the 503 of a request for the usage of all nodes while Redis fails.
 	UsageUnavailable = plain(storeFailed, "The usage cannot be read at the moment. Please try again later.")
 	// InConversation is the 400 of a request that follows a response of a conversation.
 	InConversation = about[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
-	// PreviousTooLong is the 400 of a request that follows too many or too large responses.
+	// PreviousTooLong is the 400 of a request that follows too many responses, or too large ones.
 	PreviousTooLong = plain(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
-	// ReferencesTooLong is the 400 of a request whose input refers to too large items.
+	// ReferencesTooLong is the 400 of a request whose input refers to items that are too large.
 	ReferencesTooLong = plain(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	// ConversationNotFound is the 404 of a conversation that is not kept, or not for this user.
@@ -103,12 +106,12 @@ func plain(c Class, message string) func() *Error {
 	return func() *Error { return c.New(message) }
 }
 
-// about returns the constructor of an error whose message has an argument.
+// about returns the constructor of an error whose message has one argument.
 func about[A any](c Class, format string) func(A) *Error {
 	return func(a A) *Error { return c.Newf(format, a) }
 }
 
-// about2 is about for two arguments.
+// about2 is [about] for a message with two arguments.
 func about2[A, B any](c Class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
@@ -120,7 +123,7 @@ func InvalidRequest(param, message string) *Error { return BadRequest.Of(param).
 // InvalidImageURL is the 400 of an image that could not be fetched from the URL in param.
 func InvalidImageURL(param, message string) *Error { return invalidImageURL.Of(param).New(message) }
 
-// KeyExpired is the 401 of a key that was valid until a time.
+// KeyExpired is the 401 of a key that was valid until the time at.
 func KeyExpired(at time.Time) *Error {
 	return keyExpired.Newf("The API key expired at %s. Ask the operator of this server for a new one.", at.UTC().Format(time.RFC3339))
 }
@@ -132,7 +135,7 @@ type KeyLimit struct {
 	Window string        // such as 1m or day
 	Used   int64         // of Max
 	Wanted int64         // by the request
-	Resets time.Duration // until the request can succeed; 0: Never, it wants more than Max
+	Resets time.Duration // until the request can succeed; 0: never, since it wants more than Max
 }
 
 // patience is the longest Retry-After for which SDKs wait.
@@ -164,7 +167,7 @@ func NotFound(method, path string) *Error {
 	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
-// NotTheAPI is the 404 of a path that is not this API's, and that no other handler of the site answers.
+// NotTheAPI is the 404 of a path that neither this API nor another handler of the site answers.
 func NotTheAPI(method, path, baseURL string) *Error {
 	ollama := ""
 	if strings.HasPrefix(path, "/api/") {
@@ -199,25 +202,26 @@ func (e *Error) WithModels(names []string) *Error {
 	return &named
 }
 
-// MethodNotAllowed is the 405 of a route that has only the methods in allow, between commas.
+// MethodNotAllowed is the 405 of a route that has only the methods in allow, a list with commas.
 func MethodNotAllowed(method, path, allow string) *Error {
 	e := otherMethod.Newf("%.32s is not a method of %.256s; use %s.", method, path, allow)
 	e.allow = allow
 	return e
 }
 
-// NoStore is the 400 of a request with a field that needs the store of responses, if there is none.
+// NoStore is the 400 of a request with the field param, which needs a store of responses, if there is
+// no store.
 func NoStore(param string) *Error {
 	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set store to off.", param)
 }
 
-// NoEvents is the 400 of a request for events that are not kept, for the reason why.
+// NoEvents is the 400 of a request for events that are not kept. why gives the reason.
 func NoEvents(param, why string) *Error {
 	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why)
 }
 
-// PreviousNotFound is the 400 of a request that follows the response id, where missing
-// is not kept: id itself or a response before it.
+// PreviousNotFound is the 400 of a request that follows the response id. missing is the response
+// that is not kept: id itself, or a response before it.
 func PreviousNotFound(id, missing string) *Error {
 	if missing == id {
 		return previousNotFound.Newf("There is no response with the id %.64q to follow.", id)

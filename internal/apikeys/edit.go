@@ -24,8 +24,8 @@ const keyPrefix = "sk-codex-"
 // Option is a line of an entry: its name and its arguments.
 type Option []string
 
-// Add makes a key, and adds its entry to a file, which it makes if there is none. The file has only
-// the hash of the key.
+// Add makes a key and adds its entry to a file. If the file does not exist, Add makes it. The entry
+// has only the hash of the key.
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
@@ -71,7 +71,7 @@ func Revoke(path, id string) error {
 			last++ // leave one of two empty lines
 		}
 		rest := strings.Join(slices.Delete(lines, first, last), "")
-		return cmp.Or(rest, "\n"), nil // a server takes an empty file for one that is being written
+		return cmp.Or(rest, "\n"), nil // not empty: a server ignores an empty file at first, as if it were being written
 	})
 }
 
@@ -84,8 +84,9 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// edit replaces a file in one step by what change returns, which must be valid. Owner and mode
-// stay. Only its owner can read a new file. If root makes the file, the owner is its directory's.
+// edit replaces a file in one step by the content that change returns, if that is valid. Owner and
+// mode stay. A new file can be read only by its owner. If root makes it, its owner is the owner of
+// its directory.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

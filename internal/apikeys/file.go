@@ -79,7 +79,8 @@ func (f *File) watch(ctx context.Context) {
 	}
 }
 
-// poll reads the file if it has changed. A version with errors is logged once, and not used.
+// poll reads the file if it has changed. The errors of a version are logged once, and the version is
+// not used.
 func (f *File) poll(ctx context.Context) {
 	info, err := os.Stat(f.path)
 	if err == nil && !f.lost && !f.recheck && f.same(info) {

@@ -138,12 +138,13 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
 	}
 	k.User = cmp.Or(k.User, k.ID)
-	// Not the id: another file may have the same id, and a new key with an old id begins at zero.
+	// Not the id: another file may have the same id, and a new key with an old id must begin at zero.
 	k.Account = hex.EncodeToString(k.Hash[:16])
 	return k, nil
 }
 
-// keyOption is an option of an entry. read returns what is wrong with the arguments.
+// keyOption is an option of an entry. read reads the arguments into k, or returns what is wrong with
+// them.
 type keyOption struct {
 	read    func(k *Key, args []string) (wrong string)
 	repeats bool

@@ -15,15 +15,15 @@ const (
 // room is refused at once. The methods of a Budget are safe for concurrent use.
 //
 // A user who shares the server with others, see [Crowd], may hold as much as stays free: half of
-// the budget if nobody else holds any, a third if one other holds as much. Each user may hold up to
-// least, if that is free.
+// the budget if nobody else holds any, a third if one other user holds as much. Each user may always
+// hold up to least, if that is free.
 type Budget struct {
 	limit, least int64
 	crowd        *Crowd
 
 	mu    sync.Mutex
 	held  int64
-	users map[string]*holder // the holders of those who hold something, and idle
+	users map[string]*holder // the holders that are not empty, and idle
 	idle  *holder            // the last holder that became empty, kept for the next claim; nil: none
 }
 
@@ -33,7 +33,8 @@ type holder struct {
 	held int64
 }
 
-// NewBudget returns a budget of limit bytes. Each user may hold least of them, if they are free.
+// NewBudget returns a budget of limit bytes. Each user may always hold up to least bytes, if they are
+// free.
 func NewBudget(limit, least int64, crowd *Crowd) *Budget {
 	return &Budget{limit: limit, least: least, crowd: crowd, users: make(map[string]*holder)}
 }
@@ -74,7 +75,7 @@ func (b *Budget) add(h *holder, n int64) {
 	}
 }
 
-// holder makes the holder of a user who has none. The lock is held.
+// holder makes a holder for a user who has none. The lock is held.
 func (b *Budget) holder(user string) *holder {
 	h := b.forgetIdle()
 	if h == nil {

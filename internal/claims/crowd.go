@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Crowd knows whether a user shares a server with others. Its methods are safe for concurrent
+// Crowd finds out whether a user shares a server with others. Its methods are safe for concurrent
 // use.
 type Crowd struct {
-	known func() bool // nil: nobody is known beforehand
+	known func() bool // reports whether the server has several users; nil: not known
 
 	mu     sync.Mutex
 	recent recent
 }
 
-// window is how long a user counts after the user's last request.
+// window is how long a user counts as present after the last request.
 const window = time.Hour
 
 // NewCrowd returns a crowd. known, which may be nil, reports whether the server has several
-// users, even if only one of them has come so far.
+// users, even if so far only one of them has sent requests.
 func NewCrowd(known func() bool) *Crowd { return &Crowd{known: known} }
 
-// Note records a request of a user, unless the name is empty: such callers cannot be told
-// apart.
+// Note records a request of a user. It ignores an empty name, since callers without a name cannot
+// be told apart.
 func (c *Crowd) Note(user string) {
 	if user == "" {
 		return
@@ -46,7 +46,7 @@ func (c *Crowd) Shares(user string) bool {
 	return c.recent.others(user)
 }
 
-// recent are the two users with the last requests, the last one first.
+// recent are the two users who have sent the latest requests, the user of the latest one first.
 type recent [2]struct {
 	user string
 	at   time.Time // zero: there is none

@@ -1,7 +1,7 @@
 package claims
 
-// member returns the member of a user, and makes one if there is none. The caller must pass it to
-// forget unless it gets slots or waits. The lock is held, as in all functions in this file.
+// member returns the member of a user, and makes one if there is none. If the member gets no slots and
+// does not wait, the caller must pass it to forget. The lock is held, as in all functions in this file.
 func (q *Queue) member(user string) *member {
 	m := q.users[user]
 	if m == nil {
@@ -18,8 +18,8 @@ func (q *Queue) forget(m *member) {
 	}
 }
 
-// admits reports whether a new request gets its slots at once: there are enough, no
-// other user waits for them, and its user may hold them.
+// admits reports whether a new request gets its slots at once: enough slots are free, its user may
+// hold them, and no request waits, except those of other users who may not hold slots now.
 func (q *Queue) admits(m *member, weight int) bool {
 	if m.waiters.Len() > 0 || q.running+weight > q.opts.Concurrent || !q.mayHold(m, weight) {
 		return false
@@ -41,7 +41,7 @@ func (q *Queue) take(m *member, weight int) {
 	m.running += weight
 }
 
-// giveBack takes slots from a user and grants them to those whose turn it is.
+// giveBack takes slots from a user and grants them to the users whose turn it is.
 func (q *Queue) giveBack(m *member, weight int) {
 	q.running -= weight
 	m.running -= weight
@@ -61,12 +61,12 @@ func (q *Queue) join(m *member, weight int) (*waiter, error) {
 		m.turn = q.turns.PushBack(m)
 	}
 	q.waiting++
-	q.serve() // a user's limit may have ended since, with the window of the crowd
+	q.serve() // waiting users may have no limit any more: they share with nobody after the crowd's window
 	return w, nil
 }
 
-// evictable returns the last request of the longest line, if m's line is still shorter with one
-// request more; else nil. So no user can fill the queue for all others.
+// evictable returns the last request of the longest line, if m's line with one request more is still
+// shorter than that line. Else it returns nil. So no user can fill the queue for all others.
 func (q *Queue) evictable(m *member) *waiter {
 	var longest *member
 	for e := q.turns.Front(); e != nil; e = e.Next() {
@@ -105,8 +105,8 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// serve grants free slots to those whose turn it is. One pass is enough: a user above the
-// limit stays so while others get slots, since fewer stay free then.
+// serve grants free slots to the users whose turn it is. One pass is enough: a user above the
+// limit stays above it while others get slots, since fewer slots are free then.
 func (q *Queue) serve() {
 	for e := q.turns.Front(); e != nil; {
 		m, next := e.Value.(*member), e.Next()
@@ -133,7 +133,7 @@ func (q *Queue) decide(w *waiter, err error) {
 	close(w.decided)
 }
 
-// shareOfFree is the most slots of a user, as a multiple of the slots that stay free.
+// shareOfFree bounds the slots of a user: at most this many for each slot that stays free.
 const shareOfFree = 7
 
 // mayHold reports whether the limit of a user allows weight more slots.

@@ -14,11 +14,11 @@ import (
 type Order struct {
 	mu    sync.Mutex
 	free  int
-	users map[string]*list.Element // those with functions that wait
+	users map[string]*list.Element // the users with functions that wait
 	turns *list.List               // of *userLine, the next one first
 }
 
-// userLine is the functions of a user that wait.
+// userLine holds the functions of a user that wait.
 type userLine struct {
 	user string
 	line line
@@ -29,15 +29,15 @@ func NewOrder(n int) *Order {
 	return &Order{free: n, users: make(map[string]*list.Element), turns: list.New()}
 }
 
-// Do runs a function of a user's request that has arrived at a time.
+// Do waits for a turn and runs f for a request of user, which has arrived at the time arrived.
 func (o *Order) Do(user string, arrived time.Time, f func()) {
 	o.begin(user, arrived)
 	defer o.end()
 	f()
 }
 
-// Yield lets the waiting function run first whose turn it is. A function that Do runs calls Yield
-// between its steps, with the user and the time that Do was given.
+// Yield lets the next waiting function run, and then waits for another turn. A function that Do runs
+// calls Yield between its steps, with the user and the time that were passed to Do.
 func (o *Order) Yield(user string, arrived time.Time) {
 	o.end()
 	o.begin(user, arrived)
@@ -85,7 +85,7 @@ type place struct {
 	turn    chan struct{} // closed when it may run
 }
 
-// line is a heap of functions that wait, the one of the earliest request first.
+// line is a heap of functions that wait. The function of the earliest request is first.
 type line []place
 
 func (l line) Len() int           { return len(l) }

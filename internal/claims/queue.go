@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// ErrFull refuses a request because as many as allowed are waiting. A request that
-	// waits already may get it too, if a user with fewer waiting requests takes its place.
+	// ErrFull refuses a request because as many requests as allowed are waiting. A request that
+	// waits already may get this error, too, if a user with fewer waiting requests takes its place.
 	ErrFull = errors.New("the queue is full")
 
 	// ErrTimeout ends the wait of a request that found no slot in time.
@@ -26,16 +26,16 @@ type QueueOptions struct {
 	PerUser    int           // slots that one user may hold; 0: the share that [Queue] describes
 	Queue      int           // requests that may wait; 0: none does
 	Wait       time.Duration // how long each may wait
-	Crowd      *Crowd        // nil: one of the queue's own, which knows nobody
+	Crowd      *Crowd        // nil: the queue makes its own, without known users
 }
 
 // Queue grants slots. A bounded number of requests waits for them, for a bounded time. A Queue is
 // safe for concurrent use and has no goroutines of its own.
 //
 // The requests of one user are served in their order, and the users are served in turn.
-// The next slots go to the user whose turn it is, all that the request wants at once. Until
-// enough are free, no other user is served: requests for few slots must not starve a request
-// for many. Only a user who holds as many slots as allowed is skipped.
+// The next slots go to the user whose turn it is. A request gets all slots that it wants at once.
+// Until enough are free, no other user is served: requests for few slots must not starve a
+// request for many. Only a user who holds as many slots as allowed is skipped.
 //
 // Without QueueOptions.PerUser, that limit is [shareOfFree] times the slots that stay free, so
 // that some are left for the next user: of 64 slots one user gets 56, two get about 30 each,
@@ -47,8 +47,8 @@ type Queue struct {
 	mu      sync.Mutex
 	running int                // slots in use
 	waiting int                // requests in the lines
-	users   map[string]*member // those with slots or with requests waiting
-	turns   *list.List         // of *member: those with requests waiting, the next one first
+	users   map[string]*member // the users with slots or with requests that wait
+	turns   *list.List         // of *member: the users with requests that wait, the next one first
 }
 
 // member is a user who has slots or requests that wait.
@@ -63,7 +63,7 @@ type member struct {
 type waiter struct {
 	weight  int
 	member  *member
-	place   *list.Element // in the member's waiters; nil: it is decided
+	place   *list.Element // in the member's waiters; nil: the wait has ended
 	decided chan struct{}
 	err     error // nil: it got its slots
 }
@@ -76,7 +76,8 @@ func NewQueue(opts QueueOptions) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
 }
 
-// Slots are the slots of a request. They must not be copied once they may be released.
+// Slots are the slots of a request. They must not be copied once Release or Shrink may be called:
+// each copy would give the slots back.
 type Slots struct {
 	queue  *Queue
 	member *member // nil: they were given back; the queue's lock guards it
@@ -90,7 +91,7 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, er
 	return q.AcquireWithin(ctx, user, weight, q.opts.Wait)
 }
 
-// AcquireWithin is Acquire for a request that waits for another time than QueueOptions.Wait.
+// AcquireWithin is Acquire with the most time to wait, in place of QueueOptions.Wait.
 func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, wait time.Duration) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
@@ -194,7 +195,7 @@ func (q *Queue) giveUp(w *waiter, reason error) error {
 	if w.place != nil {
 		q.remove(w)
 		q.forget(w.member)
-		q.serve() // others may have waited behind it
+		q.serve() // other requests may have waited behind w
 		return reason
 	}
 	if w.err != nil || errors.Is(reason, ErrTimeout) {

@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// checkBody is more than the request and the answer of a check take, in bytes.
+// checkBody bounds the request and the answer of a check, in bytes. Both are much smaller.
 const checkBody = 1 << 20
 
 // Check returns the command `caddy codex check`.
@@ -79,7 +79,7 @@ func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()
 	process.Start()
-	conn, err := process.Conn(ctx) // fails after some starts that have failed
+	conn, err := process.Conn(ctx) // fails after several failed starts
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("the app-server was not ready in time; see --timeout")
@@ -105,7 +105,7 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 	account, err := conn.Account(ctx)
 	var login struct{ Type, Email, PlanType string }
 	if err == nil && len(account.Account) > 0 {
-		_ = json.Unmarshal(account.Account, &login) // of another form it has no type
+		_ = json.Unmarshal(account.Account, &login) // an account of another form leaves Type empty
 	}
 	text := "the provider needs no login"
 	switch {
@@ -119,7 +119,7 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	limits, err := conn.RateLimits(ctx)
-	if err != nil { // as of a login without a plan
+	if err != nil { // for example, the login has no plan
 		return text
 	}
 	for _, w := range limits.Windows() {
@@ -132,7 +132,7 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 // says what to do.
 func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, model string) error {
 	g := gateway.New(conversation.Sole(process), gateway.Options{
-		MaxBody: checkBody, MaxBodyMemory: 4 * checkBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends before
+		MaxBody: checkBody, MaxBodyMemory: 4 * checkBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends earlier
 		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
 		User:   func(*http.Request) string { return "" },
 		Logger: slog.New(slog.DiscardHandler),
@@ -168,7 +168,7 @@ func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, mo
 	return nil
 }
 
-// answerWriter keeps an answer. It is an [http.ResponseWriter].
+// answerWriter is an [http.ResponseWriter] that keeps the answer in memory.
 type answerWriter struct {
 	header http.Header
 	body   bytes.Buffer
@@ -178,7 +178,7 @@ func (w *answerWriter) Header() http.Header         { return w.header }
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (*answerWriter) WriteHeader(int)               {}
 
-// advice returns what is wrong if a request has failed with a code, and what to do.
+// advice explains the failure of a request with a code to the operator, and says what to do.
 func (a *AppServer) advice(code apierror.Code, message, retryAfter string) string {
 	switch code {
 	case apierror.CodeUnauthorized:

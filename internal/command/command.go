@@ -30,14 +30,14 @@ type AppServer struct {
 	number int // in the configuration, from 1 on
 }
 
-// Configured returns the app-servers of a configuration of Caddy, which is JSON, in its
-// order and each once. The error says what is wrong with the configuration.
+// Configured returns the app-servers of a Caddy configuration in JSON, in order and each once.
+// The error says what is wrong with the configuration.
 type Configured func(config []byte) ([]AppServer, error)
 
 // title names an app-server: its number, and the id of its first process.
 func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
-// is describes what an app-server is, on one line.
+// is describes an app-server on one line: its program and CODEX_HOME, or that it runs elsewhere.
 func (a *AppServer) is() string {
 	if a.Config.Connect != "" {
 		return "elsewhere, at an address"
@@ -57,20 +57,22 @@ func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// withConfig adds the config flags to a command, which runs run; Ctrl-C cancels its context.
+// withConfig adds the config flags to a command and makes the command call run. Ctrl-C cancels the
+// context of run.
 func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
 	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(fl caddycmd.Flags) (int, error) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		return caddy.ExitCodeSuccess, run(ctx, cmd, fl) // an error is another code
+		return caddy.ExitCodeSuccess, run(ctx, cmd, fl) // an error sets another exit code
 	})
 	return cmd
 }
 
-// loadConfig returns the configuration that the flags name, or else that of this directory. Without
-// one, the error advises to name it with --config; or comes before that, as another choice.
+// loadConfig returns the configuration that the flags name, or else the Caddyfile of this directory.
+// If there is none, the error advises to name one with --config. The parameter or is the text of
+// another choice, which the error names before that.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
 	config, file, err = quietly(fl)
 	instead := "; name " + or + "the configuration with --config"
@@ -83,8 +85,8 @@ func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err e
 	return config, file, err
 }
 
-// quietly reads the configuration that the flags name. It drops what Caddy logs meanwhile, which
-// would otherwise stand in the terminal before the output of the command.
+// quietly reads the configuration that the flags name. It drops the lines that Caddy logs meanwhile,
+// so that they do not appear in the terminal before the output of the command.
 func quietly(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {
@@ -111,7 +113,8 @@ func (configured Configured) read(fl caddycmd.Flags) ([]AppServer, error) {
 	return servers, err
 }
 
-// choose returns the app-server of an argument: its number, id or CODEX_HOME; or the only one.
+// choose returns the app-server that the argument names by its number, id or CODEX_HOME. Without an
+// argument it returns the only app-server.
 func choose(servers []AppServer, args []string) (chosen []AppServer, err error) {
 	switch {
 	case len(args) > 1:
@@ -149,7 +152,7 @@ func adminAddress(fl caddycmd.Flags) (string, error) {
 		return address, nil
 	}
 	config, file, err := quietly(fl)
-	if file == "" && fl.String("config") == "" { // no Caddyfile here that can be used
+	if file == "" && fl.String("config") == "" { // this directory has no Caddyfile that can be used
 		return caddycmd.DetermineAdminAPIAddress("", nil, "", "")
 	}
 	if err != nil {

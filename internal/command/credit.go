@@ -49,7 +49,7 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	to := cmd.OutOrStdout()
 	if !fl.Bool("yes") {
 		fmt.Fprintf(to, "Spend one of %s of %s? It resets the windows of the plan now. [y/N] ", credits(server), server.ID)
-		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // without an answer it is no
+		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer means no
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 			return errors.New("no credit was spent")
 		}
@@ -64,7 +64,8 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	return nil
 }
 
-// withCredit returns the app-server with the id of the argument, or the only one.
+// withCredit returns the app-server whose id is the argument. Without an argument it returns the only
+// app-server.
 func withCredit(servers []status.AppServer, args []string) (*status.AppServer, error) {
 	choice := ""
 	for i := range servers {

@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 )
 
-// KeyFiles returns the files of API keys that a configuration names, in JSON, each once.
+// KeyFiles returns the files of API keys in a Caddy configuration in JSON, each once.
 type KeyFiles func(config []byte) ([]string, error)
 
 // Key returns the command `caddy codex key`.
@@ -35,7 +35,7 @@ func Key(configured KeyFiles) *cobra.Command {
 	return cmd
 }
 
-// onFile returns a command that works on the file of keys.
+// onFile makes a command call run with the file of keys, and returns the command.
 func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
 	cmd.Flags().StringP("file", "f", "", "File of keys (default: the api_keys_file of the configuration)")
 	return withConfig(cmd, func(_ context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {

@@ -77,7 +77,7 @@ func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl 
 	return nil
 }
 
-// restart replaces those app-servers of the running Caddy that have these ids.
+// restart replaces the app-servers of the running Caddy that have these ids, and returns their number.
 func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -95,12 +95,11 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 	return restarted, err
 }
 
-// startWait bounds the wait until an app-server that still starts can be replaced. It has to be
-// replaced, since it may have read the old login.
+// startWait bounds the wait for an app-server that is still being started, and cannot be replaced
+// before. It must be replaced, since it may have read the old login.
 const startWait = 15 * time.Second
 
-// restartOne replaces an app-server. It tries again until the app-server is ready for that, or
-// startWait is over.
+// restartOne replaces an app-server. After a failure it tries again, until startWait is over.
 func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()

@@ -63,7 +63,7 @@ func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command,
 
 // loginStatus returns what `codex login status` says, on one line.
 func (a *AppServer) loginStatus(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // it takes a moment
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // codex takes a moment
 	defer cancel()
 	cmd, err := a.Config.LoginCommand(ctx, "status")
 	if err != nil {
@@ -87,7 +87,7 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, head
 		return err
 	}
 	answered := make(chan error, 1)
-	go func() { // it has no deadline of its own
+	go func() { // AdminAPIRequest has no deadline
 		response, err := caddycmd.AdminAPIRequest(address, method, path, header, nil)
 		if err == nil {
 			defer response.Body.Close()
@@ -108,7 +108,7 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, head
 	return nil
 }
 
-// running is the status of a Caddy that runs, from a [status.Document].
+// running is the template of the status of a running Caddy. Its data is a [status.Document].
 var running = template.Must(template.New("").Funcs(template.FuncMap{
 	"words": func(state string) string { return strings.ReplaceAll(state, "_", " ") },
 	"at": func(what string, at time.Time) string {

@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// failed is a turn that has failed before its first output, and what is known of why.
+// failed describes the failure of a turn before its first output, and what is known of the cause.
 type failed struct {
 	err          error
 	account      bool // the login is spent or signed out
@@ -35,8 +35,8 @@ type remedy struct {
 	open func(*Session) bool
 	// fits reports whether the remedy may help after a failure.
 	fits func(*Session, *failed) bool
-	// start starts the turn again. If it has not tried, it returns false and the failure, or the
-	// failure of another login if that ends sooner.
+	// start starts the turn again. If it has not tried, it returns false and the failure. If
+	// another login's failure ends sooner, it returns that failure instead.
 	start func(context.Context, *Session, *failed) (started bool, err error)
 	// optional says that later remedies are tried if this one has not started the turn.
 	optional bool
@@ -114,7 +114,7 @@ var remedies = [...]remedy{{
 		return true, s.startAt(ctx, at)
 	},
 }, {
-	// The provider is the cause of a turn's failure or silence: another thread would not help.
+	// After a turn's failure or silence, another thread would not help: the provider is the cause.
 	name: "a new thread instead of a prepared one",
 	open: func(s *Session) bool { return s.now.origin == Prepared },
 	fits: func(s *Session, f *failed) bool {
@@ -143,8 +143,8 @@ func (s *Session) Repeatable() bool {
 	return false
 }
 
-// hasReasoning reports whether the history has reasoning that the client or the store gives back. Only
-// the login that has made it can read it.
+// hasReasoning reports whether the history has reasoning, from the client or from the store. Only
+// the login that has made the reasoning can read it.
 func (s *Session) hasReasoning() bool {
 	return s.chain != nil && s.request.Plan != nil && slices.ContainsFunc(s.chain.Links, func(l Link) bool { return l.Reasoned })
 }
@@ -172,9 +172,9 @@ func (s *Session) mayAppend() bool {
 func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.ProviderRetries() }
 
 // Again starts the turn once more after it has failed before its first output, if one of the
-// remedies may help. It reports false if the failure stands; then the error is the failure, or the
-// failure of another login if that ends sooner. Otherwise the error is why the turn could not be
-// started.
+// remedies may help. If no remedy has started it, Again returns false and the failure, or the
+// failure of another login if that one ends sooner. Otherwise the error is why the turn could not
+// be started.
 func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
 	f := s.record(failure)
 	if s.request.Plan == nil {
@@ -195,8 +195,8 @@ func (s *Session) Again(ctx context.Context, failure error) (started bool, err e
 	return false, failure
 }
 
-// record records what a failure says about the login and the provider. That matters to later
-// requests, even if this one cannot be repeated.
+// record records what a failure says about the login and the provider. It is called even if this
+// request cannot be repeated: later requests need to know.
 func (s *Session) record(failure error) failed {
 	f := failed{err: failure, instructions: s.instructionsRefused(failure)}
 	s.recordPicture(failure)

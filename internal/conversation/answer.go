@@ -8,13 +8,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Answer is what a client was given by a turn, or sends back: texts and calls. The zero value is an
-// answer that says nothing. It holds hashes, not texts.
+// Answer is an answer as a client got it from a turn, or as the client sends it back: texts and
+// calls. It holds hashes, not texts. The zero value is an empty answer.
 type Answer struct {
-	text    *digest // of the texts so far, without the white space around them and what is pending; nil: all is pending
+	text    *digest // of the texts so far, without white space around them and without pending; nil: pending has all
 	pending []byte  // text that is to be hashed, up to maxPending bytes
 	said    bool    // the texts have more than white space
-	space   []byte  // white space that more text may follow
+	space   []byte  // white space after the text so far; it counts once more text follows
 	calls   []callHash
 	mixed   bool // there is text behind a call
 	size    int
@@ -29,20 +29,20 @@ type callHash struct {
 	arguments Hash
 }
 
-// whiteSpace is what clients take off both ends of a text.
+// whiteSpace has the characters that clients remove from both ends of a text.
 const whiteSpace = " \t\r\n"
 
-// Gap begins another message of the answer. A client may read them as one text.
+// Gap begins another message of the answer. A client may read both messages as one text.
 func (a *Answer) Gap() {
 	if a.said {
 		a.space = append(a.space, turn.MessageGap...)
 	}
 }
 
-// Text adds text. The same texts make the same answer however they are cut.
+// Text adds text. The same text makes the same answer, however it is cut into pieces.
 func (a *Answer) Text(text string) { a.add(wirejson.View(text)) }
 
-// add adds text, which it does not keep.
+// add adds text, and does not keep the slice.
 func (a *Answer) add(text []byte) {
 	a.size += len(text)
 	if !a.said {

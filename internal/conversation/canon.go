@@ -16,8 +16,8 @@ import (
 // Hash names a conversation up to some message.
 type Hash [sha256.Size]byte
 
-// digest hashes a sequence of fields. Each is preceded by its length, so that no
-// two sequences are hashed alike.
+// digest hashes a sequence of fields. The length of each field precedes it, so that no two
+// sequences are hashed alike.
 type digest struct {
 	hash.Hash
 	scratch *Hash // a buffer for what is written: a new one would be allocated each time
@@ -38,7 +38,7 @@ func (d *digest) field(text string) { d.bytes(wirejson.View(text)) }
 // bytes adds one field.
 func (d *digest) bytes(text []byte) {
 	d.number(len(text))
-	_, _ = d.Write(text) // a hash takes everything
+	_, _ = d.Write(text) // writing to a hash never fails
 }
 
 // number adds a number.

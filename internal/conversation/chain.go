@@ -15,25 +15,25 @@ type Link struct {
 	Hash Hash
 	// First is the index of the answer's first item in the history.
 	First int
-	// Items is how many items of the request's history come up to that end. The items after them
-	// are new to a thread that holds this history.
+	// Items is how many items of the request's history there are up to the end of the answer. The
+	// items after them are new to a thread that holds this history.
 	Items int
 	// Reasoned reports whether the history has reasoning of the answer.
 	Reasoned bool
-	// Calls are the ids of the calls that the answer ended with, in their order, as
-	// the request has them. The results that follow name them.
+	// Calls are the ids of the calls that the answer ended with, in their order, as the request has
+	// them. The results of the calls, which follow, refer to these ids.
 	Calls []string
 }
 
 // Chain is the history of a request.
 type Chain struct {
-	// Links are the answers in it, in their order.
+	// Links are the answers in the history, in their order.
 	Links []Link
 	// Size is about how many bytes the history has.
 	Size int
 
-	state Hash // of all of it
-	calls int  // made in it
+	state Hash // of the whole history
+	calls int  // number of calls in the history
 }
 
 // NewChain reads the history of a request: items of the Responses API, each a
@@ -65,11 +65,11 @@ func (c *Chain) After(a *Answer) Hash {
 type reader struct {
 	chain    *Chain
 	ordinals map[string]int // of the calls, by their ids
-	answer   *Answer        // what is being read of an answer; nil: nothing
-	first    int            // index of its first item
-	ids      []string       // of its calls
+	answer   *Answer        // the answer that is being read; nil: none
+	first    int            // index of the first item of answer
+	ids      []string       // of the calls of answer
 	reasoned bool           // there was reasoning since the last item that is no part of an answer
-	scratch  []byte         // of bytes
+	scratch  []byte         // the buffer of the method bytes
 }
 
 // The types of items that have a canonical form of their own.
@@ -91,7 +91,7 @@ func (r *reader) item(index int, item wirejson.Value) {
 	switch {
 	case kind.Is(typeReasoning):
 		r.reasoned = true
-		return // clients may leave it out
+		return // clients may leave out reasoning
 	case kind.Is(typeMessage) && role.Is("assistant"):
 		r.begin(index)
 		r.answer.Gap()
@@ -135,7 +135,7 @@ func textOf(v wirejson.Value) string {
 	return v.Text()
 }
 
-// bytes is textOf for long texts. The bytes are valid until the next call.
+// bytes is like textOf, for long texts. The bytes are valid until the next call.
 func (r *reader) bytes(v wirejson.Value) []byte {
 	if v.Kind() != wirejson.KindString {
 		return nil
@@ -167,7 +167,7 @@ func parts(content wirejson.Value) iter.Seq[part] {
 	}
 }
 
-// begin begins an answer with the item at an index, unless one is being read.
+// begin begins an answer with the item at an index, if no answer is being read.
 func (r *reader) begin(index int) {
 	if r.answer == nil {
 		r.answer, r.first, r.ids = &Answer{}, index, nil
@@ -213,7 +213,7 @@ func (r *reader) input(input []codexrpc.UserInput) {
 	r.chain.state = d.sum()
 }
 
-// next begins the hash of the history with one message more.
+// next begins the hash of the history with one more message.
 func (r *reader) next() *digest {
 	d := newDigest()
 	d.hash(r.chain.state)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// coming knows the threads that will be kept in a moment. A client can send its next
-// request as soon as it has read the end of an answer, which is before the turn has ended.
-// The zero value knows none. All methods are safe for concurrent use.
+// coming has the threads that will be kept in a moment. A client can send its next request as soon
+// as it has read the end of an answer, and the turn ends only after that. The zero value has no
+// threads. All methods are safe for concurrent use.
 type coming struct {
 	mu     sync.Mutex
 	byHash map[Hash]*announcement
@@ -21,9 +21,9 @@ type announcement struct {
 	done chan struct{} // closed by end; nil: nobody waits
 }
 
-// announce says that a thread will be kept under a hash. The caller ends the announcement
-// once the thread is kept, or will not be. A second announcement of the same hash,
-// which is the same answer to the same history, is nil.
+// announce says that a thread will be kept under a hash. The caller ends the announcement once the
+// thread is kept, or will not be. announce returns nil if the same hash is announced already: then
+// it is the same answer to the same history.
 func (c *coming) announce(hash Hash) *announcement {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,8 +58,9 @@ func (a *announcement) end() {
 // started.
 const comingTimeout = 2 * time.Second
 
-// wait waits for the thread of the newest answer in a history, if it is announced, until
-// it has arrived or ctx is done, for two seconds at most. It reports whether it has waited.
+// wait waits for the thread of the newest answer in a history, if that thread is announced. It
+// waits until the thread has arrived or ctx is done, for two seconds at most. It reports whether it
+// has waited.
 func (c *coming) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false

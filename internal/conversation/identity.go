@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Identity is what all requests of a conversation have in common besides its
-// messages. A change of any of it starts another conversation.
+// Identity is what all requests of a conversation have in common besides its messages. If any part
+// of it changes, another conversation begins.
 type Identity struct {
 	// Site and User identify the owner of the conversation. The same name at two sites is two
 	// users.
@@ -28,11 +28,11 @@ var parameters = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) 
 // maxParameters is the size of the largest buffers that are used again, in bytes.
 const maxParameters = 64 << 10
 
-// hash is where the chain of the conversation begins. It fails if the
-// parameters cannot be written as JSON.
+// hash returns the hash with which the chain of the conversation begins. It fails if the parameters
+// cannot be written as JSON.
 func (id *Identity) hash() (Hash, error) {
-	// Leave out the settings that all threads share: they do not tell threads apart, and are longer
-	// than the rest of most.
+	// Leave out the settings that all threads share: they do not tell threads apart, and for most
+	// threads they are longer than all others.
 	own := id.Thread
 	own.Config.Fixed = ""
 	if id.AnyEffort && own.Config.Effort() != "" {

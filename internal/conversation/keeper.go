@@ -37,7 +37,7 @@ type keeper struct {
 	rings   time.Time // when the timer fires; zero: it does not run
 	closed  bool
 
-	lost  map[Hash]Reason // threads that were dropped
+	lost  map[Hash]Reason // why threads were dropped
 	trail []Hash          // of lost, the oldest first
 }
 
@@ -47,8 +47,8 @@ type Reason string
 // The reasons.
 const (
 	Expired  Reason = "expired"       // no request continued it in time
-	Evicted  Reason = "evicted"       // for newer ones
-	Unusable Reason = "process_ended" // or its process was replaced
+	Evicted  Reason = "evicted"       // it made room for newer threads
+	Unusable Reason = "process_ended" // its process ended or was replaced
 )
 
 // maxLost bounds the dropped threads whose reason is remembered.
@@ -70,7 +70,7 @@ func newKeeper(limits Limits, drop func(*kept)) *keeper {
 	return k
 }
 
-// change calls f with the lock held, and then drops what f has taken out.
+// change calls f with the lock held, and then drops the threads that f has taken out.
 func (k *keeper) change(f func() (out []*kept)) {
 	k.mu.Lock()
 	out := f()
@@ -80,7 +80,7 @@ func (k *keeper) change(f func() (out []*kept)) {
 	}
 }
 
-// add keeps a thread. One that has too large a history is dropped at once.
+// add keeps a thread. A thread with too large a history is dropped at once.
 func (k *keeper) add(one *kept) {
 	k.change(func() []*kept {
 		if !k.closed && k.limits.Max > 0 && one.size <= k.limits.MaxBytes {
@@ -96,7 +96,7 @@ func (k *keeper) add(one *kept) {
 // put makes room for a thread and keeps it. The lock is held.
 func (k *keeper) put(one *kept) (out []*kept) {
 	if old := k.byHash[one.hash]; old != nil {
-		out = append(out, k.take(old)) // it holds the same
+		out = append(out, k.take(old)) // it holds the same history
 	}
 	out = k.evict(out, k.limits.Max-1, k.limits.MaxBytes-one.size)
 	wait := k.limits.Idle
@@ -183,8 +183,7 @@ func (k *keeper) whyLost(links []Link) Reason {
 	return why
 }
 
-// claim removes the thread that holds the most of a history: the caller has it
-// alone from now on.
+// claim removes the thread that holds the most of a history. From now on only the caller has it.
 func (k *keeper) claim(links []Link) (one *kept, at Link, found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,8 +211,8 @@ func (k *keeper) each(f func(*kept)) {
 	}
 }
 
-// setLimits changes the limits, also for threads that are kept already. But these keep the time for
-// which they are kept.
+// setLimits changes the limits, also for threads that are kept already. Only the time when these
+// expire does not change.
 func (k *keeper) setLimits(limits Limits) {
 	k.change(func() []*kept {
 		k.limits = limits

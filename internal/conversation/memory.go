@@ -10,18 +10,18 @@ import (
 )
 
 // Memory remembers the reasoning of answers, which clients do not send back. A thread that is made
-// from a history gets the reasoning from here. It holds a bounded number of bytes; the least
-// recently used entries go first. All methods are safe for concurrent use.
+// from a history gets the reasoning from here. The memory is bounded in bytes; the least recently
+// used entries go first. All methods are safe for concurrent use.
 type Memory struct {
 	limit int
 
 	mu     sync.Mutex
 	byHash map[Hash]*list.Element
-	order  *list.List // of *memory, the one used least recently first
+	order  *list.List // of *memory, the least recently used first
 	bytes  int
 }
 
-// memory is what is remembered of an answer.
+// memory is the remembered reasoning of one answer.
 type memory struct {
 	hash      Hash
 	reasoning []turn.Reasoning // of the last answer in the history
@@ -50,7 +50,7 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	m.remember(one)
 }
 
-// remember adds an entry, in place of the one with the same hash. The lock is held.
+// remember adds an entry, in place of an entry with the same hash. The lock is held.
 func (m *Memory) remember(one *memory) {
 	m.forget(one.hash)
 	if one.size > m.limit {
@@ -89,8 +89,8 @@ func (m *Memory) forget(hash Hash) {
 	}
 }
 
-// Restore returns a copy of a history with the reasoning of its answers, and how many items
-// were added. links are those of the history. An answer that has reasoning already keeps it.
+// Restore returns a copy of a history with the reasoning of its answers, and how many items were
+// added. links are the links of the history. An answer that has reasoning already keeps it.
 func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []json.RawMessage, added int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,8 +104,8 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 		begin, end := links[i].First, links[i].Items
 		restored = append(restored, history[from:begin]...)
 		for _, item := range e.Value.(*memory).reasoning {
-			// The client may have joined messages. The provider wants something behind
-			// each item of reasoning.
+			// The client may have joined messages, so item.Before may be too large. The provider
+			// wants something behind each item of reasoning.
 			at := max(begin, min(links[i].First+item.Before, end-1))
 			restored = append(append(restored, history[begin:at]...), json.RawMessage(item.Item))
 			begin = at

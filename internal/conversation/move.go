@@ -24,13 +24,13 @@ func (o *Opener) anotherFree(than *loginstate.Login) bool {
 	return other.Login != than && !rests
 }
 
-// noPicturesLeft reports whether an error means that the login makes no pictures, or none now.
+// noPicturesLeft reports whether an error means that the login makes no pictures, or no more now.
 func noPicturesLeft(err error) bool {
 	refused, ok := errors.AsType[*turn.PictureError](err)
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records that the login has no pictures left, if that is why a picture failed.
+// recordPicture records that the login has no pictures left, if a picture failed for this reason.
 func (s *Session) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
 		s.now.login.SpendPictures(refused.ResetsAt)
@@ -53,8 +53,8 @@ func (s *Session) avoidsPictures(login *loginstate.Login) bool {
 	return s.request.Plan.Pictures && login.PicturesSpent()
 }
 
-// move starts the turn with another login that does not rest. It reports false if there is none;
-// then the error is the failure, or the failure of another login if that ends sooner.
+// move starts the turn with another login that does not rest. If there is none, it returns false
+// and the failure. If another login's failure ends sooner, it returns that failure instead.
 func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
 	if !s.now.others {
 		return false, f.err
@@ -76,8 +76,8 @@ func (s *Session) move(ctx context.Context, f *failed) (started bool, err error)
 }
 
 // openElsewhere opens a thread on another process whose login does not rest. It reports false if
-// there is none, or if the thread cannot be opened. other is why there is none: a process is about
-// to start again, or else a login rests. It may be nil.
+// there is none, or if the thread cannot be opened. other says why there is none: a process is
+// about to start again, or a login rests. It is nil if neither is the case.
 func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.now.place.Process}
 	for range lease.Len() {
@@ -86,7 +86,7 @@ func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt,
 			done()
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
-		if picked.Login == s.now.login || s.avoidsPictures(picked.Login) { // or another process of the same login
+		if picked.Login == s.now.login || s.avoidsPictures(picked.Login) { // not another login, or one without pictures
 			done()
 			avoid = append(avoid, picked.Process)
 			continue

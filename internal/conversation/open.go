@@ -82,9 +82,9 @@ func (s *Session) goOn(ctx context.Context, lease Lease) bool {
 	return true
 }
 
-// pick opens a thread on the process that the lease picks. If that process is gone, pick tries
-// another that is ready, once: the model was asked nothing yet. If there is none and the process
-// has just ended, pick waits for its next start.
+// pick opens a thread on the process that the lease picks. If that process is gone, pick tries one
+// other process that is ready: the model was asked nothing yet. If no other process is ready and
+// the first one has just ended, pick waits for its next start.
 func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt, error) {
 	picked, done := lease.Pick()
 	if picked.Rests != nil {
@@ -126,14 +126,15 @@ func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt
 	return s.withLogin(next, lease, picked.Login, done), nil
 }
 
-// isGone reports whether an error means that the process does not work, rather than
-// that it has refused something.
+// isGone reports whether an error means that the process does not work. A process that has refused
+// something does work.
 func isGone(err error) bool {
 	_, notReady := errors.AsType[*appserver.NotReadyError](err)
 	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
-// openThread opens a thread on a member: one that was prepared, if that will do, or a new one.
+// openThread opens a thread on a member. With prepared it uses a spare thread that fits, if there
+// is one. Otherwise it starts a new thread.
 func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepared bool) (attempt, error) {
 	at, err := s.place(ctx, on.Process)
 	if err != nil {
@@ -204,8 +205,9 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 const injectedAtOnce = 1 << 20
 
 // injectHistory puts the history into the thread, with the reasoning that is remembered of it. If
-// Codex refuses that, the history goes in without: another release may have other items. A history
-// with reasoning goes in one piece, since the thread would keep the pieces before a refused one.
+// Codex refuses the reasoning, the history goes in without it: another release of Codex may have
+// other items. A history with reasoning goes in one piece. If a later piece was refused, the thread
+// would keep the earlier ones.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restore(plan); restored != nil {

@@ -33,7 +33,7 @@ func (at *Place) outdated() bool {
 	return serving != nil && serving != at.Conn
 }
 
-// settings are what a thread is started with.
+// settings are the parameters of a thread, with the place where it is started.
 type settings struct {
 	at        Place
 	params    codexrpc.ThreadStartParams
@@ -43,8 +43,8 @@ type settings struct {
 	encoded   codexrpc.Constant // params as JSON; empty: they are to be encoded
 }
 
-// settings returns what the thread of a plan is started with: in the process's directory,
-// with a catalogue of models if there is one for the model.
+// settings returns what the thread of a plan is started with. The thread runs in the process's
+// directory. It gets a catalogue of models if there is one for the model.
 func (at Place) settings(plan *prompt.Plan) *settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
@@ -75,8 +75,8 @@ func (s *settings) useCatalogue(path string) {
 }
 
 // start starts a thread. Codex reads the catalogue for each thread. If it does not accept the
-// model's catalogue, the thread gets the one for unknown models: without any, Codex would offer its
-// own tools.
+// model's catalogue, the thread gets the one for unknown models: without a catalogue Codex would
+// offer its own tools.
 func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -102,11 +102,10 @@ func (at Place) parallel(plan *prompt.Plan) bool {
 // search tool instead.
 func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.parallel(plan) }
 
-// catalogueFor returns the path of the file with the properties of a plan's model. Every
-// thread gets such a file: without it Codex would read the properties from the back end of
-// its login, and offer the model its own tools. The path is empty if there is no file, and for
-// instructions that are appended to the prompt of an unknown model, since only Codex has that
-// prompt.
+// catalogueFor returns the path of the file with the properties of a plan's model. Every thread
+// gets such a file: without it Codex would read the properties from the back end of its login, and
+// offer the model its own tools. The path is empty if there is no file. It is also empty if
+// instructions are appended to the prompt of an unknown model, since only Codex has that prompt.
 func (at Place) catalogueFor(plan *prompt.Plan) string {
 	own := at.Process.Model(at.Model)
 	switch {

@@ -60,9 +60,9 @@ func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) erro
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// follow puts messages behind the results of a parked turn. They go by turn/steer, which takes only
-// messages of the user's. If one of them is not the user's, all go as items, which Codex puts
-// there, too. input always goes by turn/steer and comes last.
+// follow puts messages behind the results of a parked turn. They go by turn/steer, which accepts
+// only messages of the user. If one of them is not the user's, all go as items: Codex puts these
+// behind the results, too. input always goes by turn/steer and comes last.
 func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.ofUser }) {
 		items := make([]json.RawMessage, len(messages))
@@ -88,13 +88,13 @@ func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []c
 // followUpMessage is a message behind the results of calls.
 type followUpMessage struct {
 	item    json.RawMessage // of the history, as it is
-	ofUser  bool            // or else of the developer's
+	ofUser  bool            // false: it is the developer's
 	content wirejson.Value  // a text or parts
 }
 
-// followUp reads the items behind the calls of an answer: the result of each call, and
-// messages of the user's and instructions. calls are the ids of the calls in the request,
-// waits those of the app-server, in the same order.
+// followUp reads the items behind the calls of an answer: first the result of each call, then
+// messages of the user and of the developer. calls are the ids of the calls in the request. waits
+// are the app-server's ids of the same calls, in the same order.
 func followUp(items []json.RawMessage, calls, waits []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
 	if len(calls) != len(waits) {
 		return nil, nil, errOtherFollowUp
@@ -115,7 +115,7 @@ func followUp(items []json.RawMessage, calls, waits []string) (results []codexrp
 			if slices.ContainsFunc(parts, func(part codexrpc.UserInput) bool {
 				return part.URL != "" && part.Detail != prompt.ResultDetail
 			}) {
-				return nil, nil, errOtherFollowUp // a result has no place for that
+				return nil, nil, errOtherFollowUp // a result has no field for another detail
 			}
 			results = append(results, codexrpc.ToolResult{CallID: waits[at], Parts: parts})
 		case kind.Is("message") && (role.Is("user") || role.Is("developer")):

@@ -19,9 +19,9 @@ type Instructions string
 
 // The values of [Opener].Instructions.
 const (
-	InstructionsAuto    Instructions = "auto"    // replace; append where the provider refuses that
+	InstructionsAuto    Instructions = "auto"    // replace, or append if the provider refuses to replace
 	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
-	InstructionsAppend  Instructions = "append"  // behind it
+	InstructionsAppend  Instructions = "append"  // behind Codex's own prompt
 )
 
 // Opener opens the sessions of a gateway.
@@ -32,7 +32,7 @@ type Opener struct {
 	Logger       *slog.Logger
 }
 
-// Request is what a turn is asked for.
+// Request is the request for a turn.
 type Request struct {
 	Plan *prompt.Plan
 	// Host and User identify the owner of the conversation.
@@ -41,7 +41,7 @@ type Request struct {
 	Live *status.Entry
 	// Compute runs a function that works on the whole history.
 	Compute func(func())
-	// OnInput is called when Codex has read the images of the input; nil: nobody waits for that.
+	// OnInput is called when Codex has read the images of the input. It may be nil.
 	OnInput func()
 }
 
@@ -65,7 +65,7 @@ type Session struct {
 	answered bool
 
 	said      Answer
-	after     Hash          // of the history with the whole answer; zero: it is not to be kept
+	after     Hash          // hash of the history with the whole answer; zero: the thread is not to be kept
 	announced *announcement // of the thread under after; nil: there is none
 }
 
@@ -77,7 +77,7 @@ type attempt struct {
 	spent    codexrpc.Usage   // by earlier turns of the thread
 	reasoned bool             // the thread was given reasoning that was remembered
 	parallel bool             // a lite model has the full form, which the provider may refuse
-	in       *Threads         // of its process; nil: it keeps none
+	in       *Threads         // of its process; nil: the thread will not be kept
 	prepare  *settings        // of the thread that is to be prepared for a later request; nil: none is
 
 	login  *loginstate.Login
@@ -126,12 +126,12 @@ func (s *Session) Origin() Origin {
 	return s.now.origin
 }
 
-// explainTimeout bounds what is asked about a failure.
+// explainTimeout bounds the requests to Codex about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain adds to the failure of the turn when a spent plan resets, if the app-server knows that.
-// It does not change the error of a refused WebSocket if the turn can be started again over HTTP:
-// [Session.Again] looks for that error.
+// Explain adds to the failure of the turn the time at which a spent plan resets, if the app-server
+// knows it. If the turn can be started again over HTTP, the error of a refused WebSocket does not
+// change: [Session.Again] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
@@ -157,7 +157,7 @@ func (s *Session) Answered() {
 		now.place.Process.SocketFailed()
 	}
 	if s.request.Plan == nil {
-		return // there was nothing to learn
+		return // nothing new was tried
 	}
 	accepts, model := now.place.Acceptance, now.place.Model
 	if s.mayAppend() {
@@ -218,8 +218,8 @@ func (s *Session) hash(lease Lease) *Chain {
 	return s.chain
 }
 
-// place waits until a process is ready, and returns the place of a thread of the plan there. A plan
-// without a model gets the app-server's default model.
+// place waits until a process is ready, and returns the place for a thread of the plan on it. A
+// plan without a model gets the app-server's default model.
 func (s *Session) place(ctx context.Context, process *appserver.Process) (Place, error) {
 	conn, err := Connect(ctx, process)
 	if err != nil {
@@ -259,8 +259,8 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 const accountTime = 3 * time.Second
 
 // checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with the
-// login. If Codex cannot report the account, it returns nil, and the turn shows whether there is
-// the tool.
+// login. If Codex cannot report the account, it returns nil, and the turn will show whether there
+// is such a tool.
 func checkPictures(ctx context.Context, conn *codexrpc.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTime)
 	defer cancel()

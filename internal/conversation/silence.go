@@ -17,8 +17,8 @@ var errSilent = &codexrpc.TurnError{
 // request would wait as long again.
 const silentRest = time.Minute
 
-// countedWait divides the patience with a provider. If a client leaves sooner than that part of it,
-// its turn does not count against the provider.
+// countedWait divides the patience with a provider. If a client leaves before patience/countedWait
+// has passed, its turn does not count against the provider.
 const countedWait = 6
 
 // WatchSilence lets the login rest if the model gives no sign in time. If another login is free,

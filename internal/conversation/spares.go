@@ -12,8 +12,8 @@ import (
 const (
 	// maxKinds bounds the settings that are remembered.
 	maxKinds = 64
-	// maxKindName bounds the parameters that are kept of settings, in bytes. Most have one or
-	// two kilobytes.
+	// maxKindName is the most bytes of parameters that are kept for settings; of longer ones only a
+	// hash is kept. Most have one or two kilobytes.
 	maxKindName = 16 << 10
 	// recent is how long settings are remembered after a request with them.
 	recent = 10 * time.Minute
@@ -43,8 +43,8 @@ type spares struct {
 	set   bool        // the timer runs, and fires at the latest when the first of them expires
 }
 
-// kindName returns the name of the settings with these parameters of thread/start. It is the
-// parameters themselves, so that they are encoded once, or the hash of long ones.
+// kindName returns the name of the settings with these parameters of thread/start. The name is the
+// parameters themselves, so that they are encoded once. For long parameters it is their hash.
 func kindName(params []byte) []byte {
 	if len(params) <= maxKindName {
 		return params
@@ -70,8 +70,8 @@ type spare struct {
 }
 
 // claim removes a spare thread of a connection and returns it. If there is none, one more of the
-// kind is wanted, unless its settings are new. claim also returns the name of the kind; empty: no
-// spares are kept.
+// kind is wanted; but if its settings are new, none is. claim also returns the name of the kind;
+// empty: no spares are kept.
 func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,8 @@ func (s *spares) newKind(name string) *kind {
 	return k
 }
 
-// wanted counts one more spare thread of a kind, which the caller starts, if more are wanted.
+// wanted reports whether one more spare thread of a kind is wanted. If so, it counts the thread,
+// and the caller starts it.
 func (s *spares) wanted(name string) (k *kind, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +129,8 @@ func (s *spares) wanted(name string) (k *kind, wanted bool) {
 	return k, wanted
 }
 
-// arrive adds a thread that wanted has counted to those that wait. If the thread could not be
-// started, it is nil, and one less is wanted.
+// arrive adds a thread that wanted has counted to the waiting ones. thread is nil if it could not
+// be started; then one less is wanted.
 func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +190,7 @@ func (s *spares) take(k *kind, i int) *codexrpc.Thread {
 	return thread
 }
 
-// follow unloads the threads that are not on a connection.
+// follow unloads the threads that are not on the connection serving.
 func (s *spares) follow(serving *codexrpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +225,8 @@ func (s *spares) dropIf(holds func(spare) bool) {
 	s.drop(holds)
 }
 
-// drop is dropIf with the lock held. No more of these kinds are wanted for now.
+// drop is dropIf for callers that hold the lock. Of the kinds of dropped threads no more are wanted
+// for now.
 func (s *spares) drop(holds func(spare) bool) {
 	for _, k := range s.kinds {
 		for i := len(k.ready) - 1; i >= 0; i-- {

@@ -30,8 +30,8 @@ type Threads struct {
 	stats  status.Conversations // without the counts of the keeper
 }
 
-// NewThreads returns one that keeps nothing yet. scarce reports whether the memory of
-// the app-server is scarce, so that less is kept.
+// NewThreads returns Threads that keep nothing yet. scarce reports whether the memory of the
+// app-server is scarce; then fewer threads are kept.
 func NewThreads(limits Limits, memory *Memory, scarce func() bool) *Threads {
 	c := &Threads{memory: memory, scarce: scarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
 	c.keeper = newKeeper(limits, func(one *kept) { one.thread.Close(nil) })
@@ -77,8 +77,8 @@ func (c *Threads) Parked() []status.Request {
 	return parked
 }
 
-// Follow drops the threads that are not on the connection that serves new turns: an
-// app-server that was replaced ends when its last thread has gone.
+// Follow drops the threads that are not on serving, the connection for new turns. An app-server
+// that was replaced ends when its last thread is gone.
 func (c *Threads) Follow(serving *codexrpc.Conn) {
 	c.keeper.dropIf(func(one *kept) bool { return one.place.Conn != serving })
 	c.spares.follow(serving)
@@ -111,10 +111,10 @@ func (c *Threads) Close() {
 	c.ending.Wait()
 }
 
-// kept is a thread that a conversation can go on in, and the history that it holds.
+// kept is a thread in which a conversation can go on, and the history that it holds.
 type kept struct {
 	hash    Hash   // names the history
-	user    string // its owner; without room, the user with the most threads loses one
+	user    string // its owner; if there is no room, the user with the most threads loses one
 	size    int    // of the history, in bytes
 	thread  *codexrpc.Thread
 	place   Place
@@ -122,7 +122,7 @@ type kept struct {
 	waits   []string       // ids of the calls whose results its turn waits for
 	schema  string         // of the answers of that turn
 	effort  string         // of the last turn; empty: the model's own
-	request status.Request // the last one, at the end of its answer
+	request status.Request // the last request, as it was at the end of its answer
 	until   time.Time      // when it is dropped
 }
 
@@ -141,7 +141,7 @@ func (k *kept) idle() bool {
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// awaitIdle waits until the thread is idle, or cannot become idle any more.
+// awaitIdle waits until the thread is idle, or cannot become idle any more, for endTimeout at most.
 func (k *kept) awaitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
@@ -171,8 +171,8 @@ func (c *Threads) put(one *kept, announced *announcement) {
 	})
 }
 
-// claim removes the thread that holds the most of a history, and waits for the thread of
-// the newest answer if it is about to be kept.
+// claim removes the thread that holds the most of a history. If the thread of the newest answer is
+// about to be kept, claim waits for it first.
 func (c *Threads) claim(ctx context.Context, links []Link) (*kept, Link, bool) {
 	c.coming.wait(ctx, links)
 	return c.keeper.claim(links)
@@ -230,11 +230,11 @@ func (c *Threads) store(one *kept) {
 	c.shrink()
 	c.keeper.add(one)
 	if serving := one.place.Process.Serving(); serving != one.place.Conn {
-		c.Follow(serving) // it was replaced meanwhile
+		c.Follow(serving) // the app-server was replaced meanwhile
 	}
 }
 
-// note counts what became of a thread that was claimed.
+// note counts whether a conversation could go on in the thread that was claimed.
 func (c *Threads) note(parked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,8 +248,8 @@ func (c *Threads) note(parked bool, err error) {
 	}
 }
 
-// lost reports whether a thread with the beginning of a history was dropped. note counts the
-// request as one whose thread is gone.
+// lost reports whether a thread with the beginning of a history was dropped. note counts a request
+// whose thread is gone.
 func (c *Threads) lost(links []Link) (note func(), lost bool) {
 	why := c.keeper.whyLost(links)
 	return func() {

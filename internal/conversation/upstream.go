@@ -22,13 +22,13 @@ type Member struct {
 	Rests error
 }
 
-// Lease is a request's hold on the app-servers until it has picked: a reload stops
-// none of them before Release.
+// Lease is a request's hold on the app-servers until it has picked one: before Release, a reload
+// stops none of them.
 type Lease interface {
-	// Pick returns the member for one turn: the least busy of those that are ready,
-	// or any if none is ready. avoid are processes that have just failed; one of them is
-	// returned only if there is no other. The turn holds the process, also after
-	// Release, until it calls done once its thread is gone.
+	// Pick returns the member for one turn: the least busy member that is ready, or any member if
+	// none is ready. avoid are processes that have just failed; Pick returns one of them only if
+	// there is no other. The turn holds the process, also after Release, until it calls done once
+	// its thread is gone.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
 	// Peek returns the member that Pick would return, without giving it a turn. The caller calls
 	// done.
@@ -77,8 +77,8 @@ func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, e
 	return conn, err
 }
 
-// Sole returns an upstream with one process, which keeps no conversations. Whoever has
-// started the process stops it.
+// Sole returns an upstream with one process, which keeps no conversations. It does not stop the
+// process.
 func Sole(process *appserver.Process) Upstream { return &sole{process: process} }
 
 type sole struct {

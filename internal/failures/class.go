@@ -1,5 +1,5 @@
-// Package failures says what a failure of Codex or of a turn means: as an error of the API, for
-// the client ([APIError]), and for what is tried next.
+// Package failures classifies the failures of Codex and of turns. It converts them to errors of the
+// API for the client ([APIError]), and its other functions help to decide what to try next.
 package failures
 
 import (
@@ -19,7 +19,7 @@ var (
 	badGateway     = apierror.NewClass("upstream_error", http.StatusBadGateway, 0)
 	disconnected   = apierror.NewClass(apierror.CodeUpstreamDisconnected, http.StatusBadGateway, 0)
 	codexError     = apierror.NewClass("codex_error", http.StatusBadGateway, 0)
-	unauthorized   = apierror.NewClass(apierror.CodeUnauthorized, http.StatusServiceUnavailable, apierror.Never) // this server, not the client
+	unauthorized   = apierror.NewClass(apierror.CodeUnauthorized, http.StatusServiceUnavailable, apierror.Never) // this server is unauthorized, not the client
 	misconfigured  = apierror.NewClass("codex_misconfigured", http.StatusServiceUnavailable, apierror.Never)
 	notReady       = apierror.NewClass("codex_not_ready", http.StatusServiceUnavailable, apierror.Soon)
 	overloaded     = apierror.NewClass(apierror.CodeServerOverloaded, http.StatusServiceUnavailable, apierror.Soon)

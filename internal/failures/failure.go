@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// sentinels maps errors that have no details to their classes. The order matters: an
-// idle timeout may wrap a failure of the turn.
+// sentinels maps errors without details to their classes. If an error matches several of them, the
+// first one counts.
 var sentinels = []struct {
 	err error
 	apierror.Class
@@ -36,9 +36,10 @@ var sentinels = []struct {
 	{codexrpc.ErrTimeout, apierror.TimedOut},
 }
 
-// APIError converts err for the client. It knows *codexrpc.TurnError, *codexrpc.CallError,
-// *appserver.NotReadyError, the sentinels of codexrpc and turn, and the errors of
-// contexts. It returns an [*apierror.Error] as it is, and nil for nil. Anything else is a 500.
+// APIError converts err to an error for the client. It handles *codexrpc.TurnError,
+// *codexrpc.CallError, *appserver.NotReadyError, the errors of turn about pictures, the sentinels of
+// codexrpc and turn, and the errors of contexts. It returns an [*apierror.Error] as it is, and nil for
+// nil. Any other error becomes a 500.
 //
 // The message is what Codex or the model's provider said, without URLs and network addresses. Paths
 // are removed, too, unless the provider rejects the request: its message may name a field as a path.
@@ -58,7 +59,7 @@ func APIError(err error) *apierror.Error {
 	return e
 }
 
-// WithConversation is [APIError] for a request whose conversation is in this field.
+// WithConversation is [APIError] for a request whose conversation is in field, not in messages.
 func WithConversation(err error, field string) *apierror.Error {
 	e := APIError(err)
 	if e == nil || e.Param != apierror.ParamMessages {
@@ -69,14 +70,14 @@ func WithConversation(err error, field string) *apierror.Error {
 	return &named
 }
 
-// What clients are told if the app-server has no login that the provider accepts, and if its
-// configuration is invalid.
+// The messages for clients if the provider accepts no login of the app-server, and if the
+// configuration of the app-server is invalid.
 const (
 	signInAgain         = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
 	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
 )
 
-// shown returns the text of a failure as clients may read it.
+// shown returns the text of a failure without the parts that clients must not see.
 func shown(err error, e *apierror.Error) string {
 	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
@@ -84,7 +85,7 @@ func shown(err error, e *apierror.Error) string {
 	case e.Code == notReady.Code && process != nil:
 		return notReadyMessage(&appserver.NotReadyError{State: process.State, Reason: process.Remedy, Final: process.Final})
 	case e.Code == exited.Code:
-		return codexrpc.ErrClosed.Error() // without what it wrote to stderr
+		return codexrpc.ErrClosed.Error() // without what the app-server wrote to stderr
 	case e.Code == misconfigured.Code:
 		return configurationRemedy
 	case e.Code == unauthorized.Code:
@@ -92,12 +93,12 @@ func shown(err error, e *apierror.Error) string {
 	case e.Code == internal.Code:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest && e.Code != promptRefused.Code:
-		return withoutURLs(bounded(e.Message)) // it may name a field as a path
+		return withoutURLs(bounded(e.Message)) // with paths: the provider may name a field as a path
 	}
 	return withoutPaths(withoutURLs(bounded(e.Message)))
 }
 
-// classify returns the error of a failure, with the whole text.
+// classify returns the error for a failure. Its message is still the whole text of the failure.
 func classify(err error) *apierror.Error {
 	if process, ok := errors.AsType[*appserver.NotReadyError](err); ok {
 		return fromNotReady(process)
@@ -160,7 +161,7 @@ func fromCall(e *codexrpc.CallError) *apierror.Error {
 	return codexError.New(e.Error())
 }
 
-// inputErrorCode returns the code of an input that Codex refuses, from the data of its error.
+// inputErrorCode returns the code with which Codex refuses an input, from the data of Codex's error.
 func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	if v := wirejson.Value(data); v.Kind() == wirejson.KindObject {
 		v.Pick(wirejson.Into("input_error_code", &code))
@@ -169,40 +170,40 @@ func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 }
 
 // maxShown bounds the text of a failure that a client gets, in bytes. A provider's
-// answer may quote any amount.
+// answer may quote a text of any length.
 const maxShown = 64 << 10
 
-// anyURL matches a URL. Its slashes may be escaped as in JSON. Punctuation at its end
-// belongs to the sentence around it.
+// anyURL matches a URL. The slashes may be escaped as in JSON. Punctuation at the end is not
+// matched, since it belongs to the sentence around the URL.
 const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\\/)*[^\s"'<>\\` + "`" + `.,;:!?)\]}])?`
 
-// One match takes a time linear in the text. All matches together take a linear time only if no
-// alternative looks far ahead over text that a later match begins with.
+// One match takes a time linear in the text. So that all matches together also do, no alternative
+// reads far ahead in vain: later matches would read the same text again.
 var (
-	// urlPhrase matches a URL with the words around it that mean nothing without it, as
-	// Codex (", url: …") and its HTTP client (" for url (…)") write them.
+	// urlPhrase matches a URL together with the words that introduce it, as Codex (", url: …") and
+	// its HTTP client (" for url (…)") write them.
 	urlPhrase = regexp.MustCompile(`(?i),? url: ?` + anyURL + `| for url \(` + anyURL + `\)`)
 	urls      = regexp.MustCompile(`(?i)` + anyURL)
 
 	// hostPorts match the name of a host with a port. A name without a dot counts
 	// only if it is localhost: "llama3:8" is a model.
 	hostPorts = regexp.MustCompile(`(?i)\b(?:localhost|(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]*):\d+\b`)
-	// addresses match IP addresses, the longer ones in brackets.
+	// addresses match IPv4 addresses, and IPv6 addresses in brackets, both also with a port.
 	addresses = regexp.MustCompile(`(?i)\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+\b)?|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f.:]*(?:%[^\]\s]+)?\](?::\d+\b)?`)
 
-	// quotedPaths match paths in quotes, which may hold blanks, and barePaths
-	// those that follow a blank or an opening mark.
+	// quotedPaths match paths in quotes, which may contain blanks. barePaths match other paths, at
+	// the beginning of the text or after a blank or punctuation.
 	quotedPaths = regexp.MustCompile(`"(?:~?/|[A-Za-z]:\\|\\\\)[\w.][^"\n]*"|'(?:~?/|[A-Za-z]:\\|\\\\)[\w.][^'\n]*'|` +
 		"`(?:~?/|[A-Za-z]:\\\\|\\\\\\\\)[\\w.][^`\\n]*`")
 	barePaths = regexp.MustCompile(`(^|[\s"'` + "`" + `(\[{<=:,;|])(?:~?/|[A-Za-z]:\\|\\\\)[\w.](?:[^\s"'<>` + "`" + `]*[^\s"'<>` + "`" + `.,;:!?)\]}])?`)
 )
 
-// helpPage matches an address of OpenAI's sites for people, to which OpenAI's errors send them. The
-// back end may have such an address, too; withoutURLs excludes that.
+// helpPage matches an address of OpenAI's web sites, to which OpenAI's errors refer people. It may
+// also match an address of the back end; withoutURLs excludes that.
 var helpPage = regexp.MustCompile(`^https://(?:(?:platform|help|status|developers)\.)?(?:openai|chatgpt)\.com(?:/[\w./#-]*)?$`)
 
-// withoutURLs replaces URLs and network addresses, except those of OpenAI's help. Codex's messages
-// have addresses of the model's provider.
+// withoutURLs replaces URLs and network addresses, except those of OpenAI's help, since Codex's
+// messages contain addresses of the model's provider.
 func withoutURLs(text string) string {
 	text = urls.ReplaceAllStringFunc(urlPhrase.ReplaceAllString(text, ""), func(url string) string {
 		if helpPage.MatchString(url) && !strings.Contains(url, "backend-api") {

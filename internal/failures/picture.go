@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// pictureClasses are the classes of the HTTP statuses by which the provider refuses a picture. 0
-// stands for no answer at all. Other statuses are a badGateway.
+// pictureClasses are the classes of the HTTP statuses with which the provider refuses a picture. 0
+// stands for no answer at all. Any other status is a badGateway.
 var pictureClasses = map[int]apierror.Class{
 	0:                              badGateway,
 	http.StatusBadRequest:          apierror.BadRequest,

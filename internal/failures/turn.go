@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
-// turnClasses maps variants of CodexErrorInfo to classes. Other variants have an HTTP
-// status, or only a message.
+// turnClasses maps variants of CodexErrorInfo to classes. For other variants, the class depends on
+// the HTTP status or the message.
 var turnClasses = map[string]apierror.Class{
 	"contextWindowExceeded":       apierror.ContextTooLong,
 	"sessionBudgetExceeded":       quotaSpent,
@@ -44,7 +44,7 @@ var statusVariants = []string{
 }
 
 // statusClasses are the classes of the HTTP statuses of the model's provider. 0 stands for
-// no answer at all. Other statuses are a badGateway.
+// no answer at all. Any other status is a badGateway.
 var statusClasses = map[int]apierror.Class{
 	0:                                disconnected,
 	http.StatusBadRequest:            apierror.BadRequest,
@@ -107,19 +107,20 @@ var codexsOwn = regexp.MustCompile(`^(turn aborted|session configured|timeout |s
 	`codex-|unsupported operation|Fatal error|Missing environment variable|no thread with id|unexpected status|exceeded retry limit|agent |workspace )` +
 	`|\(os error \d+\)| at line \d+ column \d+`)
 
-// nameless is the variant of CodexErrorInfo for which Codex has no name.
+// nameless is the variant of CodexErrorInfo for failures that Codex has no name for.
 const nameless = "other"
 
-// classOfMessage returns the class of a failure that only its message identifies.
+// classOfMessage returns the class of a failure by its message, if code and status do not identify
+// the failure.
 func classOfMessage(code, message string) apierror.Class {
 	switch {
-	case strings.HasPrefix(message, "Failed to refresh token"): // the issuer may do that in a moment
+	case strings.HasPrefix(message, "Failed to refresh token"): // a later attempt may succeed
 		return badGateway
 	case strings.HasPrefix(message, "request timed out"):
 		return apierror.TimedOut
 	case strings.HasPrefix(message, "Error while reading the server response"):
 		return disconnected
-	case message == "Image poisoning": // the provider cannot read it
+	case message == "Image poisoning": // the provider cannot read the image
 		return apierror.BadRequest
 	case strings.HasPrefix(message, brokenOff), isUnreachable(message), lacksAccount(message), wasRenewedBeside(message):
 		return disconnected
@@ -133,8 +134,8 @@ func classOfMessage(code, message string) apierror.Class {
 	return codexError
 }
 
-// providerClasses are the classes of the provider's codes in a 400. An error with another code
-// stays a 400, in the provider's words.
+// providerClasses are the classes of the provider's codes in a 400. A 400 with any other code stays a
+// 400, in the provider's words.
 var providerClasses = map[apierror.Code]apierror.Class{
 	"model_not_found":             apierror.NoSuchModel,
 	"context_length_exceeded":     apierror.ContextTooLong,
@@ -150,25 +151,25 @@ var providerClasses = map[apierror.Code]apierror.Class{
 // notReached begins the message of a failure without any connection to the provider.
 const notReached = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 
-// noAccount begins the message of a failure before the model was asked.
+// noAccount begins the message of a failure that [lacksAccount] finds. The model was not asked.
 const noAccount = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
 
-// brokenOff begins Codex's message of an answer that broke off for the last time.
+// brokenOff begins Codex's message about an answer that broke off and is not tried again.
 const brokenOff = "stream disconnected"
 
-// lacksAccount reports whether Codex's message means that it did not find out where the
+// lacksAccount reports whether Codex's message means that Codex did not find out where the
 // workspace of the login is. The back end has failed, refused the login or not answered.
 func lacksAccount(message string) bool {
 	return strings.Contains(message, "workspace routing discovery")
 }
 
-// wasRenewedBeside reports whether Codex's message means that another app-server of the login has
-// stored new tokens while this one was getting some. The next turn uses the new ones.
+// wasRenewedBeside reports whether Codex's message means that another app-server with the same login
+// has stored new tokens while this one was renewing the old ones. The next turn uses the new tokens.
 func wasRenewedBeside(message string) bool {
 	return strings.HasPrefix(message, "Account credentials changed")
 }
 
-// isUnreachable reports whether Codex's message means that nobody answered.
+// isUnreachable reports whether Codex's message means that the provider cannot be reached.
 func isUnreachable(message string) bool {
 	return strings.HasPrefix(message, "Connection failed") || strings.Contains(message, "error sending request") ||
 		strings.Contains(message, "Connection refused")
@@ -185,8 +186,8 @@ type providerError struct {
 	Detail string `json:"detail"`
 }
 
-// readProviderError reads the provider's body out of Codex's message, which may have
-// text around it. Members that are missing stay empty.
+// readProviderError reads the provider's body in Codex's message, which may have text
+// around the body. Members that are missing stay empty.
 func readProviderError(message string) (found providerError) {
 	if start := strings.IndexByte(message, '{'); start >= 0 {
 		// A member of another type stays empty; the others are read.
@@ -213,8 +214,8 @@ func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	return c.New(message)
 }
 
-// RefusesInstructions reports whether a turn failed because the model's provider, which is
-// the ChatGPT backend, accepts only Codex's own prompt in the place of the instructions.
+// RefusesInstructions reports whether a turn failed because the model's provider, in this case
+// the ChatGPT backend, accepts only Codex's own prompt as instructions.
 func RefusesInstructions(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {
@@ -224,16 +225,16 @@ func RefusesInstructions(failure error) bool {
 	return detail == "instructions are not valid" && fromTurn(e).Status == http.StatusBadRequest
 }
 
-// RefusesReasoning reports whether a turn failed because the provider cannot read reasoning of its
-// history, such as that of another account.
+// RefusesReasoning reports whether a turn failed because the provider cannot read reasoning in the
+// turn's history, for example reasoning of another account.
 func RefusesReasoning(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	return ok && fromTurn(e).Code == "invalid_encrypted_content"
 }
 
 // RejectsRequest reports whether a turn failed because the model's provider rejects the
-// form of the request. The provider's words for that are not known. So any 400 counts that is not
-// about the instructions, the model, what the conversation says, or its length.
+// form of the request. The provider's words for that are not known. So every 400 counts, except
+// those about the instructions, the model, the length of the conversation, or a content policy.
 func RejectsRequest(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok || RefusesInstructions(failure) {
@@ -244,8 +245,8 @@ func RejectsRequest(failure error) bool {
 }
 
 // FailedProvider reports whether a turn failed because the model's provider is down, out of
-// reach or overloaded, or limits or refuses the account. Another one may answer the request.
-// after is for how long the provider has asked to be left alone; 0: it has not said.
+// reach or overloaded, or limits or refuses the account. Another provider may answer the request.
+// after is how long the provider asks to wait; 0: it does not say.
 func FailedProvider(failure error) (failed bool, after time.Duration) {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {

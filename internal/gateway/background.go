@@ -27,8 +27,8 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	own := g.newBackground(x)
 	to := g.newLogResponder(x.user, form)
 	ctx := own.enter(form)
-	// This is released first, before the response counts as over. So the exit also waits until the
-	// last events are stored.
+	// This is released before the response leaves the register of running ones. Its release waits
+	// until the last events are stored, so a server exit waits for them, too.
 	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, own, lease, req, to)
@@ -71,8 +71,8 @@ func (g *Gateway) runBackground(ctx context.Context, x *exchange, lease conversa
 	g.report(x.r, to.finish(req.form.apiError(err)))
 }
 
-// recoverBackground ends a background response whose goroutine has panicked: nothing else would
-// recover the panic.
+// recoverBackground ends a background response whose goroutine has panicked. Without it, the panic
+// would end the program.
 func (g *Gateway) recoverBackground(ctx context.Context, to *logResponder) {
 	if p := recover(); p != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
@@ -82,7 +82,7 @@ func (g *Gateway) recoverBackground(ctx context.Context, to *logResponder) {
 	}
 }
 
-// nobody is the client of a background response.
+// nobody is the response writer of a background response. It drops what is written.
 type nobody struct{ header http.Header }
 
 func (n *nobody) Header() http.Header            { return n.header }
@@ -104,7 +104,7 @@ func (g *Gateway) newLogResponder(user string, form *responseForm) *logResponder
 
 func (l *logResponder) restart() {}
 
-// nextWake is when the first events are due.
+// nextWake asks for wake at once if the first events are not written yet, and otherwise never.
 func (l *logResponder) nextWake() time.Duration {
 	if l.opened {
 		return math.MaxInt64
@@ -114,14 +114,14 @@ func (l *logResponder) nextWake() time.Duration {
 
 func (l *logResponder) wake() error { return l.open() }
 
-// finish logs the last event of the response, also after a failure.
+// finish logs the last event of a response that has failed.
 func (l *logResponder) finish(err error) requestOutcome {
 	if err == nil {
 		return requestOutcome{}
 	}
 	apiErr := failures.APIError(err)
 	if l.open() == nil {
-		_ = l.encoder.Fail(apiErr) // the log takes everything
+		_ = l.encoder.Fail(apiErr) // appending to the log never fails
 	}
 	return requestOutcome{apiErr: apiErr, streamed: true}
 }

@@ -65,14 +65,14 @@ func (f *chatForm) stream(w *sse.Writer, at *conversation.Place) streamEncoder {
 
 func (f *chatForm) body(at *conversation.Place) bodyEncoder { return chat.NewBody(f.started(at)) }
 
-// started returns the whole meta of an answer that is made at a place.
+// started returns the meta with the fingerprint of the place where the turn runs.
 func (f *chatForm) started(at *conversation.Place) chat.Meta {
 	f.meta.Fingerprint = fingerprintOf(at)
 	return f.meta
 }
 
-// fingerprintOf identifies what answers a request, in the form of OpenAI's
-// system_fingerprint: it changes with Codex's model and with the release of Codex.
+// fingerprintOf returns a fingerprint in the form of OpenAI's system_fingerprint. It changes with
+// Codex's model and with the release of Codex.
 func fingerprintOf(at *conversation.Place) string {
 	model, version := at.Model, ""
 	if at.Process != nil {
@@ -107,7 +107,8 @@ type completionsRequest struct {
 	whole
 }
 
-// form returns the form of the completion. It has no place for calls: blocks are text.
+// form returns the form of the completion. A completion has no field for calls, so blocks stay
+// text.
 func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
 	return &completionsForm{meta: chat.CompletionMeta{
@@ -136,6 +137,6 @@ func (f *completionsForm) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-// forget reports whether the memory of the prompt can be released: with echo, the answer repeats
-// the prompt.
+// forget reports whether the memory of the prompt can be released. It cannot with echo: the answer
+// repeats the prompt.
 func (f *completionsForm) forget() bool { return f.meta.Echo == "" }

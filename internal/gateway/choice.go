@@ -12,19 +12,20 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// choice is one of the answers to a request, with a turn of its own. It consumes the outputs.
+// choice is one of the answers to a request. It has its own turn, and consumes the outputs of that
+// turn.
 type choice struct {
 	index   int
-	options *turn.Options // of its own
+	options *turn.Options // of this choice
 	session conversation.Session
 	machine turn.Machine
 	live    *status.Entry
-	decoded func()     // called when the images are decoded; nil: they take no memory that counts
-	group   *turnGroup // that runs the turn
+	decoded func()     // called when the images are decoded; nil: no memory was claimed for decoding
+	group   *turnGroup // shared by all choices of the request
 
-	first   time.Time       // of its first output; zero: there was none
+	first   time.Time       // when the first output came; zero: there was none
 	failure error           // why the turn failed
-	lacking *apierror.Error // why the answer lacks this choice; nil: it does not
+	lacking *apierror.Error // why the answer lacks this choice; nil: the answer has it
 	end     turnEnd         // of the turn
 	account turnAccount
 }
@@ -33,8 +34,8 @@ type choice struct {
 type turnEnd struct {
 	usage     codexrpc.Usage
 	finish    turn.FinishReason // empty: the turn has failed
-	calls     int               // of the client's
-	truncated bool              // there were more calls
+	calls     int               // calls that the client got
+	truncated bool              // there were more calls than the limit allows
 }
 
 // turnAccount is what a turn costs its key.
@@ -45,20 +46,21 @@ type turnAccount struct {
 	ran   bool         // the model was asked
 }
 
-// newMachine gives a choice the machine for a turn that was started.
+// newMachine resets the machine for a turn that was started.
 func (c *choice) newMachine() {
 	c.options.Spent = c.session.Spent()
 	c.machine.Reset(c.options)
 }
 
-// Consume passes outputs to the responder. It keeps a failure for [running.runChoice] instead.
+// Consume passes outputs to the responder. It does not pass a failure, but keeps it for
+// [running.runChoice].
 func (c *choice) Consume(outputs []turn.Output) error {
 	failed := outputs[0].Kind == turn.OutputFailure
 	if c.first.IsZero() && !failed {
 		c.session.Answered()
 	}
 	if c.decoded != nil {
-		c.decoded() // Codex does not report when it has decoded images in results of calls
+		c.decoded() // Codex does not report when it has decoded images in results of calls; now it has
 	}
 	c.observe(outputs)
 	said := characters(outputs)
@@ -94,21 +96,21 @@ func (c *choice) observe(outputs []turn.Output) {
 	}
 }
 
-// Leave passes to the responder what was held when the turn ended without its client, even if the
-// responder can write nothing more.
+// Leave passes the last held outputs to the responder after the client has left. It does so even if
+// nothing more can be written: the answer may be stored.
 func (c *choice) Leave(outputs []turn.Output) { c.group.leave(c.index, outputs) }
 
 // NextWake returns when the responder wants to be woken.
 func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
 
-// Wake wakes the responder unless the request has failed: the failure may still become the HTTP
-// status.
+// Wake lets the responder write what is due, such as the header. After a failure of the request it
+// does nothing, so that the failure can still become the HTTP status.
 func (c *choice) Wake() error { return c.group.wake() }
 
 // characters counts the characters of outputs.
 func characters(outputs []turn.Output) (sum int) {
 	for i := range outputs {
-		// The end of a call repeats its arguments.
+		// The end of a call repeats its arguments, and a picture is no text.
 		if kind := outputs[i].Kind; kind != turn.OutputCallEnd && kind != turn.OutputPicture {
 			sum += utf8.RuneCountInString(outputs[i].Text)
 		}

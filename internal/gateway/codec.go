@@ -28,8 +28,8 @@ type decodedRequest interface {
 	GuessTokens() int    // of the input, roughly; takes no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
-	// Without removes a tool that the operator does not allow from the request; it fails if the
-	// client needs it.
+	// Without removes a tool from the request, since the operator does not allow it. It fails if
+	// the client needs the tool.
 	Without(prompt.Hosted) *apierror.Error
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
@@ -38,40 +38,41 @@ type decodedRequest interface {
 	CheckPixels() *field.Error    // of all images together
 	ToolBytes() int64             // of all tools
 	CheckTools() *field.Error
-	// resolve adds what the request refers to in the store of responses. That counts as memory of
-	// the body.
+	// resolve adds what the request refers to in the store of responses. The memory of this counts
+	// as memory of the body.
 	resolve(x *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
-	// form returns the form of the answer, and sets the options that it needs.
+	// form returns the form of the answer. It sets the options that this form needs.
 	form(x *exchange, plan *prompt.Plan, options *turn.Options) form
 }
 
 // form is the form of the answer to one request, such as a chat completion or a response.
 type form interface {
-	// stream returns an encoder of an answer that is streamed through w, and made at a place.
+	// stream returns an encoder that streams the answer through w. The answer is made at the place.
 	stream(w *sse.Writer, at *conversation.Place) streamEncoder
-	// body returns an encoder of an answer in one body, which is made at a place.
+	// body returns an encoder that makes one body of the answer. The answer is made at the place.
 	body(at *conversation.Place) bodyEncoder
-	// apiError returns what a client of this form is told of a failure.
+	// apiError returns the error that a client of this form gets for a failure.
 	apiError(failure error) *apierror.Error
-	// track makes the answer known to other requests until end is called. These may end the
-	// returned context.
+	// track makes the answer known to other requests until end is called. These requests may end
+	// the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
-	// forget drops what refers to the request's body, once no turn needs the body any more. It
-	// returns false if about as much memory stays in use until the answer has ended.
+	// forget is called once no turn needs the request's body any more. It drops the references to
+	// the body. It returns false if about as much memory stays in use until the answer has ended.
 	forget() bool
 }
 
-// warmer is a form of an answer that may need no turn: its request warms something up.
+// warmer is a form whose requests may only warm something up. warms reports whether the request
+// does: it then needs no turn.
 type warmer interface{ warms() bool }
 
-// separable is a form of an answer that is worth having even if some of its choices fail.
+// separable is a form whose answer is useful even if some of its choices fail.
 type separable interface{ separable() }
 
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
 	chunkEncoder
-	// Open writes what precedes the first output, if anything does. It is called once,
+	// Open writes what comes before the first output; this may be nothing. It is called once,
 	// before the first Write or when the stream's header can wait no longer.
 	Open() error
 	// Holds reports whether the encoder holds all outputs until the end.
@@ -82,7 +83,7 @@ type streamEncoder interface {
 
 // bodyEncoder folds the outputs of a request's turns into one body.
 type bodyEncoder interface {
-	// Add adds the next output of a choice, which is no failure.
+	// Add adds the next output of a choice. It is not called with failures.
 	Add(choice int, out turn.Output)
 	// JSON returns the body, once all choices have finished.
 	JSON() []byte
@@ -96,7 +97,7 @@ func (whole) resolve(*exchange, *claims.Claim) *apierror.Error { return nil }
 
 func (whole) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
-// chunkStream encodes an answer as chunks, each of which has only what is new.
+// chunkStream encodes an answer as chunks. Each chunk has only what is new.
 type chunkStream struct {
 	chunkEncoder
 	writer *sse.Writer
@@ -104,7 +105,7 @@ type chunkStream struct {
 
 // chunkEncoder encodes outputs as chunks or events.
 type chunkEncoder interface {
-	// Write writes the next output of a choice, which is no failure.
+	// Write writes the next output of a choice. It is not called with failures.
 	Write(choice int, out turn.Output) error
 	// Fail writes that the request has failed.
 	Fail(apiErr *apierror.Error) error
@@ -137,15 +138,15 @@ func writeCounts(w *sse.Writer, tools turn.Report) error {
 	return w.WriteComment(fmt.Sprintf("tool_calls=%d truncated=%t", tools.Calls, tools.Truncated))
 }
 
-// request is all that the turns of a request and its answer need.
+// request has all that the turns of a request and its answer need.
 type request struct {
 	received
-	plan      *prompt.Plan // its larger parts are dropped once no turn will be started any more
+	plan      *prompt.Plan // its larger parts are dropped once no further turn will be started
 	options   turn.Options // of every choice
 	form      form
 	overrides []string // see [Gateway.toolOverrides]
 
 	input    int64     // estimated tokens of the input of each turn
-	decoding *decoding // of its images; nil: they take no memory that counts
+	decoding *decoding // of its images; nil: no memory was claimed for decoding
 	copied   func()    // lets another large body be copied; may be called more than once
 }

@@ -17,8 +17,9 @@ type watched struct {
 	by       *drainer
 }
 
-// drainer ends requests when the server exits. All requests share one watch of the exit. It lasts
-// only while there are requests, so that it does not keep a gateway that a reload has replaced.
+// drainer ends requests when the server exits. It watches the exit once for all requests, and only
+// while there are requests: otherwise the watch would keep a gateway in memory that a reload has
+// replaced.
 type drainer struct {
 	exit  context.Context // see [Options.Exit]
 	drain time.Duration
@@ -33,7 +34,7 @@ func newDrainer(exit context.Context, drain time.Duration) *drainer {
 	return &drainer{exit: exit, drain: drain, all: make(map[*watched]struct{})}
 }
 
-// add begins to watch a request, until remove.
+// add watches a request until remove is called.
 func (e *drainer) add(x *watched) {
 	x.by = e
 	e.mu.Lock()
@@ -71,8 +72,8 @@ func (e *drainer) begin() {
 	clear(e.all)
 }
 
-// end ends a request with turn.ErrShutdown: at once if none of its turns will start, otherwise once
-// the server has been exiting for the drain timeout.
+// end ends a request with turn.ErrShutdown: at once if the request is not accepted yet, otherwise
+// after the drain timeout.
 func (e *drainer) end(x *watched) {
 	if x.accepted.Load() {
 		timer := time.NewTimer(e.drain)

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// follow streams the events of a background response, beginning with number from. It stops at the
-// end of the response, or when the client leaves; the response then goes on.
+// follow streams the events of a background response, beginning with event number from. It stops at
+// the end of the response, or when the client leaves. The response goes on without the client.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
@@ -48,7 +48,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 	}
 }
 
-// lostStream is the outcome of a stream whose client did not get all of it.
+// lostStream returns the outcome of a stream whose client did not get all of it.
 func lostStream(err error) requestOutcome {
 	apiErr := apierror.ClientGone()
 	if errors.Is(err, turn.ErrShutdown) {

@@ -36,14 +36,14 @@ type Options struct {
 	MaxQueue      int           // requests that may wait for their turns; 0: none does
 	QueueWait     time.Duration // how long each may wait
 	IdleTimeout   time.Duration // silence of the model within a turn
-	Keepalive     time.Duration // silence of a stream before a comment; 0 or less: never
+	Keepalive     time.Duration // silence of a stream after which a comment is sent; 0 or less: never
 	// Exit ends when the server begins to exit, and never because of a reload. From then on no turn
 	// starts, and running turns have DrainTimeout to end. Nil: the server never exits.
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
 	Patterns     []aggregator.NamedPattern  // textual forms of calls beside <use_tool>
-	StopGrace    time.Duration              // how long a turn goes on after a textual block, in turn.StopBurst
+	StopGrace    time.Duration              // how long a turn goes on after a textual block, with turn.StopBurst
 	Aliases      []prompt.Alias             // models besides those of Codex
 	Images       Images                     // nil: images named by URLs are refused
 	Ollama       bool                       // clients may append :latest to the names of models
@@ -52,10 +52,10 @@ type Options struct {
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // empty: InstructionsAuto
 	Responses    stores.Store               // keeps responses; nil: they are not kept
-	Running      *objects.Running           // the responses under way, over reloads; nil: only these
-	Live         *status.Set                // the requests under way, of several gateways; nil: only these
+	Running      *objects.Running           // the responses under way, shared with gateways before a reload; nil: not shared
+	Live         *status.Set                // the requests under way, shared by several gateways; nil: not shared
 	Observer     Observer                   // nil: nobody observes
-	User         func(*http.Request) string // who asks, by whatever has authenticated the caller
+	User         func(*http.Request) string // returns the authenticated user of a request
 	// Several reports whether several users are known before their first requests. Nil: they are not.
 	Several func() bool
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream. It returns
@@ -83,9 +83,9 @@ type Gateway struct {
 	planning   prompt.Options
 	overrides  []string // see [Options.toolOverrides]
 
-	places    *claims.Budget // of requests, one each
+	places    *claims.Budget // one for each request under way
 	answers   *claims.Budget // of answers until their ends, in bytes
-	maxAnswer int64          // of one of them, in bytes
+	maxAnswer int64          // the most bytes of one answer
 	objects   *objects.Objects
 	sockets   *socket.Server
 	exits     *drainer
@@ -149,10 +149,10 @@ type Held struct {
 	Bodies  int64 // bytes of bodies, and of what they refer to
 	Answers int64 // bytes of answers
 	Turns   int   // turns that run
-	Codex   int   // MiB of the app-servers
+	Codex   int   // MiB of the app-servers' memory
 }
 
-// Held returns what requests hold now of everything that is divided among the users.
+// Held returns how much of each resource that the users share is in use now.
 func (g *Gateway) Held() Held {
 	return Held{
 		Places: g.places.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answers.Held(),

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Health serves GET /healthz. It is 200 in any state of the app-servers.
+// Health serves GET /healthz. The answer is 200 in any state of the app-servers.
 func (g *Gateway) Health(w http.ResponseWriter, r *http.Request) {
 	g.answer(w, r, []byte(`{"status":"ok"}`), nil)
 }
@@ -28,18 +28,18 @@ type readiness struct {
 	Store string `json:"store,omitempty"`
 }
 
-// member is what is public of one app-server. The admin API says more.
+// member has the public part of an app-server's state. The admin API has more.
 type member struct {
 	AppServer string `json:"app_server"`       // its state
 	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"
 	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
-	// Account says what is wrong with the account's back end; turns are tried nevertheless.
+	// Account says what is wrong with the account's back end. Turns are tried nevertheless.
 	Account string `json:"account,omitempty"`
 }
 
-// Ready serves GET /readyz: 200 if an app-server takes turns and its login is not signed out, else
-// 503 with what to do. Retry-After is set if the app-server may recover by itself. The request
-// needs no key, so the answer has no details of this machine.
+// Ready serves GET /readyz: 200 if an app-server takes turns and its login is not signed out.
+// Otherwise it is 503, and says what to do. Retry-After is set if the app-server may recover by
+// itself. The request needs no key, so the answer has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

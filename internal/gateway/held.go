@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// maxAnswer is the most bytes of an answer that are held, over all choices. A model
-	// writes two or three million bytes in one answer at most.
+	// maxAnswer is how many bytes of an answer may be held, all choices together. A model writes
+	// two or three million bytes in one answer at most.
 	maxAnswer = 32 << 20
-	// answerMemory is the most bytes of all answers that are held.
+	// answerMemory is how many bytes of all answers together may be held.
 	answerMemory = 256 << 20
 	// heldStep is how many bytes of answerMemory an answer claims at once.
 	heldStep = 64 << 10
-	// itemCost is the bytes that an item of an answer takes besides its text.
+	// itemCost is how many bytes an item of an answer counts besides its text.
 	itemCost = 256
 )
 
-// held counts the bytes of an answer that are kept until its end. An answer in one body is
-// kept whole. Of a streamed response, the last event repeats what is kept. The encoded form
-// and grown buffers make the memory some five times as large. A nil *held counts nothing.
+// held counts the bytes of an answer that are kept until its end: all of an answer in one body, or
+// all that the last event of a stream repeats. The encoded form and grown buffers make the memory
+// some five times as large. A nil *held counts nothing.
 type held struct {
 	claim *claims.Claim
 	most  int64
@@ -39,12 +39,13 @@ func (h *held) release() {
 	}
 }
 
-// add counts an output. The error, an *apierror.Error, means that it is too much.
+// add counts an output. The error is an *apierror.Error: this answer, or all answers together,
+// would be too large.
 func (h *held) add(o *turn.Output) error {
 	if h == nil {
 		return nil
 	}
-	if o.Kind != turn.OutputCallEnd { // which repeats the arguments
+	if o.Kind != turn.OutputCallEnd { // the end of a call repeats the arguments
 		h.size += int64(len(o.Text))
 	}
 	switch o.Kind {

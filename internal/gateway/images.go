@@ -36,9 +36,8 @@ func (g *Gateway) imagesCodec(decode func([]byte) (*images.Request, *apierror.Er
 	}}
 }
 
-// drivingModel returns the model that will call the picture tool for a request. Clients may name
-// the model that makes the picture, but nobody can choose that one; the default model replaces the
-// name.
+// drivingModel returns the model that will call the picture tool for a request. Clients may name a
+// model that makes pictures. Nobody can choose that model, so the default model replaces the name.
 func (g *Gateway) drivingModel(model string) string {
 	if prompt.FindAlias(g.opts.Aliases, model) != nil {
 		return model
@@ -100,7 +99,7 @@ type imagesStream struct{ *images.Stream }
 // Open writes nothing: the first event has a whole picture.
 func (imagesStream) Open() error { return nil }
 
-// Holds is false: no event repeats what others have.
+// Holds returns false: no event repeats earlier ones.
 func (imagesStream) Holds() bool { return false }
 
 // Close writes nothing: the last picture ends the stream.

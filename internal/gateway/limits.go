@@ -21,7 +21,7 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return g.opts.Key(r)
 }
 
-// beginLimits begins a request of a key, which countRequest or countTurns counts.
+// beginLimits begins a request of a key. Later, countRequest or countTurns counts the request.
 func (g *Gateway) beginLimits(x *exchange, got *received) (apiErr *apierror.Error) {
 	if got.key, apiErr = g.keyOf(x.r); got.key == nil || apiErr != nil {
 		return apiErr
@@ -67,15 +67,17 @@ func (g *Gateway) countRequest(x *exchange, got received, turns []*quota.Grant, 
 	return g.limitReached(x, err)
 }
 
-// closeGrants ends what a request holds of its key's limits.
+// closeGrants closes the grants of turns that were not run. Other grants were closed before, and
+// stay as they are.
 func closeGrants(grants []*quota.Grant) {
 	for _, grant := range grants {
-		grant.Close(0) // of a turn that was not run
+		grant.Close(0) // no tokens were used
 	}
 }
 
-// settle counts the tokens of a turn for its key, before its client learns of the end: the
-// next request may come at once. ran is false if the model may not have been asked.
+// settle counts the tokens of a turn for its key. It is called before the client learns of the end,
+// since the client's next request may come at once. ran is false if the model may not have been
+// asked.
 func (c *choice) settle(ran bool) {
 	a := &c.account
 	a.ran = a.ran || ran
@@ -88,8 +90,8 @@ func (c *choice) settle(ran bool) {
 // charactersPerToken is roughly how many characters of an answer make a token.
 const charactersPerToken = 4
 
-// tokens returns what the turn has used. If the turn was interrupted, Codex may not report that;
-// the missing counts are estimated.
+// tokens returns how many tokens the turn has used. If the turn was interrupted, Codex may not
+// report them; then the missing counts are estimated.
 func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	used, estimated = c.machine.Usage()
 	if used.InputTokens+used.OutputTokens == 0 && (c.account.ran || !c.first.IsZero()) {
@@ -140,10 +142,10 @@ func (g *Gateway) limitReached(x *exchange, err error) *apierror.Error {
 type shownLimit struct {
 	unit           quota.Unit
 	max, remaining int64
-	resets         time.Time // zero: nobody knows
+	resets         time.Time // zero: not known
 }
 
-// showLimit sets the headers about a limit, in the form of an API.
+// showLimit sets the headers about a limit, as the client's API names them.
 type showLimit func(http.Header, shownLimit)
 
 // showOpenAILimit sets OpenAI's headers.
@@ -181,8 +183,8 @@ func showKeyLimits(w http.ResponseWriter, got received) bool {
 // showLimits sets the headers about rate limits. If the key of the request has limits, it shows
 // those. Otherwise it shows the plan's limits as Codex last reported them: windows of time with the
 // percentage used. The headers describe the window with the highest use as if it allowed a hundred
-// requests. Headers about tokens are left out: a client would wait as soon as it wants more tokens
-// than there are percent.
+// requests. Headers about tokens are left out: a client that needs more tokens than the percentage
+// left would wait.
 func (g *Gateway) showLimits(run *running) {
 	w, req := run.x.w, run.req
 	if showKeyLimits(w, req.received) {

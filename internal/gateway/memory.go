@@ -13,22 +13,22 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 )
 
-// What a request makes an app-server hold, as measured with Codex 0.169.
+// The memory that a request takes in an app-server, as measured with Codex 0.169.
 const (
 	// codexMemory is the budget of all app-servers together if the options set none.
 	codexMemory = 512 << 20
-	// perByte is the bytes for each byte of a request, in each choice, until its turn ends.
+	// perByte is how many bytes each byte of a request takes, in each choice, until its turn ends.
 	perByte = 5
-	// perToolByte is the bytes for each byte of a tool, in each choice, until its turn ends: Codex
-	// reads the schemas into trees.
+	// perToolByte is how many bytes each byte of a tool takes in addition, in each choice, until
+	// its turn ends: Codex reads the schemas into trees.
 	perToolByte = 50
-	// perPixel is the bytes for each pixel of an image, in each choice, while it is decoded. Images
-	// are decoded one after the other.
+	// perPixel is how many bytes each pixel of an image takes, in each choice, while it is decoded.
+	// Images are decoded one after the other.
 	perPixel = 7
 )
 
-// Memory is the budget for what requests make app-servers hold. Gateways with the same app-servers
-// share one. It is safe for concurrent use.
+// Memory is the budget for the memory that requests take in app-servers. Gateways with the same
+// app-servers share one budget. It is safe for concurrent use.
 type Memory struct {
 	queue   *claims.Queue // a slot for each MiB
 	crowd   *claims.Crowd
@@ -39,7 +39,7 @@ type Memory struct {
 func NewMemory(size int64) *Memory {
 	m := new(Memory)
 	m.crowd = claims.NewCrowd(m.several.Load)
-	// A request waits here only after it was given its turns, which bounds how many wait.
+	// Requests wait here only once their turns may run. So the limit on turns bounds how many wait.
 	m.queue = claims.NewQueue(claims.QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
 	return m
 }
@@ -53,8 +53,9 @@ func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, s
 	return m.queue.AcquireWithin(ctx, user, int(size), wait)
 }
 
-// claimMemory waits until the app-servers have the memory for a request with a body of this size.
-// What rounds to zero MiB needs no claim: the limit on concurrent turns bounds it.
+// claimMemory waits until the app-servers have the memory for a request with a body of this size. A
+// request whose memory rounds to zero MiB claims nothing: the limit on concurrent turns bounds such
+// requests.
 func (g *Gateway) claimMemory(x *exchange, body, choices, toolBytes, pixels int64) (*decoding, *apierror.Error) {
 	held, decoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	all, most := choices*(held+decoding), int64(g.memory.queue.Heaviest())
@@ -79,8 +80,8 @@ func (g *Gateway) claimMemory(x *exchange, body, choices, toolBytes, pixels int6
 // mib returns a number of bytes in MiB, rounded to the nearest.
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
-// decoding counts the choices whose images are still to be decoded, and then releases the memory
-// that only decoding needs.
+// decoding counts the choices whose images are still to be decoded. When none is left, it releases
+// the memory that only decoding needs.
 type decoding struct {
 	memory *claims.Slots
 	after  int // MiB that the request holds afterwards

@@ -28,7 +28,7 @@ var messagesCodec = codec{route: RouteMessages, show: showAnthropicLimit, decode
 }}
 
 // showAnthropicLimit sets Anthropic's headers about a limit of requests. It does not set the
-// headers about tokens: each of those counts only the input or only the output.
+// headers about tokens: each of these headers counts only the input or only the output.
 func showAnthropicLimit(h http.Header, l shownLimit) {
 	if l.unit != quota.Requests {
 		return
@@ -83,7 +83,7 @@ type messageStream struct {
 	writer *sse.Writer
 }
 
-// Holds is false: no event repeats what others have.
+// Holds returns false: no event repeats earlier ones.
 func (*messageStream) Holds() bool { return false }
 
 // Close writes the counts of the calls. There is no end mark besides the last event.

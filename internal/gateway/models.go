@@ -53,8 +53,8 @@ func (g *Gateway) modelNames(o *offer) []string {
 	return prompt.ModelNames(o.all, g.opts.Aliases, o.key.Allows)
 }
 
-// resolve returns Codex's name of a client's model. For an alias it also returns the effort and
-// whether that is forced. For [prompt.DefaultModel] the name is empty.
+// resolve returns Codex's name of a client's model. For an alias it also returns the effort, and
+// whether the alias forces it. For [prompt.DefaultModel] the name is empty.
 func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
 	model = g.bare(model)
 	codexModel = model
@@ -67,8 +67,8 @@ func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool)
 	return codexModel, effort, forced
 }
 
-// nameModels changes only the error that the provider does not have the requested model. It adds
-// the names of the other models that the key of the request allows.
+// nameModels changes an error only if it says that the provider does not have the requested model.
+// It adds the names of the other models that the key of the request allows.
 func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr

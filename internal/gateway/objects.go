@@ -54,8 +54,8 @@ func (g *Gateway) ConversationItem(w http.ResponseWriter, r *http.Request, id, i
 	})
 }
 
-// conversationBody reads and decodes the body of a request that changes a conversation, counts
-// the request for its key, and passes the body to answer.
+// conversationBody reads and decodes the body of a request that changes a conversation, counts the
+// request for its key, and calls answer with the decoded body.
 func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, required string, answer func(*responses.ConversationRequest) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
 	x := g.newExchange(w, r)
 	defer x.close()

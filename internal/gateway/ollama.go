@@ -83,7 +83,7 @@ type ollamaStream struct{ *ollama.Stream }
 // Open writes nothing: all lines have the same members.
 func (ollamaStream) Open() error { return nil }
 
-// Holds is false: no line repeats what others have.
+// Holds returns false: no line repeats earlier ones.
 func (ollamaStream) Holds() bool { return false }
 
 // Close writes nothing: the last line says that it is the last.
@@ -109,7 +109,7 @@ func (g *Gateway) OllamaShow(w http.ResponseWriter, r *http.Request) {
 	g.visitModel(w, r, func(m ollama.Model) []byte { return ollama.Show(&m) })
 }
 
-// OllamaPull serves POST /api/pull. Clients pull what they do not find in the list.
+// OllamaPull serves POST /api/pull. Clients pull a model that they do not find in the list.
 func (g *Gateway) OllamaPull(w http.ResponseWriter, r *http.Request) {
 	g.visitModel(w, r, func(ollama.Model) []byte { return ollama.Pulled })
 }
@@ -153,7 +153,8 @@ func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
 	return m
 }
 
-// OllamaDocument returns the handler of a route of Ollama's API that answers every request alike.
+// OllamaDocument returns the handler of a route of Ollama's API. It answers each request with the
+// same body, or with the same error.
 func OllamaDocument(body []byte, apiErr func() *apierror.Error) func(*Gateway, http.ResponseWriter, *http.Request) {
 	return func(g *Gateway, w http.ResponseWriter, r *http.Request) {
 		g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
@@ -171,8 +172,8 @@ func (g *Gateway) OllamaReady(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(ollama.Ready) // a client that has gone needs no answer
 }
 
-// bare returns a client's name of a model without the tag that Ollama's clients append, unless
-// there is a model of the whole name.
+// bare returns a client's name of a model without the tag that Ollama's clients append. If there is
+// a model of the whole name, it returns the whole name.
 func (g *Gateway) bare(model string) string {
 	bare, tagged := ollama.Bare(model)
 	if !tagged || !g.opts.Ollama || g.catalogued(model).Slug == model {

@@ -84,8 +84,8 @@ type Images interface {
 	Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error)
 }
 
-// fetchImages replaces the URLs of images by the images. Without a fetcher they
-// stay, and Plan refuses them.
+// fetchImages replaces the URLs of images by the images. Without a fetcher the URLs stay, and Plan
+// refuses them.
 func (g *Gateway) fetchImages(ctx context.Context, body *claims.Claim, request decodedRequest) *apierror.Error {
 	if g.opts.Images == nil {
 		return nil

@@ -16,16 +16,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Record is what is remembered of a turn: for usage, metrics and logs. It holds
-// nothing that was said.
+// Record describes a turn that has ended: for usage, metrics and logs. It holds nothing that was
+// said.
 type Record struct {
 	Time        time.Time         // when it ended
 	Duration    time.Duration     // from the request's arrival to the turn's end
 	FirstOutput time.Duration     // from the request's arrival to the first text, reasoning or call; 0: there was none
-	Route       Route             // by which it was asked for
+	Route       Route             // of the request
 	RequestID   string            // x-request-id
 	User        string            // who asked; empty if nobody said so
-	Key         string            // the id of the key, if it is one of a file
+	Key         string            // the id of the key, if the key is from a file
 	Choice      int               // the choice's index
 	Model       string            // as the client named it; it may be of any length
 	CodexModel  string            // as Codex was given it
@@ -40,8 +40,8 @@ type Record struct {
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
-	Thread      string             // a [conversation.Origin]
-	Process     *appserver.Process // that ran it
+	Thread      string             // where the thread came from: a [conversation.Origin]
+	Process     *appserver.Process // the app-server that ran the turn
 	Limits      []quota.State      // of the key, after all turns of the request; nil for further choices
 }
 
@@ -61,8 +61,8 @@ const (
 // Observer observes requests and turns. It must be quick and safe for concurrent
 // use.
 type Observer interface {
-	// AnswerBegan is called for each request whose turns have started. It returns a
-	// function that is called when the answer has ended.
+	// AnswerBegan is called for each request whose turns have started. The function that it returns
+	// is called when the answer has ended.
 	AnswerBegan(stream bool) (ended func())
 	// TurnsEnded is called with the context of a request and the turns that were run for
 	// it, one for each choice.
@@ -139,7 +139,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w, r)}
 }
 
-// refuseLost answers a client that has gone, for the reason lost.
+// refuseLost answers a client that has gone. lost says why it did not get the answer.
 func (g *Gateway) refuseLost(w http.ResponseWriter, r *http.Request, lost error) requestOutcome {
 	outcome := g.refuse(w, r, apierror.ClientGone())
 	outcome.lost = lost
@@ -152,7 +152,7 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 		g.opts.Observer.RequestFailed(r, outcome.apiErr)
 		g.logFailure(r, outcome)
 	}
-	if outcome.lost != nil && !errors.Is(outcome.lost, context.Canceled) { // the ordinary way for a client to go
+	if outcome.lost != nil && !errors.Is(outcome.lost, context.Canceled) { // Canceled: the client has left, as clients may
 		g.opts.Logger.LogAttrs(r.Context(), slog.LevelDebug, "the client did not take the answer",
 			slog.String("request_id", requestID(r)),
 			slog.String("error", outcome.lost.Error()))
@@ -171,7 +171,7 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 // name.
 const maxLoggedParam = 200
 
-// logFailure logs why a request failed, with what its client is not told.
+// logFailure logs why a request failed, also with details that its client does not get.
 func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	e, what := outcome.apiErr, "request refused"
 	if outcome.streamed {
@@ -185,14 +185,14 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	}
 	if e.Status >= http.StatusInternalServerError || e.Detail != "" {
 		level = slog.LevelWarn
-		// The message about an invalid request may quote it, so it is not logged.
+		// The message about an invalid request is not logged, since it may quote the request.
 		attrs = append(attrs, slog.String("error", cmp.Or(e.Detail, e.Message)))
 	}
 	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, what, attrs...)
 }
 
-// logTools logs what went wrong with the tool calls of a turn. What the turn did with
-// them is in the record.
+// logTools logs what went wrong with the tool calls of a turn. The record has everything else about
+// them.
 func (g *Gateway) logTools(r *http.Request, record *Record) {
 	tools := record.Tools
 	log := g.opts.Logger.With(
@@ -204,7 +204,7 @@ func (g *Gateway) logTools(r *http.Request, record *Record) {
 	for reason, n := range tools.Aborted {
 		level := slog.LevelWarn
 		if reason == aggregator.AbortUndeclared {
-			level = slog.LevelDebug // the text speaks of a tool; nothing is wrong with it
+			level = slog.LevelDebug // the text only mentions a tool; nothing is wrong
 		}
 		log.LogAttrs(ctx, level, "a begun tool block was no call",
 			slog.String("reason", string(reason)), slog.Int("blocks", n))

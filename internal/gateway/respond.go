@@ -19,16 +19,16 @@ import (
 // responder writes the answer to a request. Its methods are never called by two
 // goroutines at once.
 type responder interface {
-	// write writes the next outputs of a choice, none of them a failure. An
-	// *apierror.Error fails the request.
+	// write writes the next outputs of a choice. None of them is a failure. If it returns an
+	// *apierror.Error, the request fails.
 	write(choice int, outputs []turn.Output) error
-	// leave takes the last outputs of a choice whose client has gone, for an answer that is stored.
+	// leave gets the last outputs of a choice whose client has gone: the answer may be stored.
 	leave(choice int, outputs []turn.Output)
 	// restart is called when a turn that had no output yet was started again.
 	restart()
 	// nextWake returns when wake has to be called if nothing else happens.
 	nextWake() time.Duration
-	// wake does what is due: a header, a keepalive.
+	// wake writes what is due: a header, or a keepalive.
 	wake() error
 	// finish ends the answer once the turns have ended. err is why they failed, or nil.
 	finish(err error) requestOutcome
@@ -36,7 +36,7 @@ type responder interface {
 	close()
 }
 
-// respond runs the turns of a request and gives the client what they say.
+// respond runs the turns of a request and passes their outputs to the responder.
 func (g *Gateway) respond(ctx context.Context, run *running, to responder) requestOutcome {
 	x, req := run.x, run.req
 	req.live.Enter(status.Running)
@@ -79,7 +79,7 @@ func (x *exchange) setHeaders(req *request) {
 	}
 }
 
-// newResponder returns a responder for an answer that is made at a place.
+// newResponder returns a responder for an answer. at is the place where the first turn runs.
 func (g *Gateway) newResponder(x *exchange, req *request, at *conversation.Place, sum *tally) responder {
 	if req.plan.Stream {
 		return g.newStreamResponder(x, req.form, at, sum)
@@ -87,20 +87,21 @@ func (g *Gateway) newResponder(x *exchange, req *request, at *conversation.Place
 	return &bufferedResponder{g: g, w: x.w, r: x.r, sum: sum, encoder: req.form.body(at), held: g.hold(x.user)}
 }
 
-// warmUp answers a request that wants no output: with an empty answer.
+// warmUp answers a request that wants no output. The answer is empty.
 func warmUp(to responder) requestOutcome {
 	defer to.close()
 	return to.finish(to.write(0, []turn.Output{{Kind: turn.OutputFinish, Finish: turn.FinishStop}}))
 }
 
-// ignoredHeader names the parameters of a request that changed nothing.
+// ignoredHeader is the header that lists the parameters of a request that had no effect.
 const ignoredHeader = "X-Codex-Ignored-Params"
 
-// maxIgnored is how many parameters the header names. Only a client that is a Codex may have more,
-// because of its hosted tools.
+// maxIgnored is how many parameters the header lists. Only a request from a Codex client may have
+// more, because of its hosted tools.
 const maxIgnored = 32
 
-// ignoredParams returns the value of the header. The names are the server's own words.
+// ignoredParams returns the value of the header. The names come from this server, never from the
+// client.
 func ignoredParams(names []string) string {
 	more := len(names) - maxIgnored
 	if more <= 0 {
@@ -140,7 +141,7 @@ func (b *bufferedResponder) leave(int, []turn.Output) {}
 
 func (b *bufferedResponder) restart() {}
 
-// nextWake is never: nothing is written before the end.
+// nextWake asks for no call of wake: nothing is written before the end.
 func (b *bufferedResponder) nextWake() time.Duration { return math.MaxInt64 }
 
 func (b *bufferedResponder) wake() error { return nil }

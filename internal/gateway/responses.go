@@ -42,12 +42,12 @@ type responsesRequest struct {
 	*responses.Request
 	g       *Gateway
 	suffix  string            // of the ids of the response and its items
-	input   []json.RawMessage // as it is kept; nil: it is not
-	session *session          // nil: it came by POST
+	input   []json.RawMessage // as it will be stored or remembered; nil: it will not be
+	session *session          // nil: the request came by POST
 	before  []json.RawMessage // the items before the input, if they are to be remembered
 }
 
-// Choices is 1: a response has no others.
+// Choices returns 1: a response has no further choices.
 func (*responsesRequest) Choices() int { return 1 }
 
 // form returns the form of the response.
@@ -100,7 +100,7 @@ func (f *responseForm) warms() bool { return f.q.Warmup }
 
 func (f *responseForm) forget() bool {
 	f.q.Forget()
-	return f.entry.Input == nil // else it is kept until the end
+	return f.entry.Input == nil // otherwise the entry keeps the input until the end
 }
 
 // keep stores the response that has just ended. If storing fails, the client still gets the
@@ -126,7 +126,7 @@ func (f *responseForm) keep(record responses.Record) {
 const putPause = 500 * time.Millisecond
 
 // put stores the response. If the store is unavailable, put retries a background response until ctx
-// ends: only the store will have the end of that response.
+// ends: only the store keeps the end of that response.
 func (f *responseForm) put(ctx context.Context) error {
 	for {
 		err := f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
@@ -201,7 +201,7 @@ type responseStream struct {
 	writer *sse.Writer
 }
 
-// Holds is true: the last event has the whole response.
+// Holds returns true: the last event has the whole response.
 func (*responseStream) Holds() bool { return true }
 
 // Close writes the counts of the calls. There is no end mark besides the last event.

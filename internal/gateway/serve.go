@@ -31,7 +31,7 @@ type exchange struct {
 	own     allocated
 }
 
-// allocated is memory for what nearly every request has, so that it is allocated at once.
+// allocated has what nearly every request needs, so that one allocation is enough for all of it.
 type allocated struct {
 	live          status.Entry
 	body          claims.Claim
@@ -73,7 +73,8 @@ func (x *exchange) close() {
 	x.release()
 }
 
-// release releases what is held. A loop with defer would allocate.
+// release releases what is held, the last first. It calls itself, since a loop with defer would
+// allocate.
 func (x *exchange) release() {
 	if last := len(x.held) - 1; last >= 0 {
 		what := x.held[last]
@@ -95,13 +96,13 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.cut() {
 		// Returning would end the body as if it were complete. A client that has closed only its
-		// sending side would see that.
+		// sending side would take it for complete.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// handle leases the app-servers, receives the request, starts its turns and responds
-// with what they say.
+// handle leases the app-servers, receives the request, starts its turns and responds with their
+// outputs.
 func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	// The lease comes first: from here on, a reload cannot take the processes away.
 	lease, err := g.upstream.Lease()
@@ -134,15 +135,15 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	return g.respond(ctx, run, g.newResponder(x, req, run.place(), &run.group.tally))
 }
 
-// enter lets others end the turns of a request. It returns their context.
+// enter returns the context for the turns of a request. Other requests may end this context.
 func (x *exchange) enter(f form) context.Context {
 	ctx, end := f.track(x.ctx)
 	x.holds(releaseFunc(end))
 	return ctx
 }
 
-// accept receives a request and prepares its turns, unless the server is exiting or begins
-// to exit.
+// accept receives a request and prepares its turns. It fails if the server is exiting or begins to
+// exit.
 func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
 	defer x.exit.accepted.Store(true)
 	got, decoded, apiErr := g.receive(x, c)
@@ -157,7 +158,7 @@ func (g *Gateway) accept(x *exchange, c codec) (*request, *apierror.Error) {
 }
 
 // unlessExit returns apiErr. If the server's exit has ended the request, it returns the error about
-// that instead, since the exit has caused whatever failed. Nil stays nil.
+// the exit instead, since the exit has caused the failure. Nil stays nil.
 func (x *exchange) unlessExit(apiErr *apierror.Error) *apierror.Error {
 	if apiErr != nil && errors.Is(context.Cause(x.ctx), turn.ErrShutdown) {
 		return failures.APIError(turn.ErrShutdown)
@@ -169,15 +170,15 @@ func (x *exchange) unlessExit(apiErr *apierror.Error) *apierror.Error {
 type received struct {
 	route  Route
 	show   showLimit
-	key    *quota.Key     // nil: it has none with limits
-	limits *quota.Request // its use of these limits; nil: there are none
-	grants []*quota.Grant // of its turns
+	key    *quota.Key     // nil: no key with limits was used
+	limits *quota.Request // the use of the key's limits by the request; nil: there are none
+	grants []*quota.Grant // one for each turn; empty: there are no limits
 	body   *claims.Claim  // of the body and of what the request refers to
 	live   *status.Entry
 }
 
-// receive reads and decodes a request and waits until its turns may run. It does not read
-// the body of a request that is refused anyway, such as one that finds the queue full.
+// receive reads and decodes a request and waits until its turns may run. If the request is refused
+// in any case, for instance because the queue is full, receive does not read the body.
 func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRequest, apiErr *apierror.Error) {
 	got = received{route: c.route, show: c.show}
 	if apiErr = g.beginLimits(x, &got); apiErr == nil && g.queue.Full(x.user) {
@@ -215,7 +216,7 @@ func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRe
 	return got, decoded, nil
 }
 
-// show lists the request among those that are under way, until its end.
+// show lists the request among the requests under way, until its end.
 func (g *Gateway) show(x *exchange, route Route, decoded decodedRequest) *status.Entry {
 	live := &x.own.live
 	g.opts.Live.Begin(live, status.Request{

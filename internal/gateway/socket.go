@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// ResponsesSocket serves a WebSocket at /v1/responses, whose origin the caller has checked.
-// Each of its messages is answered like a body of POST /v1/responses. count is called for
-// each request, and calls the function that it is given.
+// ResponsesSocket serves a WebSocket at /v1/responses. The caller has checked its origin. Each
+// message is answered like a body of POST /v1/responses. count is called for each request, and must
+// call the function that it gets.
 func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
 	s := &session{claim: g.bodies.Claim(user)}

@@ -16,7 +16,7 @@ const (
 	// headerDelay is how long a stream's header waits for the first output of a turn that was
 	// started, so that an immediate failure can still be an HTTP status.
 	headerDelay = 2 * time.Second
-	// WriteTimeout is how long the client of a stream may take to accept what is written.
+	// WriteTimeout is how long a client may take to accept one write of an answer.
 	WriteTimeout = 30 * time.Second
 )
 
@@ -31,10 +31,10 @@ type streamResponder struct {
 	encoder streamEncoder
 	events
 	header  time.Time // when the header goes out at the latest
-	chunked [1]string // the value of a header
+	chunked [1]string // the value of the Transfer-Encoding header
 }
 
-// resetWriter resets to, so that it writes a stream of events to w.
+// resetWriter resets an SSE writer, so that it writes events to w.
 func (g *Gateway) resetWriter(to *sse.Writer, w http.ResponseWriter, r *http.Request) {
 	if g.opts.OwnDeadlines != nil {
 		w = g.opts.OwnDeadlines(w, r)
@@ -42,7 +42,8 @@ func (g *Gateway) resetWriter(to *sse.Writer, w http.ResponseWriter, r *http.Req
 	to.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
-// newStreamResponder returns a responder for an answer that is made at a place.
+// newStreamResponder returns a responder for a streamed answer. at is the place where the first
+// turn runs.
 func (g *Gateway) newStreamResponder(x *exchange, f form, at *conversation.Place, sum *tally) *streamResponder {
 	s := &streamResponder{g: g, w: x.w, r: x.r, user: x.user, sum: sum, header: time.Now().Add(headerDelay), chunked: [1]string{"chunked"}}
 	g.resetWriter(&s.writer, x.w, x.r)
@@ -84,7 +85,7 @@ func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error)
 	return passing, err
 }
 
-// leave encodes the last outputs of an answer that is put together, and perhaps stored.
+// leave encodes the last outputs if the encoder holds the whole answer, which may be stored.
 func (s *streamResponder) leave(choice int, outputs []turn.Output) {
 	if s.encoder.Holds() {
 		s.events.leave(choice, outputs)
@@ -97,7 +98,7 @@ func (s *streamResponder) close() {
 	_ = s.writer.Close() // a stream that is given up has nothing more to send
 }
 
-// flush sends what is written, or ends the stream if that is due.
+// flush sends what is written. It ends the stream instead if the encoder is done.
 func (s *streamResponder) flush() error {
 	if s.encoder.Done() {
 		return s.end()
@@ -133,7 +134,7 @@ func (s *streamResponder) end() error {
 // fails, too, the client still gets an HTTP status.
 func (s *streamResponder) restart() { s.header = time.Now().Add(headerDelay) }
 
-// nextWake is when the header or the next keepalive is due.
+// nextWake returns when the header or the next keepalive is due.
 func (s *streamResponder) nextWake() time.Duration {
 	if !s.writer.Started() {
 		return max(0, time.Until(s.header))
@@ -166,12 +167,12 @@ func (s *streamResponder) finish(err error) requestOutcome {
 	case failed:
 		err = s.fail(apiErr)
 	case err != nil && s.opened:
-		_ = s.encoder.Fail(responses.ErrCancelled) // nobody reads that, but a response is stored
+		_ = s.encoder.Fail(responses.ErrCancelled) // nobody reads this event, but the response may be stored
 	}
 	if err == nil {
 		err = s.writer.Close()
 	}
-	if err == nil || errors.Is(err, sse.ErrClosed) { // the encoder's end has closed it
+	if err == nil || errors.Is(err, sse.ErrClosed) { // ErrClosed: flush has ended the stream already
 		return requestOutcome{apiErr: apiErr, streamed: true}
 	}
 	if !s.writer.Started() {

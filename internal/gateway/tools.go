@@ -58,8 +58,8 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 	return options, nil
 }
 
-// outputMode returns the form of the calls: the one in the request's header, or else the configured
-// one, or else the one that fits the request.
+// outputMode returns the form of the calls. The request's header decides, then the configuration.
+// If neither names a form, it is ModeXML with obsidian, and else ModeJSON.
 func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:
@@ -77,8 +77,8 @@ func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode
 	return turn.ModeJSON, nil
 }
 
-// offered returns a function that reports whether a tool is one that the request
-// offers, by the client's name or by Codex's.
+// offered returns a function that reports whether the request offers a tool. The tool has the
+// client's name or Codex's.
 func offered(plan *prompt.Plan) func(string) bool {
 	names := make(map[string]bool, 2*len(plan.Thread.DynamicTools))
 	for _, tool := range plan.Thread.DynamicTools {
@@ -90,9 +90,9 @@ func offered(plan *prompt.Plan) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// toolOverrides returns the settings of tool calls that differ from the defaults, as
-// name=value for the log: those of the configuration, then those that the request has
-// chosen, with their names in the request.
+// toolOverrides returns the settings of tool calls that differ from the defaults, as name=value for
+// the log. First come the settings of the configuration, then the settings of the request, with the
+// names that they have in the request.
 func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
 	set := g.overrides // its capacity is its length, so that append copies it
 	if mode := r.Header.Get(modeHeader); mode != "" {

@@ -65,7 +65,7 @@ func newChoices(g *Gateway, x *exchange, req *request) []*choice {
 	return choices
 }
 
-// Release ends the conversations of the choices, except those that were kept.
+// Release ends the conversations of the choices, except kept ones.
 func (run *running) Release() {
 	for _, c := range run.choices {
 		c.session.Close()
@@ -87,9 +87,9 @@ func (run *running) startChoice(ctx context.Context, c *choice) error {
 // maxAttempts bounds how often a turn is started.
 const maxAttempts = 8
 
-// runChoice runs the turn of a choice, and starts it again where [conversation.Session.Again] finds
-// that this may help. The error is an *apierror.Error if the request has failed; any other error
-// says why the client could not be given the answer.
+// runChoice runs the turn of a choice. It starts the turn again if [conversation.Session.Again]
+// finds that this may help. The error is an *apierror.Error if the request has failed; any other
+// error says why the client could not be given the answer.
 func (run *running) runChoice(ctx context.Context, c *choice) error {
 	defer c.session.LetGo()
 	group := &run.group
@@ -139,13 +139,13 @@ type turnGroup struct {
 	req   *request
 	left  int // turns that may have to be started once more
 
-	spare   int             // choices that may fail without the others
+	spare   int             // how many more choices may fail before the request fails
 	failure *apierror.Error // of the first choice that has failed
 }
 
 // tally is the sum over the choices whose turns have ended.
 type tally struct {
-	tools turn.Report // only the counts that a client is told
+	tools turn.Report // only the counts that a client gets
 	spent bool        // the limits of the key have cut the answer
 }
 
@@ -202,14 +202,14 @@ func (t *turnGroup) write(choice int, outputs []turn.Output) error {
 	return t.err
 }
 
-// leave passes the last outputs of a choice without a client to the responder.
+// leave passes the last outputs of a choice to the responder after the client has left.
 func (t *turnGroup) leave(choice int, outputs []turn.Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.to.leave(choice, outputs)
 }
 
-// restart tells the responder of a turn that was started again.
+// restart tells the responder that a turn was started again.
 func (t *turnGroup) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// minPlaces is the least number of requests that are served at once, with and without
-	// turns.
+	// minPlaces is the lowest limit on the number of requests under way, with and without turns.
 	minPlaces = 2048
 	// maxReading is how long a client may take to read an answer in one body.
 	maxReading = 10 * time.Minute
@@ -22,7 +21,7 @@ const (
 	bodyPiece = 64 << 10
 )
 
-// takePlace takes one of the places of all requests. The claim is released by the caller.
+// takePlace takes one of the places that all requests share. The caller releases the claim.
 func (g *Gateway) takePlace(place *claims.Claim, user string) *apierror.Error {
 	g.crowd.Note(user)
 	*place = *g.places.Claim(user)
@@ -48,7 +47,8 @@ func (v *visit) hold(bytes int64) *apierror.Error {
 }
 
 // visit answers a request that needs no turn with the body that serve returns. serve claims the
-// memory of what it copies; if it has claimed none, visit claims the body.
+// memory of what it copies; if the body is larger than what serve has claimed, visit claims the
+// rest.
 func (g *Gateway) visit(w http.ResponseWriter, r *http.Request, serve func(*visit) ([]byte, *apierror.Error)) {
 	user := g.opts.User(r)
 	v := visit{answer: *g.answers.Claim(user)}
@@ -65,7 +65,7 @@ func (g *Gateway) visit(w http.ResponseWriter, r *http.Request, serve func(*visi
 	g.answer(w, r, body, apiErr)
 }
 
-// Document serves a request that needs no turn with a document as JSON.
+// Document serves a request that needs no turn. The answer is a document as JSON.
 func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func() (any, *apierror.Error)) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
 		body, apiErr := document()
@@ -112,6 +112,6 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 // limitWrite bounds the next write of an answer by WriteTimeout. HTTP/1 clears the deadline before
 // the next request.
 func limitWrite(w http.ResponseWriter) {
-	// A writer without deadlines has a client that cannot be slow.
+	// If the writer has no deadlines, its client cannot be slow.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTimeout))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Failure is the error for an image that cannot be fetched. It counts as the
-// client's error even if the image's server failed, as it does at OpenAI.
+// client's error even if the image's server failed; OpenAI does the same.
 type Failure struct {
 	URL    string // as given to Fetch
 	Reason string // a clause for the client, such as "it is empty"
@@ -20,8 +20,8 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", shown(f.URL), f.Reason)
 }
 
-// reason is why an image cannot be fetched, as a clause for the client. explain turns every other
-// error into a reason, so that clients see no text of the network stack.
+// reason is why an image cannot be fetched, as a clause for the client. explain replaces every other
+// error by a reason, so that clients see no text of the network stack.
 type reason string
 
 func (r reason) Error() string { return string(r) }

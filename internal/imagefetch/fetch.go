@@ -28,9 +28,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 )
 
-// Options configure a [Fetcher]. The zero value is for production, the fields are for tests.
+// Options configure a [Fetcher]. The zero value is for production. Only tests set the fields.
 type Options struct {
-	// Allow replaces the check of the addresses, and allows other ports in URLs than 443.
+	// Allow replaces the check of the addresses. If it is set, URLs may have other ports than 443.
 	Allow func(netip.AddrPort) bool
 	// RootCAs replaces the system's certificates.
 	RootCAs *x509.CertPool
@@ -71,11 +71,11 @@ func New(opts Options) *Fetcher {
 // Close closes idle connections. A Fetch under way goes on; its connections close by themselves.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
-// Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different ones, and
-// returns them by URL as data URLs (data:image/png;base64,…), at most 43 MiB of them. The first
+// Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different URLs. It
+// returns the images by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. The first
 // image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has ended,
-// its error is returned. Before more bytes are kept, grow is called with their number, never twice
-// at once; if it refuses them, the error is [ErrNoMemory].
+// the error is that of ctx. Before Fetch keeps more bytes, it calls grow with their number, never
+// twice at once. If grow returns false, the error is [ErrNoMemory].
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
 	group, run := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.atOnce)
@@ -142,7 +142,8 @@ const (
 	maxHint = 1 << 20 // bytes at most that are allocated because of a Content-Length
 )
 
-// read reads an image into a data URL, with the type of its content: headers are often wrong.
+// read reads an image into a data URL. The media type is that of the content, since headers are often
+// wrong.
 func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) {
 	body := &meter{from: response.Body, limits: f.limits, all: all}
 	if response.ContentLength > body.imageBytes {
@@ -197,19 +198,19 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrNoMemory means that an image has no room in memory.
+// ErrNoMemory means that there is no memory for an image.
 var ErrNoMemory = errors.New("no memory for the images")
 
 var errAllTooLarge = errors.New("all images together are too large")
 
-// allowance is how much all images of a request may still take. It is safe for concurrent use.
+// allowance is how many bytes all images of a request may still take. It is safe for concurrent use.
 type allowance struct {
 	mu   sync.Mutex
 	left int64              // bytes of images
-	grow func(n int64) bool // takes the memory of their data URLs
+	grow func(n int64) bool // takes n bytes of memory for data URLs
 }
 
-// take takes n bytes of an image.
+// take counts n bytes of an image. The error means that there is no room for them.
 func (a *allowance) take(n int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,8 +22,8 @@ var guardian = ssrf.New(
 )
 
 // public reports whether to is port 443 of a public unicast address. A NAT64
-// address is public if the IPv4 address in its last four bytes is: it is how a
-// network without IPv4 reaches IPv4 servers (RFC 6052).
+// address is public if the IPv4 address in its last four bytes is public: a network
+// without IPv4 reaches IPv4 servers by such addresses (RFC 6052).
 func public(to netip.AddrPort) bool {
 	addr := to.Addr()
 	if ssrf.IPv6NAT64Prefix.Contains(addr) {
@@ -33,7 +33,8 @@ func public(to netip.AddrPort) bool {
 	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, to.Port())) == nil
 }
 
-// connectTimeout bounds the TCP connection, and after that the TLS handshake.
+// connectTimeout bounds the time to open a TCP connection, and also the time of the TLS handshake
+// after it.
 const connectTimeout = 5 * time.Second
 
 // newTransport returns a transport without proxies, which dials allowed addresses only.
@@ -56,8 +57,8 @@ func newTransport(opts Options) *http.Transport {
 	}
 }
 
-// control returns a [net.Dialer] Control function that refuses the addresses that allow does
-// not accept. Go calls it with the resolved address before each connection, so a name that
+// control returns a Control function for a [net.Dialer] that refuses an address if allow returns
+// false. Go calls the function with the resolved address before each connection. So a name that
 // resolves differently the second time is checked again.
 func control(allow func(netip.AddrPort) bool) func(network, address string, conn syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
@@ -70,12 +71,13 @@ func control(allow func(netip.AddrPort) bool) func(network, address string, conn
 }
 
 const (
-	maxURL       = 8 << 10 // bytes; signed URLs are long, but not that long
+	maxURL       = 8 << 10 // bytes; even signed URLs are shorter
 	maxShown     = 200     // bytes of a URL in a message
 	maxRedirects = 5
 )
 
-// checkURL parses a URL and checks its form. control checks the address when it is dialled.
+// checkURL parses a URL and checks its form. The function of [control] checks the address later, when
+// it is dialled.
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, errLongURL

@@ -27,16 +27,17 @@ const (
 var States = []State{Unknown, Fine, Spent, SignedOut}
 
 const (
-	// spentRest is the longest that a login with a spent plan rests until it is tried
-	// again: a plan may be reset or enlarged before its time.
+	// spentRest is the longest rest of a login with a spent plan until it is tried again: a plan
+	// may be reset early, or enlarged.
 	spentRest = 5 * time.Minute
 	// deniedRest is the shortest rest after Codex has said that the plan allows no use yet.
 	deniedRest = time.Minute
-	// signedOutRest is the rest of a login that is signed out: it may have changed unnoticed.
+	// signedOutRest is how long a signed-out login rests until it is tried again: somebody may have
+	// signed in unnoticed.
 	signedOutRest = time.Minute
-	// firstFaltered and longestFaltered bound the rest of a login whose provider fails, or limits
-	// it by the minute. Each failure in a row doubles the rest. If there is another login, a request
-	// that tries this one loses a second at most.
+	// firstFaltered and longestFaltered are the first and the longest rest of a login whose provider
+	// fails, or limits the login by the minute. Each failure in a row doubles the rest. If there is
+	// another login, a request that tries this login in vain loses a second at most.
 	firstFaltered   = time.Second
 	longestFaltered = time.Minute
 )
@@ -47,31 +48,32 @@ const (
 type Login struct {
 	mu     sync.Mutex
 	state  State
-	failed error     // the failure that it rests for
+	failed error     // the failure that made it rest; nil: there is none
 	resets time.Time // when its plan resets; zero: not known
-	until  time.Time // it rests until then
-	tried  bool      // a turn tries it again
-	// picturesFrom is when it has pictures again.
+	until  time.Time // when the rest ends
+	tried  bool      // a turn is trying it after a rest
+	// picturesFrom is when the login has pictures again.
 	picturesFrom time.Time
-	// faltered counts the failures in a row that are not the login's: it is limited by the
-	// minute, or its provider fails.
+	// faltered counts the failures in a row that are not the login's fault: the provider limits the
+	// login by the minute, or fails.
 	faltered int
-	// silent is how long turns have waited for a sign of the model before they were given up, all
-	// together since the last sign.
+	// silent is the sum of the times that turns have waited for a sign of the model before they were
+	// given up. It begins anew with each sign.
 	silent  time.Duration
-	changed func() // called without the lock after each change of state or resets; may be nil
+	changed func() // called after each change of state or resets, when the lock is free; may be nil
 }
 
 // Status is the status of a login.
 type Status struct {
 	State    State
-	Reason   error     // why it is spent or signed out; else nil
+	Reason   error     // why it is spent or signed out; nil in other states
 	ResetsAt time.Time // when a spent plan resets; zero: not known
 	RestsTo  time.Time // when it is tried again; zero: it does not rest
-	Falters  bool      // it rests since the provider limits it by the minute, or fails
+	Falters  bool      // it rests because the provider limits it by the minute, or fails
 }
 
-// OnChange sets a function to call after each change of the state or of a reset. It must be quick.
+// OnChange sets a function that is called after each change of the state or of the plan's reset. The
+// function must be quick.
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +93,7 @@ func (l *Login) Status() Status {
 	return status
 }
 
-// Rests reports whether other logins are to be used instead of this one, and until when.
+// Rests reports whether the login rests, so that other logins are to be used instead, and until when.
 func (l *Login) Rests() (until time.Time, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +128,8 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// change lets f change what is known, and reports a change of the state or of the reset.
+// change calls f, which changes the fields. If the state or the reset is then different, change calls
+// l.changed.
 func (l *Login) change(f func()) {
 	l.mu.Lock()
 	state, resets := l.state, l.resets
@@ -159,8 +162,8 @@ func (l *Login) Falter(failure error, after time.Duration) {
 	l.tried = false
 }
 
-// GiveUp records that a turn was given up after it had waited for a sign of the model. Once such
-// turns have waited for as long as patience together, GiveUp reports true and starts at zero again.
+// GiveUp records that a turn was given up after it had waited for a sign of the model. Once the waits
+// of such turns add up to patience, GiveUp reports true and starts at zero again.
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +174,7 @@ func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	return silent
 }
 
-// set changes all that is known of the login, and ends a trial.
+// set sets the state and all that belongs to it, and ends a trial by a turn.
 func (l *Login) set(state State, failed error, resets, until time.Time) {
 	l.change(func() {
 		l.state, l.failed, l.resets, l.until, l.tried, l.faltered, l.silent = state, failed, resets, until, false, 0, 0
@@ -186,9 +189,9 @@ func (l *Login) SignOut() {
 	l.set(SignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
 }
 
-// SignIn records that an app-server was started with a new login, in place of one that was refused
-// or missing. One turn tries it; until its end no other turn uses the login. A login that a turn has
-// already used with success stays fine.
+// SignIn records that an app-server was started with a new login, in place of a login that was
+// refused or missing. One turn tries the new login, and other turns use it only after that. A login
+// that a turn has already used with success stays fine.
 func (l *Login) SignIn() {
 	l.change(l.tryAgain)
 }
@@ -210,7 +213,7 @@ func (l *Login) Reset() {
 	})
 }
 
-// Recheck records Codex's limits of a spent plan: whether it may be used, and its resets.
+// Recheck records what Codex says about a spent plan: whether it may be used, and when it resets.
 func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	l.change(func() {
 		if l.state != Spent || limits.Allowed == nil {
@@ -231,7 +234,7 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 	})
 }
 
-// Fail records a failure that the login has caused, not the request; see [IsOfLogin].
+// Fail records a failure if the login has caused it, see [IsOfLogin]. It ignores other failures.
 func (l *Login) Fail(failure error) {
 	now := time.Now()
 	refused, _ := errors.AsType[*codexrpc.TurnError](failure)
@@ -248,15 +251,15 @@ func (l *Login) Fail(failure error) {
 	}
 }
 
-// IsOfLogin reports whether the login has to be changed, or its plan, before a turn can succeed.
+// IsOfLogin reports whether a turn can succeed only after a change of the login or of its plan.
 func IsOfLogin(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
 }
 
-// MoreHopeful returns the failure that is likely to end first. In this order: a process that is
-// being started, a failure that is not the login's, a spent plan (the first to reset), a login that
-// waits for its operator.
+// MoreHopeful returns the failure that is likely to end sooner. The order is: a process that is being
+// started, a failure that the login has not caused, a spent plan (the sooner to reset), a login that
+// the operator must mend.
 func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other

@@ -2,12 +2,12 @@ package loginstate
 
 import "time"
 
-// picturesRest is how long a login makes no pictures after it has none left, if the provider does
-// not say when it has some again. Other logins make them meanwhile.
+// picturesRest is how long a login without any pictures left is not used for pictures, if the provider
+// does not say when there are more. Other logins make pictures meanwhile.
 const picturesRest = 10 * time.Minute
 
-// SpendPictures records that the login has no pictures left until a time; zero: the time is not
-// known. All other uses of the login may go on.
+// SpendPictures records that the login has no pictures left until a time. The zero time means that
+// the time is not known. All other uses of the login may go on.
 func (l *Login) SpendPictures(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,8 +27,7 @@ func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationR
 	return entry.Response, apiErr
 }
 
-// withConversation calls run, which uses a conversation of the caller, with the timeout of the
-// store.
+// withConversation calls run with the timeout of the store. run uses a conversation of the caller.
 func (o *Objects) withConversation(r *http.Request, id string, run func(context.Context) error) *apierror.Error {
 	if o.Store == nil || !responseid.ValidConversation(id) {
 		return apierror.ConversationNotFound(id)
@@ -96,7 +95,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 	return responses.Added(added, hold)
 }
 
-// AppendResponse appends the items of a response that has ended to a conversation of its user.
+// AppendResponse appends the items of an ended response to a conversation of its user.
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *stores.Entry) error {
 	var items []json.RawMessage
 	for item := range response.Items() {

@@ -14,9 +14,9 @@ type Events interface {
 	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
 }
 
-// Events returns the events of a background response of the caller, beginning with number from:
-// those that this process keeps, or else those in the store. They can be read until the request
-// ends.
+// Events returns the events of a background response of the caller, beginning with number from.
+// They come from the log of this process, or else from the store. They can be read until the
+// request ends.
 func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
@@ -44,16 +44,16 @@ type storedEvents struct {
 	ctx      context.Context
 	user, id string
 
-	last stores.Events // that were read last
+	last stores.Events // the events that were read last
 }
 
-// Next implements [Events]. The numbers that it is given must not decrease.
+// Next implements [Events]. from must not be smaller than in the previous call.
 func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error) {
 	changed := s.nodes.Watch(s.id) // before the read, so that no change is missed
 	if from >= s.end() && !s.last.Over {
 		err := s.read(from)
 		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil {
-			return nil, changed, nil // it may work again
+			return nil, changed, nil // the store may work again
 		}
 		if err != nil {
 			return nil, nil, err

@@ -15,8 +15,8 @@ type logLimits struct {
 	Keep     time.Duration // how long a log is kept after its end
 }
 
-// overhead is about the memory that an event takes besides its bytes. An empty log takes about as
-// much.
+// overhead is about the memory that an event takes besides its bytes. An empty log takes about the
+// same.
 const overhead = 64
 
 // maxBatch is how many events [Log.Next] returns at once.
@@ -30,10 +30,10 @@ type Logs struct {
 	size  int64
 	users map[string]int64 // the bytes of each user
 	byID  map[string]*Log
-	ended []*Log // those that have ended, in the order of their ends
+	ended []*Log // the logs that have ended, in the order of their ends
 }
 
-// newLogs returns no logs.
+// newLogs returns an empty set of logs.
 func newLogs(limits logLimits) *Logs {
 	return &Logs{limits: limits, users: make(map[string]int64), byID: make(map[string]*Log)}
 }
@@ -49,7 +49,7 @@ type Log struct {
 	size      int64
 	over      bool
 	expiry    *time.Timer
-	forgotten bool          // nobody finds it any more
+	forgotten bool          // Find does not return it any more
 	changed   chan struct{} // closed when there is more to read; nil: nobody waits
 }
 
@@ -76,7 +76,7 @@ func (s *Logs) Find(user, id string) *Log {
 	return nil
 }
 
-// forgottenFor is how long those who read a forgotten log may go on.
+// forgottenFor is how long a forgotten log can still be read by those who have found it before.
 const forgottenFor = 30 * time.Second
 
 // Forget makes the log of a response impossible to find. If the log has ended, those who have found
@@ -94,8 +94,9 @@ func (s *Logs) Forget(id string) {
 	}
 }
 
-// Append adds a copy of an event. If there is no room, the user with the most bytes loses the log
-// that has ended first, or else the oldest events of the largest log. The error is always nil.
+// Append adds a copy of an event. If there is no room, the user with the most bytes loses a log:
+// the one that has ended first. A user without ended logs loses the oldest events of the largest
+// log. The error is always nil.
 func (l *Log) Append(name string, data []byte) error {
 	s := l.of
 	s.mu.Lock()
@@ -112,7 +113,7 @@ func (l *Log) Append(name string, data []byte) error {
 }
 
 // makeRoom drops the oldest logs and events until there is room for these bytes. It reports false
-// if there is no room when nothing is left to drop.
+// if everything is dropped and there is still no room.
 func (l *Log) makeRoom(bytes int64) bool {
 	for s := l.of; ; {
 		switch alone := l.size+bytes <= s.limits.Each; {
@@ -127,7 +128,7 @@ func (l *Log) makeRoom(bytes int64) bool {
 }
 
 // drop drops something of the user with the most bytes: the log that has ended first, or else the
-// oldest event of the largest log. user needs more bytes, which count as if user had them. drop
+// oldest event of the largest log. user needs more bytes; these count as bytes of user. drop
 // reports false if there is nothing to drop.
 func (s *Logs) drop(user string, more int64) bool {
 	most := user
@@ -212,8 +213,8 @@ func (l *Log) wake() {
 }
 
 // Next returns events, beginning with number from. If there are none yet, changed is closed when
-// there may be some; if none will come, changed is nil. The error is stores.ErrDropped if event
-// from is not kept any more.
+// there may be some. If none will come any more, changed is nil. The error is stores.ErrDropped if
+// event from is not kept any more.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()

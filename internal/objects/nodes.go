@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	// gather is how long events gather before they are stored.
+	// gather is how long events are collected before they are stored.
 	gather = 100 * time.Millisecond
 	// retry is the pause before a store that has failed is tried again.
 	retry = time.Second
-	// maxGathered bounds what is stored at once, in bytes, unless one event has more.
+	// maxGathered bounds the events that are stored at once, in bytes. A single larger event is
+	// stored alone.
 	maxGathered = 1 << 20
 )
 
-// background returns the store if other nodes can find running responses in it, else nil.
+// background returns the store if other nodes can find running responses in it, and otherwise nil.
 func (o *Objects) background() stores.Background {
 	store, _ := o.Store.(stores.Background)
 	return store
 }
 
-// Begin stores a background response that begins, for other nodes and later processes.
+// Begin stores a background response at its begin, for other nodes and later processes.
 func (o *Objects) Begin(ctx context.Context, response Response) error {
 	store := o.background()
 	if store == nil {
@@ -81,8 +82,8 @@ type continued struct {
 	over  bool  // nothing more is to be stored
 }
 
-// run stores events as they come, until ctx ends. It also asks the store when another node may want
-// the response cancelled.
+// run stores events as they come, until ctx ends. It also uses the store when another node may have
+// cancelled the response.
 func (c *continued) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.over {
 		changed := c.nodes.Watch(c.response.ID)
@@ -90,7 +91,7 @@ func (c *continued) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-changed:
-			case <-more: // nil, which is never ready, at the end and once events were dropped
+			case <-more: // nil at the end and once events were dropped: then it is never ready
 			}
 		}
 		pause(ctx, gather)
@@ -119,7 +120,7 @@ func (c *continued) store(ctx context.Context) {
 	case err == nil:
 		c.next, c.over = c.next+int64(len(events.Events)), events.Over
 	case errors.Is(err, stores.ErrEnded), errors.Is(err, stores.ErrNotFound) && c.o.Running.isOver(c.response.ID):
-		c.over = true // others take it for lost, or it has ended and was deleted
+		c.over = true // other nodes count it as lost, or it has ended and was deleted
 		c.stop(responses.ErrCancelled)
 	case errors.Is(err, stores.ErrNotFound): // the store was emptied
 		c.next = 0
@@ -135,7 +136,7 @@ func (c *continued) store(ctx context.Context) {
 func (c *continued) events() stores.Events {
 	logged, more, err := c.log.Next(c.next)
 	switch {
-	case err != nil && c.ended: // readers see that some are missing
+	case err != nil && c.ended: // readers have to see that some events are missing
 		return stores.Events{First: c.next + 1, Events: []stores.Event{{Name: "missing"}}, Over: true}
 	case err != nil:
 		return stores.Events{First: c.next}
@@ -157,10 +158,10 @@ func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 	}
 }
 
-// endLag is the pause between two looks whether another node has ended a response.
+// endLag is the pause between two checks whether another node has ended a response.
 const endLag = 250 * time.Millisecond
 
-// stopElsewhere asks the node that makes a response to cancel it, and waits for that.
+// stopElsewhere asks the node that makes a response to cancel it, and waits until it has ended.
 func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*stores.Entry, error) {
 	ctx, cancel := timed(ctx)
 	defer cancel()

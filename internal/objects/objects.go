@@ -1,6 +1,6 @@
-// Package objects reads, changes and deletes what clients keep on the server: responses, also
-// running ones, and conversations. Each function takes the request's user into account: what
-// belongs to others does not exist.
+// Package objects reads, changes and deletes what clients keep on the server: conversations, and
+// responses, which may still be running. Each function looks only at what belongs to the request's
+// user. Anything else is not found.
 package objects
 
 import (
@@ -23,11 +23,11 @@ import (
 type Objects struct {
 	Store   stores.Store               // nil: nothing is kept
 	Running *Running                   // the responses that are running
-	User    func(*http.Request) string // who asks
+	User    func(*http.Request) string // returns the user of a request
 	Logger  *slog.Logger
 }
 
-// StoreTimeout bounds each use of the store, which may be on another machine.
+// StoreTimeout bounds each use of the store. The store may be on another machine.
 const StoreTimeout = 10 * time.Second
 
 // timed returns a context with the timeout of the store.
@@ -35,9 +35,9 @@ func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, StoreTimeout)
 }
 
-// Failed logs why the store failed and returns the client's error. ctx is the request's own.
+// Failed logs why the store failed and returns the error for the client. ctx is the request's own.
 func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apierror.Error {
-	if ctx.Err() == nil { // else the request has ended anyway
+	if ctx.Err() == nil { // otherwise the store failed because the request has ended
 		o.Logger.WarnContext(ctx, "the store of responses failed", "request_id", r.Header.Get("X-Request-Id"), "error", err.Error())
 	}
 	return apierror.StoreUnavailable()
@@ -70,8 +70,8 @@ func (o *Objects) Response(r *http.Request, id string, hold responses.Hold) ([]b
 	return copied(entry.Response, hold)
 }
 
-// copied returns a copy of a part of an entry. With the copy, the entry, which may be much larger,
-// need not be held while a slow client reads.
+// copied returns a copy of a part of an entry. A slow client then needs only the copy, and the
+// entry, which may be much larger, can be released.
 func copied(part json.RawMessage, hold responses.Hold) ([]byte, *apierror.Error) {
 	if apiErr := hold(int64(len(part))); apiErr != nil {
 		return nil, apiErr

@@ -11,7 +11,7 @@ import (
 )
 
 // Running is the register of the responses that are being streamed or run in the background, so
-// that they can be read and cancelled. It has at most as many as turns may run.
+// that other requests can read and cancel them. It has at most as many responses as turns may run.
 type Running struct {
 	Logs *Logs // the events of background responses
 
@@ -23,7 +23,7 @@ type Running struct {
 type Response struct {
 	ID         string
 	Entry      *stores.Entry          // without a response yet
-	Stored     bool                   // it can be read by its id
+	Stored     bool                   // it will be stored, and can be read by its id already
 	InProgress func() json.RawMessage // returns the response as it is now, without its output
 }
 
@@ -32,7 +32,7 @@ type running struct {
 	Response
 	cancel context.CancelCauseFunc
 	over   chan struct{}   // closed when it has ended
-	last   json.RawMessage // the response as it ended; nil: it is running, or was lost
+	last   json.RawMessage // the response as it ended; nil: it is running, or has ended before it began
 }
 
 // NewRunning returns an empty register.
@@ -99,7 +99,7 @@ func (r *Running) find(user, id string) *running {
 
 // entry returns a running response of a user, without output. A response counts as running until
 // its end is stored: a client that knows of the end may refer to the response. entry returns nil if
-// the response does not run, or is not to be stored.
+// the response is not running, or will not be stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
@@ -108,8 +108,8 @@ func (r *Running) entry(user, id string) *stores.Entry {
 	return &stores.Entry{User: user, Response: one.InProgress(), Input: one.Entry.Input}
 }
 
-// stop cancels a response and waits for its end. It returns the ended response; nil if it had not
-// begun.
+// stop cancels a response and waits for its end. It returns the ended response, or nil if the
+// response had not begun.
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
 	one.cancel(responses.ErrCancelled)
 	select {
@@ -122,8 +122,8 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 	}
 }
 
-// Wait waits until no response runs, until ctx ends, or for MaxBackground. At the exit, drain
-// timeouts end the responses.
+// Wait waits until no response runs, until ctx ends, or for MaxBackground. When the server exits,
+// drain timeouts end the responses.
 func (r *Running) Wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, MaxBackground)
 	defer cancel()

@@ -14,15 +14,15 @@ type Policy struct {
 
 // The names of policies.
 const (
-	PolicySpread    = "spread"     // the one with the fewest turns, in proportion to the weights
-	PolicyFillFirst = "fill_first" // all turns to one until its login rests, and then to the next
-	PolicyReserve   = "reserve"    // like spread, but the last ones only if no other can
+	PolicySpread    = "spread"     // a turn goes to the app-server with the fewest turns, in proportion to the weights
+	PolicyFillFirst = "fill_first" // all turns go to one app-server until its login rests, and then to the next
+	PolicyReserve   = "reserve"    // like spread, but the last app-servers get turns only if no other can
 )
 
 // candidate is what the choice of a member depends on.
 type candidate struct {
 	state  int       // its readiness; lower is better
-	due    time.Time // the next start, the reset of its plan or the end of a rest, if it waits for one
+	due    time.Time // when its next start, the reset of its plan or the end of its rest is due; zero: it waits for none
 	turns  int64     // how many run on it, of all configurations
 	server int       // the number of its app_server, from 0
 	weight int64     // at least 1
@@ -56,7 +56,7 @@ func (c *chooser) choose(members []candidate) int {
 	return best
 }
 
-// best returns the index of the best of members, which are the same at each call.
+// best returns the index of the best of members. Each call has to pass the same members.
 func (c *chooser) best(members []candidate) int {
 	if c.marks == nil {
 		c.marks = make([]int64, len(members))
@@ -73,8 +73,8 @@ func (c *chooser) best(members []candidate) int {
 
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares two members: first by state, then by their wait, where the shorter is better,
-// then by the policy, by the turns in proportion to the weight, and by mark.
+// compare compares two members: first by state, then by due (the earlier is better), then by the
+// policy, then by the turns in proportion to the weight, and last by mark.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(

@@ -39,7 +39,7 @@ func (c *Configuration) Start() {
 	}
 }
 
-// Open is called once the whole program has started with the configuration. Events wait for that.
+// Open is called once the whole program has started with the configuration. Until then events wait.
 func (c *Configuration) Open() {
 	c.opening.Do(func() {
 		s := c.supervisor
@@ -167,10 +167,10 @@ func (m *member) release() {
 	}
 }
 
-// Key returns the key of a configuration of processes. Configurations that differ have different
-// keys.
+// Key returns the key of the processes with a configuration. Different configurations have
+// different keys.
 func Key(cfg appserver.Config) string {
-	encoded, _ := json.Marshal(cfg) // it has nothing that cannot be encoded
+	encoded, _ := json.Marshal(cfg) // all its fields can be encoded
 	return fmt.Sprintf("%x", sha256.Sum256(encoded))
 }
 

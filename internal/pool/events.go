@@ -45,7 +45,7 @@ func (p *Process) queue(e event) {
 	defer p.posting.Unlock()
 	select {
 	case p.events <- e:
-	default: // also if there is no channel
+	default: // the queue is full, or there is none
 	}
 }
 
@@ -72,14 +72,15 @@ func (p *Process) emitEvents(events <-chan event) {
 	}
 }
 
-// emit emits e by the current configuration. It waits for one that is starting.
+// emit emits e through the configuration that emitter returns. If that configuration is still
+// starting, emit waits for it.
 func (p *Process) emit(e event) {
 	for c := p.emitter(); c != nil; c = p.emitter() { // nil: the program is exiting
 		select {
 		case <-c.open:
 			c.emit(e.name, e.data)
 			return
-		case <-c.ctx.Done(): // it failed to start; another one may hold the process
+		case <-c.ctx.Done(): // it failed to start; another configuration may hold the process
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// loginPoll is the pause between two looks at the file of a login that is signed out.
+	// loginPoll is the pause between two checks of the file of a login that is signed out.
 	loginPoll = 2 * time.Second
 	// lookupTimeout bounds the requests to an app-server that belong to no turn.
 	lookupTimeout = 5 * time.Second
@@ -31,24 +31,24 @@ const (
 type login struct {
 	*loginstate.Login
 	supervisor *Supervisor
-	key        string // that its processes share
+	key        string // the part of their keys that its processes share
 	memory     *conversation.Memory
 	wake       chan struct{} // capacity 1: the state has changed, or a process is ready
 	cancel     context.CancelFunc
 	done       chan struct{}
 	signIn     signIn
-	// renewed is set after a sign-in, to the files of the processes before it. watch takes it; nil:
-	// there is nothing to take.
+	// renewed has the files that the processes had before a sign-in. It is set after the sign-in,
+	// and watch resets it to nil.
 	renewed atomic.Pointer[map[*Process]appserver.LoginFiles]
 
 	// Only the goroutine of watch uses these.
-	last    loginstate.Status                 // the last one that was reported
+	last    loginstate.Status                 // the status that was reported last
 	refused map[*Process]appserver.LoginFiles // the files of each process when the login was signed out, or before a sign-in
 	renews  bool                              // there was a sign-in that not all processes use yet
 	unasked bool                              // the plan is spent, and Codex was not asked about it
 	asked   time.Time
 
-	passed quota.Thresholds // of the windows of the plan
+	passed quota.Thresholds // the percentages that the use of the plan's windows has passed
 }
 
 // acquireLogin takes a reference to the login with a key.
@@ -79,11 +79,11 @@ func (s *Supervisor) releaseLogin(l *login) {
 	}
 }
 
-// look makes the watch look at the login soon.
+// look makes watch check the login soon.
 func (l *login) look() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it is about to
+	default: // watch will check it in any case
 	}
 }
 
@@ -104,7 +104,7 @@ func (l *login) watch(ctx context.Context) {
 	ticker := time.NewTicker(loginPoll)
 	defer ticker.Stop()
 	for {
-		if all := l.processes(); len(all) > 0 { // else its first process is being made
+		if all := l.processes(); len(all) > 0 { // empty: its first process is still being made
 			l.report(all)
 			l.reportWindows(all)
 			if before := l.renewed.Swap(nil); before != nil {
@@ -163,7 +163,7 @@ func (l *login) report(all []*Process) {
 	case loginstate.Spent:
 		level, attrs = slog.LevelWarn, append(attrs, "reason", reason, "resets_at", resets)
 	case loginstate.SignedOut:
-		home, _ := first.creator.cfg.OperatorHome() // without it the id says where
+		home, _ := first.creator.cfg.OperatorHome() // without a home, the id says where the login is
 		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", home)
 	}
 	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
@@ -203,8 +203,8 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// readAgain restarts app-servers whose login file has changed. It ends the rest once some are ready
-// and none of them has the old login.
+// readAgain restarts app-servers whose login file has changed. It ends the rest once some
+// app-servers are ready and none of them uses the old login.
 func (l *login) readAgain(all []*Process) {
 	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
@@ -213,10 +213,10 @@ func (l *login) readAgain(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// A file that has not changed since the refusal was refused itself: Codex renews a
-			// login before it gives up.
+			// If the file has not changed since the refusal, it has the refused login: Codex renews
+			// a login before it gives up.
 			old = true
-			if err := p.Restart(); err == nil { // else it is tried again
+			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
 			}
 		case files.Ready && (same || files.Serving != files.Now):
@@ -262,7 +262,8 @@ func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	return p.limitsWithin(ctx, 30*time.Second) // Codex asks its provider for them
 }
 
-// limitsWithin is [Process.RateLimits] with a cached answer only if that is younger than age.
+// limitsWithin is like [Process.RateLimits], but uses a cached answer only if the answer is younger
+// than age.
 func (p *Process) limitsWithin(ctx context.Context, age time.Duration) *codexrpc.RateLimits {
 	select {
 	case p.asking <- struct{}{}:
@@ -283,8 +284,8 @@ func (p *Process) limitsWithin(ctx context.Context, age time.Duration) *codexrpc
 	if limits, err := conn.RateLimits(ctx); err == nil {
 		p.limits = &limits
 	}
-	// An error is cached, too: a login by API key has no plan. So is a timeout, or else
-	// every caller would wait for it. A caller that has left proves nothing.
+	// An error is cached, too: a login by API key has no plan. So is a timeout, since otherwise
+	// every caller would wait for it. Nothing is cached if the caller has left.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		p.asked = time.Now()
 	}

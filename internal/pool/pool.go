@@ -102,7 +102,7 @@ type leased struct {
 	*Pool
 	released atomic.Bool
 	picked   atomic.Bool
-	first    use // of the first pick, which so needs no allocation
+	first    use // the use of the first pick: a field saves an allocation
 }
 
 // Pick takes a reference to the member that is best for one more turn. Choosing and counting are
@@ -152,7 +152,8 @@ func (p *Pool) describe(at int, of *Process) conversation.Member {
 	return found
 }
 
-// Resume finds the member that keeps a conversation.
+// Resume finds the member that keeps a conversation. claim tries to claim it among the threads of a
+// member.
 func (l *leased) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()
@@ -252,7 +253,7 @@ func (m *member) assess(f *candidate, avoid []*appserver.Process) {
 		}
 	case status.State == appserver.StateReady:
 		f.state = isReady
-	case status.Final: // also while the next start is tried
+	case status.Final: // it stays isOut, also while the next start is tried
 	case status.State == appserver.StateStarting:
 		f.state = isStarting
 	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:

@@ -57,7 +57,7 @@ func (p *Process) ID() string { return p.id }
 // Config returns its configuration.
 func (p *Process) Config() appserver.Config { return p.creator.cfg }
 
-// Login returns what is known of its login, which other processes may have as well.
+// Login returns what is known of its login. Other processes may have the same login.
 func (p *Process) Login() loginstate.Status { return p.login.Status() }
 
 // start starts the process and the goroutine that emits its events.
@@ -90,7 +90,8 @@ func (p *Process) emitter() *Configuration {
 	return p.supervisor.Newest() // nil: the program is exiting
 }
 
-// hold adds a configuration to the holders. The process uses its log from now on.
+// hold adds a configuration to the holders. From now on the process logs to the configuration's
+// log.
 func (p *Process) hold(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +99,8 @@ func (p *Process) hold(m *member) {
 	p.follow(m)
 }
 
-// release undoes hold. A configuration that failed to start has closed its log, so the
-// process returns to the log of the holder before it.
+// release undoes hold. A configuration that failed to start has closed its log, so the process
+// returns to the log of the previous holder.
 func (p *Process) release(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

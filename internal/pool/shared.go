@@ -20,8 +20,8 @@ type held[V any] struct {
 	value   V
 }
 
-// acquire returns the value of a key for one more holder. The first one makes it; meanwhile
-// the others wait.
+// acquire returns the value of a key for one more holder. The first holder makes the value;
+// meanwhile the others wait.
 func (s *shared[V]) acquire(key string, create func() V) V {
 	s.mu.Lock()
 	h := s.all[key]
@@ -54,7 +54,7 @@ func (s *shared[V]) release(key string) (value V, last bool) {
 	return h.value, h.holders == 0
 }
 
-// values returns the values, without those that are being made.
+// values returns the values that have been made.
 func (s *shared[V]) values() (all []V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,7 @@ func (s *signIn) set(now status.SignIn) {
 }
 
 // stop ends the sign-in under way, if there is one, with a reason, and waits for its end. With
-// forGood, no other sign-in can begin.
+// forGood, no other sign-in can begin afterwards.
 func (s *signIn) stop(reason error, forGood bool) {
 	s.mu.Lock()
 	s.closed = s.closed || forGood
@@ -105,7 +105,7 @@ func (s *signIn) awaitCode(ctx context.Context) {
 }
 
 // SignIn begins a sign-in of the login of the process: a person has to enter a code in a browser.
-// SignIn returns once the code, or why there is none, is known. It fails with [ErrSigningIn] if
+// SignIn returns once the code is known, or why there is none. It fails with [ErrSigningIn] if
 // another sign-in is under way. The sign-in goes on when ctx ends; [Process.CancelSignIn] ends it.
 // Once somebody has signed in, all processes of the login are started anew, and a rest of the login
 // ends.
@@ -145,8 +145,8 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	return l.signIn.status(), nil
 }
 
-// claimHome makes a sign-in the only one into the CODEX_HOME of its process, until release is
-// called. Several logins may name the same CODEX_HOME.
+// claimHome reserves the CODEX_HOME of a process for one sign-in until release is called. Several
+// logins may name the same CODEX_HOME.
 func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	home, err := p.creator.cfg.OperatorHome()
 	if err != nil {
@@ -165,8 +165,8 @@ func (p *Process) CancelSignIn() *status.SignIn {
 	return p.login.signIn.status()
 }
 
-// sayDropped logs that the sign-in of a process was dropped. It also sets that in the status of the
-// other logins with the same home: one of them takes the place of the dropped one.
+// sayDropped logs that the sign-in of a process was dropped. It also sets a failed sign-in in the
+// status of the other logins with the same home: one of them takes the place of the dropped login.
 func (s *Supervisor) sayDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())

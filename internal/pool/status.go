@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
-// statusTimeout bounds the questions for the limits of plans.
+// statusTimeout bounds the requests for the limits of plans.
 const statusTimeout = 2 * time.Second
 
-// Statuses asks processes for the limits of their plans, side by side, until ctx ends or two
-// seconds have passed.
+// Statuses returns the statuses of processes. It asks all of them at once for the limits of their
+// plans, until ctx ends or two seconds have passed.
 func Statuses(ctx context.Context, all []*Process) []status.AppServer {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -29,7 +29,7 @@ func Statuses(ctx context.Context, all []*Process) []status.AppServer {
 	return found
 }
 
-// statusWith returns the status of a process. limits are those of its plan; nil: not known.
+// statusWith returns the status of a process. limits are the limits of its plan; nil: not known.
 func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
 	one := status.AppServer{
 		ID: p.id, Home: p.creator.cfg.Home, Status: p.Status(),

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/gateway"
 )
 
-// Supervisor runs the app-servers of all configurations of this program. Those with the same
-// key share a process, which is stopped when the last reference to it is released.
+// Supervisor runs the app-servers of all configurations of this program. App-servers with the same
+// key share a process. It is stopped when the last reference to it is released.
 type Supervisor struct {
 	opts      Options
 	processes shared[*Process]        // by the keys of members
@@ -27,7 +27,7 @@ type Supervisor struct {
 	signingIn sync.Map                // the CODEX_HOMEs into which somebody signs in
 
 	mu     sync.Mutex
-	opened []*Configuration // those that run, the newest last
+	opened []*Configuration // the configurations that run, the newest last
 }
 
 // Options are what a [Supervisor] needs of its program.
@@ -67,7 +67,8 @@ func (s *Supervisor) Stop() {
 // Wait waits until no process is being stopped.
 func (s *Supervisor) Wait() { s.stopping.Wait() }
 
-// NewConfiguration returns a configuration without app-servers. ctx ends with it.
+// NewConfiguration returns a configuration without app-servers. The end of ctx ends the
+// configuration.
 func (s *Supervisor) NewConfiguration(ctx context.Context, logger *slog.Logger, emit func(name string, data map[string]any)) *Configuration {
 	return &Configuration{
 		supervisor: s, ctx: ctx, logger: logger, emit: emit,
@@ -85,8 +86,8 @@ func (s *Supervisor) Newest() *Configuration {
 	return s.opened[len(s.opened)-1]
 }
 
-// stops are functions that run in the background. Unlike with a sync.WaitGroup, one may be
-// added while Wait waits for the last: a turn may release its process while the program exits.
+// stops are functions that run in the background. Unlike with a sync.WaitGroup, a function may be
+// added while Wait waits for the last one: a turn may release its process while the program exits.
 type stops struct {
 	mu      sync.Mutex
 	running map[chan struct{}]struct{} // each is closed at the end of its function

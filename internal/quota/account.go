@@ -7,18 +7,18 @@ import (
 
 // account is what one key has used.
 type account struct {
-	used  map[measure]counts // without what is held
-	turns map[string]int64   // tokens that turns under way hold, by their ids
+	used  map[measure]counts // without the tokens that turns hold
+	turns map[string]int64   // tokens that turns under way hold, by the ids of the turns
 	held  int64              // the sum of turns
 }
 
-// measure is what is counted separately: a unit in a window.
+// measure is a unit in a window. Each measure is counted separately.
 type measure struct {
 	unit   Unit
 	window Window
 }
 
-// do does an operation. [Redis] has a script that does the same.
+// do does an operation. The script of [Redis] does the same.
 func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 	switch o.Kind {
 	case Reserve:
@@ -40,7 +40,7 @@ func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 }
 
 // reserve counts a request and makes its turns hold tokens. It returns how many tokens each turn
-// holds ahead, besides those for its input.
+// holds ahead, in addition to those for its input.
 func (a *account) reserve(k *Key, o Op, now time.Time) (ahead int64, err error) {
 	if err := a.exceeds(k, Requests, 1, now); err != nil {
 		return 0, err
@@ -68,17 +68,18 @@ func (a *account) hold(turn string, n int64) {
 	a.held += n
 }
 
-// leastShare is how many tokens a turn can always get, if as many are left.
+// leastShare is how many tokens a turn gets even if its share is smaller, as long as they are left.
 const leastShare = 16
 
-// share returns how many of n tokens a turn is given, so that the turns of the key share what is
-// left.
+// share returns how many of n tokens a turn gets. The most is half of an equal part of what is left,
+// or leastShare if that is more. So the turns of the key share what is left.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	rest := a.rest(k, now)
 	return max(0, min(n, rest, max(leastShare, rest/int64(2*max(1, len(a.turns))))))
 }
 
-// rest returns how many tokens are left of the tightest limit. A negative result means none.
+// rest returns how many tokens are left of the tightest limit. The result is negative if the limit is
+// exceeded.
 func (a *account) rest(k *Key, now time.Time) int64 {
 	rest := int64(math.MaxInt64)
 	for _, limit := range k.Limits {
@@ -124,12 +125,12 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	return n
 }
 
-// heldWait is how long a request should wait for tokens that turns under way hold. Nobody
-// knows when these turns give tokens back, and how many.
+// heldWait is how long a request should wait for tokens that turns under way hold. It is a guess:
+// when these turns end, and how many tokens they give back, is not known.
 const heldWait = 5 * time.Second
 
-// resets returns when the use of a limit will have fallen to most, if nothing more is counted. The
-// result is zero if most is negative.
+// resets returns when the use of a limit will have fallen to most or less, if nothing more is counted.
+// The result is the zero time if most is negative.
 func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 	if most < 0 {
 		return time.Time{}

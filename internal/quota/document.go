@@ -59,7 +59,7 @@ func (c *count) UnmarshalJSON(text []byte) error {
 }
 
 // Document implements [storedbook.Book]. Tokens that turns under way hold are stored as used, in case
-// this process ends before it can count them. Accounts without counts are removed.
+// this process ends before it can count them. Accounts without counts and turns are removed.
 func (l *Ledger) Document(since uint64) (any, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,27 +5,27 @@ import (
 	"sync"
 )
 
-// Grant is what a turn holds of the limits of its key: a place, and the tokens that it has
+// Grant is what a turn holds of the limits of its key: a place, and the tokens that the turn has
 // taken. Its methods are safe for concurrent use. While the engine does not work, the turn goes
-// on, and what it uses is counted later.
+// on, and the tokens that it uses are counted later.
 type Grant struct {
 	r  *Request
 	id string
 
 	mu     sync.Mutex
 	held   int64 // tokens
-	ahead  int64 // of these, what the turn has not been given yet
+	ahead  int64 // tokens in held that Take has not returned yet
 	spent  bool  // no token is left
 	lost   bool  // the engine does not work
-	counts bool  // Reserve has counted it
+	counts bool  // Reserve has counted the turn
 	closed bool
 }
 
 // LimitsTokens reports whether the key has a limit of tokens.
 func (g *Grant) LimitsTokens() bool { return g != nil && g.r.k.limits(Tokens) }
 
-// Take takes up to n more tokens for the output, and returns how many: fewer than n near a
-// limit, so that the turns of the key share what is left; 0 means that the limit is reached.
+// Take takes up to n more tokens for the output, and returns how many. Near a limit it takes fewer
+// than n, so that the turns of the key share what is left. 0 means that the limit is reached.
 func (g *Grant) Take(n int) (got int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,8 +45,8 @@ func (g *Grant) Take(n int) (got int) {
 	return got
 }
 
-// Raise makes the turn hold at least n tokens, even beyond a limit: those that it has used and will
-// certainly use. It reports whether any tokens are left.
+// Raise makes the turn hold at least n tokens, even beyond a limit. The turn has used these tokens or
+// will certainly use them. Raise reports whether any tokens are left.
 func (g *Grant) Raise(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +67,8 @@ func (g *Grant) Raise(n int64) bool {
 	return !g.spent
 }
 
-// do does an operation of the turn, unless one has failed before.
+// do does an operation of the turn. Once an operation has failed, no other one is tried. works is
+// false if the operation was not done.
 func (g *Grant) do(o Op) (r Result, works bool) {
 	if g.lost {
 		return r, false
@@ -85,8 +86,8 @@ func (g *Grant) Spent() bool {
 	return g.spent
 }
 
-// Close ends the turn: its place is free, and the tokens that it has used count instead of
-// those that it has taken. Only the first call counts.
+// Close ends the turn. It frees the place of the turn, and counts the tokens that the turn has used
+// instead of those that it holds. Only the first call has an effect.
 func (g *Grant) Close(used int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -52,11 +52,11 @@ func (k *Key) limits(unit Unit) bool {
 // Engine has the counts of keys. It is safe for concurrent use.
 type Engine interface {
 	// Do does an operation as one step, on the clock of the engine, within a few seconds. The error
-	// is ErrUnavailable, or an *ExceededError; then nothing was counted.
+	// is ErrUnavailable, or an *ExceededError, after which nothing was counted.
 	Do(ctx context.Context, k *Key, o Op) (Result, error)
 }
 
-// ErrUnavailable is the error of an engine that does not work.
+// ErrUnavailable means that the engine does not work now.
 var ErrUnavailable = errors.New("what keys have used is not available")
 
 // Kind is what an [Op] does.
@@ -64,8 +64,8 @@ type Kind string
 
 // The kinds of operations.
 const (
-	Look    Kind = "look"    // nothing
-	Reserve Kind = "reserve" // counts a request, and holds N tokens for each turn and up to Ahead more; fails unless N+1 are left for each
+	Look    Kind = "look"    // changes nothing
+	Reserve Kind = "reserve" // counts a request, and holds N tokens for each turn and up to Ahead more; fails if fewer than N+1 are left for each
 	Take    Kind = "take"    // holds up to N more tokens for a turn, fewer near a limit
 	Raise   Kind = "raise"   // holds N more tokens for a turn, even beyond a limit
 	Settle  Kind = "settle"  // counts N tokens that a turn has used, instead of those that it holds
@@ -74,13 +74,13 @@ const (
 // Op is an operation on the counts of a key.
 type Op struct {
 	Kind  Kind
-	Turns []string // their ids
+	Turns []string // the ids of the turns
 	N     int64
 	Held  int64 // what the turn holds already
 	Ahead int64
 }
 
-// Result is what an operation has found and done.
+// Result is the result of an operation.
 type Result struct {
 	Got  int64 // tokens that a turn has been given, without those for its input
 	Rest int64 // tokens that are left of the tightest limit
@@ -104,15 +104,15 @@ type ExceededError struct {
 	Resets time.Time // when the request can succeed; zero: never, it wants more than Max
 }
 
-// Error returns which limit it is.
+// Error names the limit, and what is used and wanted of it.
 func (e *ExceededError) Error() string {
 	return fmt.Sprintf("%d of %d %s in a window of %s are used, and %d more wanted", e.Used, e.Limit.Max, e.Limit.Unit, e.Limit.Window, e.Wanted)
 }
 
-// ConcurrencyError means that a key has as many turns under way as it may.
+// ConcurrencyError means that a request wants more turns than its key may still have under way.
 type ConcurrencyError struct{ Max, Wanted int }
 
-// Error returns the limit.
+// Error names the limit and how many more turns are wanted.
 func (e *ConcurrencyError) Error() string {
 	return fmt.Sprintf("%d turns may run at once, and %d more are wanted", e.Max, e.Wanted)
 }

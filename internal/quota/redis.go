@@ -24,8 +24,8 @@ func NewRedis(run func(ctx context.Context, script *redis.Script, account string
 	return &Redis{run, time.Now, holdTime}
 }
 
-// holdTime is how long a turn holds tokens after it has last taken some. After that time its node
-// must have ended, since a turn whose model is silent for so long has been given up.
+// holdTime is how long a turn holds tokens after it has last taken some. After that time the node of
+// the turn must have ended, since it would have given up a turn whose model is silent for so long.
 const holdTime = 10 * time.Minute
 
 // callTime bounds an operation.

@@ -5,17 +5,18 @@ import "github.com/redis/go-redis/v9"
 // operateText does an [Op] as account.do does, on the clock of the server. The keys of an account are
 //
 //	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
-//	<account>held                        a hash: what turns hold, by their ids, and until when;
-//	                                     and as "done", the ids of the last operations
+//	<account>held                        a hash: for the id of a turn, its tokens and until when it
+//	                                     holds them; for "done", the ids of the last operations
 //
-// After that time, what the turn holds counts as used, since its node has ended. An operation whose
+// Tokens that a turn holds beyond that time count as used, since its node has ended. An operation whose
 // answer was lost is not done a second time. Counts dated after now, because the clock was set back,
 // move to the current part. The script also works on a server that is full.
 //
-// Arguments: kind, id of the operation, N, what the turn holds, tokens ahead, how long turns hold
-// tokens in ms, number of turns, their ids. Then for each limit: unit, window, most, microseconds of a
-// part, period or "", and how long counts are kept in ms. The answer is the unit whose limit would be
-// exceeded or "", what each turn was given, the time, what is held, and the parts and counts of each limit.
+// Arguments: kind, id of the operation, N, Held, Ahead, how long turns hold tokens in ms, number of
+// turns, ids of the turns. Then for each limit: unit, window, most, microseconds of a part, period or
+// "", how long counts are kept in ms. The answer: the unit whose limit would be exceeded or "", the
+// tokens that each turn got, the time, all tokens that turns hold, and for each limit its parts with
+// their counts.
 const operateText = `#!lua flags=allow-oom
 local base, kind, n, had = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')

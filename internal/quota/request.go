@@ -35,7 +35,7 @@ type refusal struct {
 }
 
 const (
-	// refusalTime is for how long the engine is not asked after a refusal.
+	// refusalTime is how long after a refusal the engine is not asked again.
 	refusalTime = time.Second
 	// maxRefusals bounds the refusals that are remembered.
 	maxRefusals = 1000
@@ -58,7 +58,7 @@ func NewLimits(engine Engine, ahead int64, open bool) *Limits {
 	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), now: time.Now, running: make(map[string]int), refused: make(map[string]refusal)}
 }
 
-// Request is what one request does with the limits of its key. It is safe for concurrent use.
+// Request applies the limits of a key to one request. It is safe for concurrent use.
 type Request struct {
 	l *Limits
 	k *Key
@@ -66,11 +66,11 @@ type Request struct {
 	known []State // the states, if the request is refused without asking the engine
 
 	mu   sync.Mutex
-	last *view // the newest; nil: there is none
+	last *view // of the last operation; nil: there is none
 }
 
 // Begin begins a request of a key. Reserve counts it later. The error is an *ExceededError if a limit
-// of requests has just refused another request of the key: then this one need not even be read.
+// of requests has just refused another request of the key. Then the new request need not be read.
 func (l *Limits) Begin(k *Key) (*Request, error) {
 	r := &Request{l: l, k: k}
 	l.mu.Lock()
@@ -106,7 +106,7 @@ func (r *Request) refuse(err error) {
 // passes reports whether a request goes on although it could not be counted.
 func (l *Limits) passes(err error) bool { return l.open && errors.Is(err, ErrUnavailable) }
 
-// do does an operation and keeps the counts of the key that it returns.
+// do does an operation, and keeps the counts of the key after it in r.last.
 func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	result, err := r.l.engine.Do(ctx, r.k, o)
 	if result.view != nil {
@@ -117,8 +117,8 @@ func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	return result, err
 }
 
-// Acquire takes places for the turns of a request. The error is a *ConcurrencyError. Each
-// grant must be closed. A key without limits of turns and tokens gets no grants.
+// Acquire takes a place for each turn of a request. The error is a *ConcurrencyError. Each
+// grant must be closed. If the key has no limit of turns or tokens, there are no grants.
 func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	k := r.k
 	if k.MaxConcurrent == 0 && !k.limits(Tokens) {
@@ -148,7 +148,7 @@ func (l *Limits) leave(k *Key) {
 
 // Reserve counts a request and takes input tokens for each of its turns, in one step. At least one
 // more token must be left for the output of each turn. The error is ErrUnavailable, or an
-// *ExceededError; then nothing was counted.
+// *ExceededError, after which nothing was counted.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.k.limits(Tokens) {
 		grants = nil
@@ -177,7 +177,7 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 	return nil
 }
 
-// States returns the states of the limits as the last operation of the request has left them.
+// States returns the states of the limits after the last operation of the request.
 func (r *Request) States() []State {
 	if r.known != nil {
 		return r.known
@@ -187,11 +187,11 @@ func (r *Request) States() []State {
 	return r.last.states(r.l, r.k, false)
 }
 
-// lookers is how many keys are looked up at the same time.
+// lookers is how many keys States looks up at the same time.
 const lookers = 16
 
-// States returns the states of the limits of keys, in their order, with forecasts. A key has no
-// states if it has no limits, or if the engine does not work now.
+// States returns the states of the limits of each key, in the order of keys, with forecasts. A key
+// has no states if it has no limits, or if the engine does not work now.
 func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	states := make([][]State, len(keys))
 	var all sync.WaitGroup
@@ -235,7 +235,7 @@ func (v *view) local(at time.Time) time.Time {
 	return at.Add(v.ahead)
 }
 
-// settle counts what a turn has used. If the engine does not work, it keeps that for Settle.
+// settle counts what a turn has used. If the engine does not work, [Limits.Settle] counts it later.
 func (r *Request) settle(o Op) {
 	if _, err := r.do(context.Background(), o); err != nil { // the engine has a deadline
 		r.l.mu.Lock()
@@ -246,7 +246,7 @@ func (r *Request) settle(o Op) {
 	}
 }
 
-// Settle counts what could not be counted before, until the engine fails again.
+// Settle counts what could not be counted before. It stops when the engine fails again.
 func (l *Limits) Settle(ctx context.Context) {
 	all := l.Unsettled()
 	for i, u := range all {
@@ -257,7 +257,8 @@ func (l *Limits) Settle(ctx context.Context) {
 	}
 }
 
-// Unsettled returns what could not be counted yet, and removes it: the caller keeps it from then on.
+// Unsettled returns what could not be counted yet. It removes the operations from l: the caller keeps
+// them.
 func (l *Limits) Unsettled() []Unsettled {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,7 +267,8 @@ func (l *Limits) Unsettled() []Unsettled {
 	return all
 }
 
-// Resettle makes Settle count what [Limits.Unsettled] has returned, in this process or an earlier one.
+// Resettle makes Settle count operations that [Limits.Unsettled] has returned, in this process or an
+// earlier one.
 func (l *Limits) Resettle(all []Unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,18 +8,19 @@ import (
 // State is how much of a limit is used.
 type State struct {
 	Limit
-	Used   int64     // with what requests under way have taken
+	Used   int64     // including what requests under way have taken
 	Resets time.Time // when all of it is free again if nothing more is used; zero: all is free now
-	// Exhausted is when nothing will be left at the present rate. It is zero if it was not asked
-	// for, or if something will always be left (in a period such as a day: until Resets).
+	// Exhausted is when nothing will be left at the present rate. It is zero if no forecast was
+	// asked for, or if something will always be left. In a period such as a day, "always" means
+	// until Resets.
 	Exhausted time.Time
 }
 
 // Remaining returns what is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
-// states returns the states of the limits of a key, in their order. Exhausted is set only with
-// forecasts.
+// states returns the states of the limits of a key, in the order of the limits. Exhausted is set only
+// if forecasts is true.
 func (a *account) states(k *Key, now time.Time, forecasts bool) []State {
 	states := make([]State, len(k.Limits))
 	for i, limit := range k.Limits {
@@ -55,9 +56,9 @@ func (a *account) state(limit Limit, now time.Time) State {
 // present rate is computed.
 const recentParts = 4
 
-// forecast returns when a limit will be reached at the present rate. parts are the counts of its
-// window; used is all that counts, with what turns hold. The result is zero if the limit will not be
-// reached, and now if it is reached already.
+// forecast returns when a limit will be reached at the present rate. parts are the counts in its
+// window. used is their sum and the tokens that turns hold. The result is zero if the limit will not
+// be reached, and now if it is reached already.
 func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	if used >= limit.Max {
 		return now
@@ -78,7 +79,7 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 			return at.Add(needed)
 		}
 		if w.period != "" {
-			return time.Time{} // all of it is free again then
+			return time.Time{} // the whole limit is free again then
 		}
 		used += int64(rate*until.Sub(at).Seconds()) - c.n
 		at = until

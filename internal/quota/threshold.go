@@ -12,8 +12,8 @@ const (
 	reached = 100
 )
 
-// maxPassed bounds the limits whose thresholds are remembered. Beyond it, all are forgotten, and
-// a threshold may be returned once more.
+// maxPassed bounds the limits whose thresholds are remembered. If there are more, all are forgotten,
+// and Pass may return a threshold a second time.
 const maxPassed = 10_000
 
 // Thresholds remembers which thresholds of limits were passed, so that Pass returns each only once

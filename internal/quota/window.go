@@ -24,13 +24,13 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// parts is the number of parts of a window that slides. A use counts for the length of the
-// window and up to one part longer.
+// parts is the number of parts of a window that slides. A count is in force for the length of the
+// window, and up to one part longer.
 const parts = 20
 
-// Window is the time for which a limit applies: a period of the calendar, after which
-// counting begins anew, or a length that slides, so that the limit holds in every stretch
-// of time of that length. The zero value is not valid.
+// Window is the time for which a limit applies. It is a period of the calendar, after which
+// counting begins anew, or a length that slides: then the limit holds in every stretch of time
+// of that length. The zero value is not valid.
 type Window struct {
 	period string        // empty: it slides
 	length time.Duration // of one that slides
@@ -83,7 +83,7 @@ func (w Window) part() time.Duration {
 	return (w.length + unit - 1) / unit * time.Microsecond
 }
 
-// keep returns how long counts must be kept: longer than any part counts.
+// keep returns how long the counts of a part must be kept. They count for a shorter time.
 func (w Window) keep() time.Duration {
 	switch w.period {
 	case day:
@@ -116,7 +116,8 @@ func (w Window) oldest(now time.Time) int64 {
 	return w.at(w.begin(now, 0))
 }
 
-// begin returns when a period begins: the one that is next periods after the one that contains t.
+// begin returns when a period of w begins: for next 0, the period that contains t, for 1 the period
+// after it.
 func (w Window) begin(t time.Time, next int) time.Time {
 	t = t.UTC()
 	year, m, d := t.Date()
@@ -145,12 +146,12 @@ type count struct {
 	n    int64
 }
 
-// counts are the counts of the parts of a window, by rising part. Parts without any are
-// left out.
+// counts are the counts of the parts of a window, in the order of the parts. Parts without
+// any are left out.
 type counts []count
 
 // update drops the parts that no longer count. Counts dated after now, because the clock was set
-// back, move to the current part: so a clock that changes frees nothing early, and nothing counts
+// back, move to the current part. So a change of the clock frees nothing early, and nothing counts
 // for longer than a window.
 func (c counts) update(w Window, now time.Time) counts {
 	current, ahead := w.at(now), int64(0)
@@ -162,7 +163,7 @@ func (c counts) update(w Window, now time.Time) counts {
 	return c[first:end].add(current, ahead)
 }
 
-// find returns the index of a part, or where it would be.
+// find returns the index of a part or, if it is not found, the index at which to insert it.
 func (c counts) find(part int64) (i int, found bool) {
 	return slices.BinarySearchFunc(c, part, func(c count, part int64) int { return cmp.Compare(c.part, part) })
 }
@@ -180,7 +181,7 @@ func (c counts) add(part, n int64) counts {
 	return slices.Insert(c, i, count{part, n})
 }
 
-// plus adds other counts, in any order.
+// plus adds other counts, which may be in any order.
 func (c counts) plus(other counts) counts {
 	for _, o := range other {
 		c = c.add(o.part, o.n)

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ErrEncoding means that a body has a Content-Encoding that is not read here.
+// ErrEncoding means that a body has a Content-Encoding other than gzip, zstd or identity.
 var ErrEncoding = errors.New("unknown content encoding")
 
 // CorruptError means that a body is not what its Content-Encoding says.
@@ -28,7 +28,7 @@ func (e *CorruptError) Error() string {
 // Unwrap returns the decoder's error.
 func (e *CorruptError) Unwrap() error { return e.cause }
 
-// maxWindow bounds how far back a decoder looks, in bytes, as RFC 8878 recommends.
+// maxWindow bounds how far back the zstd decoder looks, in bytes, as RFC 8878 recommends.
 const maxWindow = 8 << 20
 
 // Encoding returns the Content-Encoding of a request. Several headers are one list.
@@ -49,7 +49,7 @@ func encodingOf(r *http.Request) (string, error) {
 	return "", ErrEncoding
 }
 
-// decoder decodes a body while it is read, up to a size.
+// decoder decodes a body while it is read, up to limit bytes.
 type decoder struct {
 	encoding string
 	raw      *source
@@ -60,7 +60,7 @@ type decoder struct {
 	close func()
 }
 
-// source remembers an error of the body, to distinguish it from errors of the decoder.
+// source remembers an error from reading the body, to distinguish it from errors of the decoder.
 type source struct {
 	io.Reader
 	err error
@@ -74,7 +74,8 @@ func (s *source) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Read decodes. It fails with an error of the body, a *CorruptError or a *http.MaxBytesError.
+// Read returns decoded bytes. Errors: the error from reading the body, a *CorruptError, or a
+// *http.MaxBytesError.
 func (d *decoder) Read(to []byte) (n int, err error) {
 	if d.from == nil {
 		err = d.open()

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// ErrNoMemory means that other bodies take the memory.
+	// ErrNoMemory means that other bodies take the memory that this body needs.
 	ErrNoMemory = errors.New("no memory for the body")
 	// ErrTooSlow means that a body came more slowly than [MinRate], or took longer than
 	// [MaxTime], or that another deadline of the connection has passed.
@@ -26,12 +26,12 @@ var (
 	ErrCopyWait = errors.New("other large bodies are being copied")
 )
 
-// Pool is all request bodies in memory: those that are being read, and those of
+// Pool holds all request bodies in memory: bodies that are being read, and bodies of
 // requests that wait or are being started. Its methods are safe for concurrent use.
 //
-// A body is read into chunks and joined at its end, so that it is copied once and its
-// buffer never grows by doubling. The chunks are reused if the body does not come to
-// its end, so that clients that send half bodies make no garbage.
+// A body is read into chunks, which are joined at the end of the body. So it is copied once and its
+// buffer never grows by doubling. The chunks are reused even if the client sends only a part of the
+// body, so that such clients make no garbage.
 type Pool struct {
 	budget  *claims.Budget
 	maxSize int64         // of a body, in bytes
@@ -63,12 +63,12 @@ func (p *Pool) Held() int64 { return p.budget.Held() }
 // Copying returns how many large bodies are being copied.
 func (p *Pool) Copying() int { return p.copying.Running() }
 
-// Read reads a request's body to its end, which streaming over HTTP/1 needs, and adds
+// Read reads a request's body to its end, as streaming over HTTP/1 needs it, and adds
 // its memory to the claim. Reading ends when ctx ends or the client is too slow, since a
 // request that is being read takes memory and keeps the processes of its configuration.
-// A body in gzip or zstd is decoded, and the decoded size counts. Errors: a
-// *http.MaxBytesError, also for the limit of another handler, ErrNoMemory, ErrTooSlow,
-// ErrEncoding, a *CorruptError, or an error of the connection.
+// A body in gzip or zstd is decoded, and the decoded size counts. Errors: ErrNoMemory,
+// ErrTooSlow, ErrEncoding, a *CorruptError, a *http.MaxBytesError (also for the limit of
+// another handler), or an error of the connection.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {
@@ -116,7 +116,7 @@ func (p *Pool) decode(encoding string, from io.Reader, announced int64, claim *c
 }
 
 const (
-	// bigBody is the size above which few bodies are copied at once, in bytes.
+	// bigBody is the size in bytes above which at most bigCopies bodies are copied at once.
 	bigBody = 1 << 20
 	// bigCopies is how many large bodies are copied at once.
 	bigCopies = 2
@@ -124,10 +124,10 @@ const (
 	copyWait = time.Minute
 )
 
-// WaitToCopy waits until a user's body of a size in bytes may be copied: into a plan, into
-// calls of the app-server, and into their lines, which takes several times its size. The
-// caller calls done when the copies are gone; it may be called more than once. The error
-// is ErrCopyWait or the cause of the end of ctx.
+// WaitToCopy waits until a user's body of a size in bytes may be copied. It is copied into a plan,
+// into calls of the app-server, and into their lines, which together take several times its size.
+// The caller calls done when the copies are gone; it may call done more than once. The error is
+// ErrCopyWait or the cause of the end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= bigBody {
 		return func() {}, nil
@@ -174,8 +174,8 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. Most bodies fit into the first piece. It has the announced
-// length, but at most that of a chunk, also if no length is announced.
+// read reads a body to its end. Most bodies fit into the first piece. This piece has the announced
+// length, but at most that of a chunk. Without an announced length it is as long as a chunk.
 func (p *Pool) read(from io.Reader, announced int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one more, to see the end
 	if announced >= 0 {
@@ -217,7 +217,7 @@ func (p *Pool) readMore(first []byte, from io.Reader, claim *claims.Claim) ([]by
 		if errors.Is(err, io.EOF) {
 			whole := p.join(first, chunks, n, claim)
 			if len(chunks) > 16 {
-				chunks = nil // the pool would keep as much memory as the body takes
+				chunks = nil // not reused: the pool would keep as much memory as the body takes
 			}
 			return whole, nil
 		}
@@ -249,7 +249,7 @@ func fill(buf []byte, from io.Reader) (n int, err error) {
 		n += more
 	}
 	if n == len(buf) && errors.Is(err, io.EOF) {
-		return n, nil // the next read says so again
+		return n, nil // the next read returns io.EOF again
 	}
 	return n, err
 }

@@ -15,22 +15,22 @@ const (
 	paceGrace = 15 * time.Second
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
-	// paceStep is the least time between two checks of the bodies that are being read, however
-	// little time each byte adds for its client.
+	// paceStep is the least time between two checks of the bodies that are being read. Without it,
+	// each byte of a slow client could cause a check, since it adds only 1/MinRate seconds.
 	paceStep = 100 * time.Millisecond
 )
 
 // reading reads a body that must come at a rate. A client begins with paceGrace; each byte
 // adds time, up to paceGrace again, so that a body may come in bursts.
 //
-// Other goroutines may cut it. A response writer must not be used once its handler has
-// returned: over HTTP/2 that crashes the process, and over HTTP/1 the deadline would hit the
-// next request of the connection. So the writer is used under the lock only, and never after
-// close.
+// Other goroutines may cut a reading, which sets a deadline by the response writer. That must not
+// happen once the handler has returned: over HTTP/2 it crashes the process, and over HTTP/1 the
+// deadline would hit the next request of the connection. So the writer is used under the lock
+// only, and never after close.
 type reading struct {
 	body io.Reader
 	pace *pace
-	due  atomic.Int64  // when the time of the client has passed, on the clock of pace
+	due  atomic.Int64  // when the client has run out of time, on the clock of pace
 	last time.Duration // no byte adds time beyond this
 
 	mu         sync.Mutex
@@ -74,7 +74,7 @@ func (r *reading) cutLocked() {
 }
 
 // close waits for a running cut and makes later cuts do nothing. It reports whether the reading
-// was cut: then the connection is of no more use, even if the body was complete just before.
+// was cut. Then the connection cannot be used any more, even if the body was complete just before.
 func (r *reading) close() (wasCut bool) {
 	r.pace.remove(r)
 	r.mu.Lock()
@@ -97,7 +97,7 @@ type pace struct {
 
 func newPace() *pace { return &pace{start: time.Now(), all: make(map[*reading]struct{})} }
 
-// now returns the time on the clock that due is on.
+// now returns the time since start. The fields due and last of a reading are on this clock.
 func (p *pace) now() time.Duration { return time.Since(p.start) }
 
 // add begins to watch a reading. Its client has at least paceGrace.
@@ -128,7 +128,8 @@ func (p *pace) ringIn(after time.Duration) {
 	p.set = true
 }
 
-// ring cuts the readings whose time has passed, and starts the timer for the next one.
+// ring cuts the readings whose clients have run out of time, and starts the timer for the next
+// reading.
 func (p *pace) ring() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +142,7 @@ func (p *pace) ring() {
 			continue
 		}
 		delete(p.all, r)
-		go r.cut() // which may wait for its connection; close waits for it
+		go r.cut() // in a goroutine, since cut may wait for the connection; close waits for cut
 	}
 	if len(p.all) > 0 {
 		p.ringIn(max(next, paceStep))

@@ -22,12 +22,12 @@ import (
 )
 
 // Disk keeps entries in a file, which one process uses at a time. The entries outlive the process,
-// even if that crashes. When there is no room, Disk drops entries as [Memory] does.
+// even if the process crashes. When there is no room, Disk drops entries as [Memory] does.
 type Disk struct {
 	dir string
 	now func() time.Time
 
-	mu     sync.Mutex // guards what follows; a change of the file is made under it
+	mu     sync.Mutex // guards what follows, and is held during each change of the file
 	db     *bbolt.DB  // nil: it was not started
 	maxAge time.Duration
 	shares
@@ -48,7 +48,7 @@ type about struct {
 	Size   int64  `json:"size"`
 	Events int64  `json:"events,omitempty"` // how many there were
 	Over   bool   `json:"over,omitempty"`   // no more events come
-	Lost   bool   `json:"lost,omitempty"`   // it has failed, since its process ended before it did
+	Lost   bool   `json:"lost,omitempty"`   // the response has failed, since its process ended before the response did
 }
 
 // lockTime is how long a process waits for the file, which the previous process may still use.
@@ -59,7 +59,7 @@ func NewDisk(dir string) *Disk {
 	return &Disk{dir: dir, now: time.Now, shares: newShares(0), owned: make(map[string]bool)}
 }
 
-// Start opens the store, once, or makes it. It fails if the file cannot be used.
+// Start opens the file, once, and makes it if there is none. It fails if the file cannot be used.
 func (d *Disk) Start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +105,7 @@ func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
 	d.shares.maxBytes, d.maxAge = maxBytes, maxAge
 }
 
-// load makes the file's buckets and counts what it has, by age.
+// load makes the file's buckets and counts the file's entries, the oldest first.
 func (d *Disk) load() error {
 	d.shares = newShares(d.shares.maxBytes)
 	return d.db.Update(func(tx *bbolt.Tx) error {
@@ -141,7 +141,7 @@ func (d *Disk) load() error {
 	})
 }
 
-// count counts an entry and drops others for it.
+// count counts an entry and drops other entries if it needs their room.
 func (d *Disk) count(tx *bbolt.Tx, user string, k *kept) error {
 	dropped, err := d.shares.put(user, k, d.now())
 	for _, k := range dropped {
@@ -150,7 +150,7 @@ func (d *Disk) count(tx *bbolt.Tx, user string, k *kept) error {
 	return err
 }
 
-// drop deletes all that there is of an entry.
+// drop deletes an entry with all that belongs to it.
 func drop(tx *bbolt.Tx, id string) error {
 	for _, name := range [][]byte{entryBucket, aboutBucket} {
 		if err := tx.Bucket(name).Delete([]byte(id)); err != nil {
@@ -170,7 +170,7 @@ func dropAll(b *bbolt.Bucket, id string) error {
 	return nil
 }
 
-// errNotStarted is the error of a store that nobody has started.
+// errNotStarted is the error of a store before Start.
 var errNotStarted = stores.Unavailable(errors.New("it was not started"))
 
 // update changes the file. If that fails, it counts the entries of the file anew. The caller holds
@@ -258,7 +258,7 @@ func setAbout(tx *bbolt.Tx, id string, a *about) error {
 	return tx.Bucket(aboutBucket).Put([]byte(id), value)
 }
 
-// putItems adds items to those of a conversation.
+// putItems adds items at the end of a conversation.
 func putItems(tx *bbolt.Tx, id string, items []json.RawMessage) error {
 	b := tx.Bucket(itemBucket)
 	for _, item := range items {
@@ -364,7 +364,7 @@ func (d *Disk) Delete(_ context.Context, user, id string) error {
 	return d.update(func(tx *bbolt.Tx) error { return drop(tx, id) })
 }
 
-// change changes a conversation, which grows by more bytes.
+// change changes a conversation. more is how many bytes the conversation grows by.
 func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,8 +18,8 @@ func (d *Disk) Begin(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, &begun, true)
 }
 
-// Continue implements [stores.Background]. No other process can want the response cancelled. It
-// belongs to this process as long as the process lives.
+// Continue implements [stores.Background]. While this process lives, no other process uses the
+// file: none can cancel the response or take it over.
 func (d *Disk) Continue(_ context.Context, user, id string, events stores.Events) (cancelled bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

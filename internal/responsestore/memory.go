@@ -61,7 +61,7 @@ func (m *Memory) Delete(_ context.Context, user, id string) error {
 	return nil
 }
 
-// change replaces a conversation by what change makes of it.
+// change replaces a conversation by a copy that the argument change has changed.
 func (m *Memory) change(user, id string, change func(*stores.Entry) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ type owners struct {
 	heap   ownerHeap
 }
 
-// get returns a user, or makes one. The caller has to add bytes to a new one.
+// get returns a user, or makes one. The caller has to add bytes to a new user.
 func (o *owners) get(name string) *owner {
 	of := o.byName[name]
 	if of == nil {
@@ -46,7 +46,7 @@ func (o *owners) others(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }
 
-// most returns the user with the most bytes among those who have an entry to drop. Only the one
+// most returns the user with the most bytes among those who have an entry to drop. Only the user
 // whose entry is about to be put may have none.
 func (o *owners) most() *owner {
 	first := o.heap[0]

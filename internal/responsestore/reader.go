@@ -34,8 +34,9 @@ const (
 	leastRead = 128 << 20
 )
 
-// Reader reads the items of a user for one request. The bytes that it reads and the bytes that it
-// copies are bounded, since a short request can name much. It is not safe for concurrent use.
+// Reader reads the items of a user for one request. It bounds the bytes that it reads and the bytes
+// that it copies, since a short request can refer to many large entries. It is not safe for
+// concurrent use.
 type Reader struct {
 	store stores.Store // nil: there is none
 	user  string
@@ -58,7 +59,7 @@ func NewReader(s stores.Store, user string, maxBytes int64, claim func(bytes int
 // With lets the reader find an entry that the store does not have.
 func (r *Reader) With(id string, e *stores.Entry) { r.ownID, r.own = id, e }
 
-// take counts an item that is returned a number of times.
+// take counts the copy of an item that the request refers to a number of times.
 func (r *Reader) take(item int, times int) error {
 	size := int64(item) * int64(times)
 	if r.keep -= size; r.keep < 0 {
@@ -73,7 +74,7 @@ func (r *Reader) take(item int, times int) error {
 // get reads an entry, which the caller releases.
 func (r *Reader) get(ctx context.Context, id string) (e *stores.Entry, err error) {
 	switch {
-	case ctx.Err() != nil: // not every store checks
+	case ctx.Err() != nil: // not every store checks ctx
 		return nil, stores.Unavailable(context.Cause(ctx))
 	case r.own != nil && id == r.ownID:
 		e = r.own
@@ -113,7 +114,7 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 			return nil, &MissingError{id}
 		}
 		for _, link := range links {
-			if link.Conversation != "" { // the items before it are in the conversation
+			if link.Conversation != "" { // the items before this response are in the conversation
 				return nil, fmt.Errorf("%w: %s", ErrInConversation, link.Conversation)
 			}
 			chain = append(chain, link.Items)
@@ -124,7 +125,7 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 	return slices.Concat(chain...), nil
 }
 
-// chain returns the first links of a chain, and the id of the next one.
+// chain returns the first links of a chain, and the id of the link after them.
 func (r *Reader) chain(ctx context.Context, id string) (links []stores.Link, next string, err error) {
 	whole, ok := r.store.(stores.Chains)
 	if !ok || r.own != nil && id == r.ownID {
@@ -192,7 +193,7 @@ func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.Ra
 	return found, nil
 }
 
-// itemsOf finds items of one response. times has how often each of them is referred to.
+// itemsOf finds items of one response. times has how often the request refers to each item.
 func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	e, err := r.get(ctx, response)
 	if err != nil && !errors.Is(err, stores.ErrNotFound) {

@@ -55,8 +55,8 @@ type Redis struct {
 	done sync.WaitGroup
 }
 
-// quiet drops the log of the client, which has no levels. Failures are returned, and check logs
-// them.
+// quiet drops the log of the Redis client, since it has no levels. The client also returns its
+// failures, and check logs them.
 type quiet struct{}
 
 // Printf does nothing.
@@ -67,7 +67,7 @@ func init() { redis.SetLogger(quiet{}) }
 // NewRedis returns a store. It connects when it is used.
 func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // it has goroutines without an end
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // its goroutines would never end
 	r := &Redis{
 		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: cmp.Or(o.MaxBytes, 1<<53), me: rand.Text(),
 		logger: logger, lease: stores.LeaseTime, watched: newWatched(),
@@ -150,16 +150,16 @@ func (r *Redis) check(ctx context.Context) {
 		case <-time.After(next):
 		}
 	}
-	r.fails.Store(false) // nobody checks it any more
+	r.fails.Store(false) // without checks it would stay true
 	last, cancel := context.WithTimeout(context.Background(), checkTime)
 	defer cancel()
-	r.limits.Settle(last) // this process may exit
+	r.limits.Settle(last) // the process may exit soon
 }
 
 // errDown is the error of a use while the server does not work.
 var errDown = stores.Unavailable(errors.New("Redis does not work"))
 
-// Fails reports whether the server did not work when that was last checked.
+// Fails reports whether the server did not work at the last check.
 func (r *Redis) Fails() bool { return r.fails.Load() }
 
 // tagOf returns the hash tag of a user's keys.
@@ -384,7 +384,7 @@ func texts(value any) string {
 	return text
 }
 
-// entryOf returns the entry that the fields have, nil if they cannot be read.
+// entryOf returns the entry that the fields have, or nil if they cannot be read.
 func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
 	e := &stores.Entry{
 		User: user, Previous: fields["previous"], Conversation: fields["conversation"], Running: fields["running"] == "1",

@@ -72,7 +72,7 @@ func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (sto
 	defer e.Release()
 	switch {
 	case leased:
-		return events, nil // the next look shows what there is
+		return events, nil // the next call shows what there is
 	case !e.Running && fields["over"] == "":
 		return events, stores.ErrDropped
 	case !e.Running:
@@ -96,8 +96,8 @@ func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.
 // Watch implements [stores.Background].
 func (r *Redis) Watch(id string) <-chan struct{} { return r.watched.watch(id) }
 
-// listen wakes those who watch a response when a node changes it, until ctx ends. It misses changes
-// while the connection is lost; those who watch then wait for WatchTime.
+// listen wakes those who watch a response when a node changes it, until ctx ends. While the
+// connection is lost, it misses changes; then those who watch wait for WatchTime.
 func (r *Redis) listen(ctx context.Context) {
 	news := r.client.Subscribe(ctx, r.channel())
 	closed := make(chan struct{})

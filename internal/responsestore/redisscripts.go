@@ -154,7 +154,7 @@ var deleteScript = redis.NewScript(sizing + `return drop(ARGV[1])`)
 
 // Arguments: id, token, most bytes of the conversation, overhead of an item, most bytes of a user,
 // items. A call that got no answer is made again, with the same token. The tokens of the last calls
-// are kept, so that it adds its items once.
+// are kept, so that the items are added once.
 var appendScript = redis.NewScript(sizing + `
 local key, list = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')

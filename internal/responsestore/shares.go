@@ -7,18 +7,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// shares counts what entries take. When there is no room, the least recently used entries of the
-// user with the most bytes are dropped, so that no user can push out what others have. It is
-// guarded by its owner.
+// shares counts the bytes of entries. When there is no room, the least recently used entries of the
+// user with the most bytes are dropped, so that no user can push out the entries of others. The
+// store that embeds shares guards it.
 type shares struct {
 	maxBytes int64
 	bytes    int64
 	byID     map[string]*kept
-	ages     *list.List // of *kept, those that were put last first
+	ages     *list.List // of *kept, the one that was put last is first
 	users    owners
 }
 
-// kept is an entry that counts.
+// kept is an entry that is counted.
 type kept struct {
 	id    string
 	entry *stores.Entry // nil on a disk
@@ -34,8 +34,8 @@ func newShares(maxBytes int64) shares {
 }
 
 // put counts an entry of a user, in place of the entry with the same id. It returns the entries
-// that are dropped for it. An entry may take more than half of the room only if no other user has
-// entries.
+// that were dropped to make room. An entry may take more than half of the room only if no other
+// user has entries.
 func (s *shares) put(user string, k *kept, now time.Time) (dropped []*kept, err error) {
 	if k.size > s.maxBytes || k.size > s.maxBytes/2 && s.users.others(user) {
 		return nil, stores.ErrTooLarge

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// answer is the answer to a request over a WebSocket: each event of a stream is a
-// message, and so is an error.
+// answer is the answer to a request over a WebSocket. Each event of a stream is one message. An
+// error is one message, too.
 type answer struct {
 	ctx     context.Context
 	conn    *websocket.Conn
@@ -24,7 +24,7 @@ type answer struct {
 	header  http.Header
 	status  int
 	buf     []byte      // the line under way, or the body
-	cut     *time.Timer // ends the reading of the request; nil: nothing does
+	cut     *time.Timer // ends the reading of the request at the deadline; nil: there is no deadline
 	err     error       // of the connection
 }
 
@@ -63,11 +63,11 @@ func (a *answer) send(message []byte) {
 	a.err = a.conn.Write(ctx, websocket.MessageText, message)
 }
 
-// FlushError implements what [http.ResponseController] looks for.
+// FlushError is called by [http.ResponseController].
 func (a *answer) FlushError() error { return a.err }
 
-// SetReadDeadline implements what [http.ResponseController] looks for. After the deadline an
-// answer can be sent, but no other request can follow.
+// SetReadDeadline is called by [http.ResponseController]. After the deadline an answer can still be
+// sent, but no other request can follow.
 func (a *answer) SetReadDeadline(at time.Time) error {
 	a.close()
 	if !at.IsZero() {
@@ -83,14 +83,14 @@ func (a *answer) close() {
 	}
 }
 
-// errorEvent has the fields that an error has over a WebSocket in addition to its body.
+// errorEvent has the fields that precede the body of an error over a WebSocket.
 type errorEvent struct {
 	Type    string            `json:"type"`
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// finish sends the error if the answer is one.
+// finish sends the answer if it is an error. Events were sent before.
 func (a *answer) finish() error {
 	if a.err != nil || a.status == 0 || a.status == http.StatusOK || !json.Valid(a.buf) {
 		return a.err

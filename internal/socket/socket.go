@@ -1,5 +1,5 @@
-// Package socket serves requests that come over a WebSocket, one after the other, each as
-// an HTTP request whose body is a message. The events of its answer become messages.
+// Package socket serves requests that come over a WebSocket, one after the other. Each message
+// becomes the body of an HTTP request. The events of its answer become messages.
 package socket
 
 import (
@@ -20,16 +20,16 @@ import (
 const (
 	// maxSockets is how many WebSockets a server serves at once.
 	maxSockets = 1024
-	// maxAge is the age at which a WebSocket accepts no more requests, as with OpenAI.
+	// maxAge is the age from which a WebSocket accepts no more requests, as with OpenAI.
 	maxAge = time.Hour
-	// pingEvery is how often a WebSocket is pinged, and pongTime how long the client may
-	// take to answer.
+	// pingEvery is how often a WebSocket is pinged. pongTime is how long the client may take to
+	// answer.
 	pingEvery = 30 * time.Second
 	pongTime  = 2 * time.Minute
 	// writeTimeout bounds the writing of a message.
 	writeTimeout = 30 * time.Second
 	// slack is how many bytes a message may have above the limit of a body. Such a message is
-	// discarded; a longer one ends the connection.
+	// refused and discarded; a longer one ends the connection.
 	slack = 1 << 20
 )
 
@@ -44,7 +44,7 @@ type Server struct {
 	stop       context.CancelFunc
 }
 
-// NewServer returns a server for bodies of at most maxBody bytes, which handlers enforce. Each
+// NewServer returns a server for bodies of at most maxBody bytes. Handlers enforce this limit. Each
 // user in a crowd has a share of the WebSockets.
 func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 	end, stop := context.WithCancel(context.Background())
@@ -58,8 +58,8 @@ func (s *Server) Open() int64 { return s.places.Held() }
 // again.
 func (s *Server) Close() { s.stop() }
 
-// Serve accepts a WebSocket of a user, whose origin the caller has checked, and lets handle
-// answer its requests until one side ends it. It returns an error if there are too many.
+// Serve accepts a WebSocket of a user. The caller has checked its origin. handle answers its
+// requests until one side ends it. Serve returns an error if there are too many WebSockets.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, user string, handle Handler) *apierror.Error {
 	place := s.places.Claim(user)
 	defer place.Release()
@@ -68,7 +68,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, user string, hand
 	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
-		return nil // it has been answered
+		return nil // Accept has answered the request
 	}
 	ws.SetReadLimit(s.maxMessage)
 	c := &conn{ws: ws, handshake: r, handle: handle, opened: time.Now(), messages: make(chan *message)}
@@ -85,7 +85,7 @@ type conn struct {
 	served    int
 
 	messages chan *message
-	blocked  atomic.Bool // a message waits for its turn, so that nobody reads pongs
+	blocked  atomic.Bool // read is busy with a message, and reads no pongs meanwhile
 }
 
 // message is the body of a request. Its reader may stop before the end of the body. So the body
@@ -95,8 +95,8 @@ type message struct {
 	to *io.PipeWriter
 }
 
-// serve answers requests until one side ends the connection, or end ends and no request
-// is being answered.
+// serve answers requests until one side ends the connection. When end ends, serve returns as soon
+// as it is not answering a request.
 func (c *conn) serve(end context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.handshake.Context()))
 	var others sync.WaitGroup
@@ -128,8 +128,8 @@ func (c *conn) serve(end context.Context) {
 	}
 }
 
-// read passes messages on, one at a time. While an answer is made it waits for the next
-// message, so that it notices that the client has left.
+// read passes messages on, one at a time. While an answer is made, it already waits for the next
+// message: so it notices when the client leaves.
 func (c *conn) read(ctx context.Context) {
 	for {
 		_, from, err := c.ws.Reader(ctx)
@@ -145,16 +145,16 @@ func (c *conn) read(ctx context.Context) {
 			return
 		}
 		_, err = io.Copy(m.to, from)
-		_ = m.to.CloseWithError(err) // always nil; without an error it is the end
+		_ = m.to.CloseWithError(err) // CloseWithError returns nil; if err is nil, the message ends here
 		if err != nil {
-			<-ctx.Done() // until the answer, which may be an error, is sent
+			<-ctx.Done() // until the answer is sent, which may be an error
 			return
 		}
 		c.blocked.Store(false)
 	}
 }
 
-// ping pings the client until it does not answer.
+// ping pings the client until the client does not answer in time.
 func (c *conn) ping(ctx context.Context) {
 	for {
 		select {
@@ -177,7 +177,7 @@ func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	defer cancel()
 	to := &answer{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
 	defer to.close()
-	defer func() { _ = m.Close() }() // so that read goes on
+	defer func() { _ = m.Close() }() // unblocks read
 	if time.Since(c.opened) >= maxAge {
 		_ = apierror.SocketTooOld().Respond(to, c.handshake)
 		_ = to.finish()
@@ -187,11 +187,11 @@ func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	if err := to.finish(); err != nil || !usable {
 		return false
 	}
-	_, err := io.Copy(io.Discard, m) // of a request that was refused
+	_, err := io.Copy(io.Discard, m) // the rest of a request that was refused
 	return err == nil
 }
 
-// request returns the request of a message, with an id of its own.
+// request returns a message as a request. Each request has an id of its own.
 func (c *conn) request(ctx context.Context, m *message) *http.Request {
 	c.served++
 	r := c.handshake.Clone(ctx)

@@ -11,22 +11,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 )
 
-// State is what a request is waiting for.
+// State is how far a request is.
 type State string
 
 // The states, in their order.
 const (
-	Waiting   State = "waiting"   // for its turns, in the queue
-	Starting  State = "starting"  // its turns are prepared and started
+	Waiting   State = "waiting"   // in the queue
+	Starting  State = "starting"  // its turns are being prepared and started
 	Running   State = "running"   // the model has not answered yet
 	Answering State = "answering" // output has arrived
 	Parked    State = "parked"    // answered; the turn waits for the results of its calls
 )
 
-// states has all states that a request enters, for an atomic index.
+// states are the states that an [Entry] can have. An Entry holds the index of its state as an atomic
+// integer.
 var states = [...]State{Waiting, Starting, Running, Answering}
 
-// answering is the index of Answering in states, which Add sets.
+// answering is the index of Answering in states. [Entry.Add] sets it.
 const answering = 3
 
 // Request is a request that is under way, as the page and the admin API show it. It has no text of
@@ -39,13 +40,13 @@ type Request struct {
 	Choices    int       `json:"choices"`
 	State      State     `json:"state"`
 	Since      time.Time `json:"since"`                // when it arrived; for a parked turn, when its answer ended
-	AppServer  string    `json:"app_server,omitempty"` // the id of the app-server of the first choice that has one
+	AppServer  string    `json:"app_server,omitempty"` // the id of the app-server that was the first to run one of the choices
 	Characters int64     `json:"characters"`           // of text, reasoning and arguments so far
 
-	Process *appserver.Process `json:"-"` // the process of AppServer; nil: none yet
+	Process *appserver.Process `json:"-"` // of the app-server; nil: none yet
 }
 
-// maxModel bounds the name of a model, in bytes. A client can choose it.
+// maxModel bounds the name of a model, in bytes. A client can choose any name.
 const maxModel = 100
 
 // Set holds the requests that are under way. Its zero value is empty and ready to use, and
@@ -65,7 +66,8 @@ type Entry struct {
 	characters atomic.Int64
 }
 
-// Begin adds a request that waits for its turns as e. The caller calls [Entry.Release].
+// Begin adds the request r to the set as e, in the state Waiting. The caller must call
+// [Entry.Release].
 func (s *Set) Begin(e *Entry, r Request) {
 	if len(r.Model) > maxModel {
 		r.Model = strings.Clone(r.Model[:maxModel])
@@ -91,8 +93,8 @@ func (e *Entry) Release() {
 // Enter changes the state.
 func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
 
-// SetProcess sets the process that runs the request. If several choices run in several processes,
-// the first call counts.
+// SetProcess sets the process that runs the request. Only the first call has an effect: the choices
+// of one request may run in several processes.
 func (e *Entry) SetProcess(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
 
 // Add counts characters of output that has arrived.

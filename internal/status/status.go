@@ -29,16 +29,16 @@ type AppServer struct {
 	ID           string `json:"id"`                // as in metrics, events and /codex/restart
 	Program      string `json:"program,omitempty"` // without its arguments, which may contain secrets
 	Home         string `json:"home,omitempty"`
-	Instructions string `json:"instructions,omitempty"` // "append": the provider refuses to have its prompt replaced
+	Instructions string `json:"instructions,omitempty"` // "append": the provider refuses instructions in place of Codex's own prompt
 	appserver.Status
 
 	Login         Login         `json:"login"`
 	Conversations Conversations `json:"conversations"`
 }
 
-// Public returns the status without what only the operator may know: what identifies the
-// machine, its files and its processes, and what the account has bought. The remedy, which has
-// none of these, replaces the reason. The sign-in is left out, too: whoever knows its code could
+// Public returns the status without what only the operator may know: data that identifies the
+// machine, its files or its processes, and what the account has bought. The remedy, which has
+// no such data, replaces the reason. The sign-in is left out, too: whoever knows its code could
 // complete it.
 func (a AppServer) Public(remedy string) AppServer {
 	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
@@ -54,10 +54,10 @@ type Login struct {
 	// RestsUntil is when the login is tried again, if it rests.
 	RestsUntil time.Time `json:"rests_until,omitzero"`
 	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
-	// Allowed is whether the provider allows the use that the plan includes, if known.
+	// Allowed is whether the provider now allows the use that the plan includes; nil: not known.
 	Allowed *bool             `json:"allowed,omitempty"`
 	Windows []Window          `json:"windows,omitempty"` // of the plan
-	Credits *codexrpc.Credits `json:"credits,omitempty"` // bought besides
+	Credits *codexrpc.Credits `json:"credits,omitempty"` // bought in addition to the plan
 	// ResetCredits are credits for resetting the windows.
 	ResetCredits *codexrpc.ResetCredits `json:"reset_credits,omitempty"`
 	SignIn       *SignIn                `json:"sign_in,omitempty"` // the one under way, or the last one
@@ -70,26 +70,26 @@ type SignInState string
 const (
 	SignInStarting SignInState = "starting"  // the issuer is asked for a code
 	SignInWaiting  SignInState = "waiting"   // somebody has to enter the code
-	SignInDone     SignInState = "signed_in" // somebody has
-	SignInFailed   SignInState = "failed"    // nobody has, for the reason
+	SignInDone     SignInState = "signed_in" // somebody has entered the code
+	SignInFailed   SignInState = "failed"    // there was no sign-in; Reason says why
 )
 
 // SignIn is a sign-in of a login, by a code that a person enters in a browser.
 type SignIn struct {
 	State     SignInState `json:"state"`
 	URL       string      `json:"url,omitempty"`  // where the code is to be entered
-	Code      string      `json:"code,omitempty"` // as long as it waits
+	Code      string      `json:"code,omitempty"` // only in the state SignInWaiting
 	ExpiresAt time.Time   `json:"expires_at,omitzero"`
-	Reason    string      `json:"reason,omitempty"` // for the operator alone
+	Reason    string      `json:"reason,omitempty"` // why it failed, for the operator alone
 }
 
 // UnderWay reports whether the sign-in goes on.
 func (s *SignIn) UnderWay() bool { return s.State == SignInStarting || s.State == SignInWaiting }
 
-// Reset is what came of an attempt to reset the windows of a plan for a credit.
+// Reset is the outcome of an attempt to reset the windows of a plan for a credit.
 type Reset struct {
 	Outcome string `json:"outcome"`
-	Message string `json:"message"` // the same in words
+	Message string `json:"message"` // the outcome in words
 }
 
 // resets are the outcomes of an attempt to reset the windows.
@@ -100,7 +100,7 @@ var resets = map[codexrpc.ResetOutcome]Reset{
 	codexrpc.ResetDoneSince: {"already_redeemed", "The windows were reset by this attempt before, for one credit."},
 }
 
-// ResetOf returns an outcome with its words; ok is false if it is not known.
+// ResetOf returns an outcome with its message. ok is false if the outcome is unknown.
 func ResetOf(outcome codexrpc.ResetOutcome) (reset Reset, ok bool) {
 	reset, ok = resets[outcome]
 	return reset, ok

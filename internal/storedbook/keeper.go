@@ -1,4 +1,4 @@
-// Package storedbook stores what is counted in memory in a file, so that it survives restarts.
+// Package storedbook stores counts in a file, so that they survive restarts.
 package storedbook
 
 import (
@@ -29,9 +29,10 @@ const (
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
 	// Document returns a struct to encode as JSON, which begins with a [Header], and the number
-	// of changes of the book. The document is nil if that number is still since.
+	// of changes of the book so far. The document is nil if this number is still since.
 	Document(since uint64) (document any, changes uint64)
-	// Restore adds the counts of a document. The error means that it cannot be read.
+	// Restore adds the counts of a document to the book. The error means that the document cannot
+	// be read.
 	Restore(document []byte) error
 }
 
@@ -43,7 +44,7 @@ type Header struct {
 // NewHeader returns the header of a document that is stored.
 func NewHeader() Header { return Header{version} }
 
-// Keeper stores a book in a file while it is held.
+// Keeper stores a book in a file, from the first Hold until the last release.
 type Keeper struct {
 	book  Book
 	what  string
@@ -53,20 +54,22 @@ type Keeper struct {
 	holds  int
 	stop   chan struct{}
 	done   sync.WaitGroup
-	loaded bool // the file may be overwritten
+	loaded bool // the book was restored, so that the file may be overwritten
 
-	// These are used by the loop only.
+	// These are used before run begins, and then only by run.
 	saved  uint64    // the changes of the book when it was last stored
 	logged time.Time // when a failure was last logged
 }
 
-// NewKeeper returns a Keeper of a book. Logs call it what. A change is stored within every.
+// NewKeeper returns a Keeper of a book. what names the book in logs. every is the longest time until
+// a change is stored.
 func NewKeeper(book Book, what string, every time.Duration) *Keeper {
 	return &Keeper{book: book, what: what, every: every}
 }
 
-// Hold keeps the book in a file until release is called; the last release waits until it is stored.
-// The first call restores the book from file, or else from the first file of before that exists.
+// Hold stores the book in file until release is called. The last release waits until the book is
+// stored. The first Hold restores the book from file. If file does not exist, it uses the first file
+// in before that exists.
 func (k *Keeper) Hold(logger *slog.Logger, file string, before ...string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,7 +113,7 @@ func (k *Keeper) failed(logger *slog.Logger, message string, err error) {
 	}
 }
 
-// load restores the book once. A file that has no document is set aside.
+// load restores the book once. A file without a valid document is set aside.
 func (k *Keeper) load(logger *slog.Logger, file string, before []string) {
 	if k.loaded {
 		return
@@ -136,7 +139,7 @@ func (k *Keeper) load(logger *slog.Logger, file string, before []string) {
 	k.loaded = true
 }
 
-// read reads at most one byte more of a file than a document may have.
+// read reads a file, or its first maxDocument+1 bytes if it is larger.
 func read(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

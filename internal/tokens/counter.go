@@ -2,22 +2,22 @@ package tokens
 
 import "math"
 
-// Counter counts the tokens of texts, in pieces: it takes no more memory for a long text than for
-// a short one, and others can run between the pieces.
+// Counter counts the tokens of texts in pieces. So a long text takes no more memory than a short
+// one, and other work can run between the pieces.
 type Counter struct {
 	limit Limit
 	piece int // bytes that are counted at once
 	since int // bytes since the last pause
 }
 
-// counterPiece is the piece of a [Counter], which takes some 40 ms.
+// counterPiece is how many bytes a [Counter] counts at once, which takes some 40 ms.
 const counterPiece = 64 << 10
 
-// NewCounter returns a counter of no texts.
+// NewCounter returns a counter that has counted nothing yet.
 func NewCounter() *Counter { return newCounter(counterPiece) }
 
 func newCounter(piece int) *Counter {
-	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: piece}, piece: piece} // half: sums with it must not overflow
+	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: piece}, piece: piece} // half of the most, so that sums do not overflow
 }
 
 // Add adds a text. If pause is not nil, Add calls it after each 64 KiB or so of all texts, and

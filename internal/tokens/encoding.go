@@ -26,8 +26,8 @@ func Count(text string) int {
 	return n
 }
 
-// valid replaces each invalid byte by a valid one, since the library reads runes
-// and would change the length of the text.
+// valid replaces each invalid byte by one valid byte. The library reads runes, so
+// invalid bytes would change the length of the text.
 func valid(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -43,8 +43,8 @@ func valid(text string) string {
 	return string(b)
 }
 
-// prefix returns the length of the first n tokens of a text, in bytes, without the
-// part of a rune at their end.
+// prefix returns the length of the first n tokens of a text, in bytes, without an
+// incomplete rune at their end.
 func prefix(text string, n int) int {
 	_, all, _ := encoding().Encode(valid(text)) // which cannot fail
 	length := 0
@@ -54,7 +54,7 @@ func prefix(text string, n int) int {
 	return wholeRunes(text[:length])
 }
 
-// wholeRunes returns the length of a text without the part of a rune at its end.
+// wholeRunes returns the length of a text without an incomplete rune at its end.
 func wholeRunes[T string | []byte](text T) int {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(text[i]) {

@@ -7,8 +7,8 @@ import (
 
 const (
 	// maxRun bounds a stretch of text without a boundary, in bytes. A longer stretch is split into
-	// pieces of that size, between runes. Such words occur in no language. The count of the pieces
-	// differs a little from that of the whole, but does not depend on how the text was cut.
+	// pieces of that size, between runes. No language has words that long. The count of the pieces
+	// differs a little from the count of the whole, but does not depend on how the text was cut.
 	maxRun = 512
 	// maxUncounted bounds the text that is kept uncounted, in bytes. Beyond it,
 	// text is counted even if the limit is far away.
@@ -18,13 +18,13 @@ const (
 // Limit cuts texts at a total number of tokens. The texts come in pieces; the
 // output does not depend on the sizes of the pieces.
 //
-// A token has at least one byte. So the output may have as many bytes as there are tokens left,
-// without counting them. Near the limit, up to maxRun bytes are held until their boundaries are
-// known. Each byte is counted once, and those of the text at the limit twice.
+// A token has at least one byte. So as many bytes as there are tokens left can be output without
+// counting them. Near the limit, up to maxRun bytes are held until their boundaries are known.
+// Each byte is counted once; only the text at the limit is counted twice.
 type Limit struct {
 	max     int
-	counted int // tokens counted; Whole can exceed max
-	keep    int // maxUncounted
+	counted int // tokens counted; after Whole it can be more than max
+	keep    int // the most bytes of text that stay uncounted
 
 	text   []byte // kept text; the offsets below are into it
 	passed int    // end of the output
@@ -40,8 +40,8 @@ type Limit struct {
 // NewLimit returns a limit of this number of tokens.
 func NewLimit(tokens int) *Limit { return &Limit{max: tokens, keep: maxUncounted} }
 
-// Add adds a piece of a text and returns the next output. If over, the output has
-// reached the limit and there is no more.
+// Add adds a piece of a text and returns the next output. If over is true, the output has
+// reached the limit and there will be no more.
 func (l *Limit) Add(piece string) (out string, over bool) {
 	if piece == "" || l.over {
 		return "", l.over
@@ -88,7 +88,7 @@ func (l *Limit) Exceeded() bool { return l.update(len(l.text) > l.left()) < 0 }
 func (l *Limit) Raise(tokens int) { l.max += tokens }
 
 // Fits reports whether n more bytes are certainly within the limit, so that Add outputs
-// them at once. It counts what was added before only if that is needed.
+// them at once. It counts the text that was added before only if it has to.
 func (l *Limit) Fits(n int) bool {
 	if len(l.text)+n <= l.left() {
 		return true
@@ -109,7 +109,7 @@ func (l *Limit) Held() []byte {
 	return l.text[l.passed:]
 }
 
-// update counts the text if needed, see countIf, and returns the tokens until the limit.
+// update calls countIf, drops the counted text, and returns the number of tokens until the limit.
 func (l *Limit) update(needed bool) (left int) {
 	l.countIf(needed)
 	l.drop()
@@ -155,7 +155,7 @@ func (l *Limit) drop() {
 	l.done = 0
 }
 
-// countIf counts the text up to the last boundary, if needed or if too much is uncounted.
+// countIf counts the text up to the last boundary if needed is true, or if too much text is uncounted.
 func (l *Limit) countIf(needed bool) {
 	if !needed && len(l.text) <= l.keep {
 		return
@@ -173,8 +173,8 @@ func (l *Limit) countIf(needed bool) {
 	}
 }
 
-// look finds the boundaries up to end, and splits runs that are too long. If not
-// ended, the text may continue there.
+// look finds the boundaries up to end, and splits runs that are too long. If ended is
+// false, the text may continue after end.
 func (l *Limit) look(end int, ended bool) {
 	for l.next < end {
 		r, size := utf8.DecodeRune(l.text[l.next:end])
@@ -194,7 +194,7 @@ func (l *Limit) look(end int, ended bool) {
 	}
 }
 
-// count counts the text up to an offset, and sets the cut if that is over the limit.
+// count counts the text up to an offset, and sets l.cut if this text exceeds the limit.
 func (l *Limit) count(to int) {
 	if l.over || l.done == to {
 		return
@@ -211,8 +211,9 @@ func (l *Limit) count(to int) {
 }
 
 // The encoding first splits a text by a pattern into words, numbers, runs of punctuation and runs
-// of white space, and then each of these into tokens. A boundary is a place where such a part ends
-// whatever precedes and follows it. A text can be split there and its pieces counted one by one.
+// of white space, and then each of these into tokens. A boundary is a place where such a part always
+// ends, whatever text comes before and after it. A text can be split at boundaries, and its pieces
+// can be counted one by one.
 
 // class is a class of runes that the pattern distinguishes.
 type class uint8
@@ -231,9 +232,9 @@ const (
 	classes
 )
 
-// boundaries[a][b] reports whether there is always a boundary between runes of the
-// classes a and b: no match of the pattern has both in this order, and the match
-// before does not depend on what follows.
+// boundaries[a][b] reports whether there is always a boundary between a rune of class a and
+// a rune of class b after it: no match of the pattern has both in this order, and the match
+// that ends with the first rune does not depend on the text after it.
 var boundaries = [classes][classes]bool{
 	classLetter:  {classNumber: true, classSlash: true, classPunct: true, classSpace: true, classNewline: true},
 	classMark:    {classNumber: true, classSpace: true},

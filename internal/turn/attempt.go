@@ -6,19 +6,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attempt follows the items of one model response. Codex asks the model again by
-// itself when a response breaks off, and does not always report that: over a
-// WebSocket to the provider the first retry is silent.
+// attempt follows the items of one model response. Codex asks the model again by itself when a
+// response breaks off. It does not always report the retry: over a WebSocket to the provider the
+// first retry is silent.
 type attempt struct {
 	item string // id of the item that is being written; empty: none
 	cut  bool   // the model did not finish its last item
 	over bool   // the response broke off after calls, and Codex has their answers
 
-	failure string // the last failure of an earlier attempt that Codex has reported; it explains a silence
+	failure string // the last failure that Codex has reported of an earlier attempt; it explains a silence
 }
 
-// errBrokeOff is the failure of a response that broke off and that Codex silently
-// asks for again.
+// errBrokeOff is the failure if a response broke off and Codex has asked the model again silently.
 var errBrokeOff = &codexrpc.TurnError{
 	Message: "the model's response broke off", Code: "responseStreamDisconnected",
 }
@@ -32,7 +31,7 @@ func (m *Machine) checkAttempt(e *codexrpc.Event) {
 	case codexrpc.ItemAgentMessage, codexrpc.ItemReasoning:
 		switch a := m.attempt; {
 		case a.cut:
-			// Codex retries an incomplete response for this reason only.
+			// Only after a content filter does Codex retry an incomplete response.
 			m.retried(&codexrpc.TurnError{Message: incompleteMark + string(FinishContentFilter)})
 		case a.over, a.item != "" && a.item != e.ItemID:
 			m.retried(errBrokeOff)
@@ -48,10 +47,10 @@ func (a *attempt) itemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// retried handles a retry by Codex after the error err. If the model's response was
-// incomplete the turn ends: another response would be no better. If the client has
-// seen a part of the response the turn fails, since the retry would repeat that.
-// Otherwise the client gets the next response.
+// retried handles a retry by Codex after the error err. If the model's response was incomplete, the
+// turn ends: another response would be no better. If the client has seen a part of the response,
+// the turn fails, since the retry would repeat this part. Otherwise the client gets the next
+// response.
 func (m *Machine) retried(err *codexrpc.TurnError) {
 	reason, ok := incomplete(err)
 	switch {
@@ -65,8 +64,8 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	}
 }
 
-// Waits reports whether Codex waits for the answers to structured calls. While Codex waits, it does
-// not report that the model's response broke off; brokeOff reports whether the events show that
+// Waits reports whether Codex waits for the answers to structured calls. While it waits, Codex does
+// not report that the model's response broke off. brokeOff reports whether the events show it
 // nevertheless.
 func (m *Machine) Waits() (waits, brokeOff bool) {
 	return m.structured.whole && !m.structured.refused && !m.done && len(m.pictures.open) == 0, m.attempt.cut
@@ -79,13 +78,13 @@ func (m *Machine) CallsRefused() { m.structured.refused, m.rest.differs = true, 
 // with response.incomplete.
 const incompleteMark = "Incomplete response returned, reason: "
 
-// incomplete returns the finish of a turn whose response was cut, which is no failure for
-// a client. It returns false for other errors.
+// incomplete returns the finish of a turn whose response was cut. For a client a cut is no failure.
+// For other errors it returns false.
 func incomplete(err *codexrpc.TurnError) (FinishReason, bool) {
 	if err == nil {
 		return "", false
 	}
-	_, reason, ok := strings.Cut(err.Message+" "+err.Details, incompleteMark) // in the details of a retry
+	_, reason, ok := strings.Cut(err.Message+" "+err.Details, incompleteMark) // if Codex retries, the reason is in the details
 	if !ok {
 		return "", false
 	}

@@ -45,8 +45,8 @@ func (m *Machine) part(p *aggregator.Part) {
 	}
 }
 
-// called starts the grace after a call, if a grace follows this call. got reports whether the
-// client got the call; it does not get the twin of another call.
+// called starts the grace after a call, if a grace follows this call. got is false for the twin of
+// another call, which the client does not get.
 func (m *Machine) called(textual, got bool) {
 	switch {
 	case got && m.policy.closed():
@@ -56,8 +56,9 @@ func (m *Machine) called(textual, got bool) {
 	}
 }
 
-// blockAborted processes the end of a block that is not a call; its text follows. The grace starts
-// again, unless the block is too large: then the grace would cut the rest of the block.
+// blockAborted processes the end of a block that is not a call. The text of the block follows. If
+// calls came before, the grace starts again. If the block is too large, the grace stops instead: it
+// would cut the rest of the block.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
@@ -78,7 +79,8 @@ func (m *Machine) discard() {
 	}
 }
 
-// clientName returns the client's name of a tool that Codex knows as name, or false.
+// clientName returns the client's name of a tool that Codex knows as name. It returns false if the
+// tool is not the client's.
 func (m *Machine) clientName(name string) (string, bool) {
 	if m.opts.ClientName == nil {
 		return name, true
@@ -86,8 +88,8 @@ func (m *Machine) clientName(name string) (string, bool) {
 	return m.opts.ClientName(name)
 }
 
-// blockName returns the client's name of a tool that a block names. The block may have that name
-// already, since the client's prompt has it.
+// blockName returns the client's name of a tool that a block names. The block may already have the
+// client's name, since the client's prompt uses it.
 func (m *Machine) blockName(name string) string {
 	if client, ok := m.clientName(name); ok {
 		return client

@@ -13,10 +13,10 @@ import (
 type Source interface {
 	// Ready gets an element when Recv may have new events, and after Wake.
 	Ready() <-chan struct{}
-	// Wake adds an element to Ready unless it has one.
+	// Wake adds an element to Ready if Ready has none.
 	Wake()
-	// Recv returns the new events, which are valid until the next call, or why no more will
-	// come.
+	// Recv returns the new events, which are valid until the next call. The error says why no more
+	// will come.
 	Recv() ([]codexrpc.Event, error)
 	// RefuseCalls answers the calls of the turn with a failure.
 	RefuseCalls()
@@ -27,12 +27,12 @@ type Consumer interface {
 	// Consume gets the outputs, in order, at least one. The slice is valid during the
 	// call.
 	Consume([]Output) error
-	// Leave gets what was held of the answer when the turn has ended without its client. Nobody
-	// reads that any more, but the answer may be stored.
+	// Leave gets the outputs that were held when the turn ended because its client has gone. Nobody
+	// reads them any more, but the answer may be stored.
 	Leave([]Output)
 	// NextWake returns when Wake has to be called if nothing else happens.
 	NextWake() time.Duration
-	// Wake does what is due: a header, a keepalive.
+	// Wake writes what is due: a header, or a keepalive.
 	Wake() error
 }
 
@@ -47,8 +47,8 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			consumer.Leave(held)
 		}
 	}()
-	// All that Drive waits for comes by one channel: to wait for several channels costs more than
-	// to process a small delta.
+	// Drive waits for one channel only: to wait for several channels costs more than to process a
+	// small delta.
 	wake := source.Wake
 	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
 	d.clock = newClock(wake)
@@ -83,7 +83,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	}
 }
 
-// driver has the deadlines of a turn, each the time since its beginning.
+// driver has the deadlines of a turn, as times since the turn began.
 type driver struct {
 	m        *Machine
 	source   Source
@@ -99,7 +99,7 @@ type driver struct {
 	generation int           // of the machine's grace
 }
 
-// due does what is due at a time, and returns when it has to be called again.
+// due does what is due now, and returns when it has to be called again.
 func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	if d.active {
 		d.active, d.silence = false, later(now, d.m.patience(d.idle))
@@ -125,13 +125,13 @@ func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	return min(d.silence, d.wake, d.grace, d.refuseCalls(now)), nil
 }
 
-// patience is how long the model may be silent after a call. It is silent while it writes another
-// call, too. After that time the calls are refused: if the response goes on, the thread cannot be
-// kept; if it broke off, the client learns of that now and not after the idle timeout.
+// patience is how long the model may be silent after a call. Also while it writes another call, it
+// sends nothing. After this time the calls are refused. If the response goes on, the thread cannot
+// be kept. If it broke off, the client gets the failure now and not after the idle timeout.
 const patience = 30 * time.Second
 
-// refuseCalls refuses the calls that Codex waits for if the model's response has broken
-// off, or may have. It returns when it has to be called again.
+// refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
+// off or may have broken off. It returns when it has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	waits, brokeOff := d.m.Waits()
 	switch {
@@ -145,7 +145,7 @@ func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	return never
 }
 
-// watchGrace sets the end of the grace when the machine has started a new one.
+// watchGrace sets the deadline of the grace when the machine has started a new grace.
 func (d *driver) watchGrace(now time.Duration) {
 	after, generation, running := d.m.Grace()
 	if running && generation != d.generation {
@@ -164,8 +164,8 @@ func later(now, after time.Duration) time.Duration {
 	return now + after
 }
 
-// clock rings at a time. Deadlines move later with each event, but the clock is not set again for
-// that: it rings too early, and is set then. So events cost no work on timers, which would wake
+// clock rings at a set time. Each event moves deadlines later, but does not set the clock again:
+// the clock rings too early, and is set then. So events cost no work on timers, which would wake
 // other threads of the process.
 type clock struct {
 	start time.Time
@@ -196,7 +196,7 @@ func consume(consumer Consumer, outputs []Output) error {
 	return consumer.Consume(outputs)
 }
 
-// alive reports whether one of the events is not about a failed attempt.
+// alive reports whether an event shows that the model goes on. Events about failed attempts do not.
 func alive(events []codexrpc.Event) bool {
 	for i := range events {
 		if events[i].Kind != codexrpc.EventError {
@@ -207,8 +207,8 @@ func alive(events []codexrpc.Event) bool {
 }
 
 var (
-	// ErrIdle ends a turn without an event for the idle timeout. An error that matches it
-	// may contain Codex's last error.
+	// ErrIdle ends a turn that had no event for the idle timeout. An error that matches it may
+	// contain Codex's last error.
 	ErrIdle = errors.New("codex sent nothing for the idle timeout")
 
 	// ErrCompacted ends a turn in which Codex began to summarise the history because it

@@ -4,15 +4,15 @@ import "unicode/utf8"
 
 // emitter collects the outputs of a turn, in the order in which the client gets them.
 type emitter struct {
-	batch     []Output  // since start
+	batch     []Output  // the outputs since the last call of start
 	short     [2]Output // the memory of batch for most turns
 	reasoning []Output  // ends of reasoning items, held until the next output
-	call      int       // 1 more than the index of the call whose begin was sent, but not its end; 0: none
-	picture   string    // the id of the picture whose begin was sent, but not its end; empty: none
-	held      []Output  // that wait for that end
-	heldBytes int       // of held
-	counts    bool      // the text is counted
-	chars     int       // of the text so far
+	call      int       // the index, plus 1, of the call that has begun but not ended; 0: none
+	picture   string    // the id of the picture that has begun but not ended; empty: none
+	held      []Output  // outputs that wait for the end of that call or picture
+	heldBytes int       // about the memory of held
+	counts    bool      // the characters of the text are counted
+	chars     int       // characters of the text so far, if counts is set
 	begun     bool      // there was an output of the model response under way
 }
 
@@ -27,7 +27,7 @@ func (e *emitter) emit(o Output) {
 		e.heldBytes += len(o.Text) + outputSize
 		return
 	}
-	e.begun = e.begun || o.Kind != OutputPicture // which comes after the response
+	e.begun = e.begun || o.Kind != OutputPicture // pictures come after the response
 	if len(e.reasoning) > 0 {
 		e.batch = append(e.batch, e.reasoning...)
 		e.reasoning = e.reasoning[:0]
@@ -71,8 +71,8 @@ const (
 	outputSize   = 200     // about what an output needs beside its text, in bytes
 )
 
-// overfull reports whether so much waits for the end of a call or of a picture that the caller has
-// to end that call or picture.
+// overfull reports whether too much waits for the end of a call or of a picture. The caller then
+// has to end the call or the picture.
 func (e *emitter) overfull() bool { return e.heldBytes > maxHeldBytes }
 
 // maxPendingReasoning bounds the number of pending reasoning items; a model has one or

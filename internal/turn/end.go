@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attemptFailed records the error of an attempt, which Codex may repeat.
+// attemptFailed records the error of an attempt. Codex may repeat the attempt.
 func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
@@ -39,11 +39,11 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	}
 }
 
-// errNoReason is the failure of a turn that has none. Codex always sends one.
+// errNoReason is the failure of a turn for which Codex has sent no error. Codex always sends one.
 var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
-// finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not
-// within another one, the reason is FinishToolCalls.
+// finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not within
+// another call, the reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	if m.opts.PictureOnly {
 		m.withoutPicture()
@@ -67,11 +67,11 @@ func (m *Machine) reason() FinishReason {
 // stopped reports whether further text and calls of the model are ignored.
 func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 
-// hasAll reports whether the client has all the text and calls that it gets. Only the usage, and
-// whether there were more calls, may be unknown yet.
+// hasAll reports whether the client has all the text and calls that it will get. Only the usage,
+// and whether there were more calls, may still be unknown.
 func (m *Machine) hasAll() bool { return m.report.Truncated || m.policy.closed() }
 
-// finish ends the turn well. An open block counts as one that was never closed.
+// finish ends the turn well. An open block counts as never closed.
 func (m *Machine) finish(reason FinishReason) {
 	m.closeBuffer("")
 	if !m.done { // closeBuffer may have ended the turn with a call
@@ -104,8 +104,8 @@ func (m *Machine) Price() Price { return m.usage.price }
 
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
 
-// failAfter ends the turn with a failure, after the text that was held. held is why an
-// open block is no call.
+// failAfter sends the text that was held, and ends the turn with a failure. If the client already
+// has all that it will get, the turn ends well instead. held is why an open block is no call.
 func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	m.closeBuffer(held)
 	switch {

@@ -44,20 +44,20 @@ type Machine struct {
 
 // structured is what is known of the structured calls of a turn.
 type structured struct {
-	whole   bool // there was a complete one, for whose answer Codex waits
-	partial bool // there was one that was not complete at once
+	whole   bool // there was a complete call, and Codex waits for its answer
+	partial bool // there was a call that was not complete at once
 	refused bool // their answers were failures
 }
 
-// lastSaid is the last thing that the model has said, if that is a call.
+// lastSaid describes the last thing that the model has said, if this is a call.
 type lastSaid struct {
 	open      bool   // it is a block without an end
 	call      bool   // it is a structured call
 	arguments string // of the structured call
 }
 
-// isCut reports whether it is a call without an end: an open block, or a structured call whose
-// arguments are not JSON.
+// isCut reports whether the model's last words are a call without an end: an open block, or a
+// structured call whose arguments are not JSON.
 func (l *lastSaid) isCut() bool { return l.open || l.call && !json.Valid([]byte(l.arguments)) }
 
 // New returns a machine at the start of a turn. It reads the options until the turn ends.
@@ -206,7 +206,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 		if m.callAnswered(e) {
 			return
 		}
-		m.attempt.over = m.structured.refused // the turn would have ended with a whole response
+		m.attempt.over = m.structured.refused // a complete response would have ended the turn before
 		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
 			m.fail(ErrOwnTools)
 		}
@@ -243,8 +243,8 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 	}
 }
 
-// text processes a new piece of a message, after the gap between it and the message
-// before.
+// text processes a new piece of a message, after the gap that separates it from the previous
+// message.
 func (m *Machine) text(gap, text string) {
 	if m.opts.PictureOnly {
 		m.picture.say(gap + text)
@@ -354,16 +354,15 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	ended, conflicts := m.policy.ended, m.choice.Stats().Conflicts
 	m.pass(m.choice.Call(call, m.parts[:0]))
 	if m.choice.Stats().Conflicts > conflicts {
-		m.texts.differs = true // the client has the fragments
+		m.texts.differs = true // the client has other arguments: the fragments
 	}
 	if m.policy.ended > ended {
 		m.countCall(&call)
 	}
 }
 
-// truncate is called when the model exceeds the limit of calls. From then on the machine
-// waits for the usage only, which comes with the end of the model response, and ignores
-// the text.
+// truncate is called when the model exceeds the limit of calls. From then on the machine ignores
+// the text and waits only for the usage, which comes with the end of the model response.
 func (m *Machine) truncate() {
 	m.discard()
 	if !m.policy.closed() || !m.grace.running {
@@ -391,7 +390,7 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 // suffice: the next response has at least the input of this one.
 func (m *Machine) goOn(u *codexrpc.Usage) {
 	within := m.strays.responded()
-	if m.opts.PictureOnly { // which ends the turn before the next response
+	if m.opts.PictureOnly { // the picture ends the turn before the next response
 		if !within {
 			m.withoutPicture()
 		}

@@ -22,9 +22,8 @@ const (
 	ModeXML Mode = "obsidian-xml"
 )
 
-// StopMode says when a turn with tool calls ends before the model does. A
-// structured call ends it with its model response in every mode, since only
-// the client can answer the call.
+// StopMode says when a turn with tool calls ends before the model does. In every mode a structured
+// call ends the turn with the model response, since only the client can answer the call.
 type StopMode string
 
 const (
@@ -108,10 +107,10 @@ type ToolOptions struct {
 type Options struct {
 	ToolOptions
 
-	// Choice is the choice's index, which call ids carry.
+	// Choice is the choice's index, which is a part of its call ids.
 	Choice int
-	// IDSuffix makes the call ids of this turn differ from those of other turns
-	// of the same conversation, in lower case. Empty: none.
+	// IDSuffix is a part of the call ids of this turn, in lower case. It makes them differ from the
+	// call ids of other turns of the same conversation. Empty: none.
 	IDSuffix string
 	// Spent is what the thread had cost before this turn, or before this part of a
 	// turn that goes on.
@@ -134,9 +133,8 @@ type Options struct {
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
 	// may send summaries that nobody asked for.
 	NoReasoning bool
-	// Items is for a client that reads items rather than one text: an output instead
-	// of an empty line separates messages, and the ends of reasoning items are
-	// outputs, with their encrypted content.
+	// Items is for a client that reads items rather than one text. An output, not an empty line,
+	// separates messages. The ends of reasoning items are outputs, with their encrypted content.
 	Items bool
 
 	// Encrypted is for a client that wants the encrypted content of the reasoning.
@@ -153,12 +151,11 @@ type Options struct {
 	// the model is no output.
 	PictureOnly bool
 
-	// StopSequences end the text of the model, and the turn, before the first of
-	// them: at most 4, none empty. They are looked for in what the model writes,
-	// blocks included, but not in its reasoning nor in the arguments of
-	// structured calls. A sequence that spans two messages, or a structured call, does
-	// not count. The finish is FinishStop, or FinishToolCalls if calls were sent. A
-	// block that is open at the cut is text.
+	// StopSequences end the text of the model, and the turn, before the first of them: at most 4,
+	// none empty. They are looked for in the text of the model, blocks included, but not in its
+	// reasoning and not in the arguments of structured calls. A sequence that spans two messages,
+	// or a structured call, does not count. The finish is FinishStop, or FinishToolCalls if calls
+	// were sent. A block that is open at the cut is text.
 	StopSequences []string
 	// MaxTokens is the most tokens (o200k_base) that the client gets: of the text as
 	// the model wrote it, blocks included, and of the names and arguments of
@@ -170,8 +167,8 @@ type Options struct {
 	// counted here.
 	MaxTokens int
 	// Budget has the tokens that the turn may take, counted like those of MaxTokens. Other turns
-	// take from it, too. The limit that is reached first ends the turn. Nil: there is no such
-	// limit.
+	// take from it, too. If MaxTokens is set as well, the limit that is reached first ends the
+	// turn. Nil: there is no such limit.
 	Budget Budget
 }
 
@@ -179,7 +176,7 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens and returns how many it got. 0 means that none are left.
 	Take(n int) int
-	// Raise takes more tokens until the turn has n, even if fewer are left. It reports whether some
+	// Raise takes more tokens until the turn has n, even if fewer are left. It reports whether any
 	// are left.
 	Raise(n int64) bool
 }

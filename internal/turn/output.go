@@ -24,14 +24,14 @@ const (
 	// OutputCallArguments is a new fragment of a call's arguments, in Text; Call and ID
 	// identify the call.
 	OutputCallArguments
-	// OutputCallEnd ends a tool call: no fragment of it follows. Name and, in Text, all its
-	// arguments are set, so that nothing has to put them together.
+	// OutputCallEnd ends a tool call: no fragment of it follows. Name is set, and Text has all the
+	// arguments, so that nobody has to join the fragments.
 	OutputCallEnd
 	// OutputSearchStart begins a web search, which the provider runs: ID. Only turns with
 	// [Options].Items have such outputs.
 	OutputSearchStart
-	// OutputSearchEnd ends a web search: ID and, in Text, what was done, as JSON, which is
-	// empty if that is not known.
+	// OutputSearchEnd ends a web search: ID, and in Text what was done, as JSON. Text is empty if
+	// this is not known.
 	OutputSearchEnd
 	// OutputAnnotations are the annotations of the message under way, in Text as a JSON
 	// array. Their indexes count characters in the message; Part is where the message
@@ -65,9 +65,9 @@ const (
 // not, are folds over this sequence, and nothing else decides what a client sees.
 type Output struct {
 	Kind OutputKind
-	// Gap marks a boundary between two parts of the reasoning, with a Text for clients
-	// that read the reasoning as one text; or, in turns with [Options].Items, between two
-	// messages, without a Text.
+	// Gap marks a boundary. Between two parts of the reasoning it has a Text, for clients that read
+	// the reasoning as one text. Between two messages, in turns with [Options].Items, it has no
+	// Text.
 	Gap bool
 	// Estimated says that Usage is in part this package's own count; see
 	// [Machine.Usage].
@@ -109,7 +109,7 @@ type Report struct {
 	Truncated  bool // there were more calls than the limit allows
 	Duplicates int  // calls dropped because they repeat another
 	Unoffered  int  // calls of tools that are not the client's, which Codex has answered
-	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as one
+	Unwritable int  // calls that the client got without a block, since their arguments cannot be written as a block
 	TailBytes  int  // bytes of text after the last call that were dropped
 
 	TextDiffers bool // the whole text of a message, or the arguments of a call, differ from the deltas before

@@ -22,12 +22,13 @@ const pictureTime = 15 * time.Minute
 type picture struct {
 	call    string              // the id of the model's last call of the tool
 	waits   bool                // Codex waits for the picture
-	failed  bool                // there is none
-	failure *codexrpc.TurnError // what else Codex says of that; may be nil
-	said    []byte              // by the model instead of a picture
+	failed  bool                // Codex could not make the picture
+	failure *codexrpc.TurnError // Codex's error about the failed picture; may be nil
+	said    []byte              // text of the model, which may say why it makes no picture
 }
 
-// maxSaidInstead bounds what is kept of a text that the model writes instead of a picture, in bytes.
+// maxSaidInstead bounds the text that is kept if the model writes instead of making a picture, in
+// bytes.
 const maxSaidInstead = 2 << 10
 
 // say keeps text of the model, which the client does not get.
@@ -35,7 +36,7 @@ func (p *picture) say(text string) {
 	p.said = append(p.said, text[:min(len(text), maxSaidInstead-len(p.said))]...)
 }
 
-// isPictureCall reports whether an event of a turn with pictures is a call of the tool for them.
+// isPictureCall reports whether an event is a call of the picture tool, in a turn with pictures.
 func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
 	return m.opts.Pictures && e.Name == codexrpc.PictureTool
 }
@@ -48,8 +49,8 @@ func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	}
 }
 
-// pictureDone processes a picture. A turn with PictureOnly ends with it. If there is no picture,
-// the answer to the call, which follows, says why.
+// pictureDone processes a picture. A turn with PictureOnly ends with the picture. If there is no
+// picture, Codex's answer to the call follows, and says why.
 func (m *Machine) pictureDone(e *codexrpc.Event) {
 	m.picture.waits = false
 	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent}
@@ -69,8 +70,9 @@ func (m *Machine) pictureDone(e *codexrpc.Event) {
 	}
 }
 
-// pictureAnswered reads Codex's answer to the call for the picture, and ends the turn if that has
-// failed. Otherwise the turn goes on: the model may correct a call that Codex did not understand.
+// pictureAnswered reads Codex's answer to the call for the picture, and ends the turn if there is
+// no picture. Otherwise the turn goes on: the model may correct a call that Codex did not
+// understand.
 func (m *Machine) pictureAnswered(e *codexrpc.Event) {
 	switch {
 	case e.Status == codexrpc.StatusFailed:
@@ -98,7 +100,8 @@ func (m *Machine) patience(idle time.Duration) time.Duration {
 	return idle
 }
 
-// isPNG reports whether data are base64 and begin like a PNG. Encoders write them as they are.
+// isPNG reports whether data is base64 and begins like a PNG. Encoders write the data without
+// escaping it.
 func isPNG(data string) bool {
 	const magic = "\x89PNG\r\n\x1a\n"
 	var head [12]byte
@@ -138,23 +141,25 @@ func (e *NoPictureError) Error() string {
 	return "The model made no picture. " + cmp.Or(strings.TrimSpace(e.Said), "It gave no reason.")
 }
 
-// PictureError is why the provider did not make a picture.
+// PictureError says why the provider did not make a picture.
 type PictureError struct {
 	Status   int    // HTTP, of the provider's answer; 0: there was none
-	Code     string // that the provider gives; empty: none
+	Code     string // the provider's error code; empty: none
 	Message  string
-	Spent    bool      // the plan allows no more pictures now; the rest of it may go on
-	ResetsAt time.Time // when it does again; zero: not known
+	Spent    bool      // the plan allows no more pictures now; it may still allow other turns
+	ResetsAt time.Time // when the plan allows pictures again; zero: not known
 }
 
 // Error returns the message.
 func (e *PictureError) Error() string { return e.Message }
 
-// pictureStatus finds the HTTP status and the body in what Codex says of a picture that could not
-// be made. The body is quoted as in Rust, which is the same as in Go for nearly all texts.
+// pictureStatus finds the HTTP status and the body of the provider's answer in Codex's text about a
+// picture that could not be made. The body is quoted as in Rust, which is the same as in Go for
+// nearly all texts.
 var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
 
-// newPictureError reads what Codex says of a picture that could not be made.
+// newPictureError returns the error of a picture that could not be made. text is Codex's answer to
+// the call.
 func newPictureError(text string, failure *codexrpc.TurnError) *PictureError {
 	e := &PictureError{Message: cmp.Or(text, "the picture could not be made")}
 	if found := pictureStatus.FindStringSubmatch(text); found != nil {
@@ -168,7 +173,7 @@ func newPictureError(text string, failure *codexrpc.TurnError) *PictureError {
 	return e
 }
 
-// readBody reads the provider's own error from the body of its answer, in quotes.
+// readBody reads the provider's own error from the body of its answer, which is quoted.
 func (e *PictureError) readBody(quoted string) {
 	body, err := strconv.Unquote(quoted)
 	if err != nil {

@@ -14,12 +14,12 @@ const maxPictures = 16
 type pictures struct {
 	open  []string     // the ids of the calls whose picture is still to come
 	begun string       // the id of the picture that Codex has begun last
-	held  bool         // Codex runs a call of the client's, and begins no picture before its result
-	last  FinishReason // with which the turn ends once all pictures are there; empty: the model goes on
+	held  bool         // Codex waits for the result of a client's call, and begins no picture before it has the result
+	last  FinishReason // the reason with which the turn ends once all pictures are there; empty: the model goes on
 }
 
-// pictureBegun emits the start of a picture within the answer. A picture behind a call of the
-// client's is not shown: the turn ends at that call.
+// pictureBegun emits the start of a picture within the answer. A picture after a call of the
+// client's tool is not shown: the turn ends at that call.
 func (m *Machine) pictureBegun(id string) {
 	m.rest.differs = true // the history that a client sends back has the picture in another form
 	if m.structured.whole || m.hasAll() {
@@ -62,14 +62,14 @@ func (m *Machine) awaitPictures(reason FinishReason) bool {
 }
 
 // endHeldPictures ends a turn that only waits for pictures, if Codex begins none of them before it
-// has the result of a call. Codex runs one tool at a time, in any order.
+// has the result of a client's call. Codex runs one tool at a time, in any order.
 func (m *Machine) endHeldPictures() {
 	if p := &m.pictures; p.held && p.last != "" && !slices.Contains(p.open, p.begun) {
 		m.endPictures()
 	}
 }
 
-// endPictures ends the pictures that will not come any more.
+// endPictures ends the pictures that are still to come with an error: they will not come any more.
 func (m *Machine) endPictures() {
 	for len(m.pictures.open) > 0 {
 		m.pictureEnded(Output{ID: m.pictures.open[0], Err: errPictureCut})
@@ -78,7 +78,7 @@ func (m *Machine) endPictures() {
 
 var errPictureCut = &PictureError{Message: "the turn has ended before the picture was there"}
 
-// callAnswered processes Codex's answer to a call. It reports whether the call was one for a picture.
+// callAnswered processes Codex's answer to a call. It reports whether the call was for a picture.
 func (m *Machine) callAnswered(e *codexrpc.Event) bool {
 	switch {
 	case m.opts.PictureOnly && e.CallID == m.picture.call:

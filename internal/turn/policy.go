@@ -8,23 +8,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxTail bounds the text that is held, in bytes. Longer text is sent, even if it is a
-// tail.
+// maxTail bounds the text that is held, in bytes. Longer text is sent, even if it is text after the
+// last call.
 const maxTail = 1 << 20
 
-// policy decides which of a turn's text and calls the client gets: it is a filter between
-// the scanner and the outputs. Its decisions depend on the order of text and calls only,
-// not on how they were cut into deltas.
+// policy decides which of a turn's text and calls the client gets. It is a filter between the
+// scanner and the outputs. Its decisions depend only on the order of text and calls, not on how
+// they were cut into deltas.
 type policy struct {
 	opts   *Options
 	report *Report
-	out    *emitter // of what the client gets
+	out    *emitter // gets what the client gets
 
 	tail   strings.Builder   // text that is held
-	flows  bool              // no text is held until the next call: the tail, or a block, was too large
+	flows  bool              // until the next call no text is held, since the tail or a block was too large
 	kept   int64             // the offset in the text up to which nothing is held
 	spoken bool              // visible text was sent since the start or the last call
-	later  []aggregator.Part // complete calls that wait for an earlier one
+	later  []aggregator.Part // complete calls that wait for an earlier call
 	ended  int               // calls that were sent to their end
 	open   bool              // since the last call, the text has a block without an end
 }
@@ -50,8 +50,8 @@ func (p *policy) text(text string) {
 	}
 }
 
-// textAt processes text at an offset. A block that has been given up, and what comes before it, is
-// sent at once.
+// textAt processes text at an offset. A block that is no call, and the text before it, are sent at
+// once.
 func (p *policy) textAt(text string, offset int64) {
 	if n := int(min(max(0, p.kept-offset), int64(len(text)))); n > 0 {
 		if p.closed() {
@@ -65,8 +65,8 @@ func (p *policy) textAt(text string, offset int64) {
 	p.text(text)
 }
 
-// gap separates two messages. For a client of items it is the end of a message, unless
-// text is held: then the texts of both messages become one.
+// gap separates two messages. For a client that reads items, it ends the message. But if text is
+// held, the texts of both messages become one.
 func (p *policy) gap(text string) {
 	switch {
 	case p.closed():
@@ -77,7 +77,8 @@ func (p *policy) gap(text string) {
 	}
 }
 
-// phase ends a message for a client of items with its phase, unless its text is held.
+// phase ends a message with its phase, for a client that reads items. It does nothing if the text
+// of the message is held.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
@@ -89,8 +90,8 @@ func (p *policy) suppressing() bool {
 	return p.opts.suppressTail() && p.report.Calls > 0 && !p.flows
 }
 
-// holdsBlank reports whether white space is held until visible text follows: in ModeJSON
-// the text loses its blocks, and the line breaks between them would be all that is left.
+// holdsBlank reports whether white space is held until visible text follows. In ModeJSON blocks are
+// removed from the text, and only the line breaks between them would be left.
 func (p *policy) holdsBlank() bool {
 	return p.opts.textual() && !p.opts.xml() && !p.spoken && !p.flows
 }
@@ -110,10 +111,10 @@ func (p *policy) release() {
 }
 
 // blockAborted prepares for the text of a block that is not a call. The block is not dropped as a
-// tail: the model meant it as a call, and a client may run it. So the text before it is sent, as
-// before a call, and the block itself. The text behind it is a tail again, unless the block was too
-// large, since the text may be the rest of that block. An opening tag that is only mentioned in a
-// text belongs to the text.
+// tail: the model meant it as a call, and a client may run it. So the block is sent, and before it
+// the text that precedes it, as before a call. The text behind the block is a tail again. Behind a
+// block that was too large it is not: it may be the rest of the block. An opening tag that a text
+// only mentions belongs to the text.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.closed() {
 		return
@@ -129,8 +130,8 @@ func (p *policy) blockAborted(part *aggregator.Part) {
 	p.flows = p.flows || part.Reason == usetool.AbortTooLarge
 }
 
-// call sends a call, or what is new of it. It reports whether it sent the end of a call. In ModeXML
-// a call is sent whole, after all calls that began before it.
+// call sends the new part of a call. It reports whether it sent the end of a call. In ModeXML a
+// call is sent whole, after all calls that began before it.
 func (p *policy) call(part *aggregator.Part) (ended bool) {
 	switch {
 	case !p.opts.xml():
@@ -153,7 +154,7 @@ func (p *policy) call(part *aggregator.Part) (ended bool) {
 	return true
 }
 
-// send sends a call, or what is new of it. It reports whether the call has ended.
+// send sends the new part of a call. It reports whether the call has ended.
 func (p *policy) send(part *aggregator.Part) (ended bool) {
 	call := part.Call
 	if call.First || p.opts.xml() {
@@ -197,8 +198,8 @@ func (p *policy) beforeCall(first bool) {
 	}
 }
 
-// emitBlock sends a call as text. A client reads a block without an end up to the end of
-// the next block, so an end is sent before a block that is made here.
+// emitBlock sends a call as text. A client reads a block without an end up to the end of the next
+// block. So if there is one, its end is sent before a block that is made here.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if part.Pattern != "" || text == "" || part.Rewrite {
@@ -210,7 +211,7 @@ func (p *policy) emitBlock(part *aggregator.Part) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// block makes a block of a call. One that cannot be written as a block becomes a sentence that
+// block makes a block of a call. A call that cannot be written as a block becomes a sentence that
 // no client runs.
 func (p *policy) block(call *aggregator.Delta) string {
 	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Price is what providers charge for model responses, in billionths of their unit of money, which
-// they do not name. 0 also stands for a price that is not known.
+// Price is what providers charge for model responses, in billionths of the provider's unit of
+// money. Providers do not name the unit. 0 also stands for a price that is not known.
 type Price int64
 
 const (

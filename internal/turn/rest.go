@@ -22,14 +22,14 @@ type Rest struct {
 
 // Reasoning is an item of the model's reasoning. Only its provider can read it.
 type Reasoning struct {
-	Before int    // how many messages and calls of the response came first
+	Before int    // how many messages and calls of the response precede the item
 	Item   string // the item of the Responses API, as JSON
 }
 
 // rest records whether a thread differs from what the client was given.
 type rest struct {
 	waits   []string
-	differs bool // there is such a difference
+	differs bool // the thread differs
 	natural bool // the model had finished its response
 
 	items          int // messages and calls of the model's response
@@ -52,8 +52,9 @@ func (r *rest) reason(e *codexrpc.Event) {
 // again forgets the items of a response that broke off.
 func (r *rest) again() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
-// call records a structured call. Calls that share an id cannot be answered. If Codex cannot read
-// the arguments of a call, it answers that call itself, and goes on.
+// call records a structured call. The thread differs if the call shares its id with another, since
+// such calls cannot be answered. It also differs if Codex cannot read the arguments: Codex then
+// answers the call itself and goes on.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true

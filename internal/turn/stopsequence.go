@@ -2,9 +2,9 @@ package turn
 
 import "strings"
 
-// stopFilter ends a text at the first of its sequences. It gets the text in pieces,
-// cut anywhere. If sequences overlap, the first that is complete counts, and if two
-// are complete with the same byte, the longer one.
+// stopFilter ends a text at the first of its sequences. It gets the text in pieces, cut anywhere.
+// If sequences overlap, the first that is complete counts. If two are complete at the same byte,
+// the longer one counts.
 //
 // The filter holds the end of the text that may be the beginning of a sequence, and
 // searches it again with the next piece. It moves forward only, and there are at most

@@ -10,7 +10,7 @@ const (
 	maxStrayCalls = 64
 )
 
-// strays follows the calls of tools that are not the client's, which Codex has to refuse.
+// strays follows the calls of tools that are not the client's. Codex has to refuse these calls.
 type strays struct {
 	calls     []string // their ids
 	now       bool     // the response under way has such a call
@@ -28,7 +28,8 @@ func (s *strays) add(id string) {
 // has reports whether an id belongs to a recorded call.
 func (s *strays) has(id string) bool { return slices.Contains(s.calls, id) }
 
-// responded ends a response with such calls. It reports whether another such response may follow.
+// responded records the end of a response with such calls. It reports whether another such response
+// may follow.
 func (s *strays) responded() bool {
 	s.now = false
 	s.responses++

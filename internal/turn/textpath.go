@@ -15,13 +15,13 @@ import (
 //	withinLimit  the limit of tokens, which ends it,
 //	buffered     the scanner, which separates the blocks from it, and the policy.
 //
-// Each step may hold a part of the text, and each may end the turn. After that, text is ignored.
+// Each step may hold a part of the text, and each may end the turn. Text after the end is ignored.
 
 // cuts are the stop sequences and the limit of tokens, which may end the text before the model
 // does.
 type cuts struct {
-	stops    *stopFilter   // nil: no sequence ends it
-	limit    *tokens.Limit // nil: it has no limit
+	stops    *stopFilter   // nil: there are no stop sequences
+	limit    *tokens.Limit // nil: there is no limit
 	funded   int           // tokens of the limit that were taken from the budget
 	sequence string        // the stop sequence that has ended the turn
 }
@@ -37,7 +37,7 @@ func newCuts(opts *Options) cuts {
 	return c
 }
 
-// drop ends the cuts and drops the text that they hold.
+// drop removes the stop sequences and the limit, with the text that they hold.
 func (c *cuts) drop() { c.stops, c.limit = nil, nil }
 
 // holdTag reports whether the held text may have the beginning of a block.
@@ -87,7 +87,7 @@ func (m *Machine) untilStop(text string) {
 	m.withinLimit(before)
 	if found && !m.stopped() {
 		m.cuts.sequence = m.cuts.stops.found
-		m.closeBuffer("") // closeBuffer may still emit calls
+		m.closeBuffer("") // this may still emit calls, which change the reason
 		m.finish(m.reason())
 	}
 }
@@ -133,8 +133,8 @@ func (m *Machine) buffered(text string, over bool) {
 	}
 }
 
-// releaseText passes on what the stop sequences and the limit hold. It is called where no sequence
-// and no token can go on.
+// releaseText passes on what the stop sequences and the limit hold. It is called where the text is
+// interrupted: no sequence and no token spans an interruption.
 func (m *Machine) releaseText() {
 	if m.cuts.stops != nil {
 		m.withinLimit(m.cuts.stops.release())
@@ -145,8 +145,8 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// full reports whether the limit is reached, and then ends the turn. releaseText is called before
-// it.
+// full reports whether the limit is reached. If so, it ends the turn. The caller has called
+// releaseText.
 func (m *Machine) full() bool {
 	if m.cuts.limit == nil {
 		return false
@@ -170,7 +170,7 @@ func (m *Machine) countCall(call *aggregator.Input) {
 	}
 }
 
-// overLimit ends the turn at its limit of tokens, as the provider's own limit does.
+// overLimit ends the turn at the client's limit of tokens, just as the provider's own limit would.
 func (m *Machine) overLimit() {
 	m.usage.counted = int64(m.cuts.limit.Count())
 	m.cuts.drop() // what they hold is beyond the limit

@@ -6,8 +6,8 @@ import "hash/maphash"
 // sends as separate items and a client reads as one text.
 const MessageGap = "\n\n"
 
-// maxItems bounds the messages of one turn that are tracked. A turn has a few; beyond
-// the bound, completed items no longer replace lost deltas.
+// maxItems bounds the messages of one turn that are tracked. A turn has a few. Beyond the bound,
+// the whole text of a message no longer replaces lost deltas.
 const maxItems = 1024
 
 // texts tracks the agent messages of a turn. A message comes as deltas and once more as a
@@ -15,18 +15,18 @@ const maxItems = 1024
 // their item, never by their text, so that repeated text is kept.
 type texts struct {
 	seed  maphash.Seed
-	first message             // the only one of most turns
+	first message             // the only message of most turns
 	items map[string]*message // the others
-	last  string              // the message of the last text
+	last  string              // the item of the last text
 
-	recent *message // what item has returned last; nil: nothing
+	recent *message // the last result of item; nil: none
 
 	differs bool // Codex has other text than the client got
 	open    int  // messages of which there were deltas, but not yet the whole
 
 	any     bool   // there was text
-	begun   bool   // there was some in the model response under way
-	gapDue  string // between the last message and the text that comes next
+	begun   bool   // there was text in the model response under way
+	gapDue  string // the gap before the text that comes next
 	summary summaryPart
 	reasons bool // there was reasoning: summary is its last part
 }
@@ -66,9 +66,9 @@ func (t *texts) delta(item, text string) (gap, added string) {
 }
 
 // completed returns what the whole text of an item adds to its deltas: all of it if there were no
-// deltas, the rest if it begins with them. A whole text that differs is ignored, since what the
-// client has seen cannot be taken back. That is no failure, since some providers trim or mend a
-// text at its end; but the thread then has another text than the client.
+// deltas, the rest if it begins with them. A whole text that differs from the deltas is ignored,
+// since the client has seen the deltas. The turn does not fail: some providers trim or mend a text
+// at its end. But the thread then has another text than the client.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
 	if m == nil {
@@ -90,7 +90,7 @@ func (t *texts) completed(item, whole string) (gap, added string) {
 	return gap, added
 }
 
-// gap returns what separates this item's text from the text of the previous item.
+// gap returns the gap between the text of the previous item and the text of this item.
 func (t *texts) gap(item string) string {
 	changed := t.any && item != t.last
 	t.any, t.begun, t.last = true, true, item

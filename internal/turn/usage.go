@@ -10,14 +10,14 @@ import (
 const maxSaid = 8 << 10
 
 // usage adds up the tokens of a turn. Codex reports the usage of each complete model response, but
-// none of a response that broke off. A little later it reports the thread's total, which includes
-// both, and what the thread had used before. For an interrupted response it reports neither, so the
-// tokens of what that response said are counted here.
+// not of a response that broke off. A little later it reports the total of the thread, which
+// includes both kinds of responses and earlier turns. For an interrupted response it reports
+// neither. So the tokens of the response's text and calls are counted here.
 type usage struct {
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
 	price     Price // of the responses
-	counted   int64 // tokens that were sent before the limit, if that ended the turn
+	counted   int64 // tokens that were sent, if the limit of tokens ended the turn
 
 	said    []byte // text and calls of the response under way
 	more    int    // bytes of them above maxSaid
@@ -58,15 +58,15 @@ func (u *usage) response(e *codexrpc.Event) {
 
 func (u *usage) thread(v *codexrpc.Usage, before codexrpc.Usage) {
 	if v == nil || v.InputTokens+v.OutputTokens == 0 {
-		return // if a conversation is too long, Codex reports the size of the context as the total
+		return // no usage: if a conversation is too long, Codex reports the size of the context as the total
 	}
 	u.known()
 	u.atThread = v.Sub(before)
 }
 
-// total returns the larger of the two sums, plus the tokens that only this package has counted:
-// those of an interrupted response, or, at the limit of tokens, those that were sent. estimated
-// reports whether there are any.
+// total returns the larger of the two sums, of responses and of the thread. It adds the tokens that
+// only this package has counted: those of an interrupted response, or, if the limit of tokens ended
+// the turn, those that were sent. estimated reports whether it has added any.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.atThread.TotalTokens > total.TotalTokens {

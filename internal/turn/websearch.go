@@ -4,8 +4,8 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 
 // webSearch is the state of a turn with web searches.
 type webSearch struct {
-	// ended says that a message has ended with this phase. If it has annotations, they are the next
-	// event.
+	// ended says that a message has ended, with this phase. If the message has annotations, they
+	// are the next event.
 	ended bool
 	phase string
 }
@@ -19,8 +19,8 @@ func (m *Machine) searched(o Output) {
 	}
 }
 
-// annotated processes the annotations of the last message. They are dropped if the client
-// did not get the whole text, or not as the model wrote it: their indexes would be wrong.
+// annotated processes the annotations of the last message. They are dropped if the client did not
+// get the whole text as the model wrote it: their indexes would be wrong.
 func (m *Machine) annotated(e *codexrpc.Event) {
 	begin := m.out.chars - e.Index
 	if !m.opts.WebSearch || m.stopped() || m.texts.last != e.ItemID || begin < 0 || m.report.Started > 0 {

@@ -37,8 +37,8 @@ func (a *account) enter(r *gateway.Record) {
 	a.Days = a.Days.upTo(days, now).add(days, now, t)
 }
 
-// add adds the counts of b. It leaves out hours and days after now, in Unix
-// seconds; see [series.upTo].
+// add adds the counts of b. It leaves out hours and days in the future, see [series.upTo]. now is
+// in Unix seconds.
 func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
@@ -91,8 +91,8 @@ type Account struct {
 	ToolCalls         ToolCalls     `json:"tool_calls"`
 	ToolBufferMetrics ToolBuffers   `json:"tool_buffer_metrics"`
 	ByModel           []ModelTotals `json:"by_model"`
-	ByHour            []TimeTotals  `json:"by_hour"` // the last 48 hours, those with turns
-	ByDay             []TimeTotals  `json:"by_day"`  // the last 62 days (UTC), those with turns
+	ByHour            []TimeTotals  `json:"by_hour"` // those of the last 48 hours that had turns
+	ByDay             []TimeTotals  `json:"by_day"`  // those of the last 62 days (UTC) that had turns
 	ByUser            []UserTotals  `json:"by_user,omitempty"`
 }
 
@@ -108,7 +108,7 @@ type UserTotals struct {
 	Totals
 }
 
-// UserName turns a user's name into one that can be stored: valid UTF-8 of at most
+// UserName turns a user's name into a name that can be stored: valid UTF-8 of at most
 // 200 bytes. Most names remain as they are; others get a hash at the end, so that
 // different users never share an account. An authenticating proxy may send names
 // of arbitrary bytes.
@@ -123,7 +123,7 @@ func UserName(user string) string {
 }
 
 // bounded returns a model or code as valid UTF-8 of at most maxName bytes. Clients
-// and providers may send any.
+// and providers may send any bytes.
 func bounded(model string) string {
 	return strings.ToValidUTF8(model[:min(len(model), maxName)], "")
 }

@@ -15,8 +15,8 @@ import (
 
 // The bounds of a [Book].
 const (
-	maxUsers   = 1000 // users with an account; further users share one
-	maxModels  = 20   // models of an account; further models share an entry
+	maxUsers   = 1000 // users with an account of their own; further users share one account
+	maxModels  = 20   // models of an account with an entry of their own; further models share one entry
 	maxEntries = 1000 // turns kept for /v1/usage/raw, of all users together
 	maxName    = 200  // bytes of a name
 )
@@ -69,7 +69,7 @@ func (b *Book) account(user string) *account {
 // Everybody stands for all users. It is no user's name, see [UserName].
 const Everybody = "\x00all"
 
-// Account returns what a user has used, or [Everybody] with the totals of each user.
+// Account returns what a user has used. For [Everybody] it also returns the totals of each user.
 func (b *Book) Account(user string) Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,8 @@ func (b *Book) Account(user string) Account {
 	return sum.view(user, users, b.since.Unix(), b.started.Unix(), now)
 }
 
-// view returns the body about a user. users are those of the account; times are Unix seconds.
+// view returns the body of GET /v1/usage about a user, where a has the counts. users are the totals
+// of each user, for [Everybody]. The times are in Unix seconds.
 func (a *account) view(user string, users []UserTotals, since, started, now int64) Account {
 	view := Account{
 		Object:            "usage",
@@ -113,8 +114,8 @@ func (a *account) view(user string, users []UserTotals, since, started, now int6
 	return view
 }
 
-// Raw returns a user's turns among the last maxEntries turns of all, or all of these for
-// [Everybody].
+// Raw looks at the last maxEntries turns of all users. It returns the turns of one user among them,
+// or all of them for [Everybody].
 func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()

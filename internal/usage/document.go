@@ -39,7 +39,7 @@ func decode(content []byte) (*document, error) {
 	return d, nil
 }
 
-// Document implements [storedbook.Book]. Turns wait for the copy only.
+// Document implements [storedbook.Book]. It holds the lock only while it copies the book.
 func (b *Book) Document(since uint64) (any, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,7 @@ func (b *Book) Document(since uint64) (any, uint64) {
 	return d, b.changes
 }
 
-// Restore implements [storedbook.Book]. The book must not have been stored yet.
+// Restore implements [storedbook.Book]. It must not be called after the book was stored.
 func (b *Book) Restore(content []byte) error {
 	d, err := decode(content)
 	if err != nil {

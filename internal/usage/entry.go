@@ -24,17 +24,17 @@ type Entry struct {
 	FirstOutput float64    `json:"first_output,omitempty"` // from the request to the first output, in seconds
 	Tokens      Tokens     `json:"usage"`
 	Estimated   bool       `json:"usage_estimated,omitempty"` // a part of the usage was counted here
-	Price       turn.Price `json:"price,omitzero"`            // what the provider asks, if it says that
+	Price       turn.Price `json:"price,omitzero"`            // what the provider charges, if it reports that
 	Calls       int        `json:"tool_call_count"`
 	Truncated   bool       `json:"tool_call_truncated"`
 }
 
-// newEntry returns the entry of a turn that follows the entry last. Most turns have the same user
-// and model as the turn before. Then the entry shares the copies of last.
+// newEntry returns the entry of a turn. last is the entry before it. Most turns have the same user
+// and model as the turn before; then both entries share the copies of these texts.
 func newEntry(r *gateway.Record, last *Entry) Entry {
 	return Entry{
 		Time:        r.Time.Unix(),
-		RequestID:   r.RequestID, // of a header: it is a part of no other text
+		RequestID:   r.RequestID, // not copied: a header is no part of a larger text
 		User:        cloneUnless(last.User, r.User),
 		Choice:      r.Choice,
 		Route:       string(r.Route),
@@ -69,8 +69,8 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// put adds the entry of a turn. It keeps the last maxEntries entries, and up to maxEntries older
-// ones, so that it moves them rarely.
+// put adds the entry of a turn. It keeps the last maxEntries entries. Up to maxEntries older entries
+// also stay, so that put moves the entries only rarely.
 func (b *Book) put(r *gateway.Record) {
 	if len(b.entries) == 2*maxEntries {
 		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])
@@ -83,7 +83,7 @@ func (b *Book) put(r *gateway.Record) {
 	b.entries = append(b.entries, newEntry(r, last))
 }
 
-// newest returns the wanted of the last maxEntries entries, newest first.
+// newest returns the wanted entries among the last maxEntries entries, newest first.
 func (b *Book) newest(wanted func(*Entry) bool) []Entry {
 	found := []Entry{}
 	for _, e := range slices.Backward(b.entries[max(0, len(b.entries)-maxEntries):]) {

@@ -17,8 +17,8 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// begin returns the start of the part that contains at. If that is the newest part, oldest returns
-// the start of the oldest part that is kept.
+// begin returns the start of the part that contains at. oldest returns the start of the oldest part
+// that is kept while the part that contains at is the newest. Times are in Unix seconds.
 func (s span) begin(at int64) int64  { return at - at%s.width }
 func (s span) oldest(at int64) int64 { return s.begin(at) - (s.keep-1)*s.width }
 
@@ -28,10 +28,10 @@ type TimeTotals struct {
 	Totals
 }
 
-// series holds totals by rising start. Parts without turns are left out.
+// series holds totals in the order of their starts. Parts without turns are left out.
 type series []TimeTotals
 
-// add adds t to the part that contains at, unless that is too old to be kept.
+// add adds t to the part that contains at. A part that is too old to be kept is ignored.
 func (s series) add(by span, at int64, t Totals) series {
 	start := by.begin(at)
 	switch i, found := s.find(start); {
@@ -47,15 +47,16 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[first:]
 }
 
-// upTo drops parts that begin more than one part after the current one. They come from a clock
-// that was ahead, and would make every new part too old to be kept.
+// upTo keeps the part of now, the part after it, and all earlier parts. It drops later parts, which
+// come from a clock that was ahead: they would make every new part too old to be kept.
 func (s series) upTo(by span, now int64) series {
 	end, _ := s.find(by.begin(now) + by.width + 1)
 	return s[:end]
 }
 
-// find returns the index of the part that begins at start, or where it would be. It looks at the
-// last part first, since most turns belong there or after it.
+// find returns the index of the part that begins at start. If there is no such part, it returns the
+// index at which to insert it. It looks at the last part first, since most turns belong there or
+// after it.
 func (s series) find(start int64) (i int, found bool) {
 	if last := len(s) - 1; last >= 0 && s[last].Start <= start {
 		if s[last].Start == start {
@@ -66,7 +67,7 @@ func (s series) find(start int64) (i int, found bool) {
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
-// recent returns a copy of the parts that are not too old at now.
+// recent returns a copy of the parts that are neither too old at now nor dropped by upTo.
 func (s series) recent(by span, now int64) []TimeTotals {
 	s = s.upTo(by, now)
 	first, _ := s.find(by.oldest(now))

@@ -22,21 +22,21 @@ import (
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
-	me      string // begins the numbers of the batches
+	me      string // names this node in the arguments of batches
 
 	storing sync.Mutex // held while batches are stored
 
 	mu      sync.Mutex
-	pending *Book   // what is not in a batch yet
-	batches []Batch // what is to be stored, the oldest first
-	busy    bool    // a goroutine stores
-	made    int64   // batches
+	pending *Book   // the turns that are in no batch yet
+	batches []Batch // the batches that are not stored yet, the oldest first
+	busy    bool    // a goroutine is storing
+	made    int64   // how many batches were made
 }
 
 // Batch is what one call of a script stores. The first two arguments are the node and the number
-// of the batch, so that it is stored only once.
+// of the batch, by which the script stores each batch only once.
 type Batch struct {
-	Turns bool // it has the last turns, not counts
+	Turns bool // true: the arguments are the last turns; false: counts
 	Tag   string
 	Args  []string
 }
@@ -58,8 +58,8 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 	s.begin()
 }
 
-// begin starts a goroutine that stores what is not stored yet, unless one runs. The caller holds
-// s.mu.
+// begin starts a goroutine that stores what is not stored yet, unless such a goroutine runs. The
+// caller holds s.mu.
 func (s *Shared) begin() {
 	if !s.busy {
 		s.busy = true
@@ -67,7 +67,8 @@ func (s *Shared) begin() {
 	}
 }
 
-// Unstored returns what is not stored yet, and removes it: the caller keeps it from then on.
+// Unstored returns the batches that are not stored yet, and removes them from s: the caller keeps
+// them.
 func (s *Shared) Unstored() []Batch {
 	s.storing.Lock()
 	defer s.storing.Unlock()
@@ -78,7 +79,7 @@ func (s *Shared) Unstored() []Batch {
 	return all
 }
 
-// Restore stores what [Shared.Unstored] has returned, in this process or an earlier one.
+// Restore stores batches that [Shared.Unstored] has returned, in this process or an earlier one.
 func (s *Shared) Restore(all []Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,8 +179,8 @@ func (b *Book) batches(number func() []string) (all []Batch) {
 	return all
 }
 
-// each calls f with each count and its name in Redis: t.… for all turns, c.<n> for tool calls and
-// blocks, r.<reason> for the reasons of aborted blocks, m.<model>:… for a model.
+// each calls f with each count and its name in Redis. The names begin with t. for all turns, c. for
+// tool calls and blocks, r. for the reasons of aborted blocks, and m.<model>: for a model.
 func (a *account) each(f func(field string, n *int64)) {
 	a.Totals.each("t.", f)
 	c, b := &a.Calls, &a.Buffers
@@ -203,7 +204,8 @@ func (t *Totals) each(prefix string, f func(field string, n *int64)) {
 	}
 }
 
-// Account returns what a user has used at all nodes, or [Everybody] with the totals of each user.
+// Account returns what a user has used at all nodes. For [Everybody] it also returns the totals of
+// each user.
 func (s *Shared) Account(ctx context.Context, user string) (a Account, err error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
@@ -254,7 +256,7 @@ func (s *Shared) Account(ctx context.Context, user string) (a Account, err error
 	return sum.view(user, totals, since, s.started.Unix(), now), nil
 }
 
-// countsOf returns the fields of a hash.
+// countsOf returns the counts in the answer of HGETALL, in which each field is followed by its count.
 func countsOf(pairs any) map[string]int64 {
 	fields, _ := pairs.([]any)
 	counts := make(map[string]int64, len(fields)/2)
@@ -266,7 +268,8 @@ func countsOf(pairs any) map[string]int64 {
 	return counts
 }
 
-// Raw returns a user's turns among the last turns of all nodes, or all of these for [Everybody].
+// Raw looks at the last turns of all nodes. It returns the turns of one user among them, or all of
+// them for [Everybody].
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	account, err := s.Account(ctx, user)
 	if err != nil {
@@ -291,21 +294,23 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 
 // The keys of an account are
 //
-//	<account>all                       a hash: all counts, and the time since when they count
+//	<account>all                       a hash: all counts, and when counting began
 //	<account>hour:<s>, <account>day:<s>  hashes: the counts t.… of an hour or a day, which expire
 //	<account>batch:<node>              the number of the last batch of a node; expires after a day
 //
-// Only the first 20 models and 1000 users of an account have counts of their own.
+// Only the first 20 models and 1000 users of an account have counts of their own. The other models
+// share one entry, and so do the other users.
 
-// once begins the scripts that store a batch. It skips a batch that is stored already. A node
-// stores its batches in the order of their numbers.
+// once begins the scripts that store a batch. It ends the script if the batch is stored already: a
+// node stores its batches in the order of their numbers, so the last number is enough to know.
 const once = `
 local batch = KEYS[1] .. 'batch:' .. ARGV[1]
 if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end
 redis.call('SET', batch, ARGV[2], 'EX', 86400)
 `
 
-// Arguments: node, number of the batch, then each field and the number to add to it.
+// countScript adds counts. Arguments: node, number of the batch, then pairs of a field and the number
+// to add to it.
 var countScript = redis.NewScript(once + `
 local base = KEYS[1]
 local now = tonumber(redis.call('TIME')[1])
@@ -333,8 +338,8 @@ redis.call('EXPIRE', day, 64 * 86400)
 redis.call('EXPIRE', all, 400 * 86400)
 return 'done'`)
 
-// Arguments: how many hours, how many days. The answer is the time, all counts, the hours with their
-// counts, and the days with their counts.
+// accountScript has two arguments: how many hours and how many days to return. The answer is the time,
+// all counts, the hours with their counts, and the days with their counts.
 var accountScript = redis.NewScript(`
 local base, now = KEYS[1], tonumber(redis.call('TIME')[1])
 local view = {now, redis.call('HGETALL', base .. 'all'), {}, {}}
@@ -350,7 +355,8 @@ for kind, width in ipairs({3600, 86400}) do
 end
 return view`)
 
-// Arguments: node, number of the batch, the most entries to keep, the new entries.
+// rawScript adds entries. Arguments: node, number of the batch, the most entries to keep, the new
+// entries.
 var rawScript = redis.NewScript(once + `
 for i = 4, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
 redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[3] - 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Totals count turns.
+// Totals are the sums of the counts of turns.
 type Totals struct {
 	Requests int64  `json:"requests"`
 	Errors   int64  `json:"errors"` // requests with a status of 400 or above
@@ -17,8 +17,8 @@ type Totals struct {
 	Price turn.Price `json:"price,omitzero"`
 }
 
-// totalsOf returns the totals of one turn. Of the choices of a request, only the first counts
-// as a request.
+// totalsOf returns the totals of one turn. If a request has several choices, each is a turn, but
+// only the first choice counts as a request.
 func totalsOf(r *gateway.Record) Totals {
 	t := Totals{Tokens: Tokens(r.Usage), Price: r.Price}
 	if r.Choice == 0 {

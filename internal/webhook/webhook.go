@@ -22,7 +22,7 @@ const (
 	timeout    = 10 * time.Second // of one request
 )
 
-// errFull is returned for an event that came while too many waited.
+// errFull is the error of Handle while too many events wait.
 var errFull = errors.New("codex_webhook: too many events wait to be posted")
 
 func init() { caddy.RegisterModule(new(Webhook)) }
@@ -54,7 +54,7 @@ func (h *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// Provision starts the goroutine that posts. The end of ctx ends it.
+// Provision starts the goroutine that posts. The goroutine ends with ctx.
 func (h *Webhook) Provision(ctx caddy.Context) error {
 	address, err := caddy.NewReplacer().ReplaceOrErr(h.URL, true, true)
 	if err != nil {
@@ -68,8 +68,8 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Cleanup waits for the end of the last request. Caddy ends the context before, so events that wait
-// are dropped.
+// Cleanup waits for the end of the request that is being posted. Caddy ends the context before it
+// calls Cleanup, so events that wait are dropped.
 func (h *Webhook) Cleanup() error {
 	if h.done != nil { // nil if Provision failed
 		<-h.done

@@ -2,9 +2,8 @@ package wirejson
 
 import "sync"
 
-// Buffer is memory for what is being written, empty at first. It must not be copied. The zero
-// value is ready to use. A stream waits most of the time, so thousands of streams share the
-// buffers of the few that write.
+// Buffer is reusable memory for output. It must not be copied. The zero value is ready to use. A
+// stream waits most of the time, so thousands of streams share the buffers of the few that write.
 type Buffer struct{ lent *[]byte }
 
 // maxLent bounds the memory that is kept for another Buffer, in bytes. Few events are larger.
@@ -20,11 +19,11 @@ func (b *Buffer) Take() []byte {
 	return (*b.lent)[:0]
 }
 
-// Keep makes the next [Buffer.Take] return the memory of p. p is what the last Take has returned,
+// Keep makes the next [Buffer.Take] return the memory of p. p is the result of the last Take,
 // perhaps grown by append. Take must have been called.
 func (b *Buffer) Keep(p []byte) { *b.lent = p }
 
-// Release gives the memory back. What was taken must not be used any more.
+// Release gives the memory back. The result of Take must not be used any more.
 func (b *Buffer) Release() {
 	if b.lent != nil && cap(*b.lent) <= maxLent {
 		lent.Put(b.lent)

@@ -7,7 +7,7 @@ import (
 )
 
 // Append appends the JSON of v as encoding/json encodes it, but without the escapes that only HTML
-// needs. If v cannot be encoded, it returns dst. So use it only for types that can be encoded.
+// needs. If v cannot be encoded, Append returns dst. So v must be of a type that can be encoded.
 func Append(dst []byte, v any) []byte {
 	out := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(out)
@@ -18,7 +18,7 @@ func Append(dst []byte, v any) []byte {
 	return out.Bytes()[:out.Len()-1] // the encoder adds a newline
 }
 
-// OrNull returns a pointer to s, or nil if s is empty. As JSON that is s or null.
+// OrNull returns a pointer to s, or nil if s is empty. The JSON of the result is s or null.
 func OrNull[S ~string](s S) *S {
 	if s == "" {
 		return nil

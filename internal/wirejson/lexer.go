@@ -14,8 +14,8 @@ const (
 	lexerHex                      // within the four digits of \uXXXX
 )
 
-// lexerToken is the kind of the last token outside of strings. It shows a quote too
-// many: after that, a string begins, or a token follows a string, where none may.
+// lexerToken is the kind of the last token outside of strings. It reveals a surplus quote: after
+// one, a string begins, or a token follows a string, where JSON does not allow that.
 type lexerToken uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	tokenBare                     // a part of a number, true, false or null
 )
 
-// Verdict is what a byte tells a [Lexer] about the value.
+// Verdict is the result of [Lexer.Step] for a byte.
 type Verdict uint8
 
 const (
@@ -32,19 +32,20 @@ const (
 	MoreJSON Verdict = iota
 	// EndOfJSON says that the byte is the last one of the value.
 	EndOfJSON
-	// BrokenJSON says that the value is not JSON, which this byte shows.
+	// BrokenJSON says that the byte makes the value invalid JSON.
 	BrokenJSON
 )
 
 // Lexer finds the end of a JSON value that comes byte by byte, and knows which bytes are in strings.
 // It is no parser. It checks only the tokens, and which tokens stand beside a string. That is enough
-// to notice soon that a quote is missing, or that there is one too many. It needs no memory for the
-// depth of the value. The zero value reads nothing; [Lexer.Begin] starts it.
+// to notice soon that a quote is missing, or that there is one too many. It only counts the open
+// brackets, so a deep value needs no more memory. The zero value reads nothing; [Lexer.Begin]
+// starts it.
 type Lexer struct {
 	state lexerState
 	last  lexerToken
 	depth int // open { and [
-	hex   int // digits of \uXXXX that are to come
+	hex   int // digits of \uXXXX that are still to come
 }
 
 // Begin makes the lexer expect a value, after any white space.
@@ -81,7 +82,7 @@ func (l *Lexer) Step(b byte) Verdict {
 		default:
 			return l.stop(BrokenJSON)
 		}
-	case lexerHex: // which code unit it is does not matter: lone surrogates are JSON
+	case lexerHex: // any four digits are valid: lone surrogates are JSON
 		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'f') {
 			return l.stop(BrokenJSON)
 		}

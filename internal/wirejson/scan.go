@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// text is a valid JSON text.
+// text is a text, as a string or as bytes.
 type text interface{ string | []byte }
 
 func spaceEnd(s []byte, start int) int {
@@ -32,7 +32,7 @@ func valueEnd(s []byte, start int) int {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return i // a number or a literal, closed by what holds it
+				return i // the end of a number or a literal, at the bracket of the enclosing value
 			}
 			if depth--; depth == 0 {
 				return i + 1
@@ -109,12 +109,12 @@ func codeUnit[T text](s T) (unit rune, ok bool) {
 // escape in a string. It looks at eight bytes at once.
 func PlainEnd(s []byte, start int) int {
 	const each, top = 0x0101010101010101, 0x8080808080808080
-	i := max(start, 0) // it is not negative, and the compiler now knows: no bounds are checked below
+	i := max(start, 0) // start is not negative; max shows that to the compiler, which then omits bounds checks below
 	for ; i <= len(s)-8; i += 8 {
 		w := binary.LittleEndian.Uint64(s[i : i+8])
 		quote, slash := w^each*'"', w^each*'\\'
-		// The lowest bit that is set belongs to the first byte that is not plain: only bytes that
-		// are not plain change the bytes above them, by a carry or a borrow.
+		// The lowest set bit belongs to the first byte that is not plain. Higher bits may be wrong:
+		// a byte that is not plain changes the bytes above it, by a carry or a borrow.
 		found := w | (w + each) | (w - each*' ') | (quote - each) | (slash - each)
 		if found &= top; found != 0 {
 			return i + bits.TrailingZeros64(found)/8

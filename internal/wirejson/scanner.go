@@ -12,17 +12,18 @@ import (
 // schema, the deepest part of a request, is as deep in thread/start as in the body.
 const maxDepth = 127
 
-// SyntaxError is what is wrong with a JSON text, and at which byte (from 0).
+// SyntaxError is an error in a JSON text, at a byte offset (from 0).
 type SyntaxError struct {
 	offset  int
 	problem string // empty: nothing is wrong
 }
 
-// Error returns the problem and the byte.
+// Error returns the problem and the offset.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.problem, e.offset) }
 
-// Scanner reads a JSON text and checks it, in one pass: by RFC 8259, in UTF-8 and not nested too
-// deeply. After an error nothing is left to read. What it returns shares the memory of the text.
+// Scanner reads and checks a JSON text in one pass. The text must follow RFC 8259, be UTF-8, and
+// not be nested too deeply. After an error nothing is left to read. The returned strings share the
+// memory of the text.
 type Scanner struct {
 	data  []byte
 	pos   int
@@ -38,8 +39,8 @@ type Scanner struct {
 // objects: the scanner recurses, and without a bound it could exhaust the stack.
 func NewScanner(text []byte, levels int) Scanner { return Scanner{data: text, limit: levels} }
 
-// ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most so many levels
-// of arrays and objects.
+// ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most depth levels of
+// arrays and objects.
 func ValidWithin(depth int, text []byte) bool {
 	_, err := check(text, depth)
 	return err == nil
@@ -65,7 +66,7 @@ func check(data []byte, depth int) (lone []int, err *SyntaxError) {
 // OK reports whether no error has been found so far.
 func (s *Scanner) OK() bool { return s.err.problem == "" }
 
-// End reports whether the text ends here, but for white space, and no error has been found.
+// End reports whether only white space is left to read, and no error has been found.
 func (s *Scanner) End() bool {
 	if s.space(); s.OK() && s.pos < len(s.data) {
 		s.fail("unexpected data after the JSON value")
@@ -73,13 +74,13 @@ func (s *Scanner) End() bool {
 	return s.OK()
 }
 
-// Pos returns the offset of what is read next.
+// Pos returns the offset of the next byte to read.
 func (s *Scanner) Pos() int { return s.pos }
 
-// From returns what has been read since an offset.
+// From returns the text that was read since the offset start.
 func (s *Scanner) From(start int) string { return Text(s.data[start:s.pos]) }
 
-// fail keeps the first error.
+// fail records the first error and ends the reading.
 func (s *Scanner) fail(problem string) {
 	if s.OK() {
 		s.err = SyntaxError{s.pos, problem}
@@ -87,7 +88,7 @@ func (s *Scanner) fail(problem string) {
 	s.pos = len(s.data)
 }
 
-// unexpected fails with the byte at the position, or with the end.
+// unexpected fails with an error about the next byte, or about the end of the text.
 func (s *Scanner) unexpected(wanted string) {
 	switch {
 	case !s.OK():
@@ -103,7 +104,7 @@ func (s *Scanner) unexpected(wanted string) {
 // Peek skips white space and returns the next byte, or 0 at the end. A NUL byte in the text is an
 // error wherever it is read, just as the end is.
 func (s *Scanner) Peek() byte {
-	if s.pos < len(s.data) && s.data[s.pos] > ' ' { // nearly always
+	if s.pos < len(s.data) && s.data[s.pos] > ' ' { // the usual case
 		return s.data[s.pos]
 	}
 	return s.space()
@@ -116,7 +117,7 @@ func (s *Scanner) space() byte {
 	return 0
 }
 
-// Skip skips a text, if exactly that comes next.
+// Skip skips a text if it comes next, and reports whether it did.
 func (s *Scanner) Skip(text string) bool {
 	if len(s.data)-s.pos < len(text) || string(s.data[s.pos:s.pos+len(text)]) != text {
 		return false
@@ -132,12 +133,12 @@ func (s *Scanner) Expect(text string) {
 	}
 }
 
-// Object enters an object and reports whether it has a member. Any other value is skipped. All
-// members are read by
+// Object enters an object and reports whether it has a member. Any other value is skipped. This
+// loop reads all members:
 //
 //	for more := s.Object(); more; more = s.More('}') {
 //
-// in which [Scanner.Name] reads the name and one more call the value.
+// In the loop, [Scanner.Name] reads the name, and one more call reads the value.
 func (s *Scanner) Object() bool {
 	if s.Peek() != '{' {
 		s.Value()
@@ -162,8 +163,8 @@ func (s *Scanner) Enter(end byte) bool {
 	return false
 }
 
-// More goes to the next element of an array or an object, or behind the end. It reports
-// whether there is a next element.
+// More goes to the next element of an array or an object, or past the end. It reports whether there
+// is a next element.
 func (s *Scanner) More(end byte) bool {
 	switch next := s.Peek(); {
 	case next == ',':
@@ -214,8 +215,9 @@ func (s *Scanner) plain() (text string, ok bool) {
 	return Text(data[start:end]), true
 }
 
-// Find goes to the value at the end of a path of members. Of several members with one name it takes
-// the first. It reports false if there is no such value. What follows the value is not read.
+// Find goes to the value at the end of a path of members. If several members have the same name,
+// Find takes the first. It reports false if there is no such value. It does not read the text after
+// the value.
 func (s *Scanner) Find(path ...string) bool {
 next:
 	for _, name := range path {
@@ -352,7 +354,7 @@ func (s *Scanner) Integer() int64 {
 }
 
 // natural reads the next number if it has only digits, 18 at most, and a comma or a closing brace
-// follows. Nearly all numbers are such.
+// follows. Nearly all numbers have this form.
 func (s *Scanner) natural() (n int64, ok bool) {
 	data, start, end := s.data, s.pos, s.pos
 	for ; end < len(data) && data[end]-'0' <= 9; end++ {

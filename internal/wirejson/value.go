@@ -32,7 +32,7 @@ func Parse(text []byte) (Value, *SyntaxError) {
 		text = bytes.Clone(text)
 	}
 	for _, offset := range lone {
-		copy(text[offset:], `\ufffd`) // which is just as long
+		copy(text[offset:], `\ufffd`) // as long as the escape
 	}
 	return Value(bytes.Trim(text, " \t\r\n")), nil
 }
@@ -78,7 +78,7 @@ func (v Value) Given() bool {
 	return k != KindAbsent && k != KindNull
 }
 
-// OrAbsent returns the value, which is absent if it is null.
+// OrAbsent returns the value, or an absent Value if the value is null.
 func (v Value) OrAbsent() Value {
 	if v.Given() {
 		return v
@@ -89,7 +89,7 @@ func (v Value) OrAbsent() Value {
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return v.Kind() == KindBool && v[0] == 't' }
 
-// RawText returns what is between the quotes of a string, with its escapes.
+// RawText returns the bytes between the quotes of a string, with the escapes.
 func (v Value) RawText() []byte { return v[1 : len(v)-1] }
 
 // Text returns a copy of the text of a string.
@@ -119,7 +119,7 @@ func (v Value) Is(s string) bool { return v.Kind() == KindString && string(v.Byt
 // IsEmptyArray reports whether the value is [].
 func (v Value) IsEmptyArray() bool { return v.Kind() == KindArray && v[spaceEnd(v, 1)] == ']' }
 
-// Equals reports whether the value equals that of a JSON text. Numbers are compared as
+// Equals reports whether the value equals the value of a JSON text. Numbers are compared as
 // numbers: some clients write 1 as 1.0.
 func (v Value) Equals(text string) bool {
 	if string(v) == text || v.Kind() != KindNumber || text == "" {
@@ -166,7 +166,7 @@ func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	}
 }
 
-// Member says where the value of a member goes.
+// Member is a member of an object for [Value.Pick] to find, and where its value goes.
 type Member struct {
 	name string
 	into *Value
@@ -175,14 +175,14 @@ type Member struct {
 // Into makes [Value.Pick] set v to the value of the member name.
 func Into(name string, v *Value) Member { return Member{name, v} }
 
-// Pick looks for members of an object. Those that are absent leave their target as it is.
+// Pick looks for members of an object. If a member is absent, its target stays as it is.
 func (v Value) Pick(wanted ...Member) {
 	var kind Value
 	v.PickTyped(&kind, wanted...)
 }
 
-// PickTyped is Pick that also sets kind to the member type. If kind were one of wanted, the targets
-// of both would move to the heap.
+// PickTyped is Pick that also sets kind to the member type. kind is apart from wanted: as one of
+// them, it and the other targets would move to the heap.
 func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	c.PickTyped(kind, wanted...)
@@ -190,7 +190,7 @@ func (v Value) PickTyped(kind *Value, wanted ...Member) {
 
 // unescaped returns the decoded text of raw, the inside of a JSON string.
 func unescaped(raw []byte) string {
-	return Text(appendUnescaped(make([]byte, 0, len(raw)), raw)) // nobody else has it
+	return Text(appendUnescaped(make([]byte, 0, len(raw)), raw)) // nobody else has the new slice
 }
 
 // appendUnescaped appends the decoded text of raw, the inside of a JSON string.

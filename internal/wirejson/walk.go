@@ -56,7 +56,8 @@ func (t String) Part(buf *[]byte) string {
 	return Text(dst)
 }
 
-// isEscaped reports whether the backslash at an offset of a text is escaped by the one before.
+// isEscaped reports whether the backslash at an offset of a text is escaped by a backslash before
+// it.
 func isEscaped(raw []byte, at int) bool {
 	slashes := 0
 	for slashes < at && raw[at-1-slashes] == '\\' {
@@ -87,12 +88,12 @@ func IsObject(value string) bool { return value != "" && value[0] == '{' }
 //
 //	for c.Enter(); c.Next(); {
 //		name := c.Name() // in an object
-//		c.Skip()         // or Enter again
+//		c.Skip()         // or Enter, for an array or an object
 //	}
 type Cursor struct {
 	text  Value
 	pos   int
-	known Value // a value in the text whose end is known
+	known Value // a value in the text that Skip need not read, since its length is known
 }
 
 // NewCursor returns a cursor at the beginning of v.
@@ -135,8 +136,8 @@ func (c *Cursor) Skip() Value {
 	return c.text[start:c.pos:c.pos]
 }
 
-// Pick goes behind the value at the cursor and returns it. If it is an object its members are
-// picked on the way, see [Value.Pick].
+// Pick goes behind the value at the cursor and returns it. If the value is an object, Pick also
+// picks the wanted members, see [Value.Pick].
 func (c *Cursor) Pick(wanted ...Member) Value {
 	var kind Value
 	return c.PickTyped(&kind, wanted...)
@@ -163,7 +164,7 @@ func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
 	return c.text[start:c.pos:c.pos]
 }
 
-// Read goes behind the value at the cursor by calling read, and returns it.
+// Read calls read, which must move the cursor behind the value, and returns the value.
 func (c *Cursor) Read(read func()) Value {
 	start := c.pos
 	read()

@@ -1,11 +1,11 @@
 // Package issuer stands between app-servers and the issuer of the tokens of their logins.
 //
-// An issuer accepts a refresh token once. If Codex sends it again, the login is lost. That happens
-// when Codex is killed during a renewal, or gives up the call that contains it, which it does with
-// some calls after five seconds. It also happens when several app-servers renew one login at the same
-// time. So app-servers ask a [Relay] instead. It asks the issuer once for each refresh token, also
-// when nobody waits any more. It gives the same answer to everybody who has the old token, and stores
-// the new tokens if no app-server does.
+// An issuer accepts a refresh token once. If Codex sends it again, the login is lost. Codex does so
+// after it was killed during a renewal, and after it has given up the call that needed the renewal:
+// some calls end after five seconds. Several app-servers that renew one login at the same time also
+// send the same token. So app-servers ask a [Relay] instead. The relay asks the issuer once for
+// each refresh token, even if nobody waits any more. It gives the same answer to all app-servers
+// with the old token, and stores the new tokens if no app-server does.
 package issuer
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// DefaultURL is what Codex asks for new tokens, unless [Variable] says otherwise.
+// DefaultURL is the URL that Codex asks for new tokens, unless [Variable] has another one.
 const DefaultURL = "https://auth.openai.com/oauth/token"
 
 // Variable is the environment variable with the URL that Codex asks for new tokens.
@@ -36,23 +36,23 @@ const (
 	readTime = 10 * time.Second
 )
 
-// Issuer is how the issuer of a login is asked, and where the login is.
+// Issuer says how to ask the issuer of a login, and where the login is.
 type Issuer struct {
 	// File is the path of the auth.json with the login.
 	File string
-	// Env is the environment of the app-server, as NAME=VALUE; of equal names the last counts. It says
-	// which issuer, proxy and certificates to use.
+	// Env is the environment of the app-server, as NAME=VALUE; of equal names the last counts. Env
+	// decides which issuer, proxy and certificates are used.
 	Env []string
 }
 
-// Relay answers the app-servers of one login on loopback. It answers only requests with its URL, which
-// has a secret. All methods are safe for concurrent use.
+// Relay answers the app-servers of one login on loopback. Its URL has a secret path; requests with
+// another path get a 404. All methods are safe for concurrent use.
 type Relay struct {
 	log     func() *slog.Logger
 	server  *http.Server
 	address string
 	path    string         // the secret
-	running sync.WaitGroup // serving, and renewals
+	running sync.WaitGroup // the server, and renewals
 	closed  bool           // guarded by renewals
 	closing chan struct{}  // closed when closed is set
 
@@ -60,8 +60,8 @@ type Relay struct {
 	issuer Issuer
 }
 
-// Listen starts a relay on a free port. [Relay.SetIssuer] sets the issuer that it asks. The caller
-// closes it.
+// Listen starts a relay on a free port. The caller sets its issuer with [Relay.SetIssuer], and
+// closes the relay.
 func Listen(log func() *slog.Logger) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -70,24 +70,24 @@ func Listen(log func() *slog.Logger) (*Relay, error) {
 	r := &Relay{log: log, address: listener.Addr().String(), path: "/" + rand.Text(), closing: make(chan struct{})}
 	r.server = &http.Server{
 		Handler: r, ReadTimeout: readTime, IdleTimeout: readTime, MaxHeaderBytes: maxRequest,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), // app-servers that leave
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), // no errors about app-servers that disconnect
 	}
 	r.running.Go(func() { _ = r.server.Serve(listener) }) // returns on Close
 	return r, nil
 }
 
-// URL returns the URL that app-servers ask in place of the issuer's.
+// URL returns the URL that app-servers ask in place of the issuer's URL.
 func (r *Relay) URL() string { return "http://" + r.address + r.path }
 
-// SetIssuer sets how the issuer is asked from now on.
+// SetIssuer sets the issuer for later renewals.
 func (r *Relay) SetIssuer(i Issuer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.issuer = i
 }
 
-// Client returns a client that reaches the network as the app-server does. The error says which
-// certificates cannot be read.
+// Client returns a client that reaches the network as the app-server does. It fails if the system's
+// certificates are needed and cannot be read.
 func (r *Relay) Client() (*http.Client, error) {
 	r.mu.Lock()
 	issuer := r.issuer
@@ -104,7 +104,7 @@ func (r *Relay) Close() {
 		close(r.closing)
 	}
 	renewals.Unlock()
-	_ = r.server.Close() // only fails for what is closed already
+	_ = r.server.Close() // fails only if the listener is closed already
 	r.running.Wait()
 }
 
@@ -138,7 +138,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// last returns the last value of a variable in an environment. Its name may be in lower case, too.
+// last returns the last value of a variable in an environment. The name in the environment may also
+// be in lower case.
 func last(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {

@@ -17,22 +17,23 @@ import (
 const (
 	// askTime bounds a renewal. Codex waits for 15 seconds.
 	askTime = 30 * time.Second
-	// How long an answer is remembered. keepTokens is for new tokens: until every app-server has read
-	// them. keepRefusal is for a refusal, which is final: requests need not repeat it. keepFailure is
-	// for any other failure: for the moments in which Codex asks again.
+	// How long an answer is remembered. keepTokens is for new tokens: within that time every
+	// app-server has read them. keepRefusal is for a refusal, which is final, so the issuer need
+	// not be asked again. keepFailure is for any other failure: Codex asks again at once, and gets
+	// the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
-	// keepFresh is how long new tokens are too fresh to be renewed again. Codex asks for that if it
-	// has waited for another app-server to renew the login.
+	// keepFresh is how long new tokens are not renewed again. Codex asks to renew them if it has
+	// waited while another app-server renewed the login.
 	keepFresh = 5 * time.Second
-	// storeWait is how long the relay waits for an app-server to store the tokens that it has got. If
-	// the relay stored them first, the app-server would find changed credentials in the file, and its
-	// turn would fail.
+	// storeWait is how long the relay waits for an app-server to store the tokens that it has got.
+	// If the relay stored them first, the app-server would find a changed login in the file, and
+	// its turn would fail.
 	storeWait = 2 * time.Second
 	// maxRenewals bounds the renewals that are remembered.
 	maxRenewals = 256
 )
 
-// answer is what the issuer has answered.
+// answer is an HTTP response of the issuer.
 type answer struct {
 	status      int
 	contentType string
@@ -41,9 +42,9 @@ type answer struct {
 
 // renewal is the renewal for one refresh token.
 type renewal struct {
-	done   chan struct{} // closed when the answer is there
+	done   chan struct{} // closed when answer is set
 	answer answer
-	until  time.Time // when it is forgotten; zero: it is under way
+	until  time.Time // when the renewal is forgotten; zero: it is under way
 	asking int       // how many requests wait for the answer or have got it
 }
 
@@ -92,7 +93,7 @@ func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
 	return made
 }
 
-// end gives the answer to all requests that wait for it, and returns how many do.
+// end gives the answer to all requests that wait for it, and returns their number.
 func (r *renewal) end(got answer, now time.Time) (asking int) {
 	renewals.Lock()
 	defer renewals.Unlock()
@@ -104,8 +105,8 @@ func (r *renewal) end(got answer, now time.Time) (asking int) {
 	return r.asking
 }
 
-// store stores the new tokens of an answer in file. If an app-server has got the answer, store first
-// leaves it storeWait to do so.
+// store stores the new tokens of an answer in file. If an app-server has got the answer, store
+// first waits storeWait, so that the app-server can store them.
 func (r *Relay) store(file, refresh string, got answer, answered bool) {
 	if answered {
 		timer := time.NewTimer(storeWait)
@@ -150,11 +151,10 @@ func (a *answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body)
 }
 
-// passed are the headers of Codex's that the issuer gets.
+// passed are the headers of Codex's request that the issuer gets.
 var passed = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
 
-// ask asks the issuer for new tokens. A failure without an answer of the issuer's is
-// a 502.
+// ask asks the issuer for new tokens. If the issuer does not answer, ask returns a 502.
 func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
@@ -173,7 +173,7 @@ func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
 	return got
 }
 
-// post sends a request for new tokens to the issuer. The answer has no status if there is none.
+// post sends a request for new tokens to the issuer. With an error, the answer has no status.
 func (i *Issuer) post(ctx context.Context, header http.Header, body []byte) (answer, error) {
 	client, err := i.client()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// store puts the tokens of an answer into the file of a login, as Codex does when it gets them. It
-// does not change a file without the spent refresh token: that has newer tokens already.
+// store puts the tokens of an answer into the file of a login, as Codex itself does. It does not
+// change a file without the spent refresh token, since such a file has newer tokens already.
 func store(path, spent string, answer []byte, now time.Time) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -31,7 +31,7 @@ func store(path, spent string, answer []byte, now time.Time) error {
 }
 
 // renewedLogin returns the content of an auth.json with the tokens of an answer, or nil if the content
-// does not have the spent refresh token. It also sets last_refresh; all other members stay.
+// does not have the spent refresh token. It also sets last_refresh, and keeps all other members.
 func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([]byte, error) {
 	var login, tokens, issued map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(content, &login), json.Unmarshal(login["tokens"], &tokens)); err != nil {
@@ -73,7 +73,7 @@ func replace(path string, content []byte) error {
 		err = os.Rename(made.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(made.Name()) // the first error is the one to report
+		_ = os.Remove(made.Name()) // only the first error is reported
 	}
 	return err
 }

@@ -1,6 +1,6 @@
 // Command demo serves the API and the page on localhost: Caddy with this module in one process,
-// and the scripted model if the user has no Codex login. `make run` starts it; without make,
-// `go run ./internal/cmd/demo` does, with a codex that is installed.
+// and the scripted model if the user has no Codex login. `make run` starts it. Without make,
+// `go run ./internal/cmd/demo` starts it with an installed codex.
 package main
 
 import (
@@ -94,7 +94,7 @@ func run(ctx context.Context, port int) error {
 	return stopCaddy(folder, nil)
 }
 
-// findCodex returns the path of a codex, which may be a name on the PATH.
+// findCodex returns the absolute path of a codex. name is a path, or a name on the PATH.
 func findCodex(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -142,7 +142,8 @@ func loopback(port int) (addresses []string, err error) {
 }
 
 // newFolder makes a directory below dir for all that Caddy and Codex would otherwise write to the
-// user's directories. It first removes what a killed demo has left: only one demo has the port.
+// user's directories. It first removes what a killed demo has left. No other demo uses this directory,
+// since only one can have the port.
 func newFolder(dir string, port int) (string, error) {
 	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
 	if err != nil {
@@ -154,8 +155,9 @@ func newFolder(dir string, port int) (string, error) {
 	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
-// chooseModel chooses the model that answers. If codex has a login, it is the user's own, and
-// chosen is empty. Else it is the scripted model, with a CODEX_HOME that is written to home.
+// chooseModel chooses the model that answers. If codex has a login, the user's own model answers, and
+// chosen is empty. Else the scripted model answers, and chosen is home, where chooseModel writes a
+// CODEX_HOME for that model.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -174,8 +176,8 @@ func chooseModel(ctx context.Context, codex, home string) (chosen string, closeM
 	return home, server.Close, nil
 }
 
-// caddyfile returns the configuration of the demo. Without a home, Codex uses that of the
-// user. There is no api_key, since only this machine reaches the loopback addresses.
+// caddyfile returns the configuration of the demo. If home is empty, Codex uses the user's
+// CODEX_HOME. There is no api_key, since only this machine reaches the loopback addresses.
 func caddyfile(addresses []string, port int, codex, home, data string) string {
 	if home != "" {
 		home = fmt.Sprintf("home %q", home)
@@ -207,7 +209,7 @@ http://:%d {
 `, data, port, strings.Join(addresses, " "), codex, home)
 }
 
-// waitReady waits for Codex or the end of ctx. The error has the reason that the site gives.
+// waitReady waits until Codex is ready or ctx ends. The error has the last answer of /readyz.
 func waitReady(ctx context.Context, port int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d/readyz", port), nil)
 	if err != nil {
@@ -268,7 +270,7 @@ func stopCaddy(folder string, failure error) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(20 * time.Second) // then Codex exits with this process, which closes its standard input
+	time.Sleep(20 * time.Second) // Caddy ends the process sooner; if not, its end closes Codex's standard input
 	_ = os.RemoveAll(folder)
 	return errors.New("the Caddy before did not end in time")
 }
