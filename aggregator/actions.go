@@ -2,11 +2,12 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 
-// seen counts how often an action came in each form.
+// seen counts how often an action came as a block of text, and how often as a structured call.
 type seen struct{ textual, structured int }
 
-// watchActions begins to record what the calls do. It is called at the first block: from then on, a
-// call may be the twin of another one. Arguments are parsed for this purpose only.
+// watchActions begins to record the actions of the calls. It is called at the first block of text:
+// only from then on may a block and a structured call be the same call. Arguments are parsed for
+// this purpose only.
 func (c *Choice) watchActions() {
 	if c.actions != nil {
 		return
@@ -19,8 +20,9 @@ func (c *Choice) watchActions() {
 	}
 }
 
-// mayRepeat reports whether a call has to wait until its arguments are complete, since it may then
-// turn out to be a repetition. Calls of an Aggregator do not wait, since it has no end of a turn.
+// mayRepeat reports whether a call has to wait until its arguments are complete, since they may show
+// that it repeats another call. Calls of an Aggregator do not wait, since no method of it ends a
+// turn.
 func (c *Choice) mayRepeat(made *call) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -33,7 +35,7 @@ func (c *Choice) mayRepeat(made *call) bool {
 	return false
 }
 
-// remember counts the action of a call, and returns the counts before.
+// remember counts the action of a call. It returns the counts of the action before this call.
 func (c *Choice) remember(made *call) (before seen) {
 	if c.actions == nil {
 		return seen{}
@@ -53,9 +55,9 @@ func (c *Choice) remember(made *call) (before seen) {
 	return before
 }
 
-// repeats reports whether a complete call repeats an earlier one. A model that writes a block
-// and makes the same call besides means one action: each block is the twin of one structured
-// call at most. Two calls of the same form are two actions, unless Dedup is set.
+// repeats reports whether a complete call repeats an earlier one. A model may write a block and
+// make the same structured call, and mean one action. So each block is paired with at most one
+// structured call. Two calls of the same form are two actions, unless Dedup is set.
 func (c *Choice) repeats(made *call) bool {
 	if c.actions == nil {
 		return false

@@ -2,9 +2,9 @@ package aggregator
 
 import "sync"
 
-// Aggregator assembles the tool calls of one turn from what Codex and OpenAI write about them: it
-// reads the JSON of events and messages, and has a [Choice] for each choice. The zero value is
-// not usable; New makes one.
+// Aggregator assembles the tool calls of one turn from the JSON of the events and messages that
+// Codex and OpenAI send. It has a [Choice] for each choice. The zero value is not usable; New makes
+// an Aggregator.
 //
 // All methods may be called from several goroutines at once. Each call of a method is one
 // step; the order of events is the order of the calls.
@@ -14,8 +14,8 @@ type Aggregator struct {
 	choices  map[int]*Choice
 	patterns []NamedPattern // besides <use_tool>; the slice is replaced, never changed, since it is read without the lock
 	stats    Stats          // without the counts of the choices
-	parts    []Part         // memory for the parts of one input
-	text     []byte         // memory for a decoded fragment
+	parts    []Part         // reused memory for the parts of one input
+	text     []byte         // reused memory for a decoded fragment
 }
 
 // New returns an empty Aggregator whose only text pattern is <use_tool>.
@@ -23,8 +23,8 @@ func New(opts Options) *Aggregator {
 	return &Aggregator{opts: opts, choices: make(map[int]*Choice)}
 }
 
-// Ingest reads one event of a choice, as JSON, and returns what it changed. The package
-// documentation lists the shapes. Events without a call, and broken ones, change nothing and are
+// Ingest reads one event of a choice, as JSON, and returns the changes. The package documentation
+// lists the shapes of events. Events without a call, and broken events, change nothing and are
 // counted in Stats. The result of a broken event has an error. If an element of the choices of a
 // chat.completion.chunk has an index, that index is used instead of choice.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
@@ -33,10 +33,10 @@ func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	return a.ingest(choice, event, ingestOptions{})
 }
 
-// IngestEvent is Ingest with the position of the event in the choice's stream, which identifies
-// events without a number, such as chat deltas. Positions start at 1 and rise. An event whose
-// position is not above the highest one seen is a repetition and changes nothing. Position 0 stands
-// for none.
+// IngestEvent is Ingest with the position of the event in the choice's stream. The position
+// identifies events without a number, such as chat deltas. Positions start at 1 and rise. An event
+// whose position is not above the highest one seen is a repetition and changes nothing. Position 0
+// means that the event has none.
 func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,8 +53,8 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 
 // IngestMessage reads a complete message: an assistant message, an object with such a message or
 // with the choices of a chat.completion, a Responses object or one of its items, or an agentMessage
-// item of the app-server. What the deltas have already brought adds nothing. Missing arguments are
-// "", and malformed arguments stay as they are.
+// item of the app-server. Calls and arguments that deltas have already brought are not added again.
+// Missing arguments are "", and malformed arguments stay as they are.
 //
 // Text in the message makes no calls, see [Aggregator.SynthesizeCalls].
 func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
@@ -63,11 +63,11 @@ func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 	return a.ingest(choice, message, ingestOptions{message: true})
 }
 
-// SynthesizeCalls is IngestMessage that also makes calls of the blocks in the message's text, by
-// every registered text pattern. A block with the tool and the arguments of a structured call is
-// the twin of that call, and adds no other one. A block is identified by the id of its message and
-// its place in the text, so that the same message again, or more of it, adds no call twice. Each of
-// several identical blocks is a call.
+// SynthesizeCalls does what IngestMessage does. It also makes a call of each block in the message's
+// text that has the form of <use_tool> or of a registered text pattern. A block with the tool and
+// the arguments of a structured call adds no second call. A block is identified by the id of its
+// message and its place in the text. So no call is added twice if the same message comes again, or
+// more of it. Each of several identical blocks is a call.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +84,7 @@ func (a *Aggregator) Snapshot(choice int) []Record {
 	return nil
 }
 
-// HasCalls reports whether Snapshot would return any.
+// HasCalls reports whether Snapshot would return any calls.
 func (a *Aggregator) HasCalls(choice int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,8 +117,8 @@ func (a *Aggregator) total() Stats {
 	return sum
 }
 
-// choice returns the choice with an index, and makes it if there is none. It returns nil if there
-// are too many choices, or if the index is negative.
+// choice returns the choice with an index. If there is none yet, it makes one. It returns nil if
+// there are too many choices, or if the index is negative.
 func (a *Aggregator) choice(index int) *Choice {
 	if c := a.choices[index]; c != nil {
 		return c

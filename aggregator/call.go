@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Source is where the text of a call's arguments comes from, the most trusted source last. A
-// complete text replaces text from a lesser source only.
+// Source is where the text of a call's arguments comes from. The sources are ordered from the least
+// to the most trusted. A complete text replaces only text from a less trusted source.
 type Source uint8
 
 // The sources of arguments.
@@ -24,7 +24,7 @@ const (
 type call struct {
 	ordinal int              // place among the calls that are shown; -1 until it is shown
 	id      string           // tool_<choice>_<ordinal>[_<suffix>]; empty until it is shown
-	ids     [keyKinds]string // of the backend; empty while none is known
+	ids     [keyKinds]string // the backend's ids, by kind; empty while none is known
 	place   place
 	name    string
 	textual bool // made from a block of text
@@ -33,7 +33,7 @@ type call struct {
 	source    Source
 	wholes    [wholeKinds]wholeText
 	half      string // the first half of a surrogate pair at the end of the last fragment
-	sequence  int64  // the highest number of an event seen
+	sequence  int64  // the highest number of the events about the call, plus 1; 0: none had one
 	head      callHead
 	begun     bool // a Responses item announced it
 	done      bool
@@ -46,13 +46,13 @@ type call struct {
 	bindings  int               // how many ids and places refer to it
 	round     uint64            // of the last input about it, see Input
 
-	emitted  int  // bytes of args that deltas have carried
+	emitted  int  // how many bytes of args the deltas so far had
 	replaced bool // args was replaced since the last delta
-	ended    bool // a delta has said that it is done
+	ended    bool // a delta has said that the call is done
 }
 
-// wholeKind is what a complete text was a part of. Two different texts of one kind belong to two
-// calls.
+// wholeKind is the kind of input that had a complete text of arguments. Two different texts of one
+// kind belong to two calls.
 type wholeKind uint8
 
 const (
@@ -69,23 +69,24 @@ type wholeText struct {
 	sum   [sha256.Size]byte // of the text, in the state wholeOther
 }
 
-// wholeState is what is known of a wholeText.
+// wholeState says whether a complete text has come, and whether it is the text of the call.
 type wholeState uint8
 
 const (
-	wholeUnknown wholeState = iota // there was no such text
+	wholeUnknown wholeState = iota // no text of this kind has come
 	wholeOwn                       // it is the text of the call
 	wholeOther                     // it differs from the text of the call
 )
 
-// fits reports whether an event with this name, or none, can be about the call.
+// fits reports whether an event with this name can be about the call: the names are equal, or the
+// event or the call has none.
 func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
 
 // shown reports whether the call has its id, and is in snapshots.
 func (c *call) shown() bool { return c.ordinal >= 0 }
 
-// backend returns the id of the call for the backend. The app-server's item of a call has the
-// call's id.
+// backend returns the backend's id of the call. If it is not known, backend returns the id of the
+// app-server's item of the call, which is the same.
 func (c *call) backend() string {
 	if c.ids[keyID] == "" {
 		return c.ids[keyThreadItem]
@@ -124,9 +125,9 @@ func (c *call) has(in *Input) bool {
 	return in.Text == c.args.String()
 }
 
-// gave reports whether the call has had the complete text of an input before, with the same
-// wholeKind. One text may have to be compared with the texts of all calls, so long texts are
-// compared by their hashes.
+// gave reports whether an earlier input of the same wholeKind gave the call the same complete text.
+// A text may have to be compared with the texts of all calls, so long texts are compared by their
+// hashes.
 func (c *call) gave(in *Input) bool {
 	switch whole := &c.wholes[in.whole]; {
 	case whole.state == wholeOther:
@@ -139,7 +140,7 @@ func (c *call) gave(in *Input) bool {
 	return c.hash() == in.hash()
 }
 
-// note records the complete text of an input if it is the first of its kind.
+// note records the complete text of an input, if it is the call's first text of this wholeKind.
 func (c *call) note(in *Input) {
 	whole := &c.wholes[in.whole]
 	switch {
@@ -151,8 +152,8 @@ func (c *call) note(in *Input) {
 	}
 }
 
-// part is called before the arguments change. A whole text that was equal to the arguments will
-// differ from them, so its hash is kept instead.
+// part is called before the arguments change. A complete text that was equal to the old arguments
+// will differ from the new ones, so its hash is kept instead.
 func (c *call) part() {
 	for kind := range c.wholes {
 		if whole := &c.wholes[kind]; whole.state == wholeOwn {
@@ -177,8 +178,8 @@ func (in *Input) hash() [sha256.Size]byte {
 	return in.sum
 }
 
-// The size and the first byte of half a surrogate pair, encoded in the manner of UTF-8. The text of
-// an Input may have such a half at each end.
+// The size and the first byte of half a surrogate pair, when it is encoded like a character of UTF-8.
+// The text of an Input may have such a half at each end.
 const (
 	halfSize  = 3
 	halfFirst = 0xed
@@ -189,7 +190,7 @@ func startsWithLow(text string) bool {
 	return len(text) >= halfSize && text[0] == halfFirst && text[1] >= 0xb0 && text[1] < 0xc0
 }
 
-// cutHigh cuts the first half of a surrogate pair off the end of a text.
+// cutHigh cuts the first half of a surrogate pair off the end of a text, if there is one.
 func cutHigh(text string) (whole, half string) {
 	n := len(text) - halfSize
 	if n < 0 || text[n] != halfFirst || text[n+1] < 0xa0 || text[n+1] >= 0xb0 {
@@ -198,17 +199,18 @@ func cutHigh(text string) (whole, half string) {
 	return text[:n], text[n:]
 }
 
-// joinHalves returns the character of two halves.
+// joinHalves returns the character of the two halves of a surrogate pair.
 func joinHalves(high, low string) string {
 	unit := func(half string) rune { return rune(half[1]&0x3f)<<6 | rune(half[2]&0x3f) }
 	return string(0x10000 + (unit(high)&0x3ff)<<10 | unit(low)&0x3ff)
 }
 
-// replacement stands for half a surrogate pair that comes without the other half.
+// replacement replaces half a surrogate pair if the other half does not come.
 const replacement = "\ufffd"
 
-// grow appends a fragment as far as the choice has room for it. If the fragment ends with the first
-// half of a surrogate pair, that half waits for the next fragment.
+// grow appends as much of a fragment as the choice has room for; whole reports whether this is all of
+// it. If the fragment ends with the first half of a surrogate pair, that half waits for the next
+// fragment.
 func (c *call) grow(text string, s *Choice) (whole bool) {
 	if c.half != "" && text != "" {
 		high := c.half
@@ -235,7 +237,7 @@ func (c *call) grow(text string, s *Choice) (whole bool) {
 	return c.write(text, s)
 }
 
-// write appends text as far as the choice has room for it.
+// write appends as much of a text as the choice has room for; whole reports whether this is all of it.
 func (c *call) write(text string, s *Choice) (whole bool) {
 	n := min(len(text), s.room)
 	c.args.WriteString(text[:n])
@@ -254,8 +256,8 @@ func (c *call) endHalf(s *Choice) {
 	}
 }
 
-// replace discards the arguments before others are written. It begins a new buffer, since deltas
-// are views of the old one.
+// replace discards the arguments, so that new ones can be written. It begins a new buffer, since
+// deltas are views of the old one.
 func (c *call) replace(s *Choice) {
 	s.room += c.args.Len()
 	c.args = strings.Builder{}

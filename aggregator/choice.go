@@ -10,29 +10,29 @@ import (
 type ChoiceOptions struct {
 	// Index is the choice's index, which is a part of the ids of its calls.
 	Index int
-	// IDSuffix ends the ids of the calls, see [CallID]. Empty: they have no suffix.
+	// IDSuffix is the end of the ids of the calls, see [CallID]. Empty: the ids have no suffix.
 	IDSuffix string
 	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
 	MaxCalls int
-	// MaxArgumentBytes is the most bytes of arguments that are kept of all calls. Below 1:
-	// DefaultMaxArgumentBytes.
+	// MaxArgumentBytes is the most bytes of arguments that the choice keeps, over all its calls.
+	// Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
-	// Scanner is how blocks are found in the text. Nil: the text has none.
+	// Scanner are the options for finding blocks in the text. Nil: the text is not searched.
 	Scanner *ScannerOptions
-	// ToolName maps the name in a block to the name of the tool. Nil: they are the same.
+	// ToolName maps the name in a block to the name of the tool. Nil: both names are the same.
 	ToolName func(name string) string
 	// AppendOnly is for clients that cannot correct what they have read: a complete text that
-	// contradicts earlier deltas is refused, whatever its source is.
+	// contradicts earlier deltas is refused, even if its source is more trusted.
 	AppendOnly bool
-	// Dedup drops a call of the same tool with the same arguments as an earlier one. Without it
-	// only a block and a structured call of the same action are one call.
+	// Dedup drops a call that has the tool and the arguments of an earlier call. Without Dedup, only
+	// a block and a structured call with the same tool and arguments are one call.
 	Dedup bool
 }
 
 // Choice assembles the tool calls of one choice in one turn, whether they come as structured calls,
 // whole or in fragments, or as blocks in the text. It decides which inputs are about one call, and
-// keeps the order of the calls, their ids and their arguments. It has no lock: use it by one
-// goroutine at a time.
+// keeps the order of the calls, their ids and their arguments. It has no lock: only one goroutine
+// may use it at a time.
 //
 // Methods return the changes of an input as [Part] values, in order. Parts of text and parts of
 // calls keep the order in which the model wrote them, so that a caller only has to pass them on.
@@ -43,9 +43,9 @@ type Choice struct {
 
 	calls   []*call // the calls that are shown, in the order of their ordinals
 	keys    map[key]*namesakes
-	places  map[place]*call // the newest call at each place
+	places  map[place]*call // the call that was bound last to each place
 	heads   map[headKey]*call
-	last    *call                      // the one created last
+	last    *call                      // the call created last
 	waiting []*call                    // calls that are not shown before they are complete
 	unseen  int                        // calls that wait for their name, or were dropped
 	room    int                        // bytes of arguments that may still be kept
@@ -56,7 +56,7 @@ type Choice struct {
 	actions map[usetool.ActionKey]seen // nil: no call can repeat another one
 	stats   Stats
 
-	deltas   []Delta // of the parts that the last call of a method has returned
+	deltas   []Delta // of the parts that the last method call returned
 	position uint64  // highest position given to Aggregator.IngestEvent
 }
 
@@ -92,28 +92,27 @@ const (
 	PartText PartKind = iota + 1
 	// PartBlockStarted says that a block has begun. Its text is held from now on.
 	PartBlockStarted
-	// PartBlockAborted says that the block that has begun is not a call. Reason says why, and
-	// Err says more if Reason is AbortMalformed. The text of the block follows.
+	// PartBlockAborted says that the begun block is not a call. Reason says why; if it is
+	// AbortMalformed, Err says more. The text of the block follows.
 	PartBlockAborted
-	// PartCall is a change of a call: Call.
+	// PartCall is a change of a call, in Call.
 	PartCall
-	// PartDuplicate is a call that repeats an earlier one, and is no call of its own.
+	// PartDuplicate is a call that was dropped because it repeats an earlier one.
 	PartDuplicate
-	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit.
-	// With a Reason, it is a block that is no call, but that an Obsidian client would run as one
-	// call too many.
+	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit. It
+	// also comes if an Obsidian client would run the text as a call too many. With a Reason, it
+	// takes the place of PartBlockAborted.
 	PartOverLimit
 )
 
-// AbortUndeclared is the reason of a block that is well-formed but names no tool that
-// [ScannerOptions].Accept accepts.
+// AbortUndeclared is the reason of a well-formed block whose tool [ScannerOptions].Accept refuses.
 const AbortUndeclared usetool.AbortReason = "undeclared"
 
 // Part is one result of a [Choice].
 type Part struct {
 	Kind PartKind
-	// Text is the text of a PartText. If a call, a duplicate, or a call above the limit came as a
-	// block, it is the block as the model wrote it.
+	// Text is the text of a PartText. If a PartCall, PartDuplicate or PartOverLimit comes from a
+	// complete block, Text is the block as the model wrote it.
 	Text    string
 	Call    *Delta              // of a PartCall; valid until the next method of the Choice is called
 	Reason  usetool.AbortReason // of a PartBlockAborted
@@ -124,8 +123,8 @@ type Part struct {
 	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than this call if it got Text
 }
 
-// Text reads the next piece of the text, cut anywhere, appends the parts that are certain now
-// to out and returns it.
+// Text reads the next piece of the text, which may be cut anywhere. It appends the parts that are
+// certain now to out, and returns out.
 func (c *Choice) Text(text string, out []Part) []Part {
 	if c.scanner == nil {
 		return append(out, Part{Kind: PartText, Text: text})
@@ -135,15 +134,14 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.scanned(out)
 }
 
-// Plain reads the next piece of the text, as Text does, if the piece has nothing but text and
-// nothing is held. It then reports true, and the only part is that text. Otherwise it reports false
-// and reads nothing.
+// Plain does what Text does if nothing is held and the piece has no part of a block. It then returns
+// true, and the only part is the piece itself. Otherwise it returns false and reads nothing.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
 }
 
-// EndMessage ends a message: it appends what was held of its text to out and returns it. An open
-// block is given up for the reason. An empty reason stands for [usetool.AbortUnclosed].
+// EndMessage ends a message: it appends the held text of the message to out, and returns out. An
+// open block is given up for the reason. An empty reason stands for [usetool.AbortUnclosed].
 func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	if c.scanner == nil {
 		return out
@@ -153,7 +151,7 @@ func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	return c.scanned(out)
 }
 
-// scanned makes parts of what the scanner has found.
+// scanned appends the parts for the scanner's segments to out, and returns out.
 func (c *Choice) scanned(out []Part) []Part {
 	for i := range c.segments {
 		s := &c.segments[i]
@@ -180,7 +178,7 @@ func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
 	if c.opts.ToolName != nil {
 		name = c.opts.ToolName(name)
 	}
-	rewrite := true // a block of another form is written anew
+	rewrite := true // a block of another form than <use_tool> is always written anew
 	if s.Pattern == "" {
 		rewrite = c.limited() && c.runs.Read(s.Text, c.opts.MaxCalls) < len(s.Text)
 	}
@@ -203,13 +201,13 @@ func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
 	return out
 }
 
-// limited reports whether there is a limit of calls that an Obsidian client could exceed by
-// running blocks that are no calls.
+// limited reports whether the blocks that an Obsidian client would run count towards the limit of
+// calls. They do if the text is searched and the limit is lower than the default.
 func (c *Choice) limited() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
 
 // readText passes text on. It stops before the byte with which an Obsidian client would run a block
-// too many. Such a block was given up before, since it is no call, but the client runs it. Behind the
-// end of that block, only what the scanner finds counts: the text may be cut anywhere.
+// too many. The scanner has given up such a block, since it is no call, but the client runs it. Behind
+// the end of that block, only the blocks that the scanner finds count: the text may be cut anywhere.
 func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
 	if fresh := int(max(0, c.read-s.Offset)); c.limited() && fresh < len(s.Text) {
@@ -221,9 +219,9 @@ func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	return append(out, p)
 }
 
-// aborted appends the part of a block that is no call. If an Obsidian client runs the block all the
-// same, it counts as a call in every form of the answer, so that the limit does not depend on the
-// form.
+// aborted appends the part for a block that is no call. If an Obsidian client would run the block
+// nevertheless, the block counts towards the limit of calls. It does so in every form of the answer,
+// so that the limit does not depend on the form.
 func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limited() {
@@ -235,7 +233,7 @@ func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []P
 	return append(out, p)
 }
 
-// full reports whether there may be no more calls.
+// full reports whether the limit of calls is reached.
 func (c *Choice) full() bool {
 	if len(c.calls) >= c.opts.MaxCalls {
 		return true
@@ -243,11 +241,11 @@ func (c *Choice) full() bool {
 	return c.limited() && !c.fits && c.runs.Count() >= c.opts.MaxCalls
 }
 
-// BlockOpen reports whether a block is being held: its opener is complete, its end has not come.
+// BlockOpen reports whether a block is being held: its opener is complete, but its end has not come.
 func (c *Choice) BlockOpen() bool { return c.scanner != nil && c.scanner.Open() }
 
-// Writing reports whether the model may be writing a block, or only its tag. It is not if the tag
-// is followed by prose.
+// Writing reports whether the model may be writing a block, or the beginning of its opening tag. It
+// returns false if prose follows the tag.
 func (c *Choice) Writing() bool {
 	if c.scanner == nil || c.scanner.useTool.reader == nil {
 		return c.Held() > 0
@@ -264,8 +262,8 @@ func (c *Choice) Held() int {
 	return c.scanner.Held()
 }
 
-// Calls returns the calls in the order of their indexes, which is the order in which their names
-// became known. It leaves out calls without a name, and returns nil if there are no others.
+// Calls returns the calls in the order of their indexes, which is the order in which they were first
+// shown. Calls without a name are left out. The result is nil if there are no calls.
 func (c *Choice) Calls() []Record {
 	if len(c.calls) == 0 {
 		return nil
@@ -280,7 +278,7 @@ func (c *Choice) Calls() []Record {
 // At returns the call with the index that a [Delta] has.
 func (c *Choice) At(index int) Record { return c.calls[index].record(c.opts.Index) }
 
-// HasCalls reports whether Calls would return any.
+// HasCalls reports whether Calls would return any calls.
 func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 
 // Stats returns the counts so far. Its Events, Unknown and Malformed are 0.

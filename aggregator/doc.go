@@ -5,20 +5,20 @@
 // has one Choice for each choice. An [Aggregator] reads the JSON that Codex and OpenAI write about
 // calls, and has a Choice for each choice; it is for other programs.
 //
-// A [Pattern] is a textual form of calls. The built-in form, the <use_tool> block, is that of the
-// subpackage usetool. A [Scanner] finds blocks in streamed text, [Aggregator.ExtractBlocks] in a
-// whole one.
+// A [Pattern] is a textual form of calls. The subpackage usetool has the built-in form, the
+// <use_tool> block. A [Scanner] finds blocks in streamed text; [Aggregator.ExtractBlocks] finds them
+// in a whole text.
 //
 // The package is pure: no input or output, no clock, no log, no global state. Its caller decides
 // about finish reasons and when to stop. It depends on neither Caddy nor the app-server.
 //
 // # Shapes
 //
-// An [Aggregator] reads these, mixed in one turn and without preparation:
+// An [Aggregator] reads these shapes. One turn may mix them, and no option has to name them:
 //
 //   - Responses events: response.output_item.added and .done,
 //     response.function_call_arguments.delta and .done, and the Response in
-//     response.completed and its like; Response objects and function_call items.
+//     response.completed and similar events; Response objects and function_call items.
 //   - Messages of the app-server, protocol v2: rawResponseItem/completed,
 //     item/started and item/completed with a dynamicToolCall, item/tool/call; also
 //     the params or the item alone.
@@ -45,14 +45,14 @@
 //     different arguments,
 //   - two entries of one message.
 //
-// An event that has only such an id means the call at its place, or else one with the name that
-// came last.
+// If several calls share an id, an event with only this id means the one at its place. Without a
+// place, the event means a call with the name that came last.
 //
-// A block and a structured call of the same tool with the same arguments are one call: the one that
-// came first. Each block is the twin of one structured call at most.
+// A block and a structured call of the same tool with the same arguments are one call: the first of
+// them is kept. Each block is paired with at most one structured call.
 //
-// An input was made from a snapshot, and adds nothing, if it has an id of this package with the
-// name and the arguments that this call has or had.
+// An input with an id that this package gave to a call, and with the name and the arguments that
+// this call has or had, was made from a snapshot. It adds nothing.
 //
 // # Repetitions
 //
@@ -67,33 +67,33 @@
 // have no number, and a response.function_call_arguments.delta may have no sequence_number. A
 // caller that may ingest such an event twice, for example after a reconnect, gives positions.
 //
-// A chat delta with a name is the head of its call. Some backends send the head with every
-// fragment, and only these send heads of one call that differ. Heads equal to the first one count
-// as repetitions until a head differs: then all of them were fragments. With positions each head is
-// a fragment at once.
+// A chat delta with a name is a head of its call. Some backends send the name with every fragment;
+// only these send heads of one call that differ. So heads equal to the first one count as
+// repetitions until a head differs. From then on all heads count as fragments, also the earlier
+// ones. With positions, each head counts as a fragment at once.
 //
 // # Arguments
 //
-// The arguments are kept as text and never parsed. If a call comes in several versions,
-// the first of these counts:
+// The arguments are kept as text and never parsed. If they come in several versions,
+// the version that is first in this list counts:
 //
 //  1. the complete item of the model's response,
 //  2. a complete text: of a message, or of arguments.done,
 //  3. fragments,
 //  4. JSON that Codex made from parsed arguments (item/started, item/tool/call).
 //
-// A complete text that begins with the text so far adds its rest. A complete text that contradicts
-// the text so far replaces it if that is a lesser version, and [Delta].Replaced is true. Otherwise
-// the new text is refused. JSON of parsed arguments is used only while no text is known, see
-// [Record].Provisional.
+// If a complete text begins with the text so far, its rest is added. If it contradicts the text so
+// far, it replaces that text if its version is earlier in the list; [Delta].Replaced is then true.
+// Otherwise the new text is refused. JSON of parsed arguments is used only while no text is known,
+// see [Record].Provisional.
 //
 // If a fragment ends within a surrogate pair, the first half waits for the next fragment. A half
 // without the other one becomes U+FFFD.
 //
 // # Limits
 //
-// A choice has at most [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of
-// arguments, unless options change that, and 1 MiB of names and ids. An Aggregator has
-// [MaxChoices] choices.
+// A choice has at most 1 MiB of names and ids. Options may change its other limits, which
+// are [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of arguments. An
+// Aggregator has at most [MaxChoices] choices.
 // Everything that is ignored is counted in [Stats], and [Result].Err says why. Nothing panics.
 package aggregator

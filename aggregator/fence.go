@@ -1,12 +1,12 @@
 package aggregator
 
-// lineState is what the line so far can be: a fence, the beginning of one, or neither.
+// lineState says whether the line so far is a fence, may become one, or can be none.
 type lineState uint8
 
 const (
 	lineStart lineState = iota // nothing, or up to three spaces
 	lineRun                    // the same, followed by marks: only ` or only ~
-	lineInfo                   // an opening fence, and what comes behind its marks
+	lineInfo                   // an opening fence, and some text after its marks
 	lineTail                   // a closing fence, and white space
 	lineRest                   // anything else: no fence
 )
@@ -19,10 +19,11 @@ const (
 // codeFence finds out whether a place in Markdown is inside a fenced code block. The zero
 // value is at the beginning of a text.
 //
-// A fence opens with three or more ` or ~ at the start of a line, indented by
-// three spaces at most; behind ` the rest of the line must have no other `. It
-// closes with a line of at least as many of the same mark, and nothing else; or
-// never. Fences within quotes and lists are not looked for.
+// A fence opens at the start of a line with three or more ` or ~, after at most
+// three spaces. If the marks are `, the rest of the line must not have another `.
+// The fence closes with a line of at least as many of the same mark, which may
+// have white space around them, but nothing else. Fences within quotes and lists
+// are not looked for.
 type codeFence struct {
 	line   lineState
 	indent int  // spaces, in lineStart
@@ -36,8 +37,8 @@ type codeFence struct {
 // afterText returns a codeFence in the middle of a line that is no fence.
 func afterText() codeFence { return codeFence{line: lineRest} }
 
-// inside reports whether the byte of the last step is in a fenced code block, or is after the marks
-// on the line that opens one.
+// inside reports whether the byte that step has read last is in a fenced code block, or is after the
+// marks on the line that opens a block.
 func (t *codeFence) inside() bool { return t.open != 0 || t.line == lineInfo }
 
 // step looks at the next byte.
@@ -62,7 +63,7 @@ func (t *codeFence) step(b byte) {
 	}
 }
 
-// begin looks at a byte before which the line has nothing but spaces.
+// begin looks at the next byte of a line that so far has only spaces.
 func (t *codeFence) begin(b byte) {
 	switch {
 	case b == ' ' && t.indent < maxIndent:
@@ -74,7 +75,7 @@ func (t *codeFence) begin(b byte) {
 	}
 }
 
-// goOn looks at a byte before which the line has nothing but marks.
+// goOn looks at the next byte of a line that so far has only spaces and then marks.
 func (t *codeFence) goOn(b byte) {
 	switch {
 	case b == t.mark:
@@ -88,8 +89,8 @@ func (t *codeFence) goOn(b byte) {
 	}
 }
 
-// endLine opens or closes a fence if the line is a fence. An LF after a CR ends an empty line,
-// which is no fence.
+// endLine opens or closes a fence if the line is a fence. For a CR and an LF, it is called twice: the
+// second call is for an empty line, which is no fence.
 func (t *codeFence) endLine() {
 	switch {
 	case t.open == 0 && (t.line == lineInfo || t.line == lineRun && t.run >= minFence):

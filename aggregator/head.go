@@ -1,13 +1,14 @@
 package aggregator
 
-// legacySlot is the place of delta.function_call and message.function_call, beside the
-// indexes of tool_calls. A message has at most one.
+// legacySlot is the index that stands for delta.function_call and message.function_call, which have
+// none. The entries of tool_calls have indexes from 0. A message has at most one function_call.
 const legacySlot = -1
 
-// callHead records the heads of a call: the chat deltas that have its name. The package
-// documentation says which are fragments. Until that is known, equal heads right after the first
-// one are counted. When a head differs, the text of the counted ones is added. A fragment without a
-// head, or the end of the call, shows that they were repetitions.
+// callHead records the heads of a call: the chat deltas that have its name. Each head after the
+// first is a fragment or a repetition, see the package documentation. Until this is known, heads
+// that equal the first one and come right after it are counted. When a head differs, the counted
+// heads were fragments, and their text is added. A fragment without a name, or the end of the call,
+// shows that they were repetitions.
 type callHead struct {
 	seen     bool
 	repeats  bool // each head is a fragment
@@ -15,11 +16,14 @@ type callHead struct {
 	equal    int  // heads equal to the first one, while nothing shows what they are
 }
 
-// findEntry finds the call of an entry of a chat delta or of a message. An entry with an id means
-// the call with that id; if several share it, the one at the entry's place. An entry with only a
-// name means the call with that name at that place. If there is none, it means the call at the
-// place, by the index or the order of creation, unless that call has another name, or both have an
-// id.
+// findEntry finds the call of an entry of a chat delta or of a message.
+//   - An entry with an id means the call with this id. If several calls share the id, the entry
+//     means the one at its place.
+//   - An entry with a name and no id means the call that an earlier such entry with this name and
+//     index was about.
+//   - Otherwise the entry means the call at its place, or else the call whose number in the order
+//     of the calls is the entry's index. If that call has another name, or if the call and the
+//     entry both have an id, findEntry returns nil.
 func (c *Choice) findEntry(in *Input) *call {
 	at := c.places[in.place]
 	if in.Name == "" && at != nil && at.backend() == in.ID {
@@ -43,8 +47,8 @@ func (c *Choice) findEntry(in *Input) *call {
 	return at
 }
 
-// placed returns the call at a place in the order of the calls, for entries that identify their
-// call in no other way. Such an entry never means a call made from text.
+// placed returns the call with a number in the order of the calls, from 0. It is for entries that
+// identify their call in no other way. Such an entry never means a call made from text.
 func (c *Choice) placed(slot int) *call {
 	at := max(slot, 0)
 	if at >= len(c.calls) || c.calls[at].textual {
@@ -53,8 +57,8 @@ func (c *Choice) placed(slot int) *call {
 	return c.calls[at]
 }
 
-// readHead drops the text of a head that is only repeated. A fragment without a name shows that the
-// backend does not send the head with every fragment.
+// readHead drops the text of a head that is a repetition. A fragment without a name shows that the
+// backend does not send the name with every fragment, so the heads counted so far were repetitions.
 func (c *Choice) readHead(made *call, in *Input) {
 	switch {
 	case in.Source != SourceFragment:
@@ -73,7 +77,7 @@ func (c *Choice) newHead(made *call, in *Input) bool {
 	h, plain := &made.head, ""
 	plain, _ = cutHigh(in.Text)
 	if !h.seen {
-		// A call that already has a name and a text is known from another shape.
+		// If the call has already got a name and a text, from another shape, the head adds nothing.
 		fresh := !made.shown() || made.source == SourceNone
 		h.seen = true
 		if fresh {
@@ -92,7 +96,7 @@ func (c *Choice) newHead(made *call, in *Input) bool {
 		return false
 	}
 	if made.done {
-		return true // too late
+		return true // fragment will count it as late
 	}
 	h.repeats = true
 	for ; h.equal > 0 && !made.truncated; h.equal-- {

@@ -11,7 +11,7 @@ const (
 	placeBlock                       // offset of a block in the text of a message
 )
 
-// place is where an event says that its call stands. The zero value is no place.
+// place is the position of a call, as an event gives it. The zero value means that none is given.
 type place struct {
 	kind  placeKind
 	index int
@@ -25,7 +25,7 @@ const (
 	keyID         keyKind = iota // call_id, callId, the id of a chat tool call
 	keyItem                      // the id of an item of a Responses stream
 	keyRawItem                   // the id of the same item as the app-server passes it on
-	keyThreadItem                // the id of an item of the app-server's own
+	keyThreadItem                // the id of the app-server's own item
 	keyKinds
 )
 
@@ -35,7 +35,7 @@ type key struct {
 	text string
 }
 
-// headKey is the place and the name in a chat entry without an id.
+// headKey is the name and the index of a chat entry without an id.
 type headKey struct {
 	name string
 	slot int
@@ -47,18 +47,18 @@ type namesakes struct {
 	id      string
 	calls   []*call
 	first   [1]*call // the memory of calls, unless there are more
-	current *call    // the first call with the name that came last
+	current *call    // the first of the calls with the name that came last
 }
 
 // keysPerCall bounds the ids and places of a call: its call id, the ids of its items, its places,
 // and some more for backends that change them.
 const keysPerCall = 16
 
-// find returns the call that an input is about, or nil if it is a new one. It looks for the id of
-// the item, then for the id of the call, then for the place. If the input has none of these, it
-// means the call that was created last. A call is not meant if its name differs, or if both it and
-// the input have an item or a place and these differ. A call is not meant either if an equally
-// trusted source has given it other complete arguments.
+// find returns the call that an input is about, or nil if the call is new. It looks for the id of
+// the item, then for the id of the call, then for the place. An input with none of these means the
+// call that was created last. If the call and the input both have a name, an item or a place, it
+// has to be the same one. A call that already has other complete arguments from the same kind of
+// input is not meant, except by a list that repeats earlier items.
 func (c *Choice) find(in *Input) *call {
 	if in.head {
 		return c.findEntry(in)
@@ -93,8 +93,8 @@ func (in *Input) id(kind keyKind) string {
 	return ""
 }
 
-// byItem finds the call of an input by the ids of its items. known is true if these ids decide: the
-// input is then about a new call if found is nil.
+// byItem finds the call of an input by the ids of its items. If known is true and found is nil, the
+// input is about a new call. known is false if the ids decide nothing.
 func (c *Choice) byItem(in *Input) (found *call, known bool) {
 	for kind := keyItem; kind < keyKinds && !known; kind++ {
 		if id := in.id(kind); id != "" {
@@ -104,8 +104,8 @@ func (c *Choice) byItem(in *Input) (found *call, known bool) {
 	return found, known
 }
 
-// byID finds the call of an input by the id of the call. The app-server's item of a call has the
-// same id.
+// byID finds the call of an input by the id of the call. This is also the id of the app-server's
+// item of the call.
 func (c *Choice) byID(in *Input) (found *call, known bool) {
 	id := in.ID
 	if id == "" {
@@ -120,9 +120,9 @@ func (c *Choice) byID(in *Input) (found *call, known bool) {
 	return c.among(c.keys[key{keyThreadItem, id}], in)
 }
 
-// among returns the call that an input is about, of the calls that share an id. If known is true
-// and found is nil, the input is about a new call. known is false if none of the calls can be
-// meant.
+// among picks the call that an input is about from the calls that share an id. If known is true
+// and found is nil, the input is about a new call. known is false if the input can be about none of
+// the calls.
 func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 	if same == nil {
 		return nil, false
@@ -138,7 +138,7 @@ func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 		case found == nil && other.wholes[in.whole].state == wholeUnknown:
 			found = other
 		case in.summary:
-			known = true // it comes again, in another version
+			known = true // the list repeats a call, in another version
 			if found == nil {
 				found = other
 			}
@@ -150,8 +150,8 @@ func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 }
 
 // open does what among does, for an input without a complete text. It returns the call at the
-// input's place, or else the first call with its name. An input without a name means the call with
-// the name that came last.
+// input's place, or else the first call with the input's name. An input without a name means the
+// first call with the name that came last.
 func (c *Choice) open(same *namesakes, in *Input) (found *call, known bool) {
 	if at := c.places[in.place]; at != nil && c.free(at, in) && slices.Contains(same.calls, at) {
 		return at, true
@@ -182,12 +182,12 @@ func (c *Choice) free(found *call, in *Input) bool {
 	return found.fits(in.Name) && (same || in.loose() || found.place.kind != in.place.kind || found.place == in.place)
 }
 
-// loose reports whether the place of an input identifies no call: the input has no place, or its
-// index was only counted.
+// loose reports whether the place of an input identifies no call: the input has no place, or it is a
+// chat entry without an index, whose place is only its number in the list.
 func (in *Input) loose() bool { return in.place == place{} || in.head && !in.fixed }
 
-// create makes a call for an input. The call is not shown yet. If too many calls are not shown, the
-// new one is transient if the input has a name, and nil if not.
+// create makes a call for an input. The call is not shown yet. If too many calls are not shown,
+// create returns a transient call for an input with a name, and nil for an input without one.
 func (c *Choice) create(in *Input) *call {
 	made := &call{ordinal: -1}
 	if c.unseen >= maxUnseen {
@@ -203,14 +203,14 @@ func (c *Choice) create(in *Input) *call {
 	return made
 }
 
-// bindAll makes the ids and the place of an input refer to a call. fresh: the call was made for
-// this input.
+// bindAll makes the ids and the place of an input refer to a call. fresh is true if the call was
+// made for this input.
 func (c *Choice) bindAll(made *call, in *Input, fresh bool) {
 	for kind := range keyKinds {
 		c.bindID(made, in, kind)
 	}
 	if in.head && in.Name == "" && !fresh {
-		return // the entry was found by its place, or by its id
+		return // the call was found by the entry's place or id; no place is added
 	}
 	if !in.loose() {
 		made.place = in.place
@@ -221,7 +221,8 @@ func (c *Choice) bindAll(made *call, in *Input, fresh bool) {
 	}
 }
 
-// bindID makes the input's id of a kind refer to a call. The first id of a kind is the call's own.
+// bindID makes the input's id of a kind refer to a call. The first id of each kind is kept in the
+// call.
 func (c *Choice) bindID(made *call, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || made.transient || kind == keyThreadItem && id == made.ids[keyID] {

@@ -19,7 +19,7 @@ type ingestion struct {
 	agg    *Aggregator
 	opts   ingestOptions
 	deltas []Delta
-	calls  bool  // a call was found in the input, whatever became of it
+	calls  bool  // a call was found in the input, even if it was refused
 	err    error // the first reason why a part of it is ignored
 }
 
@@ -53,7 +53,7 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
 }
 
-// choice is Aggregator.choice with the refusals counted.
+// choice does what Aggregator.choice does. It also counts an index that is refused.
 func (in *ingestion) choice(index int) *Choice {
 	in.calls = true
 	c := in.agg.choice(index)
@@ -68,8 +68,8 @@ func (in *ingestion) choice(index int) *Choice {
 	return c
 }
 
-// take passes what an event says about a call to its choice. It reports whether there is room
-// for the choice.
+// take passes an input about a call to the choice with an index. It reports false if there is no
+// such choice and no room for it.
 func (in *ingestion) take(choice int, u *Input) (room bool) {
 	c := in.choice(choice)
 	if c == nil {
@@ -89,8 +89,8 @@ func (in *ingestion) take(choice int, u *Input) (room bool) {
 	return true
 }
 
-// collect keeps the deltas that have changed what a client knows of a call. before has the counts
-// of the choice before these parts.
+// collect keeps the deltas that announce a call or change its arguments. before has the counts of
+// the choice before these parts.
 func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
 	if c.stats.OverLimit > before.OverLimit {
 		in.fail(ErrOverLimit, "too many calls, or too large ones")
@@ -105,8 +105,8 @@ func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
 }
 
 // echoes reports whether an input was made from a snapshot of the choice, so that it adds nothing.
-// Such an input has an id of this package that the backend does not use, and the name and the
-// arguments that this call has or had.
+// Such an input has an id that this package gave to a call and that the backend does not use. Its
+// name and its arguments are those that the call has or had.
 func (c *Choice) echoes(in *Input) bool {
 	if in.ID == "" || c.keys[key{keyID, in.ID}] != nil {
 		return false
@@ -115,13 +115,13 @@ func (c *Choice) echoes(in *Input) bool {
 	return own != nil && in.Name == own.name && strings.HasPrefix(own.args.String(), in.Text) && (in.Done || in.Text != "")
 }
 
-// own returns the call with an id of this package.
+// own returns the call to which this package gave an id, or nil.
 func (c *Choice) own(id string) *call {
 	rest, ok := strings.CutPrefix(id, callPrefix)
 	if !ok {
 		return nil
 	}
-	_, rest, _ = strings.Cut(rest, "_") // behind the index of the choice
+	_, rest, _ = strings.Cut(rest, "_") // after the index of the choice
 	n := 0
 	for i := 0; i < len(rest) && rest[i] >= '0' && rest[i] <= '9' && n < len(c.calls); i++ {
 		n = n*10 + int(rest[i]-'0')

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// chatChoice reads an element of the choices of a chat.completion.chunk or of a chat.completion,
-// whose id is id. If the element has an index, that is used instead of choice.
+// chatChoice reads an element of the choices of a chat.completion.chunk or of a chat.completion; id
+// is the id of that object. If the element has an index, this index is used instead of choice.
 func (in *ingestion) chatChoice(choice int, id string, m members) {
 	if n := in.number(m.index); n >= 0 {
 		choice = int(n)
@@ -35,9 +35,9 @@ func (in *ingestion) readFunction(object string, whole bool) Input {
 	return u
 }
 
-// takeChat reads the calls of a delta or, if whole, of a message, in which they are complete. A
-// function_call beside tool_calls is not read: it is the same call in the older form. takeChat
-// reports whether there is room for the choice.
+// takeChat reads the calls of a delta or, if whole is true, of a message, whose calls are complete.
+// A function_call beside tool_calls is not read: it is the same call in the older form. takeChat
+// reports false if there is no room for the choice.
 func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 	n, room := 0, true
 	for w := wirejson.Walk(m.toolCalls); w.Next(); {
@@ -65,14 +65,14 @@ func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 }
 
 // chatMessage reads a complete message: its calls, and the blocks of its text if
-// that is asked for.
+// the options ask for them.
 func (in *ingestion) chatMessage(choice int, id string, m members) {
 	if in.takeChat(choice, m, true) && in.opts.synthesize {
 		in.textCalls(choice, id, m.wholeText())
 	}
 }
 
-// textCalls makes calls of the blocks of a text.
+// textCalls makes a call of each block of a text.
 func (in *ingestion) textCalls(choice int, id, text string) {
 	blocks := extract(in.agg.patterns, text)
 	if len(blocks) == 0 {
@@ -92,8 +92,8 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 	}
 }
 
-// wholeText returns the text of a message: its content, if that is a string, or
-// the text of its parts, one behind the other.
+// wholeText returns the text of a message: its text or content if one is a string,
+// or else the joined texts of its parts.
 func (m members) wholeText() string {
 	if text, ok := wirejson.AsString(m.text); ok {
 		return text.String()

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// members are those members of an object that matter in any of the shapes, as raw JSON. A missing
-// one is "".
+// members holds the members of an object that any of the shapes uses, as raw JSON. A missing member
+// is "".
 type members struct {
 	kind, method, id, status, index, outputIndex, sequence string
 	callID, itemID, name, tool, arguments                  string // of calls
@@ -74,7 +74,7 @@ func readMembers(object string) (m members) {
 	return m
 }
 
-// dispatch distinguishes the shapes by members that only one of them has.
+// dispatch finds the shape of an object, by members that only this shape has, and reads the object.
 func (in *ingestion) dispatch(choice int, m members) {
 	kind := in.tag(m.kind)
 	switch {
@@ -111,7 +111,7 @@ func (in *ingestion) tag(value string) string {
 	return text.String()
 }
 
-// looseID reads an id that is only compared: a string, or else nothing.
+// looseID reads an id. It returns "" for a value that is not a string or is too long.
 func (in *ingestion) looseID(value string) string {
 	text, ok := wirejson.AsString(value)
 	if !ok || text.Size() > maxNameBytes {
@@ -130,8 +130,9 @@ func (in *ingestion) identifier(value string) string {
 	return id
 }
 
-// argumentText reads arguments: text as the model wrote it, or, where a backend
-// has parsed it, the JSON of an object. The text is valid until the next one is read.
+// argumentText reads arguments: a string, which is text as the model wrote it, or an
+// object, which a backend has parsed. It also returns the source of the text: from, or
+// SourceParsed for an object. The text is valid until the next call.
 func (in *ingestion) argumentText(value string, from Source) (string, Source) {
 	text, ok := wirejson.AsString(value)
 	switch {
@@ -147,7 +148,7 @@ func (in *ingestion) argumentText(value string, from Source) (string, Source) {
 	return "", SourceNone
 }
 
-// number reads a count from 0. Anything else is -1.
+// number reads a whole number from 0 on. It returns -1 for anything else.
 func (in *ingestion) number(value string) int64 {
 	if value == "" || value == "null" {
 		return -1

@@ -17,13 +17,13 @@ func (in *ingestion) responsesEvent(choice int, kind string, m members) {
 		in.argumentsEvent(choice, m, u, m.delta, SourceFragment)
 	case "response.function_call_arguments.done":
 		in.argumentsEvent(choice, m, u, m.arguments, SourceText)
-	default: // response.completed and its like hold all items
+	default: // response.completed and similar events have all items
 		in.outputItems(choice, readMembers(m.response).output)
 	}
 }
 
 // argumentsEvent reads response.function_call_arguments.delta and .done. If the item was not
-// announced, its fragments wait for the name.
+// announced, the call is not shown until its name comes.
 func (in *ingestion) argumentsEvent(choice int, m members, u Input, arguments string, from Source) {
 	in.calls = true
 	u.Name, u.ID, u.Item = in.identifier(m.name), in.identifier(m.callID), in.identifier(m.itemID)
@@ -52,7 +52,8 @@ func (in *ingestion) takeItem(choice int, m members, u Input, complete bool) {
 	case "function_call":
 		in.functionCall(choice, m, u, complete)
 	case "dynamicToolCall":
-		// Codex makes it from a call of a client's tool. Its id is the call_id of the raw item.
+		// Codex makes this item from a call of a client's tool. The id of the item is the call_id of
+		// the raw item.
 		u.ID, u.ThreadItem = "", in.looseID(m.id)
 		in.parsedCall(choice, m, u, complete && in.tag(m.status) != "inProgress")
 	case "agentMessage", "message":
@@ -63,8 +64,8 @@ func (in *ingestion) takeItem(choice int, m members, u Input, complete bool) {
 }
 
 // functionCall reads a Responses function_call, which has the model's own text of the arguments. If
-// an announced item already has arguments, they are a fragment. They count with the first
-// announcement only, not when it comes again.
+// an announced item already has arguments, they are a fragment. They count only in the first
+// announcement of the item, not if the announcement is repeated.
 func (in *ingestion) functionCall(choice int, m members, u Input, complete bool) {
 	in.calls = true
 	u.Item = in.looseID(m.id)
@@ -89,9 +90,9 @@ func (in *ingestion) functionCall(choice int, m members, u Input, complete bool)
 	in.take(choice, &u)
 }
 
-// notification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send them,
-// with its params. The caller must leave out messages of other turns: Codex replays injected items
-// as rawResponseItem/completed.
+// notification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send it.
+// The caller must leave out messages of other turns, since Codex replays injected items as
+// rawResponseItem/completed.
 func (in *ingestion) notification(choice int, method string, params members) {
 	switch method {
 	case "rawResponseItem/completed", "item/completed":

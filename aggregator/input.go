@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Input is what an event says about one call, whatever the event's form was. Fields that the
-// event does not have stay empty. A Choice keeps none of the strings.
+// Input is the content of an event about one call, in the same form for all shapes of events.
+// Fields that the event does not have stay empty. A Choice keeps none of the strings.
 type Input struct {
 	ID         string // the backend's id of the call (Codex: call_id, callId)
-	Item       string // the id of the model's item (Codex: that of the raw item)
+	Item       string // the id of the model's item (Codex: the id of the raw item)
 	ThreadItem string // the id of the app-server's item, which is used if ID is not known
 	Name       string // of the function
-	Text       string // its arguments: a fragment if Source is SourceFragment, else the whole
+	Text       string // the arguments: a fragment if Source is SourceFragment, otherwise all of them
 	Source     Source // SourceNone: the event has no arguments
 	Done       bool   // the call is complete
 
-	raw      bool // Item is that of a raw item of the app-server
+	raw      bool // Item is the id of a raw item of the app-server
 	place    place
-	sequence int64 // the number of the event plus 1; a repetition has the same; 0: none
+	sequence int64 // the number of the event plus 1; a repetition has the same number; 0: no number
 	begun    bool  // the event announces an item
 	whole    wholeKind
-	round    uint64            // of the list with this call: equal calls of one list are two calls; 0: no list
+	round    uint64            // identifies the list with this call: equal calls of one list are two calls; 0: no list
 	summary  bool              // the list repeats items that came before
 	head     bool              // an entry of a chat delta, or of a message: see callHead
 	fixed    bool              // the entry has an index
@@ -29,20 +29,21 @@ type Input struct {
 	position bool              // the event has a position, so that an equal head is a new fragment
 }
 
-// nameless reports whether nothing in the input says which call is meant.
+// nameless reports whether the input has no name, no id and no place to find its call by.
 func (in *Input) nameless() bool {
 	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{} && in.Name == ""
 }
 
-// Call applies an input about a structured call, appends the parts that are certain now to out and
-// returns it. An input that changes nothing adds no part.
+// Call applies an input about a structured call. It appends the parts that are certain now to out,
+// and returns out. An input that changes nothing adds no part.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]
 	in.asRaw()
 	return c.take(&in, out)
 }
 
-// Repeats reports whether a complete call is one that has come before, which Call then ignores.
+// Repeats reports whether a complete call has come before with the same text. Call ignores such an
+// input.
 func (c *Choice) Repeats(in Input) bool {
 	in.asRaw()
 	found := c.find(&in)
@@ -62,14 +63,14 @@ func (c *Choice) Ended(in Input) bool {
 	return found != nil && found.done
 }
 
-// asRaw makes the item of an input one of the app-server.
+// asRaw marks the item of an input as a raw item of the app-server.
 func (in *Input) asRaw() {
 	if in.raw = true; in.Source == SourceItem {
 		in.whole = wholeRaw
 	}
 }
 
-// take finds the call that an input is about, or makes it, and applies the input to it.
+// take finds or makes the call that an input is about, and applies the input to this call.
 func (c *Choice) take(in *Input, out []Part) []Part {
 	made := c.find(in)
 	fresh := made == nil
@@ -127,8 +128,8 @@ func (c *Choice) apply(made *call, in *Input, named bool, out []Part) []Part {
 }
 
 // fragment appends the next part of the arguments. A part whose number was seen is a
-// repetition. A part without a number always counts, since equal text does not make two
-// parts the same. It reports whether the part changed the call, or was refused and counted.
+// repetition. A part without a number always counts, since two parts may have equal text.
+// fragment reports whether the part changed the call, or was refused and counted.
 func (c *Choice) fragment(made *call, in *Input) bool {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= made.sequence {
 		return false
@@ -147,7 +148,8 @@ func (c *Choice) fragment(made *call, in *Input) bool {
 	return true
 }
 
-// complete sets the complete text of a call. It reports the same as fragment.
+// complete sets the complete text of a call. It reports whether the text changed the call, or was
+// refused and counted.
 func (c *Choice) complete(made *call, in *Input) bool {
 	made.half = ""
 	have, wasCut := made.args.String(), made.truncated
@@ -155,7 +157,7 @@ func (c *Choice) complete(made *call, in *Input) bool {
 	case in.Source == SourceParsed && (made.source != SourceNone || made.truncated || in.Text == ""):
 		return false
 	case in.Source == SourceParsed && len(in.Text) > c.room:
-		made.truncated = true // a part of it would be no JSON
+		made.truncated = true // a part of the JSON would be invalid
 		c.stats.OverLimit++
 		return true
 	case in.Text == "", made.has(in):
@@ -186,8 +188,9 @@ func (c *Choice) complete(made *call, in *Input) bool {
 	return true
 }
 
-// show gives a call its number when it is shown first. It appends what has changed since the last
-// delta to out and returns it.
+// show appends the changes of a call since its last delta to out, and returns out. When a call is
+// shown first, it gets its ordinal and its id. Instead it is dropped if it repeats another call or
+// is above the limit. A call without a name waits, and so may one that could repeat another.
 func (c *Choice) show(made *call, out []Part) []Part {
 	if made.name == "" || made.dropped {
 		return out
@@ -224,8 +227,8 @@ func (c *Choice) show(made *call, out []Part) []Part {
 	return append(out, Part{Kind: PartCall, Call: &c.deltas[len(c.deltas)-1]})
 }
 
-// End ends the calls that are not complete, since no more of them will come: it appends the parts
-// that say so to out and returns it.
+// End marks all calls as complete, since no more of them will come. It appends the parts for these
+// changes to out, and returns out.
 func (c *Choice) End(out []Part) []Part {
 	c.deltas = c.deltas[:0]
 	for _, list := range [][]*call{c.calls, c.waiting} {
@@ -241,8 +244,8 @@ func (c *Choice) End(out []Part) []Part {
 	return out
 }
 
-// drop keeps a call out of the choice. Only its identity stays, so that further inputs about it are
-// found.
+// drop keeps a call out of the choice. The ids and places of the call stay, so that further inputs
+// about it are recognised.
 func (c *Choice) drop(made *call, kind PartKind, out []Part) []Part {
 	made.dropped = true
 	if kind == PartDuplicate {
@@ -260,7 +263,7 @@ func (c *Choice) refuse(made *call, out []Part) []Part {
 	return c.drop(made, PartOverLimit, out)
 }
 
-// says reports whether an input says enough to make a call of it, and counts it if not. An input
+// says reports whether an input says enough to make a call, and counts the input if not. An input
 // without a name, an id and a place does not say which call it means. An entry of a message without
 // a name is no call.
 func (c *Choice) says(in *Input) bool {
@@ -276,8 +279,8 @@ func (c *Choice) says(in *Input) bool {
 	return true
 }
 
-// textCall makes a call of a block. Blocks at one place of a message are one call; without a
-// place each block is a call.
+// textCall makes a call of a block. A second block at the same place of a message is the same call;
+// each block without a place is a call of its own.
 func (c *Choice) textCall(at place, name, arguments string, out []Part) []Part {
 	c.watchActions()
 	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}

@@ -7,8 +7,8 @@ const (
 	DefaultMaxCalls = 1024
 	// DefaultMaxArgumentBytes is the default of [Options].MaxArgumentBytes.
 	DefaultMaxArgumentBytes = 64 << 20
-	// MaxChoices is the number of choices that an Aggregator keeps apart: the most
-	// that OpenAI's n allows.
+	// MaxChoices is the most choices that an Aggregator has: the highest n that OpenAI
+	// allows.
 	MaxChoices = 128
 
 	// maxNameBytes bounds the length of names and ids. Codex allows names of 128
@@ -16,22 +16,22 @@ const (
 	maxNameBytes = 4 << 10
 	// maxUnseen bounds the calls of a choice that wait for their names, or were dropped.
 	maxUnseen = 256
-	// maxIDBytes bounds the bytes of names and ids that a choice keeps. Those of 1,024 calls have
-	// some 100 KiB.
+	// maxIDBytes bounds the bytes of names and ids that a choice keeps. The names and ids of 1,024
+	// calls have some 100 KiB.
 	maxIDBytes = 1 << 20
 )
 
 // Options are the options of an [Aggregator]. The zero value has the defaults.
 type Options struct {
-	// IDSuffix ends every [CallID]. The caller makes it random so that the ids of the turns of
-	// one conversation differ. Empty: no suffix.
+	// IDSuffix ends every [CallID]. With a random suffix, the ids of different turns of one
+	// conversation differ. Empty: no suffix.
 	IDSuffix string
-	// MaxCalls is the most calls of a choice. Further ones are ignored with all their
-	// fragments and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.
+	// MaxCalls is the most calls of a choice. Further calls are ignored with all their
+	// fragments, and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.
 	MaxCalls int
 	// MaxArgumentBytes is the most bytes of arguments that a choice holds, over all its calls. A
-	// call that meets the limit keeps the bytes that had room, gets no more, and is marked
-	// Truncated. Below 1: DefaultMaxArgumentBytes.
+	// call that exceeds the limit keeps the bytes that had room, gets no further ones, and is
+	// marked Truncated. Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
 }
 

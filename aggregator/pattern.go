@@ -25,22 +25,22 @@ var ErrPattern = errors.New("aggregator: invalid text pattern")
 // fixed opener. A [Scanner] searches the text for the opener, has a BlockReader find
 // the end of the block, and Parse read the call in it.
 //
-// A block reader gets every byte of a block exactly once and in order, however the
-// text comes, so that no way of cutting the text changes the result. It is not given
-// more bytes than the largest block may have. As long as its Next takes a bounded
-// time, a text costs a time that is linear in its length.
+// A block reader gets every byte of a block exactly once and in order, so that the
+// result does not depend on how the text is cut. It gets no more bytes than the
+// largest block may have. If its Next takes a bounded time, the time for a text is
+// linear in the length of the text.
 //
 // The methods may be called from several goroutines at once.
 type Pattern interface {
-	// Opener returns the text with which every block begins, always the same: from 1
-	// to [MaxOpener] bytes of UTF-8.
+	// Opener returns the text with which every block begins. It is always the same text,
+	// of 1 to [MaxOpener] bytes of UTF-8.
 	Opener() string
 	// Begin returns a reader for a block whose opener has just been seen.
 	Begin() BlockReader
-	// Parse returns the call in a complete block, from the first byte of its opener to
-	// the byte for which the reader returned BlockComplete: the name of the tool, and
-	// its arguments as JSON text. An error says that the block is not a call; it is
-	// text then.
+	// Parse returns the call in a complete block: the name of the tool, and its arguments
+	// as JSON text. block begins with its opener, and ends with the byte for which the
+	// reader returned BlockComplete. If Parse returns an error, the block is not a call
+	// but text.
 	Parse(block string) (name, arguments string, err error)
 }
 
@@ -59,8 +59,8 @@ const (
 	BlockOpen BlockState = iota
 	// BlockComplete: the byte is the last one of the block.
 	BlockComplete
-	// BlockBroken: with this byte the text cannot be a block. What was read is text. Only its end
-	// is searched again, for the beginning of an opener.
+	// BlockBroken: with this byte the text cannot be a block. The bytes that were read are text. Only
+	// their end is searched again, for the beginning of an opener.
 	BlockBroken
 )
 
@@ -90,7 +90,7 @@ func (r patternReader) read(block []byte, from int) ending {
 // last implements blockReader.
 func (patternReader) last() ending { return ending{at: 1} }
 
-// check returns ErrPattern if the pattern cannot be used beside others.
+// check returns an error that wraps ErrPattern if the pattern cannot be used together with others.
 func (p NamedPattern) check(others []NamedPattern) error {
 	opener, problem := "", ""
 	if p.Pattern != nil {
@@ -135,7 +135,7 @@ type Block struct {
 }
 
 // RegisterTextPattern adds a textual form of calls for ExtractBlocks and SynthesizeCalls, or
-// replaces the form of that name. The error wraps ErrPattern.
+// replaces the form with this name. The error wraps ErrPattern.
 func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	added := NamedPattern{Name: name, Pattern: pattern}
 	if err := added.check(nil); err != nil {
@@ -153,8 +153,8 @@ func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	return nil
 }
 
-// ExtractBlocks returns the complete blocks in a text, by every registered pattern, in order:
-// those that a Scanner finds in it, however long they are. It changes no calls.
+// ExtractBlocks returns the complete blocks of <use_tool> and of all registered patterns in a text,
+// in order. A Scanner finds the same blocks, but only up to its MaxBlock. No calls are changed.
 func (a *Aggregator) ExtractBlocks(text string) []Block {
 	a.mu.Lock()
 	patterns := a.patterns

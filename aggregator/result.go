@@ -3,24 +3,24 @@ package aggregator
 import "errors"
 
 var (
-	// ErrMalformed is matched by a [Result.Err] for what [Stats].Malformed counts.
+	// ErrMalformed is wrapped by [Result.Err] for input that [Stats].Malformed counts.
 	ErrMalformed = errors.New("aggregator: malformed input")
-	// ErrOverLimit is matched by a [Result.Err] for what [Stats].OverLimit counts.
+	// ErrOverLimit is wrapped by [Result.Err] for input that [Stats].OverLimit counts.
 	ErrOverLimit = errors.New("aggregator: a limit is exceeded")
 )
 
 // CallType is the type of every call, OpenAI's "function".
 const CallType = "function"
 
-// Result is what one ingest changed. It is a value of the caller.
+// Result has the changes that one ingest made. The caller may keep it.
 type Result struct {
 	Updated bool    // there are Deltas
 	Deltas  []Delta // the calls that changed, in the order of the change; nil if nothing did
 	Err     error   // why a part of the input, or all of it, was ignored; nil for input without a call
 }
 
-// Delta is one change of one call: that its name became known, that its arguments
-// grew, or both.
+// Delta is one change of one call: its name became known, its arguments changed, or
+// both, or the call became complete.
 type Delta struct {
 	Choice    int    // the index of the choice that the call belongs to
 	Index     int    // the place of the call in its choice, from 0: OpenAI's tool_calls[].index
@@ -28,7 +28,7 @@ type Delta struct {
 	Type      string // CallType
 	BackendID string // the backend's id of the call (Codex: call_id, callId), which the tool's answer has to name; empty while none is known
 	Name      string // of the function; never empty
-	Arguments string // the whole text so far, as the backend wrote it, which need not be complete JSON
+	Arguments string // the whole text so far, as the backend wrote it; it may be incomplete JSON
 	Fragment  string // the new end of Arguments; all fragments of a call, joined, are its Arguments
 	First     bool   // the first delta of the call, which announces its id and name
 	// Replaced is true if the text of earlier deltas was wrong (see the package
@@ -68,16 +68,16 @@ type Stats struct {
 	Events  uint64 // events and messages ingested
 	Unknown uint64 // the Events without a tool call in any known shape, such as text and usage
 	// Malformed counts input that is not a JSON object, members of the wrong
-	// type, fragments that name no call where none is open, names and ids above
-	// 4 KiB, and negative choices.
+	// type, fragments that identify no call while none is open, calls of a message
+	// without a name, names and ids above 4 KiB, and negative choices.
 	Malformed  uint64
-	Duplicates uint64 // what named a known call and changed nothing, such as snapshots
+	Duplicates uint64 // inputs about a known call that changed nothing, such as snapshots
 	Late       uint64 // fragments for a call that was already complete
-	// Conflicts counts texts that contradict what a call already has: those that
-	// replaced it and those that were refused.
+	// Conflicts counts complete texts that contradict the arguments of their call,
+	// and replaced them or were refused.
 	Conflicts uint64
-	// OverLimit counts calls, argument texts and choices beyond the limits. Nothing of them was
-	// kept, or only the part that had room.
+	// OverLimit counts calls, argument texts and choices beyond the limits. They were refused, or
+	// only the part that had room was kept.
 	OverLimit uint64
 }
 

@@ -4,8 +4,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// DefaultMaxBlock is the limit of a block, in bytes, unless [ScannerOptions].MaxBlock sets
-// another.
+// DefaultMaxBlock is the default of [ScannerOptions].MaxBlock, in bytes.
 const DefaultMaxBlock = 1 << 20
 
 // ScannerOptions define which blocks are calls, and how large one may be. The zero value is
@@ -16,13 +15,13 @@ type ScannerOptions struct {
 	// [DefaultMaxBlock].
 	MaxBlock int
 
-	// SkipFenced leaves blocks that begin inside a fenced code block of Markdown
-	// (``` or ~~~) alone: they are text. Obsidian clients act on fenced blocks
-	// as on others, so it is meant for callers that ask for OpenAI's form.
+	// SkipFenced makes blocks text if they begin inside a fenced code block of
+	// Markdown (``` or ~~~). It is meant for callers that ask for OpenAI's form:
+	// Obsidian clients act on fenced blocks, too.
 	SkipFenced bool
 
-	// Accept reports whether a complete block with this tool name is a call. Others are
-	// text, announced by [usetool.SegmentUndeclared]. Nil accepts any.
+	// Accept reports whether a complete block with this tool name is a call. If not, it is
+	// text after a [usetool.SegmentUndeclared]. Nil accepts every name.
 	Accept func(name string) bool
 
 	// Patterns are textual forms beside <use_tool>. They must have passed
@@ -44,23 +43,21 @@ type ScannerOptions struct {
 //     every other byte: <use_tools>, < use_tool> and <USE_TOOL> are text.
 //   - <use_tool/>, with or without attributes, is a whole block that names no
 //     tool. Outside a block it is malformed, inside one it is text.
-//   - It ends with the next </use_tool>, to the letter. </use_tool > does not
-//     end it: that is how a closing tag is written within a value.
+//   - It ends with the next </use_tool>, spelled exactly so. </use_tool > does not
+//     end it: a value may contain a closing tag in this spelling.
 //   - After <args> and white space comes JSON if the next byte is {, [ or a
 //     quote. Up to the end of that value, tags in its strings are part of the
 //     strings. If the value turns out not to be JSON (a quote too many, a line break in a
-//     string, no end before the end of the text or the limit of the block), those
-//     tags count, and the text after the first of them is scanned again, once.
-//   - Another opening tag inside a block, also in a value like <content>, ends it:
-//     the outer block is given up as [usetool.AbortNested], and the inner one begins. So
-//     a block whose value mentions <use_tool> is text, unchanged. Obsidian clients
-//     search the whole text for blocks themselves.
+//     string, no end before the end of the text or the limit of the block), tags in
+//     its strings count, and the text after the first of them is scanned once more.
+//   - Another opening tag inside a block, also in a value like <content>, begins a
+//     new block. The outer one is given up as [usetool.AbortNested]: it is text,
+//     unchanged. Obsidian clients search the whole text for blocks themselves.
 //
-// Patterns read only the text between the <use_tool> blocks. So a <use_tool> block is found
-// wherever it stands, as by clients that search a whole text. If a block of another pattern is open
-// there, it is given up as [usetool.AbortNested]. If the openers of several patterns match, the one
-// that is complete first begins the block. If several are complete with the same byte, the longest
-// does.
+// Patterns read only the text between the <use_tool> blocks. So a <use_tool> block is also found
+// inside a block of another pattern, which is then given up as [usetool.AbortNested]. Clients that
+// search a whole text find it there, too. If the openers of several patterns match, the one that is
+// complete first begins the block. If several are complete with the same byte, the longest does.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -84,10 +81,10 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	return s
 }
 
-// Feed reads the next piece of the text, cut anywhere, appends the segments that are
-// certain now to out and returns it. Text without the beginning of an opener is given as a
-// substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8 sequence that
-// may yet become whole.
+// Feed reads the next piece of the text, which may be cut anywhere. It appends the segments
+// that are certain now to out, and returns out. Text without the beginning of an opener is
+// given as a substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8
+// sequence that may yet become whole.
 func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	if s.patterns == nil {
 		return s.useTool.feed(text, out)
@@ -96,10 +93,11 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	return s.forward(out)
 }
 
-// skip reads the next piece, as Feed does, if it is one segment of text and nothing is held.
+// skip reads the next piece, as Feed does, if the piece is one segment of text and nothing is held.
+// It reports whether it did.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
-// Finish ends a message: it appends everything held to out and returns it. A begun opener is text.
+// Finish ends a message: it appends everything held to out, and returns out. A begun opener is text.
 // An open block is given up for the reason; an empty reason stands for [usetool.AbortUnclosed]. The
 // Scanner is then ready for the next message of the choice, whose offsets continue those of this
 // one. Calling Finish again returns nothing.
@@ -114,15 +112,15 @@ func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []us
 	return s.patterns.finish(reason, codeFence{}, s.forward(out))
 }
 
-// forward passes on the segments of the <use_tool> layer. It sends their text through the layer of
-// the patterns.
+// forward passes on the segments of the <use_tool> layer. Segments of text first go through the layer
+// of the patterns.
 func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	for i := range s.segments {
 		segment := &s.segments[i]
 		switch segment.Kind {
 		case usetool.SegmentText:
 			if len(s.patterns.held) == 0 {
-				s.patterns.offset = segment.Offset // blocks are left out
+				s.patterns.offset = segment.Offset // the layer does not get the <use_tool> blocks
 			}
 			out = s.patterns.feed(segment.Text, out)
 		case usetool.SegmentBlock:
@@ -135,7 +133,7 @@ func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// Open reports whether a block is being held: its opener is complete, its end has
+// Open reports whether a block is being held: its opener is complete, but its end has
 // not come.
 func (s *Scanner) Open() bool {
 	return s.useTool.reader != nil || s.patterns != nil && s.patterns.reader != nil

@@ -10,14 +10,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The errors of malformed blocks, besides those of their forms.
+// The errors of malformed blocks. The parsers of the textual forms have further errors.
 var (
 	errBroken     = errors.New("aggregator: the block breaks off")
 	errName       = errors.New("aggregator: the name of the tool is empty or too long")
 	errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 )
 
-// opening is how the blocks of a textual form of calls begin. Without a Pattern that is <use_tool>.
+// opening is how the blocks of a textual form of calls begin. Without a Pattern, the form is
+// <use_tool>.
 type opening struct {
 	NamedPattern
 	start string // the beginning of every opener
@@ -40,7 +41,7 @@ func (f *opening) match(text []byte) (size int, more bool) {
 
 // blockReader finds the end of one block.
 type blockReader interface {
-	// read looks at the bytes of a block from an offset on. The bytes before it have been read.
+	// read reads the bytes of a block from the offset from on. Earlier calls have read the others.
 	read(block []byte, from int) ending
 	// last returns the ending of a block that gets no more bytes. Its state is BlockOpen if nothing
 	// has ended the block.
@@ -54,22 +55,22 @@ const blockNested = BlockBroken + 1
 type ending struct {
 	state BlockState
 	read  int // bytes of the block that were looked at
-	// at is where the block ends, if it is complete or another one begins in it. If it is broken or
-	// still open, at is the offset from which on another opener may have begun in it, 0 for none.
+	// at is where the block ends, if it is complete or another one begins in it. If the block is
+	// broken or still open, another opener may have begun at this offset or later; 0: none has.
 	at int
 }
 
 // layer separates the blocks of some forms from a text. It looks at each byte once, or twice after
-// a broken JSON value (see useToolReader). It looks at an opener that is begun and not complete
-// once more with each piece.
+// a broken JSON value (see useToolReader). With each piece, it looks at an opener that is not
+// complete once more.
 //
-// What was fed and not returned is pending: window[given:]. Outside of a block, no opener
-// begins in window[given:pos]. A block begins with window[given] and is read up to pos.
+// Bytes that were fed and not yet returned are pending: window[given:]. Outside of a block, no
+// opener begins in window[given:pos]. An open block begins at window[given] and is read up to pos.
 type layer struct {
 	openings []opening
 	opts     *ScannerOptions
 
-	held   []byte // what is pending between two pieces
+	held   []byte // the pending bytes between two pieces
 	window []byte // held and the piece
 	piece  string // the end of window
 	given  int
@@ -78,15 +79,15 @@ type layer struct {
 
 	opening *opening      // of the open block
 	reader  blockReader   // nil: no block is open
-	tags    useToolReader // room for reader
+	tags    useToolReader // memory for reader
 	fence   codeFence     // before window[pos], or before the open block
 
 	out   []usetool.Segment
 	looks int64 // bytes looked at, for the tests of linear cost
 }
 
-// feed reads the next piece, appends the segments that are certain now to out and returns
-// it.
+// feed reads the next piece. It appends the segments that are certain now to out, and returns
+// out.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.skip(text) {
 		return append(out, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: l.offset - int64(len(text))})
@@ -109,7 +110,8 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// skip reads the next piece if all of it is text, as nearly all pieces are.
+// skip reads the next piece if all of it is text, as nearly all pieces are. It reports whether it
+// did.
 func (l *layer) skip(text string) bool {
 	if len(l.held) > 0 || !l.isPlain(text) {
 		return false
@@ -128,9 +130,9 @@ func (l *layer) isPlain(text string) bool {
 		strings.IndexByte(text, l.openings[0].start[0]) < 0
 }
 
-// finish ends the text: it appends everything pending to out and returns it. An open block
-// is given up for the reason. The layer is then at the beginning of another text, with this
-// fence.
+// finish ends the text: it appends everything pending to out, and returns out. An open block
+// is given up for the reason. The layer is then at the beginning of another text, in the
+// state fence.
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
@@ -170,9 +172,9 @@ func (l *layer) scan() {
 	}
 }
 
-// search looks for the opener that is complete first, or for the longest of several that are
-// complete with the same byte, and begins its block. It reports whether there is one. If not, it
-// moves pos to where an opener may have begun.
+// search looks for the opener that is complete first, and begins its block. If several openers are
+// complete with the same byte, it takes the longest. It reports whether an opener is complete. If
+// not, it moves pos to where an opener may have begun.
 func (l *layer) search() bool {
 	var found *opening
 	start, end, begun := 0, len(l.window)+1, len(l.window)
@@ -298,9 +300,9 @@ func (l *layer) end(e ending) bool {
 	return true
 }
 
-// begun returns where an opener may begin at the end of the first size bytes of the open block,
-// which are given up. It looks from the offset from on, or nowhere if from is 0. It returns size if
-// no opener may begin.
+// begun searches the end of the first size bytes of the open block, which is given up, for the
+// beginning of an opener, and returns its offset. The search begins at the offset from. If from is
+// 0, or no opener may begin, begun returns size.
 func (l *layer) begun(from, size int) int {
 	block := l.window[l.given : l.given+size]
 	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {
@@ -313,8 +315,8 @@ func (l *layer) begun(from, size int) int {
 	return size
 }
 
-// complete returns the first bytes of the open block: as a block if they are one, else as
-// text.
+// complete ends the open block after its first size bytes. It returns them as a block if they
+// are a call, or else as text.
 func (l *layer) complete(size int) {
 	s := usetool.Segment{Pattern: l.opening.Name, Offset: l.offset}
 	l.leave(size)
@@ -341,8 +343,8 @@ func (l *layer) complete(size int) {
 	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
 }
 
-// abort gives up the open block. Its bytes are text, and the search continues after the first size
-// of them.
+// abort gives up the open block. Its bytes are text. The search for openers continues after its first
+// size bytes.
 func (l *layer) abort(reason usetool.AbortReason, err error, size int) {
 	block := string(l.window[l.given : l.given+size])
 	l.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})
@@ -362,7 +364,8 @@ func (l *layer) notice(s usetool.Segment) {
 }
 
 // give returns the pending bytes before end as text. Held bytes become a segment of their own, so
-// that the bytes of the piece need no copy, unless a character begins in one and ends in the other.
+// that the bytes of the piece need no copy. If a character begins in the held bytes and ends in the
+// piece, both are one segment.
 func (l *layer) give(end int) {
 	for l.given < end {
 		n := end
@@ -374,8 +377,8 @@ func (l *layer) give(end int) {
 	}
 }
 
-// take removes the first pending bytes and returns them. Bytes of the piece need no copy. Neither
-// does the most frequent held text, a begun opening tag.
+// take removes the first size pending bytes and returns them. Bytes of the piece need no copy.
+// Neither does the beginning of an opening tag, which is the most frequent held text.
 func (l *layer) take(size int) string {
 	start, tag := l.given, useToolOpenings[0].start
 	l.given += size

@@ -7,25 +7,26 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// useToolOpenings is how <use_tool> blocks begin.
+// useToolOpenings has the one opening of <use_tool> blocks.
 var useToolOpenings = []opening{{start: "<use_tool"}}
 
 func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 
 // useToolReader finds the end of a <use_tool> block.
 //
-// No byte is read a third time after a broken JSON value. The lexer accepts neither < nor a
-// backslash outside of strings. Let block A end at a tag in a string of its broken value, so that
-// the text after that tag is read again. Assume that this text has a block B, whose broken value
-// also has a tag in a string, before the byte that broke A's value. B's opening tag was in a string
-// of A's value. The first quote of B's value ended that string for A and began a string for B. Each
-// later quote did the same, since there is no backslash where one of the two values is outside a
-// string. So the tag in B's string was outside the strings of A's value, and broke A's value
-// earlier: a contradiction.
+// If a JSON value is broken, its block ends at the first tag in the value's strings, and the text
+// after this tag is read again. No byte is read a third time. Proof: let block A have a broken value.
+// Suppose that the text that is read again has a block B, whose value also has a tag in a string and
+// is also broken, before the byte that broke A's value. The lexer accepts neither < nor a backslash
+// outside of strings. So B's opening tag is in a string of A's value. The first quote of B's value
+// ends this string for A, and begins a string for B. Each later quote, too, ends a string of one
+// value and begins one of the other: none is escaped, since its backslash would be outside the
+// strings of one value. So the tag in B's string is outside the strings of A's value, and broke A's
+// value there, which is earlier than supposed: a contradiction.
 type useToolReader struct {
 	json wirejson.Lexer
 	tag  int    // the offset of the last < if no > has come since; 0: there is none
-	mark ending // where the block ends if the JSON value that is being read breaks: at the first such tag in its strings
+	mark ending // where the block ends if the JSON value being read is broken: at the first tag in its strings that can end it
 }
 
 // read implements blockReader.
@@ -33,7 +34,7 @@ func (r *useToolReader) read(block []byte, from int) ending {
 	for i := from; i < len(block); i++ {
 		switch r.json.Step(block[i]) {
 		case wirejson.EndOfJSON:
-			// Tags in its strings are data, and so is one that began there.
+			// Tags in the value's strings are data, also one that began in a string.
 			r.tag, r.mark = 0, ending{}
 		case wirejson.BrokenJSON:
 			if r.mark.state != BlockOpen {
@@ -53,7 +54,8 @@ func (r *useToolReader) read(block []byte, from int) ending {
 	return ending{read: len(block)}
 }
 
-// endTag acts on the tag with which a part of the block ends.
+// endTag reads the tag at the end of block, and returns an ending if the tag ends the block. A tag
+// in a JSON value may be data: its ending is kept in mark.
 func (r *useToolReader) endTag(block []byte) (e ending) {
 	start, tag := r.tag, block[r.tag:]
 	r.tag = 0

@@ -26,9 +26,9 @@ var errToolCallName = errors.New("aggregator: the <tool_call> block has no name"
 //	</tool_call>
 //
 // Between the tags is one JSON object with a name and arguments. The arguments are an object, which
-// is kept as it is spelled, or a string that holds one. Missing arguments are {}. An id and a type
-// are ignored. With any other member the block is not a call, since that member would be lost. Tags
-// inside of strings are part of the strings.
+// is kept as it is spelled, or a string that holds an object. Missing arguments are {}. An id and a
+// type are ignored. A block with any other member is not a call, since that member would be lost.
+// Tags inside of strings are part of the strings.
 type ToolCall struct{}
 
 // Opener returns <tool_call>.

@@ -39,16 +39,16 @@ func tagsOf(text string) []tag {
 	return tags
 }
 
-// markup is a text with its tags and their pairs. They are found in one pass: the cost is
-// linear also for a text of openers only, or of nested pairs.
+// markup is a text with its tags and their pairs. They are found in one pass, so the time is
+// linear even for a text that has only openers, or nested pairs.
 type markup struct {
 	text  string
 	tags  []tag
-	match []int // for an opener the next closer of its name; 0: there is none
+	match []int // for an opener, the index of the next closer with its name; 0: there is none
 }
 
-// readMarkup finds the tags of a text and the closer of each. An opener with
-// attributes, or with a slash, has none: it is text.
+// readMarkup finds the tags of a text and the closer of each opener. An opener with
+// attributes, or with a slash, has no closer: it is text.
 func readMarkup(text string) markup {
 	m := markup{text: text, tags: tagsOf(text)}
 	m.match = make([]int, len(m.tags))
@@ -65,8 +65,8 @@ func readMarkup(text string) markup {
 	return m
 }
 
-// pairs lists the pairs <tag>value</tag> among the tags from first to before last, one level
-// deep, by their openers.
+// pairs returns the indexes of the openers of the pairs <tag>value</tag> in tags[first:last]. It
+// leaves out pairs inside of pairs.
 func (m *markup) pairs(first, last int) []int {
 	var pairs []int
 	for i := first; i < last; i++ {
@@ -86,8 +86,8 @@ func parameterObject(text string) string {
 	return out.String()
 }
 
-// unique returns the members of an object, in the memory of pairs. A tag that occurs twice keeps
-// its first place and gets its last value.
+// unique returns the pairs of an object without repeated names; it overwrites pairs. A tag that
+// occurs twice keeps its first place and gets its last value.
 func (m *markup) unique(pairs []int) []int {
 	place := make(map[string]int, len(pairs))
 	members := pairs[:0]
@@ -120,8 +120,9 @@ func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth
 }
 
 // writeValue writes the trimmed text between two tags as JSON. Pairs of tags become a list or an
-// object. A JSON array or object without tags stays as it is. Any other text becomes a string. So
-// does text with pairs and something around them, which would be lost in an object.
+// object. A JSON array or object without tags stays as it is. Any other text becomes a string. Text
+// with pairs and with other text around them also becomes a string, since an object would lose the
+// other text.
 func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	closer := m.match[opener]
 	text := strings.TrimSpace(m.text[m.tags[opener].end:m.tags[closer].start])

@@ -29,7 +29,7 @@ var canon = []Tool{
 	{"replaceInFile", []ToolParam{required("path"), required("diff")}},
 	{"getFileTree", nil},
 	{"youtubeTranscription", nil},
-	{"getTagList", nil}, // its options cannot be written in a block: none would validate
+	{"getTagList", nil}, // the client refuses its options if they are written in a block
 	{"updateMemory", []ToolParam{required("statement")}},
 	{"memoryTool", []ToolParam{required("memoryContent")}}, // 3.1.0 only
 	{"startPomodoro", []ToolParam{optional("interval")}},   // 3.0.x only
@@ -40,8 +40,8 @@ func required(name string) ToolParam { return ToolParam{Name: name, Required: tr
 
 func optional(name string) ToolParam { return ToolParam{Name: name} }
 
-// Canon returns the tools that Obsidian Copilot reads from text, in a copy of its own for
-// each caller.
+// Canon returns the tools that Obsidian Copilot reads from text. Each caller gets a copy of
+// its own.
 func Canon() []Tool {
 	tools := slices.Clone(canon)
 	for i := range tools {

@@ -4,5 +4,5 @@
 // [Parse] reads a block, [RenderXML] writes one, and [Shape] and [Canon] have the parameters
 // that the client wants. [Action] compares calls of any form by what they do.
 //
-// It is pure: no input or output, no clock, no log, no global state.
+// The package is pure: no input or output, no clock, no log, no global state.
 package usetool

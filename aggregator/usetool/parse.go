@@ -22,14 +22,14 @@ const (
 )
 
 // MaxOpener is the size of the largest opening tag with its attributes, in bytes. It
-// bounds the text that is held back for a sentence such as "<use_tool is a tag". No known
+// bounds how much text of a sentence such as "<use_tool is a tag" is held back. No known
 // client uses attributes.
 const MaxOpener = 256
 
 // maxNameBytes bounds the name of a tool. Codex allows names of 128 characters.
 const maxNameBytes = 4 << 10
 
-// Why a <use_tool> text is not a call. They are the errors of Parse.
+// The errors of Parse: why a <use_tool> text is not a call.
 var (
 	errNoBlock    = errors.New("usetool: not a whole <use_tool> block")
 	errNoName     = errors.New("usetool: the block has no <name>")
@@ -40,8 +40,8 @@ var (
 )
 
 // Parse reads one whole <use_tool …>…</use_tool> text. Attributes of the
-// opener are ignored. The arguments are the text between <args> and </args>,
-// as it stands, or a JSON object with one member for each parameter tag. A block
+// opener are ignored. The arguments are the unchanged text between <args> and
+// </args>, or a JSON object with one member for each parameter tag. A block
 // without parameters has the arguments {}.
 func Parse(block string) (name, argsJSON string, err error) {
 	block = strings.TrimSpace(block)
@@ -63,7 +63,7 @@ func Parse(block string) (name, argsJSON string, err error) {
 			return name, text, nil
 		}
 		if !strings.Contains(args, argsCloser) {
-			return "", "", errOpenArgs // without its arguments the call would be another one
+			return "", "", errOpenArgs // a call without its arguments would be another call
 		}
 	}
 	return name, parameterObject(rest), nil
@@ -94,8 +94,8 @@ func Opener(text []byte) (size int, more bool) {
 	return n + end + 1, false
 }
 
-// IsProse reports whether a text that begins with an opening tag is about the tag: what follows is
-// neither white space only nor another tag.
+// IsProse reports whether a text that begins with an opening tag only mentions the tag: the first
+// byte after the tag and white space is not '<'. It returns false if there is no such byte yet.
 func IsProse(text string) bool {
 	size, _ := Opener(wirejson.View(text))
 	rest := strings.TrimLeft(text[size:min(len(text), size+maxIndent)], " \t\r\n")

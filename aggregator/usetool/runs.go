@@ -4,18 +4,18 @@ import "strings"
 
 // Runs counts the blocks of a text that Obsidian Copilot runs. Such a block begins with a
 // <use_tool> without attributes and has a name. It ends with the next </use_tool>, wherever that
-// stands, or with the text. A Scanner may find other calls: for the client, a tag in a JSON string
-// also ends a block. The zero value is at the beginning of a text. Runs is a value: a copy reads on
-// independently.
+// stands, or at the end of the text. A Scanner may find other calls, since only the client ends a
+// block at a tag in a JSON string. The zero value is at the beginning of a text. A copy of a Runs
+// reads on independently.
 type Runs struct {
 	closed  int  // blocks that ended
 	open    bool // a block is open
 	name    nameState
-	letters int               // bytes of the name, and of the tag behind it, that are not white space
+	letters int               // bytes of the name, and of the tag after it, that are not white space
 	seen    [len(Closer)]byte // the last bytes
 }
 
-// nameState is how far the name of the open block has come.
+// nameState says how much of the open block's name was read.
 type nameState uint8
 
 const (
@@ -36,8 +36,8 @@ func (r *Runs) Count() int {
 // Open reports whether a block is open, so that more text may belong to it.
 func (r *Runs) Open() bool { return r.open }
 
-// Read reads the next piece of the text. It stops before the byte with which a client would run
-// more than most blocks, and returns the number of bytes read.
+// Read reads the next piece of the text, and returns the number of bytes read. The parameter most
+// limits the blocks: Read stops before the byte with which Count would exceed it.
 func (r *Runs) Read(text string, most int) int {
 	for i := range len(text) {
 		next := *r
@@ -60,8 +60,8 @@ func (r *Runs) ReadOpen(text string, most int) int {
 	return len(text)
 }
 
-// Made counts a block that is written for one call, so that the client reads just that call. It
-// first ends a block that is open.
+// Made counts one block for a call that is rendered as a block of its own. It first ends the block
+// that is open.
 func (r *Runs) Made() {
 	r.end()
 	r.closed++

@@ -4,8 +4,8 @@ package usetool
 type SegmentKind string
 
 // The kinds of segments. SegmentText and SegmentBlock have the text. The others are notices
-// for counters and logs: after each SegmentStarted comes one SegmentBlock (the tool buffer
-// was flushed), or one SegmentAborted or SegmentUndeclared (it was aborted).
+// for counters and logs. After each SegmentStarted comes one SegmentBlock if the block is a
+// call, or else one SegmentAborted or SegmentUndeclared.
 const (
 	// SegmentText is text outside of blocks, or of a block that was given up.
 	SegmentText SegmentKind = "text"
@@ -59,6 +59,6 @@ type Segment struct {
 	Block     string      // the text that a SegmentAborted or SegmentUndeclared gives up; it follows as SegmentText
 	Pattern   string      // the textual form of a block; empty: <use_tool>, or text outside of blocks
 	// Offset is the position of Text in the whole text that was fed, in bytes
-	// from 0. Of a notice, it is the position of the opening tag.
+	// from 0. In a notice, it is the position of the opening tag.
 	Offset int64
 }

@@ -17,15 +17,15 @@ var ErrArguments = errors.New("usetool: the arguments are not a JSON object")
 
 // Param is one argument of a call.
 type Param struct {
-	Name  string // the canonical one
-	Value string // raw JSON, spelled as it was
+	Name  string // the canonical name
+	Value string // raw JSON, spelled as in the call
 }
 
 // Shape turns the arguments of a call into the parameters of its tool, in canonical order
 // and under canonical names. Unknown arguments are left out. Missing ones are not added,
 // not even required ones. For a tool outside the canon, all arguments are kept in their
-// order. If a name occurs twice, the last value counts; the name itself counts before an
-// alias. Empty arguments and null mean a call without arguments.
+// order. If a name occurs twice, the last value counts. A value under the canonical name
+// counts before one under an alias. Empty arguments and null mean a call without arguments.
 //
 // The error is ErrArguments.
 func Shape(name, arguments string) ([]Param, error) {
@@ -77,14 +77,14 @@ func readArguments(arguments string) ([]Param, error) {
 	return params, nil
 }
 
-// ActionKey names what a call does; see [Action].
+// ActionKey identifies the action of a call; see [Action].
 type ActionKey [sha256.Size]byte
 
-// Action returns a key that is equal for two calls of the same tool with the same arguments,
-// whatever form the calls came in: a <use_tool> block or a structured call. The order of the
-// arguments, their white space and null arguments do not count. Neither do aliases of the canon,
-// nor whether a number is written as a number or as text, as in every block. Arguments that are not
-// a JSON object are compared as they are.
+// Action returns a key that is equal for two calls of the same tool with the same arguments, also
+// if one is a <use_tool> block and the other a structured call. The order of the arguments, their
+// white space and null arguments do not count. An alias counts as the canonical name, and a number
+// as its text, since a block has only text. Arguments that are not a JSON object are compared as
+// they are.
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {
@@ -107,7 +107,7 @@ func Action(name, arguments string) ActionKey {
 	return ActionKey(hash.Sum(nil))
 }
 
-// plainValue returns a raw JSON value as it stands in a block.
+// plainValue returns a raw JSON value as it is written in a block.
 func plainValue(raw string) string {
 	if text, ok := wirejson.AsString(raw); ok {
 		raw = strings.TrimSpace(text.String())

@@ -14,8 +14,8 @@ import (
 // markup, or has white space around it.
 var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a block")
 
-// ErrParameter is the error for a call with an argument whose name cannot be a tag. Without
-// the argument it would be another call.
+// ErrParameter is the error for a call with an argument whose name cannot be a tag. The
+// argument is not left out, since the call would then be another one.
 var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in a block")
 
 // Escaping is the way text is written in a block. The zero value is EscapeLiteral.
@@ -42,16 +42,16 @@ const (
 //	</use_tool>
 //
 // For a tool of the client's canon ([Canon]) it renames aliases to the client's names, puts the
-// parameters into its order and drops those that the client does not know; for other tools all
-// parameters stay, in their order. If a parameter is given twice, its last value stays. A
-// null is dropped. [Shape] returns what is left, so that a caller can compare.
+// parameters into the client's order and drops those that the client does not know. For other tools
+// all parameters stay, in their order. If a parameter is given twice, its last value stays. A null
+// is dropped. A caller can compare the arguments with [Shape], which drops no null.
 //
 // Strings are written by Escaping, arrays and objects as compact JSON with <, > and
 // & as \u003c, \u003e and \u0026, numbers and booleans bare.
 //
-// The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. A
-// parameter cannot be a tag if its name is empty, use_tool, or has white space or one
-// of <>/&"'= in it.
+// The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. The name
+// of a parameter cannot be a tag if it is empty or use_tool, or contains white space or one
+// of <>/&"'=.
 func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 	if name == "" || name != strings.TrimSpace(name) || strings.ContainsAny(name, "<>") {
 		return "", fmt.Errorf("rendering a call of %q: %w", name, ErrToolName)
@@ -117,8 +117,8 @@ func compactJSON(value string) string {
 	return escaped.String()
 }
 
-// spaceClosers adds spaces to those closing tags in a text that would close something for the
-// client: the parameter or the block around the text, or an opening tag before them. </b > does not
+// spaceClosers adds a space to each closing tag in a text that the client would act on. Such a tag
+// closes the parameter or the block around the text, or an earlier tag in the text. </b > does not
 // close <b>. If the text also has a <b >, the closing tag gets two spaces, and so on.
 func spaceClosers(text, name string) string {
 	if !strings.Contains(text, "</") {

@@ -8,16 +8,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Body folds the outputs of turns, one for each choice, into the body of a
-// chat completion that is not streamed (CreateChatCompletionResponse). It has
-// what a client of [Stream] puts together from the same outputs.
+// Body folds the outputs of turns, one turn for each choice, into the body of a
+// chat completion that is not streamed (CreateChatCompletionResponse). A client of
+// [Stream] gets the same content from the same outputs.
 type Body struct {
 	meta    Meta
 	choices []bodyChoice
 	total   Total
 }
 
-// bodyChoice is a choice of a body, as far as it is known.
+// bodyChoice is a choice of a body, as far as its outputs have come.
 type bodyChoice struct {
 	text        strings.Builder
 	reasoning   strings.Builder
@@ -28,7 +28,7 @@ type bodyChoice struct {
 	finished    bool
 }
 
-// bodyCall is a tool call, as far as it is known.
+// bodyCall is a tool call, as far as its outputs have come.
 type bodyCall struct {
 	id, name  string
 	arguments strings.Builder
@@ -39,8 +39,8 @@ func NewBody(meta Meta) *Body {
 	return &Body{meta: meta, choices: make([]bodyChoice, max(1, meta.Choices))}
 }
 
-// Add adds the next output of a choice. Choices count from 0. Outputs after a choice's last are
-// ignored.
+// Add adds the next output of a choice. Choices count from 0. Outputs after the finish of a choice
+// are ignored.
 func (b *Body) Add(choice int, out turn.Output) {
 	c := &b.choices[choice]
 	if c.finished {

@@ -37,8 +37,8 @@ func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 	return call, f
 }
 
-// readCalled reads the function or the custom tool of a call: its name, and the member with
-// the arguments or the input.
+// readCalled reads the function or the custom tool of a call: its name, and its arguments or
+// input, which are in the member.
 func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	var name wirejson.Value
 	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
@@ -48,7 +48,7 @@ func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 }
 
 // wrapTexts restores the arguments that the model wrote in calls of custom tools. Some clients send
-// such a call back as a call of a function, with the text as its arguments.
+// such a call back as a call of a function whose arguments are only the input.
 func (r *Request) wrapTexts() {
 	if len(r.Forms) == 0 {
 		return
@@ -66,8 +66,8 @@ func (r *Request) wrapTexts() {
 // right after it. Codex would silently invent a result for a call without one, and drop
 // a result without a call.
 func checkCalls(messages []prompt.Message) *field.Error {
-	var made int                  // the message whose calls are open
-	open := map[string]struct{}{} // their ids
+	var made int                  // the index of the message whose calls have no result yet
+	open := map[string]struct{}{} // the ids of these calls
 	for i, m := range messages {
 		if m.Role == prompt.RoleTool {
 			id := m.CallID.Text()
@@ -100,7 +100,7 @@ func checkCalls(messages []prompt.Message) *field.Error {
 const namedIDs = 5
 
 // unanswered returns the error of a message with calls that have no results. open has
-// their ids. The path of the error is that of the first such call.
+// the ids of these calls. The path of the error is the path of the first one.
 func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 	if callsFunction(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

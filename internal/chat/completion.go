@@ -16,12 +16,12 @@ type CompletionRequest struct {
 	bestOf int // best_of; 0: it is not given
 }
 
-// completionInstruction makes a model of chats complete texts.
+// completionInstruction makes a model that is meant for chats continue a text.
 var completionInstruction = wirejson.Value(wirejson.Quote("You complete texts. The message of the user is the beginning of a text, or a task. " +
 	"Continue the text where it ends, or do the task. Answer with nothing else: do not repeat the beginning, and add no comment."))
 
 // DecodeCompletion reads and checks the body of a request. The error is always an
-// invalid_request_error with status 400. Settings are read as those of chat completions.
+// invalid_request_error with status 400. Settings are read as in chat completions.
 func DecodeCompletion(body []byte) (*CompletionRequest, *apierror.Error) {
 	return field.Body(body, new(CompletionRequest), (*CompletionRequest).read)
 }
@@ -92,7 +92,8 @@ func (r *CompletionRequest) readSuffix(v wirejson.Value) *field.Error {
 	return field.Refuse(v, "Codex cannot insert text")
 }
 
-// Echo is the text that each answer begins with: the prompt, if the client wants that.
+// Echo is the text at the beginning of each answer: the prompt if the client asks for an echo, or
+// else nothing.
 func (r *CompletionRequest) Echo() string {
 	if !r.echo {
 		return ""
@@ -100,7 +101,8 @@ func (r *CompletionRequest) Echo() string {
 	return r.prompt.Text()
 }
 
-// Plan maps the request to Codex. The answer has no place for reasoning.
+// Plan maps the request to Codex. It asks for no reasoning summaries, since the answer has no place
+// for them.
 func (r *CompletionRequest) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	opts.NoReasoning = true
 	return r.Request.Plan(opts)

@@ -9,12 +9,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// CompletionMeta is what all chunks of a stream, and a body, have in common.
+// CompletionMeta has the data that all chunks of a stream share. A body has them, too.
 type CompletionMeta struct {
 	prompt.Settings        // Choices is at least 1
 	ID              string // of the completion, for example "cmpl-…"
 	Created         int64  // Unix time in seconds
-	Echo            string // that each choice begins with
+	Echo            string // the beginning of each choice's text
 }
 
 // textCompletion is a CreateCompletionResponse, whole or a chunk of a stream.
@@ -24,7 +24,7 @@ type textCompletion struct {
 	Created int64        `json:"created"`
 	Model   string       `json:"model"`
 	Choices []textChoice `json:"choices"`
-	Usage   any          `json:"usage,omitempty"` // in a stream as in chat completions
+	Usage   any          `json:"usage,omitempty"` // in a stream as in the chunks of a [Stream]
 }
 
 // textChoice is a choice of a body or of a chunk.
@@ -39,9 +39,9 @@ func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []b
 	return wirejson.Append(dst, textCompletion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
 }
 
-// CompletionStream encodes the outputs of turns, one for each choice, as chunks: one for each piece
-// of text, one with the finish_reason of each choice and, if asked for, one with the
-// usage. It must not be used by several goroutines at once.
+// CompletionStream encodes the outputs of turns, one turn for each choice, as chunks. There is a
+// chunk for each piece of text, one with the finish_reason of each choice and, if the client asks for
+// it, one with the usage. A CompletionStream must not be used by several goroutines at once.
 type CompletionStream struct {
 	Emitter
 	meta  CompletionMeta
@@ -49,15 +49,15 @@ type CompletionStream struct {
 	begun []bool // by choice: the echo has been sent
 }
 
-// NewCompletionStream returns an encoder that hands the JSON of each chunk to emit, without any
-// framing. The slice is valid during the call only. The stream ends at the first error of
-// emit.
+// NewCompletionStream returns an encoder that passes the JSON of each chunk to emit, without any
+// framing. The slice is valid only during the call of emit. The stream ends at the first error
+// of emit.
 func NewCompletionStream(meta CompletionMeta, emit func(data []byte) error) *CompletionStream {
 	return &CompletionStream{Emitter: NewEmitter(meta.Choices, emit), meta: meta, begun: make([]bool, meta.Choices)}
 }
 
-// Write encodes one output of a choice. It returns the error of emit, if any. Outputs after a
-// choice's last, or after a failure, are ignored.
+// Write encodes one output of a choice. It returns the error of emit, if any. Outputs after the
+// finish of a choice, or after a failure, are ignored.
 func (s *CompletionStream) Write(index int, out turn.Output) error {
 	if s.Over(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {
 		return s.Err()
@@ -95,10 +95,10 @@ func (s *CompletionStream) chunk(c textChoice) {
 	s.Send(chunk)
 }
 
-// Idle gives back the memory that only writing needs.
+// Idle releases the memory that is needed only during writing.
 func (s *CompletionStream) Idle() { s.buf.Release() }
 
-// CompletionBody folds the outputs of turns, one for each choice, into a body.
+// CompletionBody folds the outputs of turns, one turn for each choice, into a body.
 type CompletionBody struct {
 	meta    CompletionMeta
 	texts   []strings.Builder
@@ -116,7 +116,7 @@ func NewCompletionBody(meta CompletionMeta) *CompletionBody {
 	return b
 }
 
-// Add adds the next output of a choice. Outputs after a choice's last are ignored.
+// Add adds the next output of a choice. Outputs after the finish of a choice are ignored.
 func (b *CompletionBody) Add(index int, out turn.Output) {
 	switch c := &b.choices[index]; {
 	case c.FinishReason != nil:

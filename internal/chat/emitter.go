@@ -6,23 +6,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Emitter passes the objects of a stream on, up to the first error. Streams of chat
-// completions and of legacy completions embed one.
+// Emitter passes on the objects of a stream, until the first error. The streams of chat
+// completions and of legacy completions embed an Emitter.
 type Emitter struct {
 	Total
 	emit     func(data []byte) error
 	finished []bool // by choice
 	left     int    // choices that have not finished
 	done     bool
-	err      error // of emit
+	err      error // the first error of emit
 }
 
-// NewEmitter returns an emitter for a stream with this number of choices. It passes objects to emit.
+// NewEmitter returns an Emitter that passes objects to emit, for a stream with a number of choices.
 func NewEmitter(choices int, emit func(data []byte) error) Emitter {
 	return Emitter{emit: emit, finished: make([]bool, choices), left: choices}
 }
 
-// Send emits an object unless an earlier one failed.
+// Send emits an object. After the first error of emit, it does nothing.
 func (e *Emitter) Send(data []byte) {
 	if e.err == nil {
 		e.err = e.emit(data)
@@ -41,11 +41,11 @@ func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	return e.err
 }
 
-// Over reports whether nothing more of a choice is to be emitted.
+// Over reports whether a choice is over: nothing more of it may be emitted.
 func (e *Emitter) Over(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
 
-// Finish ends a choice with its last output. The last choice ends the stream. If usage is not nil,
-// the object that it returns is sent before the end.
+// Finish ends a choice, whose last output is out. When all choices have finished, the stream ends.
+// If usage is not nil, Finish first sends the object that usage returns.
 func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte) {
 	e.finished[choice] = true
 	e.Add(out)
@@ -58,8 +58,8 @@ func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte
 	e.done = e.err == nil
 }
 
-// Done reports whether the last object is written and "[DONE]" has to follow: all choices
-// have finished, or the request has failed.
+// Done reports whether the last object has been sent, since all choices have finished or the
+// request has failed. "[DONE]" then has to follow.
 func (e *Emitter) Done() bool { return e.done }
 
 // Total is the usage of the choices that have finished.
@@ -68,12 +68,12 @@ type Total struct {
 	estimated bool // a part of the usage does not come from Codex
 }
 
-// Add adds the usage of a choice, by its last output.
+// Add adds the usage of a choice, which is in its last output.
 func (t *Total) Add(out *turn.Output) {
 	t.usage, t.estimated = t.usage.Add(out.Usage), t.estimated || out.Estimated
 }
 
-// Usage returns the usage as it is written.
+// Usage returns the usage in the form of the API.
 func (t *Total) Usage() *Usage {
 	u := t.usage
 	w := &Usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens, Estimated: t.estimated}

@@ -10,7 +10,7 @@ import (
 )
 
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
-	if r.body != nil { // its input is the conversation
+	if r.body != nil { // the conversation is the input of that body
 		return nil
 	}
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
@@ -72,7 +72,7 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 }
 
 // readAssistant reads the fields of an assistant's message. An empty message is accepted, since
-// clients keep the messages of answers that broke off. It leaves no item in the history.
+// clients keep the messages of answers that broke off. It adds nothing to the history.
 func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.Error {
 	f := cmp.Or(field.Refuse(fields.audio, "audio cannot be sent to Codex").In("audio"), field.Optional(wirejson.KindString, fields.refusal).In("refusal"))
 	if f == nil && fields.content.Given() {
@@ -119,8 +119,8 @@ func addImages(m *prompt.Message, v wirejson.Value) *field.Error {
 	})
 }
 
-// readContent reads a content: a string or parts. Clients write the content of messages
-// without a text as null or as no parts.
+// readContent reads the content of a message: a string or a list of parts. For a message
+// without a text, clients write null or an empty list.
 func readContent(m *prompt.Message, v wirejson.Value) (f *field.Error) {
 	if v.Kind() != wirejson.KindNull {
 		f = m.ReadContent(v, readPart).In("content")

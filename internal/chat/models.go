@@ -18,8 +18,8 @@ type model struct {
 
 func newModel(id string, created int64) model { return model{id, "model", created, "codex"} }
 
-// Models returns the body of GET /v1/models with some names. Codex does not say when a model was
-// made, so all models get created, in Unix seconds.
+// Models returns the body of GET /v1/models for the given names. created is the time of all models,
+// in Unix seconds, since Codex does not say when a model was made.
 func Models(names []string, created int64) []byte {
 	all := modelList{Object: "list", Data: []model{}}
 	for _, name := range names {

@@ -1,8 +1,8 @@
 // Package chat is the wire format of chat completions.
 //
-// [Decode] checks the body of a request and keeps views into it. [Request.Plan] maps it
-// to Codex. A turn returns [turn.Output] values: [Stream] encodes them as chunks, and
-// [Body] folds the same outputs into one body, so that both forms have the same answer.
+// [Decode] checks the body of a request and keeps views of the body. [Request.Plan] maps
+// the request to Codex. A turn returns [turn.Output] values: [Stream] encodes them as
+// chunks, and [Body] folds them into one body, so that both forms have the same answer.
 package chat
 
 import (
@@ -19,12 +19,12 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	oldMaxTokens int           // max_tokens, which max_completion_tokens has replaced
+	oldMaxTokens int           // max_tokens, the older name of max_completion_tokens
 	functions    []prompt.Tool // the older form of tools
 	functionCall prompt.ToolChoice
 	hasOptions   bool                // stream_options are given
 	Forms        map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
-	body         *responses.Request  // the request, if it came in the form of the Responses API; nil: it did not
+	body         *responses.Request  // the request in the form of the Responses API; nil: it came as a chat completion
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -33,10 +33,11 @@ type Request struct {
 // Some clients post bodies of the Responses API and read chat completions. If a body has an input
 // and no messages, its conversation is read as in the Responses API.
 //
-// Values of a wrong type or form are errors, and so is what Codex cannot do: log
-// probabilities, audio and files. Fields without use are accepted;
-// [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at
-// an https URL are left to the caller, see [prompt.Conversation.RemoteImages].
+// Values of a wrong type or form are errors. Requests for log probabilities, audio and
+// files are errors, too, since Codex cannot do these. Fields that have no effect are
+// accepted; if they would change the answer, [prompt.Plan.Ignored] lists them. Unknown
+// fields are skipped. The caller has to fetch images at https URLs, see
+// [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	r := new(Request)
 	if apiErr := r.Decode(body); apiErr != nil {
@@ -45,7 +46,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// Decode is [Decode] into an empty request, which may be a part of something larger.
+// Decode does what the function [Decode] does, for an empty request, which may be a field of
+// another struct.
 func (r *Request) Decode(body []byte) *apierror.Error {
 	_, apiErr := field.Body(body, r, (*Request).read)
 	return apiErr
@@ -67,8 +69,8 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.check()
 }
 
-// DecodeSettings reads the settings of a body of legacy completions that chat completions
-// have as well. messages is its conversation.
+// DecodeSettings reads the settings that a body of legacy completions shares with chat
+// completions. messages is the conversation for the new request.
 func DecodeSettings(root wirejson.Value, messages []prompt.Message) (*Request, *field.Error) {
 	r := new(Request)
 	r.Messages = messages
@@ -78,7 +80,7 @@ func DecodeSettings(root wirejson.Value, messages []prompt.Message) (*Request, *
 	return r, r.check()
 }
 
-// settings are the readers of the members that legacy completions have as well.
+// settings are the readers of the members that legacy completions share with chat completions.
 var settings = func() map[string]func(*Request, wirejson.Value) *field.Error {
 	some := make(map[string]func(*Request, wirejson.Value) *field.Error)
 	for _, name := range []string{
@@ -138,7 +140,7 @@ func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Va
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// check checks what depends on several fields.
+// check does the checks that depend on several fields.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -161,8 +163,8 @@ func (r *Request) check() *field.Error {
 	return r.CheckChoice(false).In("tool_choice")
 }
 
-// ConversationField is the field with the conversation: messages, or the input of a body
-// of the Responses API.
+// ConversationField is the name of the field with the conversation: messages, or input in a
+// body of the Responses API.
 func (r *Request) ConversationField() string {
 	if r.body != nil {
 		return "input"
@@ -183,7 +185,7 @@ func (r *Request) ImageParam(url string) string {
 	return r.atImage(&field.Error{}, m, p).Path
 }
 
-// atImage puts the path of the URL of an image before that of an error.
+// atImage makes the URL of an image the path of an error.
 func (r *Request) atImage(f *field.Error, message, part int) *field.Error {
 	if r.body != nil {
 		f.Path = r.body.ImagePath(message, part)

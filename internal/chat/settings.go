@@ -28,8 +28,8 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readModalities reads the forms of the answer that the client wants: text, which every answer has,
-// and pictures.
+// readModalities reads the forms of the answer that the client wants. Every answer has text; "image"
+// lets the model also make pictures.
 func (r *Request) readModalities(v wirejson.Value) *field.Error {
 	r.Pictures = nil
 	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {

@@ -9,50 +9,51 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Stream encodes the outputs of turns, one for each choice, as chat.completion.chunk objects
-// (CreateChatCompletionStreamResponse). Each choice has these chunks, mixed with those of other
-// choices:
+// Stream encodes the outputs of turns, one turn for each choice, as chat.completion.chunk objects
+// (CreateChatCompletionStreamResponse). Each choice has these chunks; the chunks of several choices
+// may be mixed:
 //
 //   - a chunk with the role, and with an empty content, or null if the turn begins with a call,
 //   - a chunk for each piece of text (delta.content), of reasoning (delta.reasoning_content, which
-//     is common but no part of OpenAI's API) and of a call, and for each picture (delta.images),
+//     is common but not a part of OpenAI's API) and of a call, and for each picture (delta.images),
 //   - a chunk with the finish_reason and an empty delta.
 //
-// The first chunk of a call (delta.tool_calls) has its index, id, type and name. The others have
-// its index and new arguments; the whole input of a custom tool comes in one piece. A call of the
-// older form (delta.function_call) has first the name, then new arguments.
+// The first chunk of a call (delta.tool_calls) has the call's index, id, type and name. Its other
+// chunks have the index and new arguments; the whole input of a custom tool comes in one chunk. For
+// a call of the older form (delta.function_call), the first chunk has the name, and the others have
+// new arguments.
 //
-// If the client asks for the usage, the last chunk has the usage of all choices and no choice, and
-// all chunks before it have "usage": null. If a choice fails, an error object ends the stream.
+// If the client asks for the usage, the last chunk has the usage of all choices and no choice; all
+// earlier chunks have "usage": null. If a choice fails, an error object ends the stream.
 //
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
 	Emitter
 	meta Meta
-	tail string // of every chunk without a finish_reason
+	tail string // the end of every chunk without a finish_reason
 
-	buf     wirejson.Buffer // the chunk under way
+	buf     wirejson.Buffer // memory for the chunk that is being written
 	choices []streamChoice
 
-	// These are the memory of one choice.
+	// only and first are the memory for a stream with one choice, which saves allocations.
 	only  [1]streamChoice
-	first [256]byte // of its head
+	first [256]byte // for the head of the choice
 }
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	head   []byte   // of every chunk, before the delta
+	head   []byte   // the beginning of every chunk, up to the delta
 	opened bool     // the role has been sent
-	form   ToolForm // of the call under way; 0: a function
-	shown  int      // pictures so far
+	form   ToolForm // the form of the current call; 0: a function
+	shown  int      // the number of pictures sent
 }
 
-// noReason ends the choice of every chunk but its last.
+// noReason ends a choice in all of its chunks but the last.
 const noReason = `,"finish_reason":null`
 
 // NewStream returns an encoder that passes the JSON of each chunk to emit, without any
-// framing. The slice is valid during the call only. The stream ends at the first error
-// of emit.
+// framing. The slice is valid only during the call of emit. The stream ends at the first
+// error of emit.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
 	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, tail: noReason + "}]}"}
@@ -87,8 +88,8 @@ func (s *Stream) appendHead(to []byte) []byte {
 	return to
 }
 
-// Write encodes an output of a choice as any number of chunks. Choices count from 0. It returns the
-// error of emit, if any. Outputs after a choice's last, or after a failure, are ignored.
+// Write encodes an output of a choice, as no, one or several chunks. Choices count from 0. It returns
+// the error of emit, if any. Outputs after the finish of a choice, or after a failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.Over(choice) {
 		return s.err
@@ -117,7 +118,8 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	return s.err
 }
 
-// picture sends a whole picture. If there is none, it sends nothing: the model says why.
+// picture sends a whole picture. If making it failed, picture sends nothing: the text of the model
+// says why.
 func (s *Stream) picture(choice int, out *turn.Output) {
 	if out.Err != nil {
 		return
@@ -144,8 +146,8 @@ func (s *Stream) call(index int, out *turn.Output) {
 	}
 }
 
-// endCall sends the input of a custom tool, which can be read from the arguments only
-// once they are whole.
+// endCall sends the input of a custom tool. The input can be read only from complete
+// arguments.
 func (s *Stream) endCall(index int, out *turn.Output) {
 	c := &s.choices[index]
 	if c.form == 0 {
@@ -164,7 +166,8 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	}
 }
 
-// piece sends a piece of text. Nearly all chunks are these.
+// piece sends a piece of text, of reasoning or of arguments. Nearly all chunks are such pieces.
+// first is the delta of the choice's first chunk, if that has not been sent.
 func (s *Stream) piece(index int, first string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -190,7 +193,7 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 	s.Send(chunk)
 }
 
-// Idle gives back the memory that only writing needs.
+// Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.buf.Release() }
 
 // finish ends a choice. The last choice ends the stream.
@@ -206,7 +209,7 @@ func (s *Stream) finish(index int, out *turn.Output) {
 	s.Finish(index, out, usage)
 }
 
-// The deltas of the first chunk of a choice: of one that begins with text, and of one that
+// The delta of the first chunk of a choice: empty if the choice begins with text, nothing if it
 // begins with a call.
 const (
 	empty   = `{"role":"assistant","content":""}`
@@ -221,7 +224,7 @@ func (s *Stream) open(choice int, delta string) {
 	}
 }
 
-// chunk sends a chunk of one choice, with a delta that is encoded.
+// chunk sends a chunk of one choice, with a delta that is already encoded.
 func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
 	chunk := append(s.buf.Take(), s.choices[index].head...)
 	chunk = append(chunk, delta...)
@@ -235,5 +238,5 @@ func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
 	s.Send(chunk)
 }
 
-// encoded returns a delta as JSON. The most frequent deltas do not need it, see piece.
+// encoded returns a delta as JSON. The most frequent deltas are written by piece instead.
 func encoded(delta message) string { return string(wirejson.Append(nil, delta)) }

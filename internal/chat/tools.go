@@ -23,24 +23,24 @@ type toolList struct {
 	forms map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
 }
 
-// ToolForm is the form in which the client gets the calls of a custom tool. Codex and the model
-// know functions only.
+// ToolForm is the form in which the client gets the calls of a custom tool. In Codex and for the
+// model, a custom tool is a function.
 type ToolForm uint8
 
 const (
-	// customForm makes them calls of the type custom.
+	// customForm is a call of the type custom.
 	customForm ToolForm = iota + 1
-	// textForm makes them calls of functions whose arguments are the text. Clients that
-	// declare custom tools in the form of the Responses API read calls of functions only.
+	// textForm is a call of a function whose arguments are the input text. Clients that
+	// declare custom tools in the form of the Responses API only read calls of functions.
 	textForm
 )
 
-// typedTool is a tool, or the choice of one. Its members are in an object of their own or,
+// typedTool is a tool, or the choice of a tool. Its members are in an object of their own or,
 // as in the Responses API, beside its type.
 type typedTool struct {
 	kind    wirejson.Value
 	members wirejson.Value
-	in      string // the member that has them; empty: they are beside the type
+	in      string // the name of the object with the members; empty: they are beside the type
 }
 
 func (t *typedTool) read(v wirejson.Value) *field.Error {
@@ -116,8 +116,8 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 	return readChosenTool(v, "function or custom")
 }
 
-// readChosenTool reads {"type":"function","function":{"name":…}}, the same of a custom
-// tool, or, as in the Responses API, the name beside the type.
+// readChosenTool reads {"type":"function","function":{"name":…}}, or the same with custom.
+// The name may also be beside the type, as in the Responses API.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {
@@ -139,8 +139,8 @@ func readChosenName(v wirejson.Value) (string, *field.Error) {
 	return name.Text(), nil
 }
 
-// readFunctions reads functions (ChatCompletionFunctions), which tools have replaced.
-// Older clients know nothing else.
+// readFunctions reads functions (ChatCompletionFunctions), the older form of tools. Some
+// older clients know only this form.
 func (r *Request) readFunctions(v wirejson.Value) *field.Error {
 	var list toolList
 	f := field.Elements(v, prompt.MaxTools, "functions", list.readFunction)
@@ -148,8 +148,8 @@ func (r *Request) readFunctions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readFunctionCall reads function_call, which tool_choice has replaced: none, auto, or
-// the name of a function (ChatCompletionFunctionCallOption).
+// readFunctionCall reads function_call, the older form of tool_choice: none, auto, or an
+// object with the name of a function (ChatCompletionFunctionCallOption).
 func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindString && !v.Is("auto") && !v.Is("none") {
 		return field.Invalid("must be none, auto or an object")
@@ -159,8 +159,8 @@ func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	})
 }
 
-// useFunctions makes the functions the tools of the request. It has either functions or
-// tools, since its answer has either a function_call or tool_calls.
+// useFunctions makes the functions the tools of the request. A request may not have both,
+// since its answer has either a function_call or tool_calls.
 func (r *Request) useFunctions() *field.Error {
 	switch {
 	case len(r.functions) > 0 && len(r.Tools) > 0:
@@ -181,8 +181,8 @@ func (r *Request) useFunctions() *field.Error {
 	return nil
 }
 
-// readFunctionMessageCall reads the function_call of an assistant's message. It has no
-// id, so it gets one that its result shares.
+// readFunctionMessageCall reads the function_call of an assistant's message. A function_call
+// has no id, so it gets one from the index of the message; its result will get the same id.
 func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
@@ -199,8 +199,9 @@ func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *fi
 // callsFunction reports whether the message has a function_call.
 func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// answerFunction turns a message of the role function into the result of the call in the message
-// before. Where a tool message has the id of the call, such a message has the name of the function.
+// answerFunction turns a message of the role function into a tool message: the result of the
+// function_call in the message right before it. Such a message has the name of the function instead
+// of the id of the call.
 func answerFunction(m *prompt.Message, before []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

@@ -7,13 +7,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Meta is what all chunks of a stream, and a body, have in common.
+// Meta has the data that all chunks of a stream share. A body has them, too.
 type Meta struct {
 	prompt.Settings
 	ID      string // of the completion, for example "chatcmpl-…"
 	Created int64  // Unix time in seconds
-	// ServiceTier and Fingerprint are the service_tier and the system_fingerprint. Empty
-	// ones are left out.
+	// ServiceTier and Fingerprint are the service_tier and the system_fingerprint. If they
+	// are empty, they are left out.
 	ServiceTier, Fingerprint string
 	// Forms are the forms of the calls of custom tools, see [Request.Forms].
 	Forms map[string]ToolForm
@@ -21,7 +21,7 @@ type Meta struct {
 
 const finishFunctionCall turn.FinishReason = "function_call"
 
-// finishReason returns the finish_reason that the client gets. Clients that know functions only get
+// finishReason returns the finish_reason for the client. A client that knows only functions gets
 // function_call instead of tool_calls.
 func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	if m.LegacyFunctions && reason == turn.FinishToolCalls {
@@ -57,9 +57,9 @@ type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null
 	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body
-	Annotations  []annotation    `json:"annotations,omitzero"` // in a body also if there are none
+	Annotations  []annotation    `json:"annotations,omitzero"` // in a body an empty list if there are none
 	Reasoning    string          `json:"reasoning_content,omitempty"`
-	Images       []picture       `json:"images,omitempty"` // not OpenAI's, but common
+	Images       []picture       `json:"images,omitempty"` // not a member of OpenAI's API, but common
 	FunctionCall *function       `json:"function_call,omitempty"`
 	ToolCalls    []call          `json:"tool_calls,omitempty"`
 }
@@ -75,7 +75,8 @@ type pictureURL struct {
 	URL string `json:"url"`
 }
 
-// newPicture returns the picture of an output, with its place among those of the choice.
+// newPicture returns the picture of an output. index is its number among the pictures of the choice,
+// from 0.
 func newPicture(index int, out *turn.Output) picture {
 	return picture{index, "image_url", pictureURL{"data:image/png;base64," + out.Text}}
 }
@@ -90,7 +91,7 @@ type call struct {
 	Custom   *custom   `json:"custom,omitempty"`
 }
 
-// newCall returns a call as its client reads it. text is the arguments of a function, or
+// newCall returns a call in the form for the client. text is the arguments of a function, or
 // the input of a custom tool.
 func newCall(id, name, text string, form ToolForm) call {
 	if form == customForm {
@@ -112,7 +113,7 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// null is the value of members that are always there.
+// null is the value of members that are always present but have no value here.
 var null = json.RawMessage("null")
 
 // Usage is a CompletionUsage.
@@ -128,8 +129,8 @@ type Usage struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 
-	// Estimated is not OpenAI's: a part of the tokens was counted here, since the
-	// response was interrupted before its usage came.
+	// Estimated is not a member of OpenAI's API. It is true if a part of the tokens was
+	// counted here, since a response was interrupted before its usage came.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -139,7 +140,8 @@ type annotation struct {
 	Citation citation `json:"url_citation"`
 }
 
-// citation is a place in the text that cites a web page. Its indexes count characters.
+// citation is a place in the text that cites a web page. Its indexes count characters from the
+// beginning of the choice's text.
 type citation struct {
 	End   int    `json:"end_index"`
 	Start int    `json:"start_index"`
@@ -147,8 +149,8 @@ type citation struct {
 	Title string `json:"title"`
 }
 
-// annotations returns the citations in the annotations of a message, which begins at
-// out.Part in the text of the choice.
+// annotations returns the citations in the annotations of a message. out.Part is where the
+// message begins in the text of the choice.
 func annotations(out *turn.Output) (all []annotation) {
 	var given []struct {
 		Type  string
@@ -157,7 +159,7 @@ func annotations(out *turn.Output) (all []annotation) {
 		URL   string
 		Title string
 	}
-	_ = json.Unmarshal([]byte(out.Text), &given) // keeps what it can read
+	_ = json.Unmarshal([]byte(out.Text), &given) // annotations that cannot be read are left out
 	for _, g := range given {
 		if g.Type == "url_citation" {
 			all = append(all, annotation{g.Type, citation{out.Part + g.End, out.Part + g.Start, g.URL, g.Title}})

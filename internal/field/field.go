@@ -14,15 +14,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Error says what is wrong with a value of a request. The path grows while the error is
-// returned from level to level, so that valid requests pay nothing for it.
+// Error says what is wrong with a value of a request. The path is built while the error is
+// returned from level to level, so that it costs nothing in valid requests.
 type Error struct {
-	Path    string // from the value that is read, for example "[1].image_url"
+	Path    string // of the field, for example "[1].image_url"; it begins at the value that is being read
 	Problem string // follows "PATH: " in the message
 	Code    apierror.Code
 }
 
-// WrongType returns the error of a value that is absent, or of another kind than want.
+// WrongType returns the error for a value that is absent, or of another kind than want.
 func WrongType(want wirejson.Kind, v wirejson.Value) *Error {
 	if v.Kind() == wirejson.KindAbsent {
 		return Missing()
@@ -30,17 +30,17 @@ func WrongType(want wirejson.Kind, v wirejson.Value) *Error {
 	return &Error{Problem: fmt.Sprintf("must be %s, not %s", want, v.Kind()), Code: apierror.CodeInvalidType}
 }
 
-// Invalid returns the error of a value that is not allowed.
+// Invalid returns the error for a value that is not allowed.
 func Invalid(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeInvalidValue}
 }
 
-// Unsupported returns the error of a value that Codex does not support.
+// Unsupported returns the error for a value that Codex does not support.
 func Unsupported(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeUnsupportedParameter}
 }
 
-// NotFound returns the error of a value that names something unknown.
+// NotFound returns the error for a value that names an unknown thing.
 func NotFound(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeNotFound}
 }
@@ -53,10 +53,10 @@ func Refuse(v wirejson.Value, why string) *Error {
 	return Unsupported("is not supported: %s", why)
 }
 
-// Missing returns the error of a value that is absent.
+// Missing returns the error for a value that is absent.
 func Missing() *Error { return &Error{Problem: "is required", Code: apierror.CodeMissingParameter} }
 
-// In puts the name of a member, if it has one, before the path.
+// In puts the name of a member before the path. An empty name changes nothing.
 func (f *Error) In(name string) *Error {
 	if f == nil || name == "" {
 		return f
@@ -76,7 +76,7 @@ func (f *Error) At(i int) *Error {
 	return f.In(fmt.Sprintf("[%d]", i))
 }
 
-// APIError returns the 400 with this error, or nil if there is none.
+// APIError returns the 400 with this error, or nil if f is nil.
 func (f *Error) APIError() *apierror.Error {
 	if f == nil {
 		return nil
@@ -106,7 +106,7 @@ func Optional(want wirejson.Kind, v wirejson.Value) *Error {
 	return nil
 }
 
-// Limit reads a limit of tokens. An absent one or null is 0.
+// Limit reads a limit of tokens. If the value is absent or null, the limit is 0.
 func Limit(limit *int, v wirejson.Value) *Error {
 	if *limit = 0; !v.Given() {
 		return nil
@@ -119,7 +119,7 @@ func Count(count *int, v wirejson.Value) *Error {
 	if f := Expect(wirejson.KindNumber, v); f != nil {
 		return f
 	}
-	// A number out of range is parsed as an infinity.
+	// The error is ignored: a number out of range is parsed as an infinity.
 	n, _ := strconv.ParseFloat(string(v), 64)
 	if n != math.Trunc(n) || n < 1 {
 		return Invalid("must be an integer of at least 1")
@@ -128,7 +128,8 @@ func Count(count *int, v wirejson.Value) *Error {
 	return nil
 }
 
-// OneOf reads a string that must be one of known. An absent one or null is empty.
+// OneOf reads a string that must be one of known. If the value is absent or null, the string is
+// empty.
 func OneOf(name *string, known []string, v wirejson.Value) *Error {
 	if f := Text(name, v); f != nil || !v.Given() || slices.Contains(known, *name) {
 		return f
@@ -136,7 +137,7 @@ func OneOf(name *string, known []string, v wirejson.Value) *Error {
 	return Invalid("must be one of %s", strings.Join(known, ", "))
 }
 
-// String reads a string that must be there.
+// String reads a string. A value that is absent or null is an error.
 func String(text *string, v wirejson.Value) *Error {
 	f := Expect(wirejson.KindString, v)
 	if f == nil {
@@ -145,7 +146,7 @@ func String(text *string, v wirejson.Value) *Error {
 	return f
 }
 
-// Text reads a string. An absent one or null is empty.
+// Text reads a string. If the value is absent or null, the string is empty.
 func Text(text *string, v wirejson.Value) *Error {
 	if *text = ""; !v.Given() {
 		return nil
@@ -153,13 +154,13 @@ func Text(text *string, v wirejson.Value) *Error {
 	return String(text, v)
 }
 
-// Bool reads a boolean. An absent one or null is false.
+// Bool reads a boolean. If the value is absent or null, it is false.
 func Bool(b *bool, v wirejson.Value) *Error {
 	*b = v.IsTrue()
 	return Optional(wirejson.KindBool, v)
 }
 
-// NonEmpty returns an error if the value is no string or an empty one.
+// NonEmpty returns an error if the value is not a string, or is an empty string.
 func NonEmpty(v wirejson.Value) *Error {
 	if f := Expect(wirejson.KindString, v); f != nil {
 		return f
@@ -170,7 +171,7 @@ func NonEmpty(v wirejson.Value) *Error {
 	return nil
 }
 
-// Body reads a request's body, which must be an object, into r.
+// Body reads a request's body, which must be a JSON object, into r. It calls read with that object.
 func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *apierror.Error) {
 	root, syntax := wirejson.Parse(body)
 	if syntax == nil && root.Kind() == wirejson.KindObject {
@@ -195,7 +196,7 @@ func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
 	return nil
 }
 
-// Typed is [Object] for an object with a type, a string.
+// Typed is [Object] for an object whose member type must be a string. It stores the type in kind.
 func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *Error {
 	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f
@@ -204,14 +205,14 @@ func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *E
 	return Expect(wirejson.KindString, *kind).In("type")
 }
 
-// Members reads the members of an object, which may be absent or null, into r, each with the
-// reader of its name, in the order of the object. Members without a reader are skipped.
+// Members reads the members of an object into r, in the order of the object. Each is read by the
+// reader with its name; members without a reader are skipped. The object may be absent or null.
 func Members[R any](object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	return MembersKnowing(nil, object, r, readers)
 }
 
-// MembersKnowing is [Members] where the value of one member is known already, see
-// [wirejson.Value.MembersKnowing].
+// MembersKnowing is [Members] for an object of which the caller has already found one member's
+// value, see [wirejson.Value.MembersKnowing].
 func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	if f := Optional(wirejson.KindObject, object); f != nil || !object.Given() {
 		return f
@@ -226,8 +227,8 @@ func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string
 	return nil
 }
 
-// Elements reads the elements of an array, which may be absent or null, each with read. There may
-// be at most most of them. what names them in the error.
+// Elements calls read for each element of an array, which may be absent or null. The parameter most
+// limits the number of elements. what is the name of the elements in the error about too many.
 func Elements(v wirejson.Value, most int, what string, read func(i int, v wirejson.Value) *Error) *Error {
 	if f := Optional(wirejson.KindArray, v); f != nil || !v.Given() {
 		return f

@@ -12,21 +12,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Meta is what the forms of an answer have in common.
+// Meta has the data about an answer that a [Stream] and a [Body] need.
 type Meta struct {
-	Created  int64 // when the request has come, in seconds since 1970
-	Pictures int   // that the client wants
+	Created  int64 // when the request came, in seconds since 1970
+	Pictures int   // how many pictures the client wants
 
-	edit bool
+	edit bool // the pictures are made from other pictures
 }
 
-// Meta returns the meta of an answer to a request that came at a time.
+// Meta returns the Meta of the answer. created is when the request came, in seconds since 1970.
 func (r *Request) Meta(created int64) Meta {
 	return Meta{Created: created, Pictures: r.Choices(), edit: r.edit}
 }
 
-// tokens is the usage of an answer (ImagesUsage). It counts what the models have read and written
-// to call the tool. Codex does not report the usage of the picture itself.
+// tokens is the usage of an answer (ImagesUsage). It counts the tokens that the model has read and
+// written to call the tool. Codex does not report the tokens of the picture itself.
 type tokens struct {
 	Total   int64 `json:"total_tokens"`
 	Input   int64 `json:"input_tokens"`
@@ -47,7 +47,7 @@ func newTokens(u codexrpc.Usage) tokens {
 // several goroutines at once.
 type Body struct {
 	meta     Meta
-	pictures []turn.Output // by choice; those that failed have no Kind
+	pictures []turn.Output // by choice; Kind is 0 if the picture has failed or not come
 	usage    codexrpc.Usage
 }
 
@@ -94,7 +94,7 @@ func (b *Body) JSON() []byte {
 	return append(wirejson.Append(append(body, `,"usage":`...), newTokens(b.usage)), '}')
 }
 
-// appendProperties appends members about a picture.
+// appendProperties appends the members with the background, the format and the size of a picture.
 func appendProperties(to []byte, p *turn.Output) []byte {
 	background := "opaque"
 	if p.Transparent {
@@ -108,8 +108,8 @@ func appendProperties(to []byte, p *turn.Output) []byte {
 	return to
 }
 
-// pngSize returns the size of a PNG in base64, which is in its first bytes. It returns 0 if there
-// is no size.
+// pngSize returns the size of a PNG in base64, which its first bytes contain. It returns 0, 0 if they
+// do not contain a size.
 func pngSize(data string) (width, height uint32) {
 	const header = 24
 	var head [header]byte
@@ -120,24 +120,25 @@ func pngSize(data string) (width, height uint32) {
 	return binary.BigEndian.Uint32(head[16:]), binary.BigEndian.Uint32(head[20:])
 }
 
-// Stream encodes the pictures of a request as events. Each event has a whole picture: Codex gives
-// no partial ones. A Stream must not be used by several goroutines at once.
+// Stream encodes the pictures of a request as events. Each event has a whole picture, since Codex
+// gives no partial pictures. A Stream must not be used by several goroutines at once.
 type Stream struct {
 	meta     Meta
 	emit     func(event string, data []byte) error
-	pictures []turn.Output // by choice, until their usage is known
+	pictures []turn.Output // by choice; each is kept until its usage is known
 	left     int           // choices that have not finished
 	failed   bool
-	err      error // of emit
+	err      error // the first error of emit
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit. The slice is
-// valid during the call only. The stream ends at the first error of emit.
+// valid only during the call of emit. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	return &Stream{meta: meta, emit: emit, pictures: make([]turn.Output, meta.Pictures), left: meta.Pictures}
 }
 
-// Write encodes an output of a choice: a picture once the usage of its turn is known.
+// Write encodes an output of a choice. It emits the picture of a turn when the turn has finished,
+// since the event has the usage of the turn.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	switch {
 	case s.failed || s.err != nil:
@@ -174,8 +175,8 @@ func (s *Stream) Fail(apiErr *apierror.Error) error {
 	return s.err
 }
 
-// Done reports whether the last event is written.
+// Done reports whether the last event has been written.
 func (s *Stream) Done() bool { return s.err == nil && (s.failed || s.left == 0) }
 
-// Idle does nothing: a picture is written from memory of its own.
+// Idle does nothing, since a Stream keeps no buffer.
 func (*Stream) Idle() {}

@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// DecodeEdit reads and checks the body of a request for pictures that are made from other pictures:
-// a form, or JSON. [Request.Encode] has to be called before the request is planned. The error is
-// always an invalid_request_error with status 400.
+// DecodeEdit reads and checks the body of a request for pictures that are made from other pictures.
+// The body is a form, or JSON. [Request.Encode] has to be called before the request is planned. The
+// error is always an invalid_request_error with status 400.
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	r := newRequest(true)
 	media, params, _ := mime.ParseMediaType(contentType)
@@ -35,7 +35,7 @@ func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// literals are the fields of a form whose values are no texts.
+// literals are the fields of a form whose values are numbers or booleans, not texts.
 var literals = map[string]bool{"n": true, "stream": true, "output_compression": true, "partial_images": true}
 
 // readPart reads a part of a form.
@@ -73,8 +73,8 @@ func (r *Request) Encoded() (sum int64) {
 	return sum
 }
 
-// Encode checks the pictures of a form and puts them into the conversation. It does nothing for other
-// requests.
+// Encode checks the pictures of a form and puts them into the conversation. If the request is not a
+// form, Encode does nothing.
 func (r *Request) Encode() *apierror.Error {
 	if len(r.files) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (r *Request) readImages(v wirejson.Value) *field.Error {
 	})
 }
 
-// ImageParam returns the field with the image of a URL.
+// ImageParam returns the field with the URL of a remote image.
 func (r *Request) ImageParam(url string) string {
 	_, at, _ := r.FindRemote(url)
 	return fmt.Sprintf("images[%d].image_url", at)

@@ -8,21 +8,21 @@ import (
 	"net/textproto"
 )
 
-// formPart is a part of a form. Its content is a part of the body.
+// formPart is a part of a form. Its content is a subslice of the body.
 type formPart struct {
 	name    string
 	content []byte
 }
 
 const (
-	// maxParts is how many parts a form may have. There are not that many fields.
+	// maxParts is how many parts a form may have, which is more than all fields of the API.
 	maxParts = 64
 	// maxPartHeader bounds the header of a part, in bytes.
 	maxPartHeader = 4 << 10
 )
 
-// splitForm returns the parts of a form (RFC 7578). It copies nothing of the body, unlike the
-// readers of the standard library.
+// splitForm returns the parts of a form (RFC 7578). Unlike the readers of the standard library, it
+// does not copy the body.
 func splitForm(body []byte, boundary string) ([]formPart, error) {
 	if boundary == "" {
 		return nil, errors.New("its Content-Type names no boundary")

@@ -1,8 +1,8 @@
 // Package images is the wire format of OpenAI's API for pictures.
 //
-// [DecodeGeneration] and [DecodeEdit] check the body of a request, and [Request.Plan] maps it to
-// Codex: each picture is a turn, in which the model calls Codex's own tool once. [Stream] encodes the
-// pictures as events, and [Body] as one object.
+// [DecodeGeneration] and [DecodeEdit] check the body of a request, and [Request.Plan] maps the
+// request to Codex. Each picture is made in a turn of its own, in which the model calls Codex's own
+// tool once. [Stream] encodes the pictures as events, and [Body] as one object.
 package images
 
 import (
@@ -24,15 +24,15 @@ type Request struct {
 	edit   bool
 	words  wirejson.Value // the prompt
 	inputs []prompt.Part  // the pictures to edit
-	files  [][]byte       // the pictures to edit of a form, until they are encoded
+	files  [][]byte       // the pictures to edit that came in a form, until they are encoded
 }
 
 const (
-	// maxPictures is how many pictures a request may ask for, as with OpenAI.
+	// maxPictures is how many pictures a request may ask for, as in OpenAI's API.
 	maxPictures = 10
-	// maxPrompt is how many characters a prompt may have, as with OpenAI.
+	// maxPrompt is how many characters a prompt may have, as in OpenAI's API.
 	maxPrompt = 32_000
-	// maxInputs is how many pictures Codex's tool takes as input.
+	// maxInputs is how many pictures Codex's tool accepts as input.
 	maxInputs = 5
 )
 
@@ -60,7 +60,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.complete()
 }
 
-// complete checks whether the necessary fields are given, and makes the conversation of the fields.
+// complete checks that the necessary fields are given, and makes the conversation from all fields.
 func (r *Request) complete() *field.Error {
 	if r.words == nil {
 		return field.Missing().In("prompt")
@@ -82,7 +82,7 @@ func (r *Request) complete() *field.Error {
 	return r.Count(&r.Messages[1])
 }
 
-// instructions returns what the model is told to do with the prompt.
+// instructions returns the instructions that tell the model what to do with the prompt.
 func (r *Request) instructions() string {
 	text := "You make one picture with the tool imagegen and do nothing else. Call the tool exactly once. " +
 		"Its argument prompt is the whole text of the user's message, word for word: do not translate, shorten, extend or improve it, " +
@@ -116,7 +116,7 @@ var readers = func() map[string]func(*Request, wirejson.Value) *field.Error {
 	return all
 }()
 
-// readModel reads the model, which need not be named.
+// readModel reads the model. The field is optional.
 func (r *Request) readModel(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
@@ -158,8 +158,8 @@ func readResponseFormat(_ *Request, v wirejson.Value) *field.Error {
 // Choices returns how many pictures the client wants.
 func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The model has only to call a tool,
-// for which a low effort is enough.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. Its default effort is low, since the
+// model only has to call a tool.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if _, at, found := r.FindRemote(""); found {
 		return nil, prompt.NotFetched().In("image_url").At(at).In("images").APIError()

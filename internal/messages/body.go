@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Body folds the outputs of a turn into the body of a message that is not streamed. It has
-// what a client of [Stream] puts together from the same outputs.
+// Body folds the outputs of a turn into the body of a message that is not streamed. A client
+// of [Stream] gets the same content from the same outputs.
 type Body struct {
 	fold
 	blocks blocks
@@ -21,7 +21,7 @@ func NewBody(meta Meta) *Body {
 	return b
 }
 
-// Add adds the next output. Outputs after the last are ignored.
+// Add adds the next output. Outputs after the finish are ignored.
 func (b *Body) Add(_ int, out turn.Output) {
 	if !b.done {
 		b.add(&out)
@@ -37,10 +37,10 @@ func (b *Body) JSON() []byte {
 	return b.meta.append(nil, content, b.blocks.ending, b.blocks.usage)
 }
 
-// blocks collects blocks.
+// blocks is the sink that collects the blocks of a body.
 type blocks struct {
 	all     []block
-	written strings.Builder // the text of the last one
+	written strings.Builder // the text of the last block
 	ending  ending
 	usage   usage
 }

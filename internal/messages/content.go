@@ -8,10 +8,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// contentReader reads the blocks of a message of the user's, or of the result of a tool.
+// contentReader reads the blocks of a user's message, or of the result of a tool.
 type contentReader struct {
 	inResult bool
-	images   []imagePlace // of the message; the index of the message is known at its end
+	images   []imagePlace // of the message; its index is set when all of it has been read
 }
 
 // block reads a block as parts: texts and images. An empty text gives no part.
@@ -50,12 +50,12 @@ func textParts(text wirejson.Value) ([]prompt.Part, *field.Error) {
 	return []prompt.Part{{Text: text}}, nil
 }
 
-// sentence returns a part with a text of ours.
+// sentence returns a part with a text that this server writes for the model.
 func sentence(text string) []prompt.Part {
 	return []prompt.Part{{Text: wirejson.AppendString(nil, text)}}
 }
 
-// source is where an image or a document is.
+// source has the members of the source of an image or a document.
 type source struct{ kind, media, data, url, content wirejson.Value }
 
 func readSource(v wirejson.Value) (s source, f *field.Error) {
@@ -82,7 +82,8 @@ func readImage(b *rawBlock) ([]prompt.Part, *field.Error) {
 	return nil, field.Invalid("must be base64, url or file").In("type").In("source")
 }
 
-// document reads a document: a text or blocks. For other forms, the model gets a sentence.
+// document reads a document: a text or blocks. For any other form, the model gets a sentence instead,
+// which says what is missing.
 func (c *contentReader) document(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	var name, about string
 	f := cmp.Or(field.Text(&name, b.title).In("title"), field.Text(&about, b.context).In("context"))
@@ -124,7 +125,7 @@ func (c *contentReader) document(h *history, b *rawBlock) ([]prompt.Part, *field
 	return nil, field.Invalid("must be base64, text, content, url or file").In("type").In("source")
 }
 
-// heading returns the first line of a text that stands for a block.
+// heading returns the first line of the text that the model gets for a document or a search result.
 func heading(what, title, about string) string {
 	if title != "" {
 		what += " " + `"` + title + `"`
@@ -135,7 +136,7 @@ func heading(what, title, about string) string {
 	return what + ":"
 }
 
-// searchResult reads a result of a search of the client's.
+// searchResult reads a result of a search that the client has made.
 func (c *contentReader) searchResult(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	f := cmp.Or(field.Expect(wirejson.KindString, b.title).In("title"), field.Expect(wirejson.KindString, b.source).In("source"),
 		field.Expect(wirejson.KindArray, b.content).In("content"))
@@ -154,7 +155,7 @@ func (c *contentReader) searchResult(h *history, b *rawBlock) ([]prompt.Part, *f
 	return parts, f.In("content")
 }
 
-// toolReference reads a reference to a deferred tool, which the model may call from then on.
+// toolReference reads a reference to a deferred tool. After it, the model may call the tool.
 func (h *history) toolReference(b *rawBlock) ([]prompt.Part, *field.Error) {
 	name := b.toolName
 	if f := field.NonEmpty(name).In("tool_name"); f != nil {

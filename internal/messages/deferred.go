@@ -10,13 +10,13 @@ import (
 
 // deferredTools are the tools that a client declares with defer_loading. The model sees such a tool
 // only when a result refers to it (tool_reference). Clients declare more tools with each search, but
-// the tools of a thread are fixed at its start, so each search would need a new thread. Instead the
-// model is offered one function, which calls all of them. The result that refers to a tool describes
-// it.
+// the tools of a thread are fixed at its start, so each search would need a new thread. Therefore the
+// model gets one function instead, with which it calls all deferred tools. The result that refers to
+// a tool also describes it.
 type deferredTools struct {
 	function string // the name of the function; empty: there are no such tools
 	tools    map[string]prompt.Tool
-	told     map[string]bool // tools that the conversation describes so far
+	told     map[string]bool // the names of the tools that the conversation has described so far
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
@@ -26,13 +26,13 @@ func (d *deferredTools) add(t prompt.Tool) {
 	d.tools[t.Name] = t
 }
 
-// has reports whether a tool is a deferred one.
+// has reports whether a tool is deferred.
 func (d *deferredTools) has(name string) bool {
 	_, ok := d.tools[name]
 	return ok
 }
 
-// The function by which the model calls deferred tools.
+// The name, the description and the schema of the function with which the model calls deferred tools.
 const (
 	deferredFunction    = "call_tool"
 	deferredDescription = "Call a tool that is not among your functions but was described to you by a result in this conversation, such as that of a search for tools. " +
@@ -55,14 +55,14 @@ func (r *Request) offerDeferred(names map[string]bool) *field.Error {
 	return nil
 }
 
-// wrap returns the arguments with which the model has called the function to call a deferred tool.
+// wrap returns the arguments of the function for a call of a deferred tool: its name and its input.
 func (d *deferredTools) wrap(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	return append(append(arguments, input...), '}')
 }
 
-// unwrapCall returns the name and the input of the deferred tool that a call of the function
-// names. It reports false if the arguments are not those of the function.
+// unwrapCall reverses wrap: it returns the name and the input of the deferred tool. It reports false
+// if the arguments do not have the form of the function's arguments.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {
@@ -78,14 +78,14 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 		return called.Text(), string(given), true
 	case wirejson.KindAbsent, wirejson.KindNull:
 		return called.Text(), "{}", true
-	case wirejson.KindString: // models write objects as texts now and then
+	case wirejson.KindString: // models sometimes write an object as a string
 		return called.Text(), given.Text(), true
 	}
 	return "", "", false
 }
 
-// describe returns what the model reads of a tool that a result refers to: its description
-// once, since many results may refer to a long one.
+// describe returns the text for the model about a tool that a result refers to. Only the first
+// text about a tool has its description and its schema, since many results may refer to the tool.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
 	if !ok || d.told[name] {

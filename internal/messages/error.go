@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// statusOverloaded is the status by which Anthropic says that it is overloaded.
+// statusOverloaded is the status of Anthropic's errors for an overload.
 const statusOverloaded = 529
 
-// errorTypes are the types of errors, by their status. Other statuses below 500 have the type
-// invalid_request_error, and other ones from 500 on api_error.
+// errorTypes are the types of errors, by their status. Any other status has the type
+// invalid_request_error if it is below 500, and api_error if not.
 var errorTypes = map[int]string{
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusPaymentRequired:       "billing_error",
@@ -26,7 +26,7 @@ var errorTypes = map[int]string{
 	statusOverloaded:                 "overloaded_error",
 }
 
-// errorStatus returns the status of an error, which is Anthropic's own for an overload.
+// errorStatus returns the status of an error. For an overload, this is Anthropic's own status.
 func errorStatus(e *apierror.Error) int {
 	if e.Code == apierror.CodeServerOverloaded || e.Code == apierror.CodeCodexOverloaded {
 		return statusOverloaded
@@ -47,8 +47,9 @@ func errorType(status int) string {
 // index matches an index in the path of a field.
 var index = regexp.MustCompile(`\[(\d+)\]`)
 
-// errorMessage returns the message of an error in Anthropic's words. Clients look for "prompt
-// is too long", and then compact the conversation.
+// errorMessage returns the message of an error in Anthropic's form. Clients look for "prompt
+// is too long", and then compact the conversation. In the path of a field, Anthropic writes an
+// index as messages.2 instead of messages[2].
 func errorMessage(e *apierror.Error) string {
 	if e.Code == apierror.CodeContextLength {
 		return "prompt is too long: " + e.Message
@@ -72,7 +73,8 @@ type errorObject struct {
 	Details *errorDetails `json:"details,omitempty"`
 }
 
-// errorDetails name a feature that is not supported. Anthropic's SDK then does without it.
+// errorDetails name a feature that is not supported. Anthropic's SDK then sends the request without
+// this feature.
 type errorDetails struct {
 	Code        apierror.Code `json:"error_code"`
 	Unsupported []string      `json:"unsupported"`
@@ -87,15 +89,16 @@ func body(e *apierror.Error, requestID string) []byte {
 	return wirejson.Append(nil, errorBody{"error", object, requestID})
 }
 
-// EncodeError encodes errors for Anthropic's clients: their status and their body. It
-// sets the headers by which these clients decide whether to try again, and reads the id of
-// the request from them.
+// EncodeError returns the status and the body of an error for Anthropic's clients. h are the
+// headers of the answer: EncodeError reads the id of the request from them, and sets the
+// header that keeps these clients from trying again after a 401.
 func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
-	if e.Status == http.StatusUnauthorized { // else Claude Code tries for minutes
+	if e.Status == http.StatusUnauthorized { // otherwise Claude Code tries again for minutes
 		h.Set("X-Should-Retry", "false")
 	}
 	return errorStatus(e), body(e, h.Get(RequestIDHeader))
 }
 
-// RequestIDHeader is the header of every answer in which Anthropic's SDKs look for its id.
+// RequestIDHeader is the header with the id of the request. Anthropic's SDKs look for it in every
+// answer.
 const RequestIDHeader = "Request-Id"

@@ -8,27 +8,28 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// fold makes the content blocks of an answer of the outputs of a turn:
+// fold makes the content blocks of an answer from the outputs of a turn:
 //
-//   - Text is a text block. A new one begins with each message of the model's, and after
-//     another block.
-//   - An item of the model's reasoning is a thinking block, if the client wants thinking
-//     blocks. It has the summary, and a signature with the reasoning itself.
-//   - A call is a tool_use block, unless calls are part of the text.
-//   - A web search is a server_tool_use block. Only what the text cites shows its results, so
-//     these follow at the end.
+//   - Text becomes a text block. A new block begins with each message of the model, and after
+//     a block of another type.
+//   - An item of the model's reasoning becomes a thinking block, if the client wants thinking
+//     blocks. The block has the summary, and a signature with the encrypted reasoning.
+//   - A call becomes a tool_use block. If calls are part of the text, there are no such blocks.
+//   - A web search becomes a server_tool_use block. The results of searches are known only
+//     from the citations in the text, so they follow at the end.
 type fold struct {
 	meta Meta
 	to   sink
 
-	open     string         // the type of the block under way; empty: there is none
-	item     string         // of the reasoning in it
-	searches []string       // the ids of searches
-	found    []searchResult // what the text cites
+	open     string         // the type of the block that has begun and not ended; empty: there is none
+	item     string         // the id of the reasoning in a thinking block
+	searches []string       // the ids of the searches' blocks
+	found    []searchResult // the pages that the text cites
 	done     bool
 }
 
-// sink gets the blocks of an answer, one after the other.
+// sink receives the blocks of an answer, one after the other. end ends the block that begin has
+// begun; the methods between them add to this block.
 type sink interface {
 	begin(b block)
 	text(piece string)
@@ -59,17 +60,17 @@ func (f *fold) add(out *turn.Output) {
 	}
 }
 
-// begin begins a block, after it has ended the one under way.
+// begin begins a block. It first ends the open block.
 func (f *fold) begin(b block) {
 	f.close()
 	f.open = b.Type
 	f.to.begin(b)
 }
 
-// noText is the text of a block that begins.
+// noText is the text of a block at its begin.
 var noText = ""
 
-// close ends the block under way, if there is one.
+// close ends the open block, if there is one.
 func (f *fold) close() {
 	if f.open != "" {
 		f.open = ""
@@ -98,7 +99,7 @@ func (f *fold) reasoning(out *turn.Output) {
 	}
 	if f.open != typeThinking || f.item != out.ID {
 		if out.Gap {
-			return // between two items
+			return // the text only separates two items
 		}
 		f.beginThinking(out.ID)
 	}
@@ -110,7 +111,8 @@ func (f *fold) beginThinking(item string) {
 	f.item = strings.Clone(item)
 }
 
-// endReasoning ends an item of reasoning. Without a text, the item has a block for its signature.
+// endReasoning ends an item of reasoning. If the item has no block yet, since it had no text,
+// endReasoning first begins one for the signature.
 func (f *fold) endReasoning(out *turn.Output) {
 	if f.meta.Thinking == ThinkingOff {
 		return
@@ -127,7 +129,8 @@ func (f *fold) endReasoning(out *turn.Output) {
 	f.close()
 }
 
-// endCall makes a block of a call. The input of the block is an object, so it has to be whole.
+// endCall makes the block of a call. Its input is an object, so the block is made only when the
+// arguments are complete.
 func (f *fold) endCall(out *turn.Output) {
 	if f.meta.CallsInText {
 		return
@@ -151,7 +154,7 @@ func isEmptyObject(input string) bool {
 	return len(input) <= 64 && strings.Join(strings.Fields(input), "") == "{}"
 }
 
-// search makes the blocks of a web search, which out describes.
+// search makes the block of a web search. out has the id and the action of the search.
 func (f *fold) search(out *turn.Output) {
 	id := "srvtoolu_" + strings.TrimPrefix(f.meta.ID, "msg_") + "_" + strconv.Itoa(len(f.searches))
 	f.searches = append(f.searches, id)
@@ -162,7 +165,7 @@ func (f *fold) search(out *turn.Output) {
 	f.close()
 }
 
-// queryOf returns what a search was for: its query, or the page that was opened.
+// queryOf returns the query of a search action, or the URL of the page that it opened.
 func queryOf(action string) string {
 	if action == "" {
 		return ""
@@ -190,11 +193,11 @@ func (f *fold) annotate(out *turn.Output) {
 	}
 }
 
-// finish ends the answer, after the results of its searches.
+// finish writes the results of the searches, and ends the answer.
 func (f *fold) finish(out *turn.Output) {
 	for i, id := range f.searches {
 		b := block{Type: typeSearchResult, ToolUseID: id, Content: []searchResult{}}
-		if i == len(f.searches)-1 { // it is not known which search has found a result
+		if i == len(f.searches)-1 { // Codex does not say which search found a result, so the last has all
 			b.Content = append(b.Content, f.found...)
 		}
 		f.begin(b)

@@ -7,14 +7,14 @@ import (
 
 // imagePlace is where an image is, in the conversation and in the body.
 type imagePlace struct {
-	message, part int // in the conversation
-	at            place
+	message, part int   // the indexes in the conversation
+	at            place // in the body
 }
 
 // place is the place of a block in the body.
 type place struct {
-	message, block int
-	inner          int // the index within the block, if that is the result of a tool; -1: it is not
+	message, block int // the indexes of the message, and of the block in it
+	inner          int // the index within the block if it is a tool_result; otherwise -1
 }
 
 // path returns the field with the URL of the image at the place.
@@ -26,8 +26,8 @@ func (p place) path() string {
 	return path + ".source.url"
 }
 
-// ImageParam returns the first field with the URL of a remote image, or with any if url is
-// empty. It is empty if there is none.
+// ImageParam returns the first field with the URL of a remote image. An empty url stands for any
+// URL. The result is empty if there is no such field.
 func (r *Request) ImageParam(url string) string {
 	m, p, found := r.FindRemote(url)
 	if !found {

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readMessages reads the conversation. A message of the body may become several: each result of a
-// tool, each text of the model's and each reasoning item becomes a message of its own.
+// readMessages reads the conversation. One message of the body may become several: each result of a
+// tool, and each text, call and reasoning item of the model, becomes a message of its own.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -33,12 +33,12 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 // history reads the messages of a conversation.
 type history struct {
 	request  *Request
-	at       int                 // index of the message under way
-	open     map[string]openCall // calls without results, by their ids
-	answered bool                // a message of the user's has followed these calls
+	at       int                 // the index of the message that is being read
+	open     map[string]openCall // the calls without results, by their ids
+	answered bool                // a user's message has followed these calls
 }
 
-// openCall is where a call without a result is.
+// openCall has the indexes of the message and of the block of a call without a result.
 type openCall struct{ message, block int }
 
 func (h *history) message(c *wirejson.Cursor) *field.Error {
@@ -58,7 +58,7 @@ func (h *history) message(c *wirejson.Cursor) *field.Error {
 		}
 		h.answered = false
 		return h.blocks(content, h.assistantBlock).In("content").At(h.at)
-	case role.Is("system"): // one without content only has an effort, which is read from the body
+	case role.Is("system"): // one with only an output_config is left out: the effort is read from the body
 		if !content.Given() && config.Given() {
 			return nil
 		}
@@ -67,10 +67,10 @@ func (h *history) message(c *wirejson.Cursor) *field.Error {
 	return field.Invalid("must be one of user, assistant, system").In("role").At(h.at)
 }
 
-// rawBlock is a block with the members of all types. One pass finds all of them.
+// rawBlock is a block with the members of all types of blocks, which are found in one pass.
 type rawBlock struct {
 	value wirejson.Value
-	kind  string // its type; empty: the content is a string, which counts as one block
+	kind  string // the type; empty: the content is a string, which counts as one block
 
 	text, content, source, title, context  wirejson.Value
 	id, name, input, thinking, signature   wirejson.Value
@@ -91,7 +91,8 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 	return nil
 }
 
-// blocks reads a content: a text, which is one block, or blocks.
+// blocks reads a content: a list of blocks, or a text, which counts as one block. It calls read for
+// each block.
 func (h *history) blocks(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindString:
@@ -127,7 +128,8 @@ func (h *history) add(m prompt.Message) *field.Error {
 	return h.request.Count(&m)
 }
 
-// user reads a message of the user's. Its results come first, as Anthropic wants it.
+// user reads a user's message. The results in it come before its text in the conversation, which is
+// the order that Anthropic wants.
 func (h *history) user(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
 	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // the same as one block
@@ -161,7 +163,7 @@ func (h *history) parts(m *prompt.Message, c *contentReader, at place, b *rawBlo
 	return f
 }
 
-// place records where the images of a message are. The caller adds that message next.
+// place records where the images of a message are. The caller then adds the message.
 func (h *history) place(images []imagePlace) {
 	for _, i := range images {
 		i.message = len(h.request.Messages)
@@ -169,7 +171,7 @@ func (h *history) place(images []imagePlace) {
 	}
 }
 
-// result reads the result of a call, which is a block of the message under way.
+// result reads the result of a call. block is the index of its block in the message.
 func (h *history) result(block int, b *rawBlock) *field.Error {
 	id := b.toolUseID
 	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(wirejson.KindBool, b.failed).In("is_error"))
@@ -190,14 +192,14 @@ func (h *history) result(block int, b *rawBlock) *field.Error {
 	switch {
 	case len(m.Content) == 0:
 		m.Text = prompt.NoText
-	case len(m.Content) == 1 && m.Content[0].Text != nil: // a string is one block
+	case len(m.Content) == 1 && m.Content[0].Text != nil: // one text is the same as a string
 		m.Text, m.Content = m.Content[0].Text, nil
 	}
 	h.place(c.images)
 	return cmp.Or(f, h.add(m))
 }
 
-// unanswered returns an error if a call has no result. Codex would silently invent one.
+// unanswered returns an error if a call has no result. Codex would silently invent a result.
 func (h *history) unanswered() *field.Error {
 	if len(h.open) == 0 {
 		return nil
@@ -213,7 +215,7 @@ func (h *history) unanswered() *field.Error {
 		In("id").At(first.block).In("content").At(first.message)
 }
 
-// assistantBlock reads a block of the model's.
+// assistantBlock reads a block of an assistant's message.
 func (h *history) assistantBlock(i int, b *rawBlock) *field.Error {
 	switch b.kind {
 	case "", "text":
@@ -226,10 +228,10 @@ func (h *history) assistantBlock(i int, b *rawBlock) *field.Error {
 	case "thinking":
 		return h.thought(b)
 	}
-	return nil // another provider's, which the model cannot read
+	return nil // a block that only another provider's model can read
 }
 
-// assistantText adds a text of the model's. Clients drop empty ones.
+// assistantText adds a text of the model. A text of only white space is left out, as clients do, too.
 func (h *history) assistantText(text wirejson.Value, size int) *field.Error {
 	if len(bytes.TrimSpace(text.Bytes())) == 0 {
 		return nil
@@ -259,7 +261,7 @@ func (h *history) call(i int, b *rawBlock) *field.Error {
 	return h.add(prompt.Message{Role: prompt.RoleAssistant, Calls: []prompt.Call{call}, Size: len(b.value) + len(call.Arguments)})
 }
 
-// system reads a message of the role system, which may stand anywhere.
+// system reads a message of the role system, which may be anywhere in the conversation.
 func (h *history) system(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleDeveloper}
 	f := h.blocks(v, func(_ int, b *rawBlock) *field.Error {

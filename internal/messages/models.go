@@ -11,11 +11,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// IsClient reports whether a request comes from a client of Anthropic's API. Such a client names
-// the version of the API that it reads.
+// IsClient reports whether a request comes from a client of Anthropic's API. Such clients send the
+// version of the API in a header.
 func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
-// modelInfo is a ModelInfo. Codex says nothing of the limits of a model.
+// modelInfo is a ModelInfo. Its limits are null, since Codex does not report the limits of a model.
 type modelInfo struct {
 	Type         string `json:"type"` // model
 	ID           string `json:"id"`
@@ -35,14 +35,14 @@ func Model(id string, created time.Time) []byte {
 	return wirejson.Append(nil, newModelInfo(id, created))
 }
 
-// The numbers of models on a page.
+// How many models a page has by default, and at most.
 const (
 	defaultPage = 20
 	maxPage     = 1000
 )
 
-// Models returns the body of GET /v1/models with a page of the names. The query has the size of the
-// page (limit), and the name before it (after_id) or after it (before_id).
+// Models returns the body of GET /v1/models with a page of the names. In the query, limit is the
+// size of the page. The page begins after the name after_id, or ends before the name before_id.
 func Models(names []string, created time.Time, query url.Values) ([]byte, *apierror.Error) {
 	limit := defaultPage
 	if text := query.Get("limit"); text != "" {

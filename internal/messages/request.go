@@ -1,8 +1,8 @@
 // Package messages is the wire format of Anthropic's Messages API.
 //
-// [Decode] checks the body of a request, and [Request.Plan] maps it to Codex. One fold makes
-// content blocks of the outputs of a turn: [Stream] encodes them as events, and [Body] as one
-// message, so that both forms have the same answer.
+// [Decode] checks the body of a request, and [Request.Plan] maps the request to Codex. The
+// outputs of a turn become content blocks. [Stream] encodes the blocks as events, and [Body] as
+// one message, so that both forms have the same answer.
 package messages
 
 import (
@@ -20,38 +20,40 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	// Thinking is whether the answer has thinking blocks.
+	// Thinking says whether the answer has thinking blocks.
 	Thinking Thinking
 
 	deferred   deferredTools
-	searchName string // of the web search, for tool_choice
+	searchName string // the name of the web search, for tool_choice
 	budget     int    // tokens for thinking; 0: none is given
 	disabled   bool   // thinking is switched off
 	images     []imagePlace
 
-	// The values of members that are read once the others are known.
+	// The values of members that are read only after all others.
 	system, messages, tools, choice wirejson.Value
 }
 
-// Thinking says what becomes of the model's reasoning.
+// Thinking is the form of the model's reasoning in an answer.
 type Thinking uint8
 
 const (
-	// ThinkingOff leaves it out.
+	// ThinkingOff leaves the reasoning out.
 	ThinkingOff Thinking = iota
-	// ThinkingOmitted gives blocks without a text, whose signatures have the reasoning.
+	// ThinkingOmitted gives thinking blocks without a text. Their signatures have the encrypted
+	// reasoning.
 	ThinkingOmitted
-	// ThinkingShown gives its summaries.
+	// ThinkingShown gives thinking blocks with the summaries of the reasoning, and the signatures.
 	ThinkingShown
 )
 
 // Decode reads and checks the body of a request. The error is always an invalid_request_error
 // with status 400.
 //
-// Values of a wrong type or form are errors, and so is what Codex cannot do, such as tools that
-// Anthropic runs. A document that Codex cannot read is no error, since clients keep it in their
-// history for ever: the model gets a sentence instead. Fields without use are accepted;
-// [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped.
+// Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
+// too, such as tools that Anthropic runs. For a document that Codex cannot read, the model gets a
+// sentence instead. It is not an error, since clients keep documents in their history for ever.
+// Fields that have no effect are accepted; if they would change the answer, [prompt.Plan.Ignored]
+// lists them. Unknown fields are skipped.
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
@@ -98,15 +100,15 @@ func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Va
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// accept reads a field of Anthropic's own that has nothing to do with the answer.
+// accept reads a field that has no effect on the answer. Its value may be anything.
 func accept(*Request, wirejson.Value) *field.Error { return nil }
 
-// refused returns the reader of a field that is not supported.
+// refused returns the reader of a field that is not supported. why is the reason in the error.
 func refused(why string) func(*Request, wirejson.Value) *field.Error {
 	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
-// refuseServers refuses MCP servers, which Anthropic would call. An empty list is accepted.
+// refuseServers refuses a list of MCP servers for Anthropic to call. An empty list is accepted.
 func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindArray && v.IsEmptyArray() {
 		return nil
@@ -114,8 +116,8 @@ func refuseServers(_ *Request, v wirejson.Value) *field.Error {
 	return field.Refuse(v, "MCP servers are called by Anthropic only; connect the client to them")
 }
 
-// codeThread is the code of the error for a message thread. Anthropic's SDK then sends the whole
-// history instead.
+// codeThread is the code of the error for a request with a thread. After this error, Anthropic's SDK
+// sends the whole history instead.
 const codeThread apierror.Code = "thread_unsupported_request"
 
 func refuseThread(_ *Request, v wirejson.Value) *field.Error {
@@ -149,11 +151,11 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.CheckRemoteImages().In("messages")
 }
 
-// Choices is 1: a message has no others.
+// Choices returns 1: this API has one answer for each request.
 func (*Request) Choices() int { return 1 }
 
-// billing begins a block of Claude Code's that differs in each conversation. It is not meant
-// for the model.
+// billing is the beginning of a block that Claude Code adds to the system prompt. The block is not
+// for the model, and differs in each conversation.
 const billing = "x-anthropic-billing-header:"
 
 // readSystem reads the system prompt: a text, or blocks of text.
@@ -183,7 +185,7 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 	return r.Count(&m)
 }
 
-// Without refuses a web search, if the operator does not allow it.
+// Without refuses a web search, since the operator does not allow it.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	if tool != prompt.WebSearchTool || r.Search == nil {
 		return nil
@@ -191,12 +193,12 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	return field.Unsupported("the operator of this server has not allowed web searches (option web_search)").In("tools").APIError()
 }
 
-// claude begins the names of Anthropic's models.
+// claude is the beginning of the names of Anthropic's models.
 const claude = "claude"
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The name of a model of
-// Anthropic's means Codex's own default, unless it is an alias. Plan fails if an image still has to
-// be fetched.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. If the model is one of Anthropic's
+// and its name is not an alias, Plan uses the default model. Plan fails if an image still has to be
+// fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()
@@ -213,8 +215,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// resolver wraps resolve. If resolve leaves the name of a model of Anthropic's as it is, that name
-// means the default model.
+// resolver wraps resolve. If resolve does not change the name of one of Anthropic's models, the
+// wrapped function uses the default model instead.
 func resolver(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false
@@ -231,5 +233,5 @@ func resolver(resolve func(string) (string, string, bool)) func(string) (string,
 	}
 }
 
-// IsClaude reports whether a name is that of a model of Anthropic's.
+// IsClaude reports whether a name belongs to one of Anthropic's models.
 func IsClaude(model string) bool { return strings.HasPrefix(model, claude) }

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readThinking reads thinking: enabled with a budget, adaptive or disabled, and how much of
-// it the client wants to read.
+// readThinking reads thinking: its type, which is enabled (with a budget), adaptive or disabled,
+// and the form in which the client wants it.
 func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	r.Thinking, r.budget, r.disabled = ThinkingOff, 0, false
 	if !v.Given() {
@@ -37,18 +37,19 @@ func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// The budgets of thinking, in tokens, from which efforts are medium and high.
+// The least budgets for thinking, in tokens, of the efforts medium and high.
 const (
 	mediumBudget = 4 << 10
 	highBudget   = 16 << 10
 )
 
-// chooseEffort derives the effort from the budget for thinking, unless an effort is given.
+// chooseEffort derives the effort from the budget for thinking. An effort in the request takes
+// precedence.
 func (r *Request) chooseEffort() {
 	switch {
 	case r.Effort != "":
 	case r.disabled:
-		r.Effort = "low" // the least that every model has
+		r.Effort = "low" // the least effort that every model has
 	case r.budget == 0:
 	case r.budget < mediumBudget:
 		r.Effort = "low"
@@ -70,7 +71,7 @@ var outputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 	"format": (*Request).readFormat,
 }
 
-// readFormat reads the format of the answer: JSON by a schema.
+// readFormat reads the format of the answer: JSON that follows a schema.
 func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
@@ -85,7 +86,7 @@ func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	return r.Format.ReadSchema(schema).In("schema")
 }
 
-// readSpeed reads speed: fast asks for the provider's priority.
+// readSpeed reads speed. The value fast becomes the service tier priority.
 func (r *Request) readSpeed(v wirejson.Value) *field.Error {
 	var speed string
 	f := field.OneOf(&speed, []string{"standard", "fast"}, v)
@@ -128,7 +129,7 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	return r.CheckChoice(r.Search != nil)
 }
 
-// choose makes the choice one tool.
+// choose makes the tool with a name the only choice.
 func (r *Request) choose(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:

@@ -9,14 +9,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// A signature carries an item of the model's reasoning, so that it outlives this server: a
-// prefix with a version, the id of the item, a dot, and its encrypted content, which only the
-// model's provider can read.
+// signaturePrefix begins a signature, and has its version. The id of a reasoning item follows, a
+// dot, and the encrypted content of the item, which only the model's provider can read. The client
+// keeps the signature, so this server need not store the reasoning.
 const signaturePrefix = "codex-1."
 
 func sign(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }
 
-// signed returns what a signature carries, and false if it is not from here.
+// signed returns the id and the encrypted content in a signature. It reports false if sign did not
+// make the signature.
 func signed(signature string) (id, encrypted string, ok bool) {
 	rest, ours := strings.CutPrefix(signature, signaturePrefix)
 	if !ours {
@@ -26,7 +27,7 @@ func signed(signature string) (id, encrypted string, ok bool) {
 	return id, encrypted, ok && encrypted != ""
 }
 
-// thought reads reasoning of the model's. Reasoning of other providers is left out.
+// thought reads a thinking block. Reasoning of other providers is left out.
 func (h *history) thought(b *rawBlock) *field.Error {
 	text, signature := b.thinking, b.signature
 	f := cmp.Or(field.Optional(wirejson.KindString, text).In("thinking"), field.Optional(wirejson.KindString, signature).In("signature"))

@@ -12,10 +12,10 @@ import (
 // Stream encodes the outputs of a turn as the events of a streamed message
 // (RawMessageStreamEvent):
 //
-//   - message_start with the message so far,
-//   - for each block content_block_start, any number of content_block_delta, and
-//     content_block_stop, one block after the other, with indexes from 0 on,
-//   - message_delta with the end and the usage, and message_stop.
+//   - message_start, with a message without content,
+//   - for each block: content_block_start, any number of content_block_delta, and
+//     content_block_stop. Blocks come one after the other, with indexes from 0.
+//   - message_delta, with the end and the usage, and message_stop.
 //
 // A failure is an error event, which ends the stream. A Stream must not be used by several
 // goroutines at once.
@@ -26,15 +26,15 @@ type Stream struct {
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit,
-// without any framing. The slice is valid during the call only. The stream ends at the first
-// error of emit.
+// without any framing. The slice is valid only during the call of emit. The stream ends at the
+// first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	s := &Stream{fold: fold{meta: meta}, events: events{emit: emit, index: -1}}
 	s.to, s.events.head = &s.events, s.events.first[:0]
 	return s
 }
 
-// Open writes the begin of the message, once.
+// Open writes message_start, if it has not been written.
 func (s *Stream) Open() error {
 	if !s.begun {
 		s.begun = true
@@ -45,8 +45,8 @@ func (s *Stream) Open() error {
 	return s.events.err
 }
 
-// Write encodes an output as any number of events. A message has one choice only. Write returns the
-// error of emit. Outputs after the last are ignored.
+// Write encodes an output as no, one or several events. A message has only one choice. Write returns
+// the error of emit. Outputs after the finish are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if !s.done && s.events.err == nil && s.Open() == nil {
 		s.add(&out)
@@ -66,20 +66,20 @@ func (s *Stream) Fail(apiErr *apierror.Error) error {
 // Done reports whether the last event has been written.
 func (s *Stream) Done() bool { return s.done && s.events.err == nil }
 
-// Idle gives back the memory that only writing needs.
+// Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.events.buf.Release() }
 
-// events writes the events of blocks.
+// events is the sink that writes the blocks of a stream as events.
 type events struct {
 	emit  func(event string, data []byte) error
-	buf   wirejson.Buffer // the event under way
-	index int             // of the block under way, or of the last one
-	head  []byte          // of the deltas of that block
+	buf   wirejson.Buffer // memory for the event that is being written
+	index int             // of the newest block
+	head  []byte          // the beginning of the deltas of that block
 	first [64]byte        // the memory of head
-	err   error           // of emit
+	err   error           // the first error of emit
 }
 
-// raw emits an event unless an earlier one failed.
+// raw emits an event. After the first error of emit, it does nothing.
 func (e *events) raw(event string, data []byte) {
 	if e.err == nil {
 		e.err = e.emit(event, data)
@@ -106,7 +106,8 @@ func (e *events) begin(b block) {
 	e.head = append(e.head, `,"delta":{"type":"`...)
 }
 
-// delta emits a delta with one member that is a text. kind has its type and its member.
+// delta emits a delta whose only member is a text. kind has the JSON of the delta's type and of the
+// member's name.
 func (e *events) delta(kind, text string) {
 	data := append(append(e.buf.Take(), e.head...), kind...)
 	e.kept("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))
@@ -116,14 +117,14 @@ func (e *events) text(piece string)          { e.delta(`text_delta","text":`, pi
 func (e *events) thinking(piece string)      { e.delta(`thinking_delta","thinking":`, piece) }
 func (e *events) signature(signature string) { e.delta(`signature_delta","signature":`, signature) }
 
-// maxPiece bounds the part of an input that one event has, in bytes, since each event is built in a
-// buffer.
+// maxPiece is the most bytes of an input in one event. It bounds the buffer in which events are
+// built.
 const maxPiece = 8 << 10
 
 func (e *events) input(object string) {
 	for object != "" {
 		n := min(len(object), maxPiece)
-		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // or it is no UTF-8
+		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // the second bound is for an input that is not UTF-8
 			n--
 		}
 		e.delta(`input_json_delta","partial_json":`, object[:n])

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readTools reads the tools: functions of the client's, tools of Anthropic's design that the
+// readTools reads the tools: the client's functions, tools that Anthropic has designed and the
 // client runs, and the web search.
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	names := make(map[string]bool)
@@ -49,7 +49,7 @@ func (r *Request) readTool(v wirejson.Value, names map[string]bool) *field.Error
 	return nil
 }
 
-// readClientTool reads a tool that the client runs, without its name.
+// readClientTool reads a tool that the client runs. It does not read the name.
 func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	if kind == "" || kind == "custom" {
 		return readFunction(v)
@@ -65,8 +65,8 @@ func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: Anthropic runs such tools, and Codex has no such one", kind).In("type")
 }
 
-// readFunction reads a tool with a schema of its own, without its name. The member strict is
-// checked and has no effect: Codex offers all tools without it.
+// readFunction reads a tool that comes with its schema. It does not read the name. The member strict
+// is checked and has no effect, since Codex offers all tools without it.
 func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	var description, schema, strict wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("input_schema", &schema), wirejson.Into("strict", &strict))
@@ -78,10 +78,10 @@ func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	return t, f
 }
 
-// clientTool is a tool of Anthropic's design that the client runs. A request names its type;
-// the model gets this description and this schema.
+// clientTool is a tool that Anthropic has designed and the client runs. A request has only its
+// type; the model gets this description and this schema.
 type clientTool struct {
-	prefix      string // of its types, which end with a date
+	prefix      string // the beginning of its types, which end with a date
 	description string
 	schema      []byte
 }
@@ -102,11 +102,11 @@ var clientTools = []clientTool{
 			`"view_range":{"type":"array","items":{"type":"integer"}},"old_path":{"type":"string"},"new_path":{"type":"string"}},"required":["command"]}`)},
 }
 
-// webSearch begins the types of the web search, and is its name in answers.
+// webSearch is the beginning of the types of the web search, and its name in answers.
 const webSearch = "web_search"
 
-// readSearch reads a web search. The provider runs it, with as many searches as it likes, so
-// that max_uses has no effect.
+// readSearch reads a web search. The provider runs the searches and decides how many it makes, so
+// max_uses has no effect.
 func (r *Request) readSearch(v, name wirejson.Value) *field.Error {
 	if r.Search != nil {
 		return field.Invalid("there can be one web search only").In("type")

@@ -9,18 +9,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Meta is what the forms of an answer have in common.
+// Meta has the data about an answer that a [Stream] and a [Body] need.
 type Meta struct {
 	ID          string // of the message, for example "msg_…"
-	Model       string // as the client asked for it
+	Model       string // the name by which the client asked for the model
 	Thinking    Thinking
-	Deferred    string // the function that stands for deferred tools; empty: none does
+	Deferred    string // the name of the function for deferred tools; empty: there is none
 	CallsInText bool   // calls are part of the text
-	Priority    bool   // the provider was asked for priority
-	InputTokens int64  // about how many the input has, for the begin of a stream
+	Priority    bool   // the provider was asked for the service tier priority
+	InputTokens int64  // an estimate of the input, for the begin of a stream
 }
 
-// Meta returns the meta of the answer with an id.
+// Meta returns the Meta of the answer, which gets the id.
 func (r *Request) Meta(id string) Meta {
 	return Meta{
 		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.function,
@@ -28,7 +28,7 @@ func (r *Request) Meta(id string) Meta {
 	}
 }
 
-// append appends a Message with a content, which is a list of blocks as JSON.
+// append appends the JSON of a Message. content is the JSON of its list of blocks.
 func (m *Meta) append(to, content []byte, end ending, u usage) []byte {
 	to = wirejson.AppendString(append(to, `{"id":`...), m.ID)
 	to = wirejson.AppendString(append(to, `,"type":"message","role":"assistant","model":`...), m.Model)
@@ -39,15 +39,15 @@ func (m *Meta) append(to, content []byte, end ending, u usage) []byte {
 
 var null = json.RawMessage("null")
 
-// usage is a Usage. The three inputs are disjoint.
+// usage is a Usage. A token of the input counts in only one of Input, CacheWrite and CacheRead.
 type usage struct {
 	Input, CacheWrite, CacheRead, Output int64
 
-	Thinking int64 // of the output
-	Searches int   // of the web
+	Thinking int64 // the tokens of the output that are reasoning
+	Searches int   // the number of web searches
 	Tier     string
-	// Estimated is not Anthropic's: a part of the tokens was counted here, since the response
-	// was interrupted before its usage came.
+	// Estimated is not a member of Anthropic's API. It is true if a part of the tokens was counted
+	// here, since the response was interrupted before its usage came.
 	Estimated bool
 }
 
@@ -67,9 +67,9 @@ func (u *usage) append(to []byte) []byte {
 	return append(to, '}')
 }
 
-// usage returns the usage of a turn that has ended and made this number of web searches.
+// usage returns the usage of a turn. searches is how many web searches the turn has made.
 func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
-	if estimated && u.InputTokens == 0 { // clients compact a conversation when it is large
+	if estimated && u.InputTokens == 0 { // by this number, clients decide when to compact a conversation
 		u.InputTokens = m.InputTokens
 	}
 	return usage{
@@ -87,13 +87,13 @@ func (m *Meta) tier() string {
 	return "standard"
 }
 
-// ending is how an answer has ended. The zero ending is none.
+// ending says how an answer has ended. The zero ending is for an answer that has not ended.
 type ending struct {
 	finish   turn.FinishReason
-	sequence string // a stop sequence
+	sequence string // the stop sequence that has ended the answer; empty: none has
 }
 
-// stopReasons are the stop_reasons of turns.
+// stopReasons are the stop_reasons, by how the turn has ended.
 var stopReasons = map[turn.FinishReason]string{
 	turn.FinishStop: "end_turn", turn.FinishLength: "max_tokens", turn.FinishToolCalls: "tool_use", turn.FinishContentFilter: "refusal",
 }
@@ -115,7 +115,7 @@ func (e *ending) append(to []byte) []byte {
 	return append(to, `,"stop_details":null`...)
 }
 
-// block is a ContentBlock. The members that its type has are not nil.
+// block is a ContentBlock. The members that belong to its type are not nil.
 type block struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id,omitempty"`
@@ -159,7 +159,7 @@ type citation struct {
 // citations returns the citations in the annotations of a message.
 func citations(annotations string) (all []citation) {
 	var given []struct{ Type, URL, Title string }
-	_ = json.Unmarshal([]byte(annotations), &given) // keeps what it can read
+	_ = json.Unmarshal([]byte(annotations), &given) // annotations that cannot be read are left out
 	for _, g := range given {
 		if g.Type == "url_citation" {
 			all = append(all, citation{Type: "web_search_result_location", URL: g.URL, Title: g.Title})
@@ -168,8 +168,8 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsed is the member in which Claude Code keeps the input of a call that is no JSON object.
-// Such input has the same form here, since every client can read an object.
+// unparsed is the name of the member in which Claude Code keeps the input of a call if it is not a
+// JSON object. The same form is used here, since every client can read an object.
 const unparsed = "__unparsedToolInput"
 
 type unparsedInput struct {
@@ -179,13 +179,14 @@ type unparsedInput struct {
 	} `json:"__unparsedToolInput"`
 }
 
-// readable returns the input of a call as a JSON object.
+// readable returns the arguments of a call as a JSON object. If they are not an object, they are
+// wrapped in one, see unparsed.
 func readable(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
 	v, err := wirejson.Parse(wirejson.View(arguments))
-	if err == nil && v.Kind() == wirejson.KindObject && len(unreadable(v)) == len(v) { // not in that form itself
+	if err == nil && v.Kind() == wirejson.KindObject && len(unreadable(v)) == len(v) { // the object is not a wrapped one
 		return arguments
 	}
 	var in unparsedInput
@@ -193,7 +194,7 @@ func readable(arguments string) string {
 	return string(wirejson.Append(nil, in))
 }
 
-// unreadable returns what the model has written as the input of a call: it reverses readable.
+// unreadable reverses readable: it returns the arguments of a call as the model wrote them.
 func unreadable(input wirejson.Value) []byte {
 	var in, raw wirejson.Value
 	if input.Pick(wirejson.Into(unparsed, &in)); in.Kind() == wirejson.KindObject {

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Body folds the outputs of a turn into one object. It has what a client of [Stream] puts together
-// from the same outputs.
+// Body folds the outputs of a turn into one object. A client of [Stream] gets the same content from
+// the same outputs.
 type Body struct {
 	meta Meta
 	clock
@@ -25,7 +25,7 @@ func NewBody(meta Meta) *Body {
 	return &Body{meta: meta, clock: clock{arrived: meta.Arrived, begun: time.Now()}}
 }
 
-// Add adds the next output. Outputs after the last are ignored.
+// Add adds the next output. Outputs after the finish, or after an error, are ignored.
 func (b *Body) Add(_ int, out turn.Output) {
 	if b.done || b.err != nil {
 		return
@@ -44,7 +44,7 @@ func (b *Body) Add(_ int, out turn.Output) {
 	b.calls = append(b.calls, p.calls...)
 }
 
-// Err returns why the outputs so far cannot be an answer; nil: they can.
+// Err returns an error if the outputs so far cannot be an answer.
 func (b *Body) Err() *apierror.Error { return b.err }
 
 // JSON returns the body. It is complete once the turn has ended well.

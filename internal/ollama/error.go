@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// EncodeError encodes errors for Ollama's clients, which read a text.
+// EncodeError encodes an error for Ollama's clients, which read only its text.
 func EncodeError(e *apierror.Error, _ http.Header) (status int, body []byte) {
 	return e.Status, appendError(nil, e)
 }
@@ -23,18 +23,18 @@ var (
 	unchanging  = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
 )
 
-// unreadableArguments is the error of a call whose arguments are no JSON object. Clients of this
-// API cannot read them in any other form.
+// unreadableArguments is the error for a call whose arguments are not a JSON object. Clients of this
+// API can only read an object.
 func unreadableArguments(tool string) *apierror.Error {
 	return unreadable.Newf("The model has called the tool %.128q with arguments that are not a JSON object. Please try again.", tool)
 }
 
-// NoEmbeddings is the 501 of a request for embeddings.
+// NoEmbeddings returns the 501 for a request for embeddings.
 func NoEmbeddings() *apierror.Error {
 	return unsupported.New("this model does not support embeddings")
 }
 
-// Unchangeable is the 403 of a request to change the models.
+// Unchangeable returns the 403 for a request to change the models.
 func Unchangeable() *apierror.Error {
 	return unchanging.New("the models of this server cannot be changed")
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readMessages reads the conversation. None is no error: such a request loads the model.
+// readMessages reads the conversation. A request without messages is not an error: it loads the
+// model.
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindArray, v); f != nil {
 		return f
@@ -32,22 +33,22 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.unanswered()
 }
 
-// history reads the messages of a conversation, and finds the call of each result: by its id if the
-// client keeps ids, else by the name of the tool, else by the order of the calls.
+// history reads the messages of a conversation, and finds the call of each result: by the id of the
+// call if the client keeps ids, or by the name of the tool, or else by the order of the calls.
 type history struct {
 	request *Request
-	at      int  // index of the message under way
-	begun   bool // a message was read that is neither an instruction nor a result
+	at      int  // the index of the message that is being read
+	begun   bool // the conversation has begun: a user's or assistant's message was read
 
-	made  int               // index of the message with the calls below
-	calls []openCall        // of that message
-	left  int               // how many of them have no result
-	next  int               // the calls before this index have results
-	ids   map[string]int    // the indexes of calls by their ids
+	made  int               // the index of the newest message with calls; the fields below are about them
+	calls []openCall        // the calls, in their order
+	left  int               // how many calls have no result
+	next  int               // all calls before this index have results
+	ids   map[string]int    // the indexes of the calls, by their ids
 	names map[string]*[]int // the indexes of the calls of each tool, in their order
 }
 
-// openCall is a call that waits for its result, or has one.
+// openCall is a call of the newest message with calls, which may have its result already.
 type openCall struct {
 	id       wirejson.Value
 	answered bool
@@ -64,7 +65,7 @@ func (h *history) message(c *wirejson.Cursor) *field.Error {
 		return f.At(h.at)
 	}
 	if m.content.Kind() == wirejson.KindArray && m.content.IsEmptyArray() {
-		m.content = nil // of the AI SDK's provider, beside images
+		m.content = nil // the AI SDK's provider sends this list beside images
 	}
 	if f := field.Optional(wirejson.KindString, m.content).In("content"); f != nil {
 		return f.At(h.at)
@@ -86,12 +87,12 @@ func (h *history) message(c *wirejson.Cursor) *field.Error {
 	return h.add(role, &m, len(v)).At(h.at)
 }
 
-// add adds a message that is no result. Messages of the user's that follow each other become one:
-// LangChain sends an image without its text.
+// add adds a message that is not a result. User's messages that follow each other become one, since
+// LangChain sends an image and its text in two messages.
 func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error {
 	r := h.request
 	if role != prompt.RoleUser {
-		m.images = nil // they would be the model's own
+		m.images = nil // only a user's message can show images to the model
 	}
 	read := prompt.Message{Role: role, Size: size}
 	f := addParts(&read, m.content, m.images)
@@ -109,7 +110,7 @@ func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error
 		if before.Size += size; len(before.Content) > 0 {
 			before.Text = nil
 		}
-	case role == prompt.RoleAssistant && read.Empty() && len(read.Calls) == 0: // it broke off
+	case role == prompt.RoleAssistant && read.Empty() && len(read.Calls) == 0: // the answer broke off
 	default:
 		if read.Empty() && role != prompt.RoleAssistant {
 			read.Text = prompt.NoText
@@ -119,7 +120,8 @@ func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error
 	return nil
 }
 
-// readCalls reads the calls of a message. A call without an id of its own gets one by its place.
+// readCalls reads the calls of a message. A call without an id, or with an id that another call has,
+// gets an id from its place.
 func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	h.made, h.calls, h.left, h.next = h.at, h.calls[:0], 0, 0
 	h.ids, h.names = make(map[string]int), make(map[string]*[]int)
@@ -166,7 +168,7 @@ func (h *history) open(id wirejson.Value, name string) {
 	h.calls = append(h.calls, openCall{id: id})
 }
 
-// readArguments returns the arguments of a call as a JSON string with their text.
+// readArguments returns the arguments of a call, as a JSON string that contains their JSON.
 func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
 	switch v.Kind() {
 	case wirejson.KindAbsent, wirejson.KindNull:
@@ -178,7 +180,7 @@ func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
 }
 
 // result reads the result of a call. Clients cut long histories, which may then begin with results
-// of calls that are not there any more: these are left out.
+// whose calls are cut off. Such results are left out.
 func (h *history) result(m *messageFields, size int) *field.Error {
 	f := cmp.Or(field.Optional(wirejson.KindString, m.callID).In("tool_call_id"), field.Optional(wirejson.KindString, m.toolName).In("tool_name"))
 	if f != nil {
@@ -207,7 +209,8 @@ func (h *history) result(m *messageFields, size int) *field.Error {
 	return h.request.Count(&read)
 }
 
-// callOf returns the index of the open call to which a result belongs. There is one.
+// callOf returns the index of the call to which a result belongs. At least one call must have no
+// result yet.
 func (h *history) callOf(m *messageFields) int {
 	if m.callID.Given() {
 		if at, ok := h.ids[m.callID.Text()]; ok && !h.calls[at].answered {
@@ -224,7 +227,7 @@ func (h *history) callOf(m *messageFields) int {
 	return h.oldest()
 }
 
-// oldest returns the index of the first call that has no result. There is one.
+// oldest returns the index of the first call that has no result. At least one call must have none.
 func (h *history) oldest() int {
 	for h.calls[h.next].answered {
 		h.next++
@@ -232,7 +235,8 @@ func (h *history) oldest() int {
 	return h.next
 }
 
-// first returns the first of some calls that has no result, and drops the calls before it.
+// first returns the index of the first call in a list that has no result. It removes the calls before
+// this one from the list.
 func (h *history) first(calls *[]int) (at int, ok bool) {
 	for len(*calls) > 0 {
 		if at = (*calls)[0]; !h.calls[at].answered {
@@ -243,7 +247,7 @@ func (h *history) first(calls *[]int) (at int, ok bool) {
 	return 0, false
 }
 
-// unanswered returns an error if a call has no result. Codex would silently invent one.
+// unanswered returns an error if a call has no result. Codex would silently invent a result.
 func (h *history) unanswered() *field.Error {
 	if h.left == 0 {
 		return nil

@@ -13,30 +13,30 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Version is the release of Ollama whose API this is. Clients refuse older ones.
+// Version is the release of Ollama whose API this is. Clients refuse older releases.
 const Version = "0.17.4"
 
-// latest is the tag that a name without one has in lists. Clients append it to names, too.
+// latest is the tag that names without a tag get in lists. Clients also append it to names.
 const latest = ":latest"
 
-// Bare returns a name without the tag latest, and whether it had that.
+// Bare returns a name without the tag latest. tagged reports whether the name had this tag.
 func Bare(name string) (bare string, tagged bool) { return strings.CutSuffix(name, latest) }
 
-// Model is a model as clients know it.
+// Model is a model in the form for clients.
 type Model struct {
-	Name     string // by which they ask for it
-	Title    string // for people; empty: the name
-	Window   int    // how many tokens it reads and writes at most; 0: not known
-	Blind    bool   // it reads no images
+	Name     string // the name by which clients ask for the model
+	Title    string // a name for people; empty: the same as Name
+	Window   int    // the most tokens that the model reads and writes together; 0: not known
+	Blind    bool   // the model reads no images
 	Modified time.Time
 }
 
-// unknownWindow is the context window that unknown models are shown with.
+// unknownWindow is the context window in the answers about models whose Window is not known.
 const unknownWindow = 128_000
 
 func (m *Model) window() int { return cmp.Or(m.Window, unknownWindow) }
 
-// tagged returns the name in lists.
+// tagged returns the name of the model in lists, which always has a tag.
 func (m *Model) tagged() string {
 	if strings.Contains(m.Name, ":") {
 		return m.Name
@@ -52,7 +52,7 @@ func (m *Model) capabilities() []string {
 	return all
 }
 
-// details are ModelDetails. Clients want all of the texts to be there.
+// details are ModelDetails. Empty members are not left out, since clients need all of them.
 type details struct {
 	Parent       string   `json:"parent_model"`
 	Format       string   `json:"format"`
@@ -63,7 +63,8 @@ type details struct {
 	Window       int      `json:"context_length"`
 }
 
-// architecture is that of all models. It begins the names in model_info.
+// architecture is the architecture that all models have in answers. It is also the beginning of names
+// in model_info.
 const architecture = "codex"
 
 func (m *Model) details() details {
@@ -96,7 +97,7 @@ func Tags(models []Model) []byte {
 	}{all})
 }
 
-// template names what a prompt is made of. Clients look in it for what a model can do.
+// template has the parts of a prompt. Clients look into it to find out what a model can do.
 const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
 
 // Show returns the body of POST /api/show.
@@ -124,7 +125,8 @@ func Show(m *Model) []byte {
 	})
 }
 
-// DecodeName reads the name of a model from a request about it. Older clients have it in name.
+// DecodeName reads the name of a model from a request about the model. The member is model, or name
+// in requests of older clients.
 func DecodeName(body []byte) (string, *apierror.Error) {
 	name, apiErr := field.Body(body, new(string), func(to *string, root wirejson.Value) *field.Error {
 		var model, name wirejson.Value
@@ -152,6 +154,6 @@ var (
 	VersionBody = []byte(`{"version":"` + Version + `"}`)
 	// NoneLoaded answers GET /api/ps: Codex loads no models.
 	NoneLoaded = []byte(`{"models":[]}`)
-	// Pulled answers POST /api/pull for a model that is there.
+	// Pulled answers POST /api/pull for a model that exists here.
 	Pulled = []byte(`{"status":"success"}`)
 )

@@ -1,8 +1,8 @@
 // Package ollama is the wire format of Ollama's API.
 //
-// [DecodeChat] and [DecodeGenerate] check the body of a request, and [Request.Plan] maps it to
-// Codex. [Stream] encodes the outputs of a turn as lines of JSON, and [Body] as one object, from
-// the same pieces, so that both forms have the same answer. [Tags] and [Show] describe models.
+// [DecodeChat] and [DecodeGenerate] check the body of a request, and [Request.Plan] maps the request
+// to Codex. [Stream] encodes the outputs of a turn as lines of JSON, and [Body] as one object, so that
+// both forms have the same answer. [Tags] and [Show] describe models.
 package ollama
 
 import (
@@ -19,20 +19,21 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	generate bool   // it is one of /api/generate
+	generate bool   // it is a request to /api/generate
 	think    string // low, medium, high, max, true, false, or empty
-	loads    bool   // there is nothing to answer: the client wants the model to be loaded
-	unload   bool   // or unloaded: keep_alive is 0
+	loads    bool   // there is nothing to answer: the client wants the model to be loaded or unloaded
+	unload   bool   // keep_alive is 0: with loads, the model is to be unloaded
 
-	// The values of members that are read once the others are known.
+	// The values of members that are read only after all others.
 	messages, prompt, system, images wirejson.Value
 }
 
 // DecodeChat reads and checks the body of a request for a message. The error is always an
 // invalid_request_error with status 400.
 //
-// As with Ollama, an absent stream is true, and unknown fields and options are skipped. Settings
-// that Codex does not have are accepted; [prompt.Plan.Ignored] lists those that matter.
+// As with Ollama, an absent stream means true, and unknown fields and options are skipped. Settings
+// that Codex does not have are accepted; if they would change the answer, [prompt.Plan.Ignored] lists
+// them.
 func DecodeChat(body []byte) (*Request, *apierror.Error) { return decode(body, false, chatReaders) }
 
 // DecodeGenerate is [DecodeChat] for a request for a completion of one prompt.
@@ -60,7 +61,7 @@ func decode(body []byte, generate bool, readers readers) (*Request, *apierror.Er
 // readers are the readers of the fields of a body.
 type readers = map[string]func(*Request, wirejson.Value) *field.Error
 
-// settings are the fields that both routes have.
+// settings are the readers of the fields that both routes have.
 var settings = readers{
 	"model":      (*Request).ReadModel,
 	"stream":     (*Request).readStream,
@@ -70,8 +71,8 @@ var settings = readers{
 	"keep_alive": (*Request).readKeepAlive,
 	"logprobs":   (*Request).readLogprobs,
 
-	"num_predict":       (*Request).readLimit, // Open WebUI's
-	"max_output_tokens": (*Request).readLimit, // of the AI SDK's provider
+	"num_predict":       (*Request).readLimit, // sent by Open WebUI
+	"max_output_tokens": (*Request).readLimit, // sent by the AI SDK's provider
 
 	"top_logprobs": accept,
 	"truncate":     accept,
@@ -94,7 +95,7 @@ var generateReaders = with(readers{
 	"context":  accept,
 })
 
-// with returns the settings and more readers.
+// with adds the settings to more readers, and returns them.
 func with(more readers) readers {
 	for name, read := range settings {
 		more[name] = read
@@ -102,10 +103,10 @@ func with(more readers) readers {
 	return more
 }
 
-// accept reads a field that has nothing to do with the answer here.
+// accept reads a field that has no effect here. Its value may be anything.
 func accept(*Request, wirejson.Value) *field.Error { return nil }
 
-// readPrompt makes a conversation of the prompt of a completion.
+// readPrompt makes a conversation from the system prompt, the prompt and the images of a completion.
 func (r *Request) readPrompt() *field.Error {
 	var system, text string
 	if f := cmp.Or(field.Text(&system, r.system).In("system"), field.Text(&text, r.prompt).In("prompt")); f != nil {
@@ -124,18 +125,18 @@ func (r *Request) readPrompt() *field.Error {
 	return r.Count(&m)
 }
 
-// Loads reports whether the request has nothing to answer. Clients send such requests to load a
-// model, or to unload it.
+// Loads reports whether the request has nothing to answer. Clients send such requests to load or
+// unload a model.
 func (r *Request) Loads() bool { return r.loads }
 
-// Choices is 1: an answer has no others.
+// Choices returns 1: this API has one answer for each request.
 func (*Request) Choices() int { return 1 }
 
-// ImageParam is empty: no image is at a URL.
+// ImageParam returns an empty field: Ollama's API has no images at URLs.
 func (*Request) ImageParam(string) string { return "" }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. least and most are the efforts
-// for think false and max; empty: they are not known.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. least is the effort for think
+// false, and most the effort for think max. They are empty if they are not known.
 func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *apierror.Error) {
 	opts.Resolve = r.resolver(opts.Resolve, least)
 	if r.Effort = r.think; r.think == "max" {
@@ -151,8 +152,8 @@ func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *
 	return p, nil
 }
 
-// resolver wraps resolve. For a request without thinking the effort is the least one, unless the
-// operator has set an effort for the model's name.
+// resolver wraps resolve. If think is false, the effort is least. An effort that the operator has
+// set for the model's name takes precedence.
 func (r *Request) resolver(resolve func(string) (string, string, bool), least string) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readStream reads stream, which is true unless it is false.
+// readStream reads stream. If it is absent or null, it counts as true.
 func (r *Request) readStream(v wirejson.Value) *field.Error {
 	r.Stream = string(v) != "false"
 	return field.Optional(wirejson.KindBool, v)
@@ -32,7 +32,7 @@ func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	return field.Invalid(`must be "json" or a JSON Schema`)
 }
 
-// readThink reads think: whether the answer has the model's reasoning, or the effort.
+// readThink reads think: true or false (whether the answer has the model's reasoning), or an effort.
 func (r *Request) readThink(v wirejson.Value) *field.Error {
 	r.think = ""
 	switch v.Kind() {
@@ -53,7 +53,7 @@ func (r *Request) readThink(v wirejson.Value) *field.Error {
 var ignoredOptions = []string{"temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty"}
 
 // readOptions reads options: a limit of tokens and the stop sequences. Codex has no settings for
-// the others, and Ollama itself skips unknown ones.
+// other options. Unknown options are skipped, as in Ollama.
 func (r *Request) readOptions(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindObject, v); f != nil || !v.Given() {
 		return f
@@ -85,8 +85,8 @@ func (r *Request) readLimit(v wirejson.Value) *field.Error {
 	return field.Limit(&r.MaxTokens, v)
 }
 
-// readStop reads a stop sequence or several. Ollama does not limit their number. Here those beyond
-// [prompt.MaxStops] are ignored.
+// readStop reads one or several stop sequences. Ollama does not limit their number. Here, only the
+// first [prompt.MaxStops] of them are used, and the others are ignored.
 func (r *Request) readStop(v wirejson.Value) *field.Error {
 	r.StopSequences = nil
 	add := func(i int, v wirejson.Value) *field.Error {
@@ -105,8 +105,8 @@ func (r *Request) readStop(v wirejson.Value) *field.Error {
 	return field.Elements(v, prompt.MaxItems, prompt.AllItems, add)
 }
 
-// readKeepAlive reads keep_alive, a number of seconds or a duration. If it is 0, the answer to a
-// request without a conversation says that the model is unloaded. Otherwise it changes nothing.
+// readKeepAlive reads keep_alive, a number of seconds or a duration. Its only effect is this: if it
+// is 0, the answer to a request without a conversation says that the model is unloaded.
 func (r *Request) readKeepAlive(v wirejson.Value) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindNumber:
@@ -125,7 +125,8 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// readSuffix refuses a text that is to follow the answer, as Ollama does for most models.
+// readSuffix refuses a suffix, which is a text after the answer. Ollama also refuses it for most
+// models.
 func readSuffix(r *Request, v wirejson.Value) *field.Error {
 	var suffix string
 	f := field.Text(&suffix, v)
@@ -168,7 +169,8 @@ func addParts(m *prompt.Message, text, images wirejson.Value) *field.Error {
 	}).In("images")
 }
 
-// readImage reads an image in base64. Some clients send data URLs, which Ollama does not read.
+// readImage reads an image in base64. It also reads data URLs, which Ollama does not, since some
+// clients send them.
 func readImage(v wirejson.Value) (prompt.Part, *field.Error) {
 	if v.Kind() == wirejson.KindString && strings.HasPrefix(string(v.RawText()[:min(len(v.RawText()), 5)]), "data:") {
 		return prompt.ImagePart(v, nil, "")

@@ -8,27 +8,28 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Stream encodes the outputs of a turn as lines: each piece of text or of reasoning, and each call,
-// is an object of its own; the last object has done and the usage. A failure is an object with only
-// the error, which ends the stream. A Stream must not be used by several goroutines at once.
+// Stream encodes the outputs of a turn as lines. Each line is an object with a piece of text, a piece
+// of reasoning or a call. The last object has the usage, and its done is true. If the turn fails, an
+// object with only the error ends the stream. A Stream must not be used by several goroutines at
+// once.
 type Stream struct {
 	meta Meta
 	emit func(line []byte) error
-	buf  wirejson.Buffer // the line under way
+	buf  wirejson.Buffer // memory for the line that is being written
 	clock
 	done bool
-	err  error // of emit
+	err  error // the first error of emit
 }
 
 // NewStream returns an encoder that passes each line to emit, without its line break. The slice is
-// valid during the call only. The stream ends at the first error of emit.
+// valid only during the call of emit. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(line []byte) error) *Stream {
 	return &Stream{meta: meta, emit: emit, clock: clock{arrived: meta.Arrived, begun: time.Now()}}
 }
 
-// Write encodes an output as a line or none. An answer has one choice only. It returns the error of
-// emit, or an [apierror.Error] for a call whose arguments no client of this API can read. Outputs
-// after the last are ignored.
+// Write encodes an output as one line, or as none. An answer has only one choice. Write returns the
+// error of emit, or an [apierror.Error] for a call whose arguments no client of this API can read.
+// Outputs after the finish are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if s.done || s.err != nil {
 		return s.err
@@ -71,10 +72,10 @@ func (s *Stream) Fail(apiErr *apierror.Error) error {
 // Done reports whether the last line has been written.
 func (s *Stream) Done() bool { return s.done && s.err == nil }
 
-// Idle gives back the memory that only writing needs.
+// Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.buf.Release() }
 
-// Keepalive returns a line that changes nothing for its client: one without a text.
+// Keepalive returns a line with an empty text, which changes nothing for the client.
 func (m *Meta) Keepalive() []byte {
 	return append(m.append(nil, new(piece), m.Arrived), `,"done":false}`...)
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Meta is what the forms of an answer have in common.
+// Meta has the data about an answer that a [Stream] and a [Body] need.
 type Meta struct {
-	Model       string    // as the client asked for it
-	Arrived     time.Time // when the request has come
-	InputTokens int64     // about how many the input has, for a turn without a usage
+	Model       string    // the name by which the client asked for the model
+	Arrived     time.Time // when the request came
+	InputTokens int64     // an estimate of the input, for a turn without a usage
 	CallsInText bool      // calls are part of the text
 
-	generate bool // the answer is one of /api/generate
-	silent   bool // the client wants no reasoning
-	loaded   string
+	generate bool   // the answer is for a request to /api/generate
+	silent   bool   // the client wants no reasoning
+	loaded   string // the done_reason of a request with nothing to answer: load or unload; otherwise empty
 }
 
-// Meta returns the meta of an answer to a request that arrived at a time.
+// Meta returns the Meta of the answer. arrived is when the request came.
 func (r *Request) Meta(arrived time.Time) Meta {
 	m := Meta{Model: r.Model, Arrived: arrived, InputTokens: int64(r.GuessTokens()), generate: r.generate, silent: r.think == "false"}
 	switch {
@@ -33,10 +33,10 @@ func (r *Request) Meta(arrived time.Time) Meta {
 	return m
 }
 
-// timeFormat is the form of times, which are in UTC.
+// timeFormat is the form of times in answers. They are in UTC.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// piece is the content of one object of an answer. The pieces of a stream add up to the piece of a
+// piece is the content of one object of an answer. Joined, the pieces of a stream are the piece of the
 // body.
 type piece struct {
 	content, thinking string
@@ -55,8 +55,8 @@ type function struct {
 	Arguments wirejson.Value `json:"arguments"` // an object
 }
 
-// read returns the piece of an output. It is empty if the output has nothing for the client. It
-// fails if the arguments of a call are no object.
+// read returns the piece of an output. The piece is empty if the output has nothing for the client.
+// read returns an error if the arguments of a call are not an object.
 func (m *Meta) read(out *turn.Output) (p piece, _ *apierror.Error) {
 	switch {
 	case out.Kind == turn.OutputText:
@@ -75,7 +75,8 @@ func (m *Meta) read(out *turn.Output) (p piece, _ *apierror.Error) {
 
 func (p *piece) empty() bool { return p.content == "" && p.thinking == "" && p.calls == nil }
 
-// object returns the arguments of a call as an object in one line.
+// object returns the arguments of a call as a JSON object in one line. It reports false if they are
+// not an object.
 func object(arguments string) (wirejson.Value, bool) {
 	if arguments == "" {
 		return wirejson.Value("{}"), true
@@ -87,7 +88,8 @@ func object(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// append appends an object with a piece, without its last members.
+// append appends the beginning of an object: all members up to those of the piece. The caller appends
+// the last members.
 func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
 	to = wirejson.AppendString(append(to, `{"model":`...), m.Model)
 	to = at.UTC().AppendFormat(append(to, `,"created_at":"`...), timeFormat)
@@ -109,17 +111,18 @@ func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
 	return to
 }
 
-// clock has the times of an answer.
+// clock has the times of an answer: when its request arrived, when encoding began, and when the first
+// piece came.
 type clock struct{ arrived, begun, first time.Time }
 
-// note notes the time of the first piece.
+// note records the time of the first piece.
 func (c *clock) note() {
 	if c.first.IsZero() {
 		c.first = time.Now()
 	}
 }
 
-// appendEnd appends the members of the last object, and its end.
+// appendEnd appends the members that only the last object has, and its end.
 func (m *Meta) appendEnd(to []byte, out *turn.Output, c *clock, at time.Time) []byte {
 	to = append(to, `,"done":true,"done_reason":"`...)
 	if m.loaded != "" {
@@ -155,5 +158,6 @@ func (m *Meta) appendEnd(to []byte, out *turn.Output, c *clock, at time.Time) []
 	return append(to, '}')
 }
 
-// nanoseconds returns the time between two times. It is at least 1, since clients divide by it.
+// nanoseconds returns the time between two times. The result is at least 1, since clients divide by
+// it.
 func nanoseconds(from, to time.Time) int64 { return max(1, int64(to.Sub(from))) }

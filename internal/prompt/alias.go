@@ -7,21 +7,21 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// DefaultModel is the name by which clients ask for the model that the app-server would use if
-// none was named. An alias of this name takes precedence.
+// DefaultModel is the name by which clients ask for the model that the app-server uses if a request
+// names none. An alias of this name takes precedence.
 const DefaultModel = "default"
 
-// Alias is a name of the operator's for one of Codex's models.
+// Alias is a name that the operator gives to one of Codex's models.
 type Alias struct {
-	// The name by which clients ask for it, or the beginning of names and a `*`. An alias with the
-	// whole name is used first, then the first pattern that matches. Placeholders in the name and
-	// in the model are resolved when the configuration is loaded.
+	// The name by which clients ask for the model, or a pattern: the beginning of names and a `*`.
+	// An alias with the whole name is used first, then the first pattern that matches. Placeholders
+	// in the name and in the model are resolved when the configuration is loaded.
 	ID string `json:"id" option:"<text>"`
 
-	// Codex's name of the model. Default: the same.
+	// Codex's name of the model. Default: the name of the alias.
 	Model string `json:"model,omitempty" option:"id [<text>]"`
 
-	// The reasoning effort of requests that name none. Default: the model's own.
+	// The reasoning effort of requests that name none. Default: the model's own effort.
 	Effort string `json:"effort,omitempty" option:"id [none|minimal|low|medium|high|xhigh|max]"`
 
 	// Whether the effort also replaces the effort that a request names, for clients that always
@@ -29,9 +29,9 @@ type Alias struct {
 	ForceEffort bool `json:"force_effort,omitempty" option:"id [force]"`
 }
 
-// ModelNames returns the names that are allowed: first those of the models that are not hidden,
-// then those of the aliases without a pattern, each in their order, then [DefaultModel]. No name
-// occurs twice: an alias replaces a model of the same name.
+// ModelNames returns the names that are allowed: first the models that are not hidden, then the
+// aliases without a pattern, both in their given order, then [DefaultModel]. No name occurs twice:
+// an alias replaces a model of the same name.
 func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string) bool) []string {
 	var names []string
 	for _, m := range models {
@@ -50,7 +50,7 @@ func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string
 	return slices.DeleteFunc(names, func(id string) bool { return !allowed(id) })
 }
 
-// KnownModel reports whether a name is that of a model, matches an alias, or is [DefaultModel].
+// KnownModel reports whether a name belongs to a model, matches an alias, or is [DefaultModel].
 func KnownModel(models []codexrpc.Model, aliases []Alias, id string) bool {
 	return id == DefaultModel || FindAlias(aliases, id) != nil ||
 		slices.ContainsFunc(models, func(m codexrpc.Model) bool { return m.ID == id })
@@ -59,8 +59,8 @@ func KnownModel(models []codexrpc.Model, aliases []Alias, id string) bool {
 // prefix returns what precedes the * of a pattern. It reports false if the alias has no pattern.
 func (a *Alias) prefix() (prefix string, pattern bool) { return strings.CutSuffix(a.ID, "*") }
 
-// FindAlias returns the alias of a name: the one of that name, or else the first whose pattern
-// matches it. It is nil if there is none.
+// FindAlias returns the alias for a name: the alias with exactly this name, or else the first one
+// whose pattern matches. It returns nil if there is none.
 func FindAlias(aliases []Alias, id string) *Alias {
 	for i := range aliases {
 		if aliases[i].ID == id {

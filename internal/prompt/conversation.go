@@ -1,5 +1,5 @@
-// Package prompt defines what a request asks of the model, whatever API it uses, and
-// maps it to Codex.
+// Package prompt has one form for the requests of all APIs, and maps such a request to
+// Codex.
 //
 // A decoder fills a [Conversation], and [Conversation.Plan] maps it to a [Plan]: the parameters of
 // thread/start, the history items of thread/inject_items and the parameters of turn/start.
@@ -19,29 +19,29 @@ import (
 type Conversation struct {
 	Settings
 	Messages []Message
-	Elements int // of the messages, see [MaxItems]
+	Elements int // the number of elements in the messages, see [MaxItems]
 	Tools    []Tool
 	Choice   ToolChoice
 	Search   *WebSearch // nil: the model may not search the web
-	Pictures *Pictures  // nil: the model may make none
+	Pictures *Pictures  // nil: the model may make no pictures
 	Format   Format
 	Effort   string
 
-	Verbosity   string // empty: the model's own
-	tier        string // that Codex is asked for; empty: none
-	EffortField string // where the request has Effort; empty: reasoning_effort
+	Verbosity   string // empty: the model's own verbosity
+	tier        string // the service tier that Codex is asked for; empty: none
+	EffortField string // the request's field with the Effort; empty: reasoning_effort
 }
 
-// Settings are what the answer to a request depends on, besides what Codex is asked for.
+// Settings are the parts of a request that are also needed to write its answer.
 type Settings struct {
-	Model           string   // the client's name of it
-	Choices         int      // answers that the client wants, each of which is a turn of its own; 0: one
-	StopSequences   []string // that end the text before them; at most 4, all different and none of them empty
-	MaxTokens       int      // that the answer may have; 0: no limit
+	Model           string   // the client's name of the model
+	Choices         int      // the number of answers that the client wants, each in a turn of its own; 0: one
+	StopSequences   []string // the text ends before the first of them; at most 4, all different, none empty
+	MaxTokens       int      // the most tokens of the answer; 0: no limit
 	SerialTools     bool     // the client wants one tool call at most: parallel_tool_calls is false
 	LegacyFunctions bool     // the client knows functions instead of tools: a call is a function_call
 	Stream          bool     // the client wants chunks
-	IncludeUsage    bool     // and the chunk with the usage
+	IncludeUsage    bool     // the client also wants a chunk with the usage
 	Ignored         []string // parameters that would change the answer but have no counterpart in Codex, in their order
 }
 
@@ -64,7 +64,7 @@ func (c *Conversation) InstructionsContain(s string) bool {
 // ModelID returns the client's name of the model.
 func (c *Conversation) ModelID() string { return c.Model }
 
-// DeclaresTools reports whether the request declares tools, whatever its tool_choice.
+// DeclaresTools reports whether the request declares tools, even if its tool_choice is none.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
 // Skip checks a field for which Codex has no setting: its value may be null or of the kind.
@@ -141,7 +141,7 @@ func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 // ServiceTier returns the service_tier of an answer: the tier that the provider is asked
 // for. Codex does not report which tier the provider has used.
 func (c *Conversation) ServiceTier() string {
-	if c.tier == "fast" { // for which Codex asks its provider for priority
+	if c.tier == "fast" { // for this tier, Codex asks its provider for priority
 		return "priority"
 	}
 	return cmp.Or(c.tier, tierDefault)
@@ -151,7 +151,7 @@ const (
 	// MaxStops is how many stop sequences OpenAI allows.
 	MaxStops = 4
 	// MaxStopBytes bounds a stop sequence, because text that may be the beginning of
-	// one is held back.
+	// a stop sequence is held back.
 	MaxStopBytes = 4096
 )
 
@@ -173,10 +173,10 @@ func (c *Conversation) AddStop(_ int, v wirejson.Value) *field.Error {
 // ReadStream reads the field stream.
 func (c *Conversation) ReadStream(v wirejson.Value) *field.Error { return field.Bool(&c.Stream, v) }
 
-// ReadTopLogprobs refuses a number of log probabilities.
+// ReadTopLogprobs reads the field top_logprobs, and refuses any number of log probabilities.
 func (c *Conversation) ReadTopLogprobs(v wirejson.Value) *field.Error {
 	return cmp.Or(field.Optional(wirejson.KindNumber, v), field.Refuse(v, NoLogprobs))
 }
 
-// NoLogprobs is why a request for log probabilities is refused.
+// NoLogprobs is the reason for which a request for log probabilities is refused.
 const NoLogprobs = "Codex gives no log probabilities"

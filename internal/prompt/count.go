@@ -8,30 +8,32 @@ import (
 )
 
 const (
-	messageTokens = 4        // about what the frame of a message or of a call costs
-	maxExact      = 16 << 10 // how many bytes [Conversation.EstimateTokens] counts exactly
-	maxSample     = 4 << 10  // how many [Conversation.SampleTokens] counts
-	bytesPerToken = 4        // about, after these
+	messageTokens = 4        // about the tokens of the frame of a message, a call or a tool
+	maxExact      = 16 << 10 // the bytes that [Conversation.EstimateTokens] counts exactly
+	maxSample     = 4 << 10  // the bytes that [Conversation.SampleTokens] counts exactly
+	bytesPerToken = 4        // about, in the bytes that are not counted
 )
 
-// CountTokens estimates the tokens of the conversation for the model: those of its texts, calls and
-// tools in o200k_base, and some for the frame of each. Images count as nothing. It takes some 0.7
-// seconds for a MiB. It calls pause every 64 KiB; an error of pause ends the count.
+// CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls and
+// tools in o200k_base, and adds [messageTokens] for the frame of each message, call and tool. Images
+// count as nothing. It takes some 0.7 seconds for a MiB. It calls pause every 64 KiB; an error of
+// pause ends the count.
 func (c *Conversation) CountTokens(pause func() error) (int, error) {
 	n, err := c.count(math.MaxInt, pause)
 	return n.tokens + n.frames*messageTokens, err
 }
 
-// EstimateTokens is a CountTokens that takes a few milliseconds for any conversation.
+// EstimateTokens is a CountTokens that takes a few milliseconds for any conversation: it counts only
+// the first 16 KiB exactly.
 func (c *Conversation) EstimateTokens() int {
-	n, _ := c.count(maxExact, nil) // which cannot fail
+	n, _ := c.count(maxExact, nil) // without a pause it cannot fail
 	return n.tokens + (n.more+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
 }
 
-// SampleTokens is a CountTokens that counts the first few KiB. It estimates the rest by the bytes
-// per token there. It takes a millisecond or two.
+// SampleTokens is a CountTokens that counts only the first 4 KiB exactly. For the rest, it assumes
+// the same number of bytes per token. It takes a millisecond or two.
 func (c *Conversation) SampleTokens() int {
-	n, _ := c.count(maxSample, nil) // which cannot fail
+	n, _ := c.count(maxSample, nil) // without a pause it cannot fail
 	rest := n.more / bytesPerToken
 	if n.counted > 0 {
 		rest = int(float64(n.more) * float64(n.tokens) / float64(n.counted))
@@ -39,19 +41,19 @@ func (c *Conversation) SampleTokens() int {
 	return n.tokens + rest + n.frames*messageTokens
 }
 
-// GuessTokens is a CountTokens that goes by the number of bytes alone, including those of JSON
-// escapes. It takes almost no time.
+// GuessTokens is a CountTokens that only divides the number of bytes by [bytesPerToken]; the bytes
+// of JSON escapes count, too. It takes almost no time.
 func (c *Conversation) GuessTokens() int {
 	bytes, frames := 0, 0
 	c.texts(func(v wirejson.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
 	return bytes/bytesPerToken + frames*messageTokens
 }
 
-// counted has the tokens that were counted, the bytes that they were counted in, the bytes that
-// were not counted (more), and the frames.
+// counted is the result of a count: the tokens in the first counted bytes, the number of further
+// bytes (more), and the number of frames.
 type counted struct{ tokens, counted, more, frames int }
 
-// count counts the tokens of the conversation in its first bytes.
+// count counts the tokens in the first exact bytes of the conversation's texts.
 func (c *Conversation) count(exact int, pause func() error) (all counted, err error) {
 	counter := tokens.NewCounter()
 	add := func(text string) {
@@ -72,8 +74,8 @@ func (c *Conversation) count(exact int, pause func() error) (all counted, err er
 	return all, err
 }
 
-// texts calls quoted or plain with each text that the model reads, and counts the frames of these
-// texts.
+// texts passes each text for the model to one of two functions: to quoted if it is a JSON string, and
+// to plain if not. It adds the number of messages, calls and tools to frames.
 func (c *Conversation) texts(quoted func(wirejson.Value), plain func(string), frames *int) {
 	for i := range c.Messages {
 		m := &c.Messages[i]

@@ -10,22 +10,23 @@ import (
 
 // Format is the response_format of a request. The zero value is text.
 type Format struct {
-	// schema is that of a strict json_schema, which the provider enforces.
+	// schema is the schema of a strict json_schema. The provider enforces it.
 	schema json.RawMessage
-	// instruction tells the model a format that the provider does not enforce: json_object, or a
-	// json_schema that is not strict.
+	// instruction describes a format for the model that the provider does not enforce: json_object,
+	// or a json_schema that is not strict.
 	instruction string
 }
 
-// jsonInstruction stands for json_object, for which Codex has no setting.
+// jsonInstruction asks the model for json_object, since Codex has no setting for it.
 const jsonInstruction = "Answer with a single JSON object and nothing else: no other text, no code fence."
 
-// schemaInstruction precedes a schema that is not strict. Codex declares every schema strict, and
-// OpenAI refuses strict schemas with optional properties.
+// schemaInstruction precedes a schema that is not strict. Such a schema is not given to Codex as a
+// setting: Codex declares every schema strict, and OpenAI refuses strict schemas with optional
+// properties.
 const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
-// Read reads a format. flat says that the members of a json_schema are beside the type,
-// as in the Responses API, not in an object of their own.
+// Read reads a format. If flat is true, the members of a json_schema are beside the type,
+// as in the Responses API. Otherwise they are in an object of their own.
 func (f *Format) Read(v wirejson.Value, flat bool) *field.Error {
 	*f = Format{}
 	if !v.Given() {
@@ -50,8 +51,8 @@ func (f *Format) Read(v wirejson.Value, flat bool) *field.Error {
 	return field.Invalid("must be text, json_object or json_schema").In("type")
 }
 
-// ReadSchema reads a schema that does not say whether it is strict. The provider enforces it if
-// it has the form of a strict one.
+// ReadSchema reads a schema that does not say whether it is strict. If it has the form of a strict
+// schema, the provider enforces it.
 func (f *Format) ReadSchema(schema wirejson.Value) *field.Error {
 	*f = Format{}
 	if problem := field.Expect(wirejson.KindObject, schema); problem != nil {
@@ -65,8 +66,8 @@ func (f *Format) ReadSchema(schema wirejson.Value) *field.Error {
 	return nil
 }
 
-// isStrict reports whether OpenAI takes a schema as a strict one: each object in it names all
-// of its properties, requires them and allows no others.
+// isStrict reports whether OpenAI accepts a schema as strict: each object in it names its
+// properties, requires all of them and allows no others.
 func isStrict(v wirejson.Value) bool {
 	switch v.Kind() {
 	case wirejson.KindArray:
@@ -110,8 +111,9 @@ func requiresAll(properties, required wirejson.Value) bool {
 	return true
 }
 
-// readSchema reads the json_schema of a format. Codex gives every schema the same name
-// and no description. If the schema is not strict, the instruction has its description.
+// readSchema reads the json_schema of a format. Its name is not used: Codex gives every
+// schema the same name and no description. If the schema is not strict, its description
+// becomes a part of the instruction.
 func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	var name, description, schema, strict wirejson.Value
 	problem := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),

@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// itemOverhead is about how many bytes an item has besides the message's own.
+// itemOverhead is about how many bytes an item adds to the bytes of its message.
 const itemOverhead = 96
 
-// historyItems returns the messages as items of the Responses API. Texts are copied as
-// the JSON strings that they are.
+// historyItems returns the messages as items of the Responses API. Texts are JSON strings,
+// and are copied without decoding.
 func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	if len(messages) == 0 {
 		return nil
@@ -30,7 +30,7 @@ func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 }
 
 // history collects items in one buffer. When the buffer grows, earlier items stay in
-// the old one, to which nothing is written any more.
+// the old buffer, which does not change any more.
 type history struct {
 	names ToolNames
 	buf   []byte
@@ -78,8 +78,8 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 }
 
 // appendResult appends a function_call_output item. If the content is one text, the output is a
-// string. An image without a detail gets [ResultDetail]. Codex gives the results for a parked turn
-// this form, and the provider's cache would miss another one.
+// string. An image without a detail gets [ResultDetail]. Codex writes the results for a parked turn
+// in this form. With another form here, the provider's cache would not recognise the history.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
 	switch {
@@ -94,7 +94,7 @@ func (m *Message) appendResult(dst []byte) []byte {
 }
 
 // append appends a function_call item with Codex's name of the tool. Models read
-// arguments as JSON, so that empty ones become an empty object.
+// arguments as JSON, so empty arguments become an empty object.
 func (c *Call) append(dst []byte, name string) []byte {
 	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":`...)
 	dst = append(wirejson.AppendString(dst, name), `,"arguments":`...)
@@ -105,8 +105,8 @@ func (c *Call) append(dst []byte, name string) []byte {
 }
 
 // AppendParts appends the content as an array of parts of the Responses API. Texts get the type
-// textType and the members moreOfText, each with a comma before it. Images without a detail get the
-// given one, if any. Texts and URLs are copied as they are in the body.
+// textType and the members in moreOfText, which has a comma before each. Images without a detail get
+// the detail of the argument, if it is not empty. Texts and URLs are copied as they are in the body.
 func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')
@@ -127,8 +127,9 @@ func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) [
 	return append(dst, ']')
 }
 
-// splitInput splits a user message at the end off a conversation. It becomes the input of the turn.
-// The input is empty, not nil, if there is no such message or if it is too long.
+// splitInput splits a user message off the end of a conversation, as the input of the turn. If the
+// last message is not a user's, or is too long, all messages stay in the history, and the input is
+// empty but not nil.
 func splitInput(messages []Message) (history []Message, input []codexrpc.UserInput) {
 	last := len(messages) - 1
 	if last < 0 || messages[last].Role != RoleUser || messages[last].chars() > maxInputChars {
@@ -151,7 +152,7 @@ func (m *Message) chars() int {
 		bytes += len(p.Text)
 	}
 	if bytes <= maxInputChars {
-		return bytes // at least, which is all that matters
+		return bytes // an upper bound, which is enough for the caller
 	}
 	for p := range m.Parts() {
 		if p.Text != nil {

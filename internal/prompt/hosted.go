@@ -2,7 +2,7 @@ package prompt
 
 import "github.com/caddy-codex/caddy-codex/internal/apierror"
 
-// Hosted is a tool that runs neither here nor at the client. The operator has to allow each.
+// Hosted is a tool that runs neither here nor at the client. The operator has to allow each one.
 type Hosted string
 
 // The tools.
@@ -33,5 +33,6 @@ func (c *Conversation) mayUse(tool Hosted) bool {
 }
 
 // Without removes a hosted tool from the request, since the operator does not allow it. It fails if
-// the client needs the tool. Requests of most APIs cannot have one, so this method does nothing.
+// the client needs the tool. This method does nothing, since requests of most APIs cannot have such
+// a tool; the other APIs have methods of their own.
 func (*Conversation) Without(Hosted) *apierror.Error { return nil }

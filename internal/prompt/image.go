@@ -16,11 +16,12 @@ import (
 // ImageTypes are the media types that models read.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// defaultDetail is the detail of an image of a message if the request gives none, as in OpenAI's
-// API. Codex would use another one in a turn's input, and none in a history.
+// defaultDetail is the detail of an image in a message if the request gives none, as in OpenAI's
+// API. Codex would otherwise use another detail in a turn's input, and none in a history.
 const defaultDetail = "auto"
 
-// ResultDetail is the detail that Codex gives an image in the result for a parked turn.
+// ResultDetail is the detail that Codex gives to an image in the result of a tool that a parked turn
+// waits for.
 const ResultDetail = "high"
 
 // readDetail reads the detail of an image. Codex replaces an image of low detail by a
@@ -62,12 +63,12 @@ func (p *Part) checkURL() *field.Error {
 	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
 }
 
-// jpg begins data URLs with a media type that does not exist, but that many clients make
-// of the name of a file.
+// jpg is how some data URLs begin after their scheme. There is no such media type, but many clients
+// make it from the name of a file.
 const jpg = "image/jpg;"
 
-// Base64Part returns the part with an image whose data are a member of their own, beside the
-// media type. The data stay where they are in the body.
+// Base64Part returns the part with an image that is given as a media type and data in base64. The
+// data are not copied from the body.
 func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	if f := cmp.Or(field.Expect(wirejson.KindString, media).In("media_type"), field.Expect(wirejson.KindString, data).In("data")); f != nil {
 		return Part{}, f
@@ -138,8 +139,8 @@ func otherType() *field.Error {
 
 // checkBase64 checks the data of an image in base64. Codex replaces an image that it cannot read by
 // a sentence, so data that do not begin like an image are refused. The type of the data may differ
-// from the type in the request, as Codex looks at the data alone. The image is not decoded, but its
-// size is read.
+// from the type in the request, since Codex looks only at the data. The image is not decoded, but
+// its size is read.
 func (p *Part) checkBase64(data []byte) *field.Error {
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
@@ -158,7 +159,8 @@ func sniff(data []byte) string {
 	return http.DetectContentType(head[:n])
 }
 
-// signatureQuads is how much of an image in base64 is decoded to tell its type: 18 bytes.
+// signatureQuads is how many characters of an image in base64 are decoded to find its type: they
+// have 18 bytes.
 const signatureQuads = 24
 
 // isBase64 reports whether data is standard base64, with padding, of at least one byte.
@@ -186,8 +188,8 @@ var base64Bytes = func() (table [256]bool) {
 // MaxRemoteImages is how many different images of a request may be fetched.
 const MaxRemoteImages = 16
 
-// maxFetchedBytes bounds the fetched images of a request, as data URLs. Each counts as
-// often as the request names it, since Codex gets as many copies.
+// maxFetchedBytes bounds the bytes of the fetched images of a request, as data URLs. An
+// image counts as often as the request names it, since Codex gets as many copies.
 const maxFetchedBytes = 64 << 20
 
 // RemoteImages returns the https URLs of the images that have to be fetched, each once,
@@ -215,8 +217,8 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 
 // SetImages replaces https URLs by images. data has a data URL in base64, of a PNG, JPEG, GIF or
 // WebP image, for each URL that was fetched. Other URLs stay, and planning the request then fails.
-// SetImages reports false and changes nothing if the images are too large together, where each
-// counts as often as the request names it.
+// If the images are too large together, SetImages reports false and changes nothing. An image counts
+// as often as the request names it.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for m, k := range c.remoteParts {
@@ -224,7 +226,7 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 			return false
 		}
 	}
-	encoded := make(map[string]Part, len(data)) // once for all that show the image
+	encoded := make(map[string]Part, len(data)) // by URL: each image is encoded once
 	for m, k := range c.remoteParts {
 		p := &c.Messages[m].Content[k]
 		url := p.URL.Text()
@@ -235,7 +237,7 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 		image, known := encoded[url]
 		if !known {
 			image.URL = wirejson.AppendString(make([]byte, 0, len(fetched)+2), fetched)
-			image.pixels, _ = CheckImage(fetched) // whoever fetched it has checked it
+			image.pixels, _ = CheckImage(fetched) // the caller has checked the image
 			encoded[url] = image
 		}
 		c.Messages[m].Size += len(image.URL) - len(p.URL)
@@ -244,8 +246,8 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 	return true
 }
 
-// remoteParts iterates over the images that have to be fetched: the message, and the part of
-// its content.
+// remoteParts iterates over the images that have to be fetched. It yields the index of the message,
+// and the index of the part in its content.
 func (c *Conversation) remoteParts(yield func(message, part int) bool) {
 	for i := range c.Messages {
 		for k := range c.Messages[i].Content {
@@ -256,8 +258,8 @@ func (c *Conversation) remoteParts(yield func(message, part int) bool) {
 	}
 }
 
-// FindRemote returns the first message, and the part of its content, with a remote
-// image of this URL, or of any if the URL is empty.
+// FindRemote returns the index of the first message with a remote image of this URL, and
+// the index of the part in its content. An empty URL stands for any URL.
 func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
 	for i, k := range c.remoteParts {
 		if url == "" || c.Messages[i].Content[k].URL.Is(url) {
@@ -267,7 +269,7 @@ func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
 	return 0, 0, false
 }
 
-// NotFetched returns the error of a remote image that was not fetched.
+// NotFetched returns the error for a remote image that was not fetched.
 func NotFetched() *field.Error {
 	return field.Invalid("is an image elsewhere, and this server does not fetch images unless image_fetch is on; " +
 		"send it as a data URL (data:image/png;base64,…)")

@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Role is who a message is from.
+// Role is the author of a message.
 type Role string
 
 const (
@@ -17,7 +17,7 @@ const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleTool      Role = "tool"
-	RoleFunction  Role = "function" // as tool, of clients that know functions only
+	RoleFunction  Role = "function" // the same as tool, from clients that only know functions
 	// RoleItem stands for an item of the Responses API that Codex gets as it is.
 	RoleItem Role = "item"
 )
@@ -41,7 +41,7 @@ type Message struct {
 	Text    wirejson.Value // the content if it is a string, or else the refusal
 	Content []Part         // the content if it is parts
 	Calls   []Call         // of an assistant
-	CallID  wirejson.Value // of a tool's result: the call that it answers
+	CallID  wirejson.Value // of a tool's result: the id of its call
 	Item    wirejson.Value // of RoleItem: the item itself
 	Phase   string         // of an assistant: commentary, final_answer, or empty
 	Size    int            // bytes of the message in the body
@@ -64,17 +64,18 @@ func (m *Message) Parts() iter.Seq[Part] {
 }
 
 // MaxItems is how many elements a conversation may have: messages or items, the parts
-// of their contents, and calls. Each takes up to a few hundred bytes here, however
-// short it is in the body. Conversations have thousands at most.
+// of their contents, and calls. An element takes up to a few hundred bytes of memory,
+// however short it is in the body. Real conversations have thousands at most.
 const MaxItems = 100_000
 
-// AllItems says in errors of [field.Elements] what MaxItems counts.
+// AllItems names the things that MaxItems counts, for the errors of [field.Elements].
 const AllItems = "elements, counting parts and calls"
 
-// TooManyItems returns the error of more than MaxItems elements.
+// TooManyItems returns the error for more than MaxItems elements.
 func TooManyItems() *field.Error { return field.Invalid("must hold at most %d %s", MaxItems, AllItems) }
 
-// ReadContent reads a content: a string, or parts. It reads each part with read.
+// ReadContent reads the content of a message: a string, or a list of parts. It calls read for each
+// part.
 func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Value) (Part, *field.Error)) *field.Error {
 	if v.Kind() == wirejson.KindString {
 		m.Text = v
@@ -90,20 +91,20 @@ func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Val
 	})
 }
 
-// TextPart returns the part with the text of a member.
+// TextPart returns the part with a text. member is the path of an error about the text.
 func TextPart(member string, text wirejson.Value) (Part, *field.Error) {
 	return Part{Text: text}, field.Expect(wirejson.KindString, text).In(member)
 }
 
-// ImagePart returns the part with an image of a URL and a detail. An error about the URL has member
-// as its path, and one about the detail has detail.
+// ImagePart returns the part with an image, given by its URL and its detail. member is the path of an
+// error about the URL; an error about the detail has the path "detail".
 func ImagePart(url, detail wirejson.Value, member string) (Part, *field.Error) {
 	p := Part{URL: url}
 	f := cmp.Or(p.checkURL().In(member), p.readDetail(detail).In("detail"))
 	return p, f
 }
 
-// Count adds the elements of a message, and returns an error if they are too many.
+// Count adds the elements of a message to Elements, and returns an error if there are now too many.
 func (c *Conversation) Count(m *Message) *field.Error {
 	if c.Elements += 1 + len(m.Content) + len(m.Calls); c.Elements > MaxItems {
 		return TooManyItems()
@@ -116,7 +117,7 @@ type Part struct {
 	Text   wirejson.Value // the JSON string; nil: an image
 	URL    wirejson.Value // the JSON string of the image's URL; nil: a text
 	Detail string         // of the image: auto, high, original; or empty
-	prefix string         // of the URL, if that is only the data of an image
+	prefix string         // goes before URL, if URL has only the data of an image
 	remote bool           // the image is still to be fetched from its URL
 	pixels int64          // of the image; 0 until it is fetched
 }
@@ -129,7 +130,7 @@ type Call struct {
 	ID        wirejson.Value
 	Name      string
 	Arguments wirejson.Value
-	Function  bool // it is a function_call, and its id is ours
+	Function  bool // it is a function_call, which has no id in the request; ID was made here
 }
 
 // Empty reports whether a message has no content.

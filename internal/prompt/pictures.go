@@ -10,18 +10,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Pictures is how the model may make pictures, with Codex's own tool.
+// Pictures are the settings with which the model may make pictures, by Codex's own tool.
 type Pictures struct {
 	Only bool // the turn makes one picture, and ends with it
 
-	size       string // that the client wants; empty: any
+	size       string // the client's wish, such as 1024x1536; empty: any
 	background string // transparent, opaque or empty
 	action     string // generate, edit or empty
 }
 
-// PictureReaders are the readers of the settings of pictures, by the names that they have in all
-// APIs. Codex's tool has no arguments for most of these settings. [Conversation].Pictures must not
-// be nil.
+// PictureReaders are the readers of the settings of pictures, by the names of the settings, which
+// are the same in all APIs. Codex's tool has no arguments for most settings. [Conversation].Pictures
+// must not be nil.
 var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error{
 	"size":          (*Conversation).readPictureSize,
 	"background":    (*Conversation).readPictureBackground,
@@ -39,11 +39,11 @@ func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, w
 	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
 }
 
-// sizes matches the sizes of pictures that have a width and a height.
+// sizes matches the size of a picture as a width and a height, such as 1024x1536.
 var sizes = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
-// readPictureSize reads the size. A sentence of the prompt asks the model for it, but the picture
-// may have another one. Therefore size is also listed in Ignored.
+// readPictureSize reads the size. A sentence of the prompt asks the model for this size, but the
+// picture may have another one. Therefore "size" is also listed in Ignored.
 func (c *Conversation) readPictureSize(v wirejson.Value) *field.Error {
 	p := c.Pictures
 	f := field.Text(&p.size, v)
@@ -78,7 +78,8 @@ func readPictureFormat(_ *Conversation, v wirejson.Value) *field.Error {
 	return f
 }
 
-// ReadAction reads whether the model is to make new pictures or to change those of the conversation.
+// ReadAction reads whether the model is to make new pictures, or to edit pictures of the
+// conversation.
 func (p *Pictures) ReadAction(v wirejson.Value) *field.Error {
 	f := field.OneOf(&p.action, []string{"auto", "generate", "edit"}, v)
 	if p.action == "auto" {
@@ -87,11 +88,11 @@ func (p *Pictures) ReadAction(v wirejson.Value) *field.Error {
 	return f
 }
 
-// NoMask is why a mask is refused.
+// NoMask is the reason for which a mask is refused.
 const NoMask = "Codex edits whole pictures only. Say in the prompt what is to change"
 
-// SizeInWords returns the sentence about the size for a prompt, since Codex's tool has no argument for
-// it; empty: any size will do.
+// SizeInWords returns the sentence about the size for the prompt of a picture, since Codex's tool has
+// no argument for the size. It returns "" if any size will do.
 func (p *Pictures) SizeInWords() string {
 	if p.size == "" {
 		return ""
@@ -107,7 +108,8 @@ func (p *Pictures) SizeInWords() string {
 	return fmt.Sprintf("The picture is %s, %s by %s pixels.", shape, width, height)
 }
 
-// Background returns the sentence about the background for the model; empty: any will do.
+// Background returns the sentence about the background for the model. It returns "" if any
+// background will do.
 func (p *Pictures) Background() string {
 	if p.background == "" {
 		return ""
@@ -115,7 +117,8 @@ func (p *Pictures) Background() string {
 	return fmt.Sprintf("Set transparent_background to %t.", p.background == "transparent")
 }
 
-// pictureInstruction returns the instruction for pictures within an answer; empty: none is needed.
+// pictureInstruction returns the instruction about pictures within an answer. It returns "" if none
+// is needed.
 func (c *Conversation) pictureInstruction() string {
 	p := c.Pictures
 	if !c.mayUse(PictureTool) || p.Only {
@@ -140,11 +143,11 @@ func (c *Conversation) pictureInstruction() string {
 	return "For the tool imagegen: " + strings.Join(words, " ")
 }
 
-// madePicture tells the model that it has made the pictures that follow.
+// madePicture begins the text before pictures that the model has made in an earlier answer.
 const madePicture = "A picture that you have made"
 
-// MadePicture returns the message that shows the model a picture of an earlier answer: data is its
-// base64 as a JSON string, and prompt what it was made of, which may be absent.
+// MadePicture returns the message that shows the model a picture of an earlier answer. data is the
+// picture in base64, as a JSON string. prompt is the prompt of the picture, and may be absent.
 func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	p, f := Base64Image(data)
 	text := madePicture + "."
@@ -154,8 +157,9 @@ func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	return Message{Role: RoleUser, Content: []Part{{Text: wirejson.AppendString(nil, text)}, p}}, f
 }
 
-// splitPictures returns an assistant's message without its pictures, and a message with the
-// pictures, which is empty if there are none. Only a user's message can show pictures to the model.
+// splitPictures splits an assistant's message into a message without pictures and a message with
+// them. The second one is empty if there are none. Its role becomes user, since only a user's message
+// can show pictures to the model.
 func (m *Message) splitPictures() (said, shown Message) {
 	said = *m
 	if !slices.ContainsFunc(m.Content, func(p Part) bool { return p.URL != nil }) {

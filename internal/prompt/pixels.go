@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// MaxPixels is how many pixels an image may have, about as many as 8192 by 8192. Codex decodes
-	// the image, which takes some seven bytes for each pixel, however short the file is. If a PNG
-	// has two bytes for each colour, its pixels take sixteen bytes each, and count twice.
+	// MaxPixels is how many pixels an image may have: as many as 8192 by 8192. Codex decodes the
+	// image, which takes some seven bytes of memory for each pixel, however short the file is. If a
+	// PNG has two bytes for each colour, a pixel takes sixteen bytes, and counts twice.
 	MaxPixels = 64 << 20
-	// maxAllPixels is how many pixels the images of a request may have together. Codex decodes
-	// one after the other.
+	// maxAllPixels is how many pixels the images of a request may have together. It is larger than
+	// MaxPixels since Codex decodes one image after the other.
 	maxAllPixels = 16 * MaxPixels
 )
 
-// checkPixels reads the size of an image from the header of its data in base64, and refuses one
-// that has too many pixels.
+// checkPixels reads the size of an image from the header of its data in base64, and refuses an image
+// with too many pixels.
 func (p *Part) checkPixels(media string, data []byte) *field.Error {
 	width, height, deep, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil // it ends before its size, so that nobody can decode it
+		return nil // the data end before the size, so nobody can decode the image
 	}
 	if p.pixels = width * height; deep {
 		p.pixels *= 2
@@ -46,7 +46,7 @@ func (p *Part) checkPixels(media string, data []byte) *field.Error {
 	return nil
 }
 
-// CheckImage checks an image as a data URL, and returns how many pixels it has.
+// CheckImage checks the data URL of an image, and returns how many pixels the image has.
 func CheckImage(url string) (pixels int64, f *field.Error) {
 	var p Part
 	_, rest, _ := strings.Cut(url, ":")
@@ -77,9 +77,9 @@ func (c *Conversation) pixels() (largest, all int64) {
 
 var errNoSize = errors.New("the image has no size")
 
-// imageSize reads the size of an image of a type of [ImageTypes] from its beginning, and whether it
-// is deep: it has two bytes for each colour. It decodes no pixel, and skips what precedes the size,
-// such as the comments of a camera.
+// imageSize reads the size of an image, whose media type is one of [ImageTypes], from its beginning.
+// deep reports whether the image has two bytes for each colour. imageSize decodes no pixels, and
+// skips the data before the size, such as the comments of a camera.
 func imageSize(media string, from io.Reader) (width, height int64, deep bool, err error) {
 	switch media {
 	case "image/png":
@@ -102,8 +102,8 @@ func imageSize(media string, from io.Reader) (width, height int64, deep bool, er
 	return width, height, false, err
 }
 
-// gifSize returns the larger width and the larger height of a GIF's screen and its first frame. The
-// first frame is what is decoded.
+// gifSize returns the larger width and the larger height of a GIF's screen and its first frame. Only
+// the first frame is decoded.
 func gifSize(from io.Reader) (width, height int64, err error) {
 	g := skipper{from: from}
 	head := g.next(13)
@@ -126,14 +126,14 @@ func gifSize(from io.Reader) (width, height int64, err error) {
 	return 0, 0, g.err
 }
 
-// skipper reads the parts of a file. After an error they are zeros.
+// skipper reads the parts of a file. After an error, it returns zeros.
 type skipper struct {
 	from io.Reader
 	buf  [768]byte
 	err  error
 }
 
-// next returns the next n bytes, at most 768, until the next call.
+// next returns the next n bytes; n is at most 768. They are valid until the next call.
 func (s *skipper) next(n int) []byte {
 	part := s.buf[:n]
 	clear(part)
@@ -157,7 +157,7 @@ func webpSize(from io.Reader) (width, height int64, err error) {
 	case "VP8X":
 		at := s.next(10)
 		return 1 + little24(at[4:]), 1 + little24(at[7:]), s.err
-	case "VP8L": // a file of 28 bytes may have all of its pixels
+	case "VP8L": // a whole image may be a file of 28 bytes, so no more than 5 bytes are read
 		bits := int64(binary.LittleEndian.Uint32(s.next(5)[1:]))
 		return 1 + bits&0x3fff, 1 + bits>>14&0x3fff, s.err
 	case "VP8 ":

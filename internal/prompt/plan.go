@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Options are what a plan depends on besides the request.
+// Options are the inputs of a plan besides the request.
 type Options struct {
 	NoReasoning bool // no summaries of the model's reasoning
 	// Resolve returns Codex's name of a client's model, and the effort of requests that ask for
-	// none; an empty effort is the model's own. forced: the effort also replaces that of a request.
-	// Nil: clients use Codex's names.
+	// none; an empty effort means the model's own. If forced is true, the effort also replaces the
+	// effort of a request. A nil Resolve means that clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
 }
 
@@ -26,7 +26,7 @@ type Plan struct {
 
 	Thread  codexrpc.ThreadStartParams
 	History []json.RawMessage        // compact items of the Responses API, in one buffer
-	Turn    codexrpc.TurnStartParams // whose Input is never nil
+	Turn    codexrpc.TurnStartParams // its Input is never nil
 	Tools   ToolNames
 
 	WebSearch   bool   // the model may search the web
@@ -34,11 +34,11 @@ type Plan struct {
 	PictureOnly bool   // the turn makes one picture and ends with it
 	ServiceTier string // of the answer
 
-	instructions string // that Thread refers to
+	instructions string // Thread.BaseInstructions points to them
 }
 
-// defaultInstructions are the instructions of a conversation without any. Codex would
-// insert its own, which make the model a coding agent.
+// defaultInstructions are for a conversation without instructions. Codex would otherwise
+// insert its own prompt, which makes the model a coding agent.
 const defaultInstructions = "You are a helpful assistant."
 
 // maxInputChars is how many characters turn/start accepts, over all texts of its input
@@ -49,15 +49,14 @@ const maxInputChars = 1 << 20
 //
 //   - The system and developer messages at the beginning, joined by blank lines, are the
 //     instructions of the thread. Later ones stay where they are, as developer messages.
-//   - A user message at the end is the input of the turn, even an empty one. If it is
-//     longer than turn/start accepts, it becomes the end of the history, and the input is
-//     empty: the model then answers to the history. Any other message at the end is
-//     also the end of the history.
+//   - A user message at the end is the input of the turn, even an empty one. Another
+//     message at the end, or one that is longer than turn/start accepts, becomes the end
+//     of the history. The input is then empty, and the model answers to the history.
 //   - Everything between becomes the history. An assistant's text comes before its calls.
-//     A message without text and calls is left out.
-//   - Tools keep their names unless Codex would not offer them under these.
-//   - tool_choice, for which Codex has no setting, formats that nobody enforces, and settings of
-//     pictures become a developer instruction.
+//     An assistant's message without text and calls is left out.
+//   - Tools keep their names, except names under which Codex would not offer them.
+//   - tool_choice, formats that the provider does not enforce, and settings of pictures
+//     become a developer instruction, since Codex has no settings for them.
 func (c *Conversation) Plan(opts Options) *Plan {
 	offered := c.Choice.offered(c.Tools)
 	names := newToolNames(c.Tools, offered)
@@ -110,7 +109,7 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	if c.mayUse(WebSearchTool) {
 		c.Search.configure(config)
 	}
-	if c.Verbosity != "" { // Codex passes it on to those of its models that accept one
+	if c.Verbosity != "" { // Codex passes it on to the models that accept a verbosity
 		config["model_verbosity"] = c.Verbosity
 	}
 	fixed := settings
@@ -120,7 +119,7 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	return codexrpc.Config{Fixed: fixed, Own: config}
 }
 
-// resolve returns Codex's model, and the effort; an empty one is the model's own.
+// resolve returns Codex's name of the model, and the effort; an empty effort means the model's own.
 func (c *Conversation) resolve(opts Options) (model, effort string) {
 	model, forced := c.Model, false
 	if opts.Resolve != nil {
@@ -133,7 +132,8 @@ func (c *Conversation) resolve(opts Options) (model, effort string) {
 	return model, cmp.Or(c.Effort, effort)
 }
 
-// SplitInstructions splits the instructions at the beginning off a conversation.
+// SplitInstructions splits the instructions off the beginning of a conversation. Without any, it
+// returns defaultInstructions.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.instructs() {
@@ -166,19 +166,19 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	return dynamic
 }
 
-// Placement is where the instructions of a conversation go. The zero Placement is that
-// of a [Plan]: they replace Codex's own prompt.
+// Placement is where the instructions of a conversation go. With the zero Placement, as in
+// a [Plan], they replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
 	// Once leaves the base prompt empty, because it would reach the model twice. Its
 	// text becomes the first developer message.
 	Once bool
-	Own  string // Codex's own prompt, for Append and Once together; empty: Codex sends it in its own way
+	Own  string // Codex's own prompt, needed if Append and Once are set; if it is empty, Once has no effect
 }
 
-// Placed returns the parameters of thread/start and the history with the instructions
-// in their place. The model reads the same messages with and without Once, except that
-// without Append all instructions are one message.
+// Placed returns the parameters of thread/start and the history, with the instructions
+// where the Placement puts them. The model reads the same messages with and without Once,
+// with one exception: with Once and without Append, all instructions are one message.
 func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
 	thread, history := p.Thread, p.History
 	if !where.Append && !where.Once {
@@ -201,8 +201,9 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 	return thread, history
 }
 
-// The settings of the model's reasoning. turn/start has them as well, but Codex prepares the
-// request to the provider when a thread starts, and would send it again if they differ.
+// The settings of the model's reasoning, which the thread gets. turn/start has them as well, but
+// Codex prepares the request to the provider when a thread starts. If the turn had other settings,
+// Codex would send that request again.
 const (
 	effortKey  = codexrpc.EffortSetting
 	summaryKey = "model_reasoning_summary"
@@ -215,13 +216,13 @@ const (
 	settings        codexrpc.Constant = beforePictures + `false` + afterPictures
 	pictureSettings codexrpc.Constant = beforePictures + `true` + afterPictures
 
-	// With models of the catalogue's "code_mode_only" the client's tools would be functions
-	// of a script that Codex runs, and their calls would be no items. Codex would wait for ever
-	// for a provider that cannot be reached (unbounded_connection_retries).
+	// code_mode: with models that are "code_mode_only" in the catalogue, the client's tools would
+	// otherwise be functions of a script that Codex runs, and their calls would be no items.
 	beforePictures = `"agents":` + disabled + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":`
-	// An ephemeral thread would stay in memory for half an hour after its last subscriber
-	// has left (thread_unload_delay_secs).
+	// unbounded_connection_retries: Codex would otherwise wait for ever for a provider that cannot
+	// be reached. thread_unload_delay_secs: an ephemeral thread would otherwise stay in memory for
+	// half an hour after its last subscriber has left.
 	afterPictures = `,"memories":false,"multi_agent":false,` +
 		`"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
 		`"unbounded_connection_retries":false,"unified_exec":false,"view_image":false}` +
@@ -230,9 +231,9 @@ const (
 		`,"project_doc_max_bytes":0,"skills":{"bundled":` + disabled + `,"include_instructions":false}` +
 		`,"thread_unload_delay_secs":0,"tool_output_token_limit":` + unlimited
 
-	// unlimited is a number of tokens that no request has, and that Codex can still multiply
-	// without an overflow. Codex would shorten long results of tools, and replace a long
-	// history by a summary.
+	// unlimited is a number of tokens that no request reaches, and that Codex can still multiply
+	// without an overflow. With a lower limit, Codex would shorten long results of tools, and
+	// replace a long history by a summary.
 	unlimited = "1099511627776"
 
 	disabled = `{"enabled":false}`

@@ -12,27 +12,27 @@ import (
 // schema is a schema as the client wrote it.
 type schema struct {
 	text    wirejson.Value
-	known   []member // the members of an object whose keywords are in the table, each once
-	dropped []member // its other members
+	known   []member // the members whose keywords are in the table keywords, each once
+	dropped []member // the other members
 }
 
 // member is a keyword of a schema and its value.
 type member struct {
 	keyword  string
-	shape    shape // of the keyword
+	shape    shape // the shape that the keyword needs
 	value    wirejson.Value
-	valid    bool    // whether the value has that shape, so that Codex keeps the member
-	children []child // the schemas in a value that is valid
+	valid    bool    // the value has that shape, so that Codex keeps the member
+	children []child // the schemas in a valid value
 }
 
 // child is a schema within the value of a keyword.
 type child struct {
-	name   string // of a property or definition; else empty
+	name   string // the name of a property or definition; otherwise empty
 	schema schema
 }
 
-// readSchema reads a schema, descending into the keywords that hold schemas and that Codex
-// keeps. Every byte is read once.
+// readSchema reads a schema, and the schemas in the values of keywords that Codex keeps. Every
+// byte is read once.
 func readSchema(c *wirejson.Cursor) (s schema) {
 	if c.Kind() != wirejson.KindObject {
 		s.text = c.Skip()
@@ -70,10 +70,10 @@ func readChildren(c *wirejson.Cursor, f shape) (children []child) {
 	return children
 }
 
-// add adds a member. If a keyword occurs twice, the last one counts, as for Codex.
+// add adds a member. If a keyword occurs twice, the last one counts, as in Codex.
 func (s *schema) add(m member) {
 	switch {
-	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // the same as no member
+	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // null means the same as no member
 	case m.shape == shapeDropped:
 		s.dropped = append(s.dropped, m)
 	default:
@@ -110,9 +110,9 @@ func (s *schema) hasDropped(names ...string) bool {
 // keyword that replaces one.
 func (s *schema) isTyped() bool { return s.has("type", "$ref", "anyOf", "oneOf", "allOf") }
 
-// inferType returns the type to add to a schema, in JSON. It is empty if none has to be
-// added or none is known. It is the type that Codex would add, except for const and enum:
-// there it is the type of their values.
+// inferType returns the type to add to a schema, in JSON. It returns "" if no type has to be
+// added, or none is known. For const and enum it returns the type of their values, otherwise
+// the type that Codex would add.
 func (s *schema) inferType() string {
 	if s.isTyped() {
 		return ""
@@ -162,12 +162,12 @@ var typeNames = map[wirejson.Kind]string{
 	wirejson.KindArray: `"array"`, wirejson.KindObject: `"object"`, wirejson.KindNumber: `"number"`,
 }
 
-// shape is the shape that Codex expects of the value of a keyword.
+// shape is the form that Codex expects for the value of a keyword.
 type shape int
 
 const (
 	shapeDropped    shape = iota // Codex removes the keyword
-	shapeIrrelevant              // Codex removes it, and it says nothing of the arguments
+	shapeIrrelevant              // Codex removes the keyword, which says nothing about the arguments
 	shapeAny                     // any value
 	shapeTypes                   // the name of a type, or a list of such names
 	shapeString                  // a string
@@ -181,8 +181,8 @@ const (
 	shapeSchemaMap               // an object with schemas
 )
 
-// keywords is the table of the keywords that Codex keeps, and of those that say nothing
-// of the arguments since they are about the document or for its authors.
+// keywords is the table of the keywords that Codex keeps, and of the keywords that say nothing
+// about the arguments, since they are about the document or for its authors.
 var keywords = map[string]shape{
 	"$ref":                 shapeRef,
 	"$defs":                shapeSchemaMap,
@@ -248,7 +248,7 @@ func all(v wirejson.Value, ok func(wirejson.Value) bool) bool {
 }
 
 // refersElsewhere reports whether the member refers to a schema that Codex may remove or
-// move. Codex keeps the root and the root's definitions.
+// move. That is any schema other than the root and the root's definitions.
 func (m member) refersElsewhere() bool {
 	if m.shape != shapeRef {
 		return bytes.Contains(m.value, []byte(`"$ref"`)) ||

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Codex rewrites the schemas of tools before the model sees them. This is what 0.169 does; an
-// end-to-end test compares it with the real program.
+// Codex rewrites the schemas of tools before the model sees them. Codex 0.169 does the following;
+// an end-to-end test compares this list with the real program.
 //
 //   - It keeps these keywords: $ref, $defs, definitions, type, description, encrypted,
 //     enum, items, minItems, properties, required, additionalProperties, anyOf, oneOf
@@ -17,29 +17,29 @@ import (
 //     default, pattern and minimum.
 //   - It adds a type to a schema without one: object if there are properties, required
 //     or additionalProperties, array for items or prefixItems, string for const, enum or
-//     format, number for limits of numbers. If a schema has none of these, and neither
-//     $ref nor anyOf, oneOf or allOf, it removes all its keywords.
-//   - If an array has no items, it adds {"type":"string"}. It replaces the schemas true
-//     and false by the same.
+//     format, number for limits of numbers. A schema that has none of these, and no $ref,
+//     anyOf, oneOf or allOf, loses all its keywords.
+//   - It adds the items {"type":"string"} to an array without items. It also replaces
+//     the schemas true and false by {"type":"string"}.
 //   - It refuses the thread if the value of a keyword has the wrong shape.
 //   - If the result has more than 5,000 bytes, it removes all descriptions, then the
 //     definitions, then deeply nested objects and compositions.
 //
-// fitSchema corrects the schema where that is possible. It puts the rest into words for the
-// description of the tool, which Codex does not change.
+// fitSchema corrects the schema where it can. It puts the rest of the schema into words for the
+// description of the tool, since Codex does not change descriptions of tools.
 
 const (
-	// budget is the length, in bytes, up to which Codex offers a schema whole.
+	// budget is the length, in bytes, up to which Codex removes no descriptions from a schema.
 	budget = 5000
-	// maxRead is the length of the longest schema that is parsed. A longer one is far
-	// above the budget, so the model is told all of it.
+	// maxRead is the most bytes of a schema that is parsed. A longer one is far above the
+	// budget, so all of it goes into the description of the tool.
 	maxRead = 1 << 20
 )
 
 // fitSchema returns the schema to give to Codex instead of text, which is a compact JSON
-// object. It also returns words for the end of the tool's description: the parts of
-// text that the model does not see otherwise. They are empty if the model sees all of
-// it, and never longer than text and one line.
+// object. It also returns words for the end of the tool's description: the parts of text
+// that Codex would not show to the model. They are empty if Codex shows all of text, and
+// never longer than text and one line.
 func fitSchema(text json.RawMessage) (fitted json.RawMessage, words string) {
 	if len(text) > maxRead {
 		return text, wholeHeader + string(text)
@@ -70,8 +70,8 @@ func fit(root *schema, noDescriptions bool) *fitter {
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.added }
 
-// schema writes a schema. name is the name of its property, if it has one. path is the path of the
-// argument, see [loss].
+// schema writes a schema. name is the name of the property that has the schema, or empty. path is
+// the path of the argument, see [loss].
 func (f *fitter) schema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)
@@ -141,7 +141,7 @@ func (f *fitter) value(m member, path []byte) {
 	f.out = append(f.out, m.value...)
 }
 
-// exponents returns how much longer Codex writes a value: 1e3 becomes 1e+3.
+// exponents returns how many bytes Codex adds when it writes a value: it writes 1e3 as 1e+3.
 func exponents(v wirejson.Value) int {
 	if v.Kind() == wirejson.KindNumber && bytes.ContainsAny(v, "eE") {
 		return 1

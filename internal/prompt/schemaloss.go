@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The words begin with one of these lines.
+// The words that describe a schema for the model begin with one of these lines.
 const (
 	partsHeader = "Further JSON Schema keywords of the parameters:"
 	wholeHeader = "The complete JSON Schema of the parameters:\n"
@@ -22,13 +22,13 @@ const (
 // schema in a list or in the definitions.
 type loss struct {
 	lines []byte
-	limit int // in bytes, of the lines
-	// needsWhole is true if lines cannot express the loss, so that the words have to
-	// be the whole schema.
+	limit int // the most bytes of lines
+	// needsWhole is true if lines cannot express the loss. The words are then the
+	// whole schema.
 	needsWhole bool
 }
 
-// words returns the words for the description of the tool whose schema is text.
+// words returns the words about the loss, for the description of the tool. text is the tool's schema.
 func (l *loss) words(text []byte) string {
 	switch {
 	case !l.needsWhole && len(l.lines) == 0:
@@ -39,7 +39,7 @@ func (l *loss) words(text []byte) string {
 	return partsHeader + string(l.lines)
 }
 
-// appendStep appends to a path the step from a member to its child with this name or index.
+// appendStep appends a step to a path: from a member to the child with this name or index.
 func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":
@@ -62,8 +62,8 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// ofSchema adds the members of a schema that are not kept. name is the name of its
-// property, if it has one.
+// ofSchema adds the members of a schema that are not kept. name is the name of the
+// property that has the schema, or empty.
 func (l *loss) ofSchema(s *schema, name string, path []byte, kept func(member) bool) {
 	begun := false
 	note := func(m member) {
@@ -85,7 +85,7 @@ func (l *loss) ofSchema(s *schema, name string, path []byte, kept func(member) b
 	}
 }
 
-// notASchema adds a value that is not an object but is where a schema should be.
+// notASchema adds a value that stands in the place of a schema but is not an object.
 func (l *loss) notASchema(path []byte, v wirejson.Value) {
 	switch {
 	case v.Kind() != wirejson.KindBool:
@@ -125,8 +125,8 @@ func appendName(dst []byte, name string) []byte {
 	return append(dst, name...)
 }
 
-// repeats reports whether a title only repeats the name of its property, as the titles
-// of some generators do.
+// repeats reports whether a title only repeats the name of its property. Some generators
+// write such titles.
 func repeats(title wirejson.Value, name string) bool {
 	const most = 256
 	if title.Kind() != wirejson.KindString || len(title) > most || len(name) > most {

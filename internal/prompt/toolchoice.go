@@ -14,13 +14,13 @@ type ToolChoice struct {
 	None     bool
 	Required bool     // the model must call a tool
 	Only     []string // offer these tools only; nil: all
-	Hosted   Hosted   // the model must use this tool, and may call none of the client's; empty: it need not
+	Hosted   Hosted   // the model must use this tool, and may call none of the client's; empty: no such tool
 }
 
 // IsAuto reports whether the model decides.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && c.Hosted == "" }
 
-// Read reads a choice: a mode, or an object, whose form depends on the API.
+// Read reads a choice: a mode, or an object. object reads the object, whose form depends on the API.
 func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
 	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
 	switch v.Kind() {
@@ -37,7 +37,8 @@ func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Va
 	return field.WrongType("a string or an object", v)
 }
 
-// Require makes the tool with this name the choice. It returns f, the error of reading the name.
+// Require makes the tool with this name the choice. It returns f, which is the error from reading the
+// name.
 func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 	c.Required, c.Only = true, []string{name}
 	return f
@@ -65,8 +66,8 @@ func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (st
 	})).In("tools")
 }
 
-// CheckChoice returns an error if the choice does not fit the tools of the request. hosts: these
-// include a [Hosted] one.
+// CheckChoice returns an error if the choice does not fit the tools of the request. hosts is true if
+// the request has a [Hosted] tool.
 func (c *Conversation) CheckChoice(hosts bool) *field.Error {
 	choice := &c.Choice
 	if choice.Hosted != "" && !c.has(choice.Hosted) {
@@ -81,7 +82,7 @@ func (c *Conversation) CheckChoice(hosts bool) *field.Error {
 	return nil
 }
 
-// Unknown returns the first chosen name that no tool has, or an empty one.
+// Unknown returns the first name in Only that no tool has. It returns "" if there is none.
 func (c *ToolChoice) Unknown(tools []Tool) string {
 	if c.Only == nil {
 		return ""
@@ -111,8 +112,8 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return !allowed[t.Name] })
 }
 
-// instruction returns the instruction for the model that stands for the choice. It is empty unless
-// the model must use a tool.
+// instruction returns the instruction that makes the model follow the choice. If the model need not
+// use a tool, it returns "".
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
 	case c.Hosted != "":

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// maxToolName is the length that Codex allows. OpenAI allows 64, but there is no reason
-// to reject what works.
+// maxToolName is the length of names that Codex allows. OpenAI allows 64, but there is no
+// reason to refuse names that work.
 const maxToolName = 128
 
 // MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works with 512.
@@ -50,8 +50,8 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads a FunctionObject. The member strict is checked and has no effect: Codex
-// offers all tools without it.
+// ReadFunction reads a FunctionObject. The member strict is checked and has no effect, since
+// Codex offers all tools without it.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
 	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
@@ -73,13 +73,14 @@ func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 	return f
 }
 
-// CustomSchema is the schema of the function that stands for a custom tool, which
-// accepts any text: Codex and the model know functions only.
+// CustomSchema is the schema of the function that stands for a custom tool. A custom tool
+// accepts any text, but Codex and the model only know functions.
 var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
 // ReadCustomTool reads the name, the description and the format of a custom tool. The grammar goes
-// into the description for the model, since Codex cannot enforce it. flat: the grammar's definition
-// is a member of the format, as in the Responses API, and not of an object in it.
+// into the description for the model, since Codex cannot enforce it. If flat is true, the definition
+// of the grammar is a member of the format, as in the Responses API. Otherwise it is a member of an
+// object in the format.
 func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format wirejson.Value
 	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description), wirejson.Into("format", &format))
@@ -99,7 +100,8 @@ func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	return t, f
 }
 
-// readGrammar reads the format of a custom tool; empty: any text.
+// readGrammar reads the grammar in the format of a custom tool into text. The text stays empty if
+// the format allows any input.
 func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
@@ -119,14 +121,14 @@ func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	return cmp.Or(f, field.String(text, definition).In("definition")).In("grammar")
 }
 
-// CustomArguments returns the arguments of a custom tool's function for an input, both
-// as JSON strings.
+// CustomArguments returns the arguments of a custom tool's function for an input. Both the
+// arguments and the input are JSON strings.
 func CustomArguments(input wirejson.Value) wirejson.Value {
 	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
 // CustomInput returns the input in the arguments of a custom tool's function.
-// Arguments of another form are the input themselves: better an odd text than none.
+// Arguments of another form are returned unchanged, so that no text is lost.
 func CustomInput(arguments string) string {
 	if input, ok := customInput(arguments); ok {
 		return input
@@ -134,7 +136,8 @@ func CustomInput(arguments string) string {
 	return arguments
 }
 
-// customInput reports whether arguments are those of a custom tool's function.
+// customInput returns the input in arguments. It reports false if they are not the arguments of a
+// custom tool's function.
 func customInput(arguments string) (input string, ok bool) {
 	var call struct {
 		Input *string `json:"input"`
@@ -153,7 +156,7 @@ func (c *Call) WrapCustomInput() {
 	}
 }
 
-// ReadToolName reads the name of a tool, by the rule of OpenAI and Codex.
+// ReadToolName reads the name of a tool. It allows the characters that OpenAI and Codex allow.
 func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -164,9 +167,9 @@ func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	return nil
 }
 
-// ReadCalledName reads the name of a tool that a model has called. In a textual call a
-// model may write any name, which the client sends back. Codex accepts no such names,
-// so other characters become '_'.
+// ReadCalledName reads the name of a tool that a model has called. In a textual call the
+// model may write any name, and the client sends it back. Codex accepts only some
+// characters in names, so all others become '_'.
 func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -200,21 +203,21 @@ var reservedNames = map[string]bool{
 	"exec_command":  true,
 	"shell_command": true,
 	"apply_patch":   true,
-	// Codex's own with models that run their tools from a script.
+	// Codex's own tools, with models that run their tools from a script.
 	"exec":                        true,
 	"wait":                        true,
 	"list_mcp_resources":          true,
 	"list_mcp_resource_templates": true,
 	"read_mcp_resource":           true,
-	// Codex's own unless switched off. Older releases have no such switch.
+	// Codex's own tools unless they are switched off. Older releases cannot switch them off.
 	"request_user_input":       true,
 	"request_user_input_async": true,
 	"update_plan":              true,
 	"skills":                   true,
 }
 
-// reservedPrefix begins the names of the tools of MCP servers. Clients that pass on
-// tools of MCP servers use it as well.
+// reservedPrefix begins Codex's names of the tools of MCP servers. Clients that pass on
+// tools of MCP servers also use this prefix.
 const reservedPrefix = "mcp__"
 
 // renamePrefix begins the new name of a tool whose name is reserved.
@@ -227,7 +230,7 @@ func isReserved(name string) bool {
 // ToolNames has the names of the tools of a request. The same tools in the same order get
 // the same names in every request. The zero value has no tools.
 type ToolNames struct {
-	client  map[string]string // of the tools that are offered, by Codex's names
+	client  map[string]string // the client's names of the tools that are offered, by Codex's names
 	renamed map[string]string // Codex's names of renamed tools, by the client's names; other tools keep their names
 }
 
@@ -269,15 +272,15 @@ func (n ToolNames) ClientName(codexName string) (string, bool) {
 // Lookup returns ClientName as a function.
 func (n ToolNames) Lookup() func(codexName string) (string, bool) {
 	if len(n.client) == 0 {
-		return noTool // most requests have none, and need no function of their own
+		return noTool // most requests have no tools: this saves a closure for them
 	}
 	return n.ClientName
 }
 
 func noTool(string) (string, bool) { return "", false }
 
-// Codex returns the name that a tool of the client has in Codex. The tool may be one that only the
-// history calls and the request does not declare.
+// Codex returns the name that a tool of the client has in Codex. It also has an answer for a tool
+// that the request does not declare, since the history may have calls of such a tool.
 func (n ToolNames) Codex(name string) string {
 	if n.renamed[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
@@ -286,8 +289,8 @@ func (n ToolNames) Codex(name string) string {
 }
 
 // freeName puts the prefix before a name, and a number after it if the result is taken. next is the
-// next number to try. All names of a request share it: else many names that become equal when they
-// are cut would be counted from the beginning each time.
+// next number to try. All names of a request share this number. Otherwise, if many names become equal
+// when they are cut, each of them would try all numbers from the beginning.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {
@@ -296,7 +299,7 @@ func freeName(name string, taken map[string]bool, next *int) string {
 	return free
 }
 
-// CutName joins name and suffix. It shortens the name to keep to Codex's limit.
+// CutName joins name and suffix. It first shortens name if the result would exceed Codex's limit.
 func CutName(name, suffix string) string {
 	return name[:min(len(name), maxToolName-len(suffix))] + suffix
 }

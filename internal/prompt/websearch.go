@@ -9,19 +9,20 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// WebSearch is how the model may search the web. The provider runs the searches.
+// WebSearch has the settings with which the model may search the web. The provider runs the
+// searches.
 type WebSearch struct {
 	cached bool           // pages come from the provider's index only
-	search map[string]any // Codex's settings of it
+	search map[string]any // Codex's settings of the tool web_search
 }
 
-// webSearchTypes are the types of the tool, see [ReadWebSearch].
+// webSearchTypes are the types of tools that are a web search, see [ReadWebSearch].
 var webSearchTypes = []string{"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
 
 // IsWebSearch reports whether a tool of this type is a web search.
 func IsWebSearch(kind string) bool { return slices.Contains(webSearchTypes, kind) }
 
-// maxDomains is how many domains a search may be limited to, as with OpenAI.
+// maxDomains is how many domains the list of allowed domains may have, as in OpenAI's API.
 const maxDomains = 100
 
 // ReadWebSearch reads a WebSearchTool, a WebSearchPreviewTool or the web_search_options of
@@ -44,7 +45,7 @@ func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 	return s, f
 }
 
-// readLocation reads an approximate location: with its members beside the type, or, in chat
+// readLocation reads an approximate location. Its members are beside the type or, in chat
 // completions, in an object of their own.
 func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
 	if !v.Given() {
@@ -85,7 +86,8 @@ func (s *WebSearch) readFilters(v wirejson.Value) *field.Error {
 	return s.ReadDomains(allowed).In("allowed_domains")
 }
 
-// ReadDomains reads the domains that a search is limited to. Without any, it is not limited.
+// ReadDomains reads the list of the domains that a search may use. Without a list, a search may use
+// all domains.
 func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	var domains []string
 	f := field.Elements(v, maxDomains, "domains", func(_ int, v wirejson.Value) *field.Error {
@@ -101,7 +103,7 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	return f
 }
 
-// configure adds the settings of a search.
+// configure adds the settings of the web search to the configuration of a thread.
 func (s *WebSearch) configure(config map[string]any) {
 	config["web_search"] = "live"
 	if s.cached {

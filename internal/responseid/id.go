@@ -9,19 +9,21 @@ import (
 )
 
 // Prefix begins the id of every response. A suffix follows: the time at which the id was made, and
-// random characters, all of them lower-case letters and digits. So an id can be part of a path. The
-// alphabetical order of ids is the order of their times, so a list of ids shows which are too old.
+// then random characters. The suffix consists of lower-case letters and digits, so that an id can be
+// a part of a path. The alphabetical order of ids is the order of their times, so a sorted list of
+// ids shows which ones are too old.
 const Prefix = "resp_"
 
-// ConversationPrefix begins the id of every conversation, in the place of [Prefix].
+// ConversationPrefix begins the id of every conversation, instead of [Prefix].
 const ConversationPrefix = "conv_"
 
 const (
-	suffixLength = 26
-	stampLength  = 7 // of them for the time: enough for a thousand years
+	suffixLength = 26 // characters of a suffix
+	stampLength  = 7  // how many of them are for the time: enough for a thousand years
 )
 
-// base is the base of the number for the time. The order of its digits is that of their values.
+// base is the base of the number for the time. Its digits are ordered like their values, so ids are
+// ordered like their times.
 const base = 32
 
 // NewSuffix returns the suffix of a new id, with 95 random bits.
@@ -29,14 +31,14 @@ func NewSuffix(now time.Time) string {
 	return stamp(now) + strings.ToLower(rand.Text()[:suffixLength-stampLength])
 }
 
-// stamp returns a time in seconds, with leading zeros.
+// stamp returns a time as a number of seconds, with leading zeros.
 func stamp(at time.Time) string {
-	const one = 1 << (5 * stampLength) // the digit before the stamp
+	const one = 1 << (5 * stampLength) // a digit before the stamp, which keeps the leading zeros and is cut off
 	return strconv.FormatInt(one+max(0, at.Unix()), base)[1:]
 }
 
-// Time returns the time at which an id was made, in seconds. It reports false if the
-// id has another form.
+// Time returns the time at which an id was made, to the second. It reports false if the
+// id is not that of a response or a conversation.
 func Time(id string) (time.Time, bool) {
 	if !Valid(id) && !ValidConversation(id) {
 		return time.Time{}, false
@@ -61,12 +63,12 @@ func isSuffix(s string) bool {
 	return len(s) == suffixLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// Item returns the id of an item: KIND_SUFFIX_PLACE. It names the item's response, by
-// the suffix, and its place there.
+// Item returns the id of an item: KIND_SUFFIX_PLACE. The suffix is that of the item's
+// response, and the place is the place of the item in it.
 func Item(kind, suffix, place string) string { return kind + "_" + suffix + "_" + place }
 
-// WithSource appends the provider's own id of an item to ours. The encrypted content
-// of reasoning can only be read beside it.
+// WithSource appends the provider's own id of an item to the id that we gave to it. The
+// provider can read the encrypted content of reasoning only together with its own id.
 func WithSource(id, source string) string {
 	if source == "" {
 		return id
@@ -84,8 +86,8 @@ func OfItem(id string) (response string, ok bool) {
 	return Prefix + parts[1], true
 }
 
-// Source returns what WithSource has appended to an item's id. It reports false if
-// nothing was appended, or if the id has another form.
+// Source returns the provider's own id, which WithSource has appended to an item's id. It
+// reports false if nothing was appended, or if the id has another form.
 func Source(id string) (source string, ok bool) {
 	parts := strings.SplitN(id, "_", 4)
 	if len(parts) < 4 || !isSuffix(parts[1]) || !isNumber(parts[2]) {

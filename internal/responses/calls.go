@@ -10,7 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readCall reads a call of any kind. For the model each is a call of a function, see [toolForm].
+// readCall reads a call of any kind. For the model, every call is a call of a function, see
+// [toolForm].
 func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	f := field.NonEmpty(fields.callID).In("call_id")
 	if f != nil {
@@ -61,7 +62,7 @@ func (i *inputItem) readAnswered(fields itemFields) *field.Error {
 	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answers, fields.callID)).In("call_id")
 }
 
-// readFound reads the output of a search for tools: tools that the model may call from now on.
+// readFound reads the output of a search for tools. The model may call the tools in it from now on.
 func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
 	f := cmp.Or(i.readAnswered(fields), r.readMoreTools(fields.tools).In("tools"))
 	if f == nil {
@@ -70,10 +71,11 @@ func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// checkOutputs checks that each call has one output after it, and each output its call. Codex would
-// silently invent an output for a call without one, and drop an output without a call.
+// checkOutputs checks that each call is followed by one output, and that each output follows its
+// call. Codex would silently invent an output for a call without one, and drop an output without a
+// call. before has the items that precede the input.
 func checkOutputs(before, input []inputItem) *field.Error {
-	open := map[string]bool{} // the calls that wait
+	open := map[string]bool{} // the ids of calls without an output so far
 	for i := range before {
 		if f := checkOutput(&before[i], open); f != nil {
 			return f.In("previous_response_id")

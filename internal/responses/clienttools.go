@@ -11,14 +11,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The types of the calls of tools that are OpenAI's own but run by the client.
+// The types of the calls of OpenAI's own tools that the client runs.
 const (
 	itemShell      = "shell_call"
 	itemLocalShell = "local_shell_call"
 	itemPatch      = "apply_patch_call"
 )
 
-// The names of these tools, which are also those of the functions that stand for them.
+// The names of these tools. The functions that stand for the tools have the same names.
 const (
 	shellTool      = "shell"
 	localShellTool = "local_shell"
@@ -73,7 +73,7 @@ func checkLocal(v wirejson.Value) *field.Error {
 }
 
 // readClientCall reads the name and the arguments of the call of a tool that the client runs. The
-// arguments are as the model wrote them, without the members that are null.
+// arguments become the members that the model wrote. Members that are null are left out.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
@@ -83,7 +83,7 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 	if f := field.Expect(wirejson.KindObject, v); f != nil {
 		return f.In(member)
 	}
-	// The model does not write the type and an empty environment of a local shell's action.
+	// In the action of a local shell, the type and an empty env were added here, not by the model.
 	arguments := appendMembers(nil, v, func(name string, v wirejson.Value) bool {
 		return v.Given() && (i.kind != itemLocalShell || name != "type" && (name != "env" || !v.Equals("{}")))
 	})
@@ -93,7 +93,7 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 
 func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error {
 	if i.kind == itemLocalShell+"_output" && !fields.callID.Given() {
-		fields.callID = fields.id // some clients have the id of the call there
+		fields.callID = fields.id // some clients put the id of the call into id
 	}
 	if f := i.readAnswered(fields); f != nil {
 		return f
@@ -116,7 +116,8 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	return f
 }
 
-// clientCall has the members that an item has only if it is a call of a tool that the client runs.
+// clientCall has the members of items for calls of the tools that the client runs. The item of a web
+// search also has action.
 type clientCall struct {
 	Action      any              `json:"action,omitempty"`
 	Operation   *patchOperation  `json:"operation,omitempty"`
@@ -147,8 +148,8 @@ type patchOperation struct {
 	Diff *string `json:"diff,omitempty"`
 }
 
-// newClientCall returns these members. arguments are those of the function that the model has
-// called. Arguments that are missing or of a wrong type are empty.
+// newClientCall returns the members of a clientCall. arguments are the arguments of the function
+// that the model has called. If one is missing or of a wrong type, its member is empty.
 func newClientCall(form toolForm, arguments string) (c clientCall) {
 	switch form.kind {
 	case itemShell:

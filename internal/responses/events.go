@@ -7,10 +7,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// eventFailed is the name of the last event of a response that has failed.
+// eventFailed is the name of the last event of a failed response.
 const eventFailed = "response.failed"
 
-// silent reports whether there are no more events.
+// silent reports whether no more events are sent: none are wanted, or sending one has failed.
 func (s *Stream) silent() bool { return s.emit == nil || s.err != nil }
 
 // send emits an event with the next number.
@@ -21,14 +21,14 @@ func (s *Stream) send(e event) {
 	}
 }
 
-// emitData emits an event, whose data is in the buffer.
+// emitData emits an event with its data. The data were built in the memory of buf.
 func (s *Stream) emitData(name string, data []byte) {
 	s.sequence++
 	s.buf.Keep(data)
 	s.err = s.emit(name, data)
 }
 
-// Idle gives back the memory that only writing needs.
+// Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.buf.Release() }
 
 // whole sends an event with the whole Response, whose JSON is object.
@@ -44,12 +44,12 @@ func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte 
 	return append(append(buf, object...), '}')
 }
 
-// textEvents are the names of the events about a text. If done is empty, the text is not a part of
-// its item.
+// textEvents are the names of the events about a text. If done is empty, the text is not in a part
+// of the item, and only delta is used.
 type textEvents struct{ begun, delta, whole, done string }
 
-// texts has the textEvents of an item, by its type. Arguments that an item shows in another form
-// have none: they are sent once they are complete.
+// texts has the textEvents of items, by their types. Items that show the model's arguments in
+// another form have no textEvents, since such arguments are sent only once they are complete.
 var texts = map[string]textEvents{
 	itemMessageType: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
 	itemReasoningType: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
@@ -57,15 +57,15 @@ var texts = map[string]textEvents{
 	itemCall: {delta: "response.function_call_arguments.delta"},
 }
 
-// deltaHead is the first part of the deltas of one text.
+// deltaHead is the beginning that all deltas of one text share.
 type deltaHead struct {
-	index, part int // which text: the text of an item, or of a part of it
+	index, part int // of the text: the index of its item, and the number of its part
 	name        string
 	json        []byte
 }
 
 // delta sends a piece of the text of an item, or of its last part. Nearly all events are
-// these, so they are appended by hand. The head is kept.
+// such pieces, so delta does not use the JSON encoder. It keeps the head for the next piece.
 func (s *Stream) delta(i *outputItem, text string) {
 	if s.silent() {
 		return
@@ -93,7 +93,7 @@ func (s *Stream) setHead(i *outputItem) {
 	s.head.json = append(s.head.json[:len(s.head.json)-1], `,"delta":`...)
 }
 
-// event returns an event about an item, or about its part under way if it has parts.
+// event returns an event about an item, or about the current part of an item that has parts.
 func (i *outputItem) event(name string) event {
 	e := event{Type: name, ItemID: i.ID, OutputIndex: i.index}
 	switch i.Type {
@@ -113,14 +113,14 @@ func (s *Stream) sendItem(name string, i *outputItem) {
 	}
 }
 
-// sendPart sends an event with the part under way.
+// sendPart sends an event with the current part, which has this text.
 func (s *Stream) sendPart(name string, i *outputItem, text string) {
 	e, part := i.event(name), i.textPart(text)
 	e.Part = &part
 	s.send(e)
 }
 
-// addText adds a piece of text to a part of an item. If another part is under way, addText ends
+// addText adds a piece of text to a part of an item. If another part is open, addText first ends
 // that part and begins a new one.
 func (s *Stream) addText(i *outputItem, part int, text string) {
 	if i.text.Len() == 0 || i.part != part {
@@ -132,7 +132,7 @@ func (s *Stream) addText(i *outputItem, part int, text string) {
 	s.delta(i, text)
 }
 
-// endPart ends the part under way, if there is one, and sends it whole.
+// endPart ends the open part of an item, if there is one, and sends it whole.
 func (s *Stream) endPart(i *outputItem) {
 	names := texts[i.Type]
 	if names.done == "" || i.text.Len() == 0 {
@@ -148,7 +148,7 @@ func (s *Stream) endPart(i *outputItem) {
 	i.text.Reset()
 }
 
-// added sends that an item has begun.
+// added sends the events that say that an item has begun.
 func (s *Stream) added(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
 	for _, name := range progress[i.Type].begun {
@@ -156,7 +156,8 @@ func (s *Stream) added(i *outputItem) {
 	}
 }
 
-// ended sends the last events of an item. An item that was broken off is not whole.
+// ended sends the last events of an item. The event that says that the item is whole is left out if
+// the item broke off.
 func (s *Stream) ended(i *outputItem) {
 	if name := progress[i.Type].whole; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))

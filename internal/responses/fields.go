@@ -44,8 +44,8 @@ func (r *Request) readSummary(v wirejson.Value) *field.Error {
 	return field.OneOf(&r.Summary, []string{"auto", "concise", "detailed"}, v)
 }
 
-// includable lists the values of include (IncludeEnum). Only includeEncrypted has an effect.
-// includeLogprobs is refused.
+// includable lists the values of include (IncludeEnum). includeEncrypted has an effect, and
+// includeLogprobs is refused. All others are accepted and have no effect.
 var includable = []string{
 	includeEncrypted,
 	includeLogprobs,

@@ -19,8 +19,8 @@ const (
 	itemPicture   = "image_generation_call"
 )
 
-// progress has the events about the item of a hosted tool, by its type: at its begin, and once it is
-// whole. Codex gives no partial pictures.
+// progress has the names of the events about the item of a hosted tool, by the item's type: those at
+// its begin, and the one when it is whole. Codex gives no partial pictures.
 var progress = map[string]struct {
 	begun []string
 	whole string
@@ -29,7 +29,7 @@ var progress = map[string]struct {
 	itemPicture:   {[]string{"response.image_generation_call.in_progress", "response.image_generation_call.generating"}, "response.image_generation_call.completed"},
 }
 
-// hostedTool returns the tool of a type; empty: there is none here.
+// hostedTool returns the hosted tool of a type. It returns "" if this server has none.
 func hostedTool(kind wirejson.Value) prompt.Hosted {
 	switch name := kind.Text(); {
 	case prompt.IsWebSearch(name):
@@ -40,7 +40,8 @@ func hostedTool(kind wirejson.Value) prompt.Hosted {
 	return ""
 }
 
-// toolPlace is the place of a hosted tool in the tools of the request and of its Response.
+// toolPlace has the index of a hosted tool in the tools of the request (tool), and in the tools of the
+// Response (echo).
 type toolPlace struct{ tool, echo int }
 
 // readHosted reads a hosted tool.
@@ -60,7 +61,7 @@ func (r *Request) readHosted(tool prompt.Hosted, v wirejson.Value, at int) (f *f
 	return f
 }
 
-// pictureReaders are the readers of those members of the picture tool that other APIs do not have.
+// pictureReaders are the readers of the picture tool's members that only this API has.
 var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *field.Error{
 	"model": func(c *prompt.Conversation, v wirejson.Value) *field.Error {
 		return c.Skip(v, "model", "", wirejson.KindString)
@@ -72,7 +73,7 @@ var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *fiel
 // readPictureTool reads a tool that makes pictures (ImageGenTool).
 func (r *Request) readPictureTool(v wirejson.Value, at int) *field.Error {
 	r.Pictures = new(prompt.Pictures)
-	own := prompt.Conversation{Pictures: r.Pictures} // for what is ignored
+	own := prompt.Conversation{Pictures: r.Pictures} // it collects the names of ignored members
 	f := cmp.Or(field.Members(v, &own, pictureReaders), field.Members(v, &own, prompt.PictureReaders))
 	for _, name := range own.Ignored {
 		r.Ignore((&field.Error{}).In(name).At(at).In("tools").Path)
@@ -80,14 +81,14 @@ func (r *Request) readPictureTool(v wirejson.Value, at int) *field.Error {
 	return f
 }
 
-// hostedOff are the messages to a client whose tool the operator does not allow.
+// hostedOff are the error messages for hosted tools that the operator does not allow.
 var hostedOff = map[prompt.Hosted]string{
 	prompt.WebSearchTool: "is a web search, which is off on this server; its operator can allow it with the option web_search",
 	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
 }
 
-// Without removes a hosted tool from a request, since the operator does not allow it. For every
-// client but a Codex, the tool is an error, see skipHosted.
+// Without removes a hosted tool from a request, since the operator does not allow it. If the client
+// is not a Codex, the tool is an error instead, see skipHosted.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	at, has := r.places[tool]
 	switch {
@@ -112,7 +113,7 @@ type pictureCall struct {
 	Failure json.RawMessage `json:"error,omitempty"` // why there is no picture
 }
 
-// newPictureCall returns these members. made is nil until the picture is there.
+// newPictureCall returns the members of a pictureCall. made is nil until the picture has come.
 func newPictureCall(made *turn.Output) pictureCall {
 	switch {
 	case made == nil:
@@ -123,8 +124,8 @@ func newPictureCall(made *turn.Output) pictureCall {
 	return pictureCall{Result: &made.Text, Revised: made.Name}
 }
 
-// endPicture ends the picture under way. It has a copy of the output, so that no other output is
-// moved to the heap.
+// endPicture ends the open picture. Its argument is a copy, since the item keeps a pointer to it: with
+// a pointer argument, every output would be moved to the heap.
 func (s *Stream) endPicture(out turn.Output) {
 	if s.is(itemPicture) {
 		s.open.made = &out
@@ -132,8 +133,8 @@ func (s *Stream) endPicture(out turn.Output) {
 	}
 }
 
-// readPicture reads a picture of an earlier answer, for the model. An item without a result is a
-// reference to a stored item, or its picture has failed.
+// readPicture reads a picture of an earlier answer, for the model. If the item has no result, its
+// picture has failed, or it is a reference to a stored item.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
 	if i.silent = !fields.result.Given(); i.silent {
 		if !fields.status.Is(statusFailed) && i.id != "" {
@@ -147,7 +148,8 @@ func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) 
 	return f.In("result")
 }
 
-// searchAction returns the action of a web search. Codex has more types than OpenAI.
+// searchAction returns the action of a web search. Codex has types of actions that OpenAI does not
+// have: their action becomes a search.
 func searchAction(text string) json.RawMessage {
 	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
 		var kind wirejson.Value

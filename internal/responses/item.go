@@ -16,16 +16,15 @@ import (
 // inputItem is an item of the input (InputItem).
 type inputItem struct {
 	raw     wirejson.Value
-	kind    string // its type
-	id      string // its own id, if it has one
-	call    string // the id of the call, if the item is a call
-	answers string // the id of the call that the item answers, if it is an output
-	// message is what the model gets, unless the item is silent.
-	message prompt.Message
-	silent  bool
+	kind    string         // its type
+	id      string         // its own id, if it has one
+	call    string         // the id of the call, if the item is a call
+	answers string         // the id of the call that the item answers, if it is an output
+	message prompt.Message // for the model, unless the item is silent
+	silent  bool           // the model does not get the item
 }
 
-// The types of items that are treated differently.
+// The types of items that the code refers to by name.
 const (
 	itemMessageType     = "message"
 	itemReference       = "item_reference"
@@ -37,7 +36,7 @@ const (
 	itemAdditionalTools = "additional_tools"
 )
 
-// itemKind is what the items of a type have in common.
+// itemKind has the properties of the items of one type.
 type itemKind struct {
 	prefix string                                              // of their ids
 	read   func(*inputItem, *Request, itemFields) *field.Error // reads their members
@@ -145,8 +144,8 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readMoreTools(fields.tools).In("tools")
 }
 
-// readVerbatim passes the item on to Codex as it is. An item that came from the provider gets its
-// id at the provider back.
+// readVerbatim passes the item on to Codex as it is, with one change: if the id of the item contains
+// the provider's own id, the item gets that one back.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
@@ -173,8 +172,8 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// readReasoning passes on reasoning with an encrypted content, which the provider can
-// read. Without that the model would get nothing of it.
+// readReasoning passes on reasoning with an encrypted content, which only the provider can
+// read. Without one, the item is left out, since the model would get nothing from it.
 func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 	if f := field.Optional(wirejson.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")

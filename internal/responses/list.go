@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Deleted returns the answer to a DELETE. object says what was deleted: "response" or
+// Deleted returns the answer to a DELETE. object is its member object: "response" or
 // "conversation.deleted".
 func Deleted(id, object string) []byte {
 	return wirejson.Append(nil, struct {
@@ -65,11 +65,12 @@ func ReadPage(query url.Values) (Page, *apierror.Error) {
 	return p, nil
 }
 
-// Hold claims memory for the bytes of an answer before they are copied.
+// Hold claims memory for an answer of a number of bytes, before the answer is built. The error says
+// that there is none.
 type Hold func(bytes int64) *apierror.Error
 
 // ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList): a page
-// of items, which are in the order in which they were sent.
+// of items. The argument items has all of them, in the order in which they were sent.
 func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.Error) {
 	if !page.ascending {
 		items = slices.Clone(items)
@@ -90,14 +91,14 @@ func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.
 	return end.list(items[:n], hold)
 }
 
-// listEnd is what follows the items of a list.
+// listEnd has the members of a list after its items.
 type listEnd struct {
 	FirstID *string `json:"first_id"`
 	LastID  *string `json:"last_id"`
 	HasMore bool    `json:"has_more"`
 }
 
-// list returns a list of items. They are copied once, since they may be large.
+// list returns a list of items. The items may be large, so each is copied only once.
 func (e listEnd) list(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
 	const begin = `{"object":"list","data":[`
 	end := wirejson.Append(nil, e)
@@ -119,7 +120,7 @@ func (e listEnd) list(items []json.RawMessage, hold Hold) ([]byte, *apierror.Err
 	return append(append(body, ']'), end...), nil
 }
 
-// ItemID returns the id of an item that is kept. It is empty if the item has none.
+// ItemID returns the id of a stored item. It is empty if the item has none.
 func ItemID(item json.RawMessage) string {
 	var id wirejson.Value
 	wirejson.Value(item).Pick(wirejson.Into("id", &id))
@@ -129,8 +130,9 @@ func ItemID(item json.RawMessage) string {
 	return id.Text()
 }
 
-// InputItems returns the items of the request's own input for a store (ItemResource): each has an
-// id, and messages have parts and a status. suffix is the suffix of the response's id.
+// InputItems returns the items of the request's own input in the form for a store (ItemResource):
+// each item has an id, and messages have parts and a status. suffix is the suffix of the response's
+// id.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -146,10 +148,11 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 	return items
 }
 
-// maxItemID is the length up to which an item keeps its own id.
+// maxItemID is the length of the longest id that an item keeps. An item with a longer id gets a new
+// one.
 const maxItemID = 128
 
-// resource returns the item with the id.
+// resource returns the item in the form for a store, with the id.
 func (i *inputItem) resource(id string) json.RawMessage {
 	if i.kind == itemMessageType {
 		return i.messageResource(id)
@@ -177,7 +180,8 @@ func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v w
 	return dst
 }
 
-// messageResource returns a message in its long form (InputMessage or OutputMessage).
+// messageResource returns a message in the form for a store (InputMessage or OutputMessage), where
+// the content is always a list of parts.
 func (i *inputItem) messageResource(id string) json.RawMessage {
 	m := &i.message
 	dst := wirejson.Append(nil, struct {
@@ -196,12 +200,12 @@ func (i *inputItem) messageResource(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// ConversationRequest is a checked body of a request that creates a conversation, changes
-// its metadata or adds items. It holds views into the body.
+// ConversationRequest is the checked body of a request that creates a conversation, changes
+// its metadata or adds items to it. It has views of the body.
 type ConversationRequest Request
 
 // DecodeConversation reads and checks the body of a request about a conversation. required is the
-// member that must be there: items, metadata, or empty for none.
+// name of the member that the body must have: items or metadata. It is empty if there is none.
 func DecodeConversation(body []byte, required string) (*ConversationRequest, *apierror.Error) {
 	r := new(Request)
 	if len(body) == 0 && required == "" {
@@ -235,7 +239,7 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Items returns the items, with ids that suffix makes unique.
+// Items returns the items in the form for a store. Their ids contain suffix, which makes them unique.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 	c.ConversationID = "new"
 	return (*Request)(c).InputItems(suffix)
@@ -274,7 +278,7 @@ func (r *Request) readConversation(v wirejson.Value) *field.Error {
 	return readID(&r.ConversationID, v)
 }
 
-// earlierParam is the field that names what precedes the input.
+// earlierParam is the name of the field that refers to the items before the input.
 func (r *Request) earlierParam() string {
 	if r.ConversationID != "" {
 		return "conversation"

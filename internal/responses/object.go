@@ -13,7 +13,7 @@ import (
 )
 
 // The values of the status of a Response. An item has one of the first three, or failed if it is a
-// picture that was not made.
+// picture that could not be made.
 const (
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
@@ -25,18 +25,18 @@ const (
 // outputItem is one item of a response's output.
 type outputItem struct {
 	outputJSON        // without its texts and arguments
-	source     string // the provider's id of a reasoning
-	index      int    // among the items that the client sees; -1: it does not see this one
+	source     string // the provider's id of a reasoning or a web search
+	index      int    // among the items that the client sees; -1: the client does not see this item
 
-	text        strings.Builder   // of the part under way, or the arguments of a call
-	parts       []string          // whole ones: of a message's content, or of a reasoning's summary
-	part        int               // the part under way, as Codex counts
+	text        strings.Builder   // the text of the open part, the arguments of a call, or the action of a web search
+	parts       []string          // the complete parts of a message's content, or of a reasoning's summary
+	part        int               // Codex's number of the open part
 	annotations []json.RawMessage // of a message's text
-	encrypted   string            // the content of a reasoning
+	encrypted   string            // the encrypted content of a reasoning
 
-	call int          // of a call: its index in the turn
-	made *turn.Output // of a picture; nil: it is not there
-	form toolForm
+	call int          // the index of a call in the turn
+	made *turn.Output // the picture; nil: it has not come
+	form toolForm     // of a call
 }
 
 // object returns the JSON of the Response as it is now.
@@ -53,7 +53,8 @@ func (s *Stream) object() []byte {
 	return append(object, s.meta.settings[1:]...)
 }
 
-// wire returns the item as it is now, for JSON.
+// wire returns the item as it is now, for JSON. encrypted says whether a reasoning has its encrypted
+// content.
 func (i *outputItem) wire(encrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {
@@ -90,17 +91,17 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 	return w
 }
 
-// responseCodes are the codes of errors in a Response (ResponseErrorCode) by the types of the
-// errors. The others are server_error.
+// responseCodes are the codes of errors in a Response (ResponseErrorCode), by the types of the
+// errors. Errors of other types have the code server_error.
 var responseCodes = map[string]string{
 	apierror.TypeRateLimit: "rate_limit_exceeded", apierror.TypeQuota: "rate_limit_exceeded", apierror.TypeInvalidRequest: "invalid_prompt",
 }
 
 // Record is a response for a store.
 type Record struct {
-	Response json.RawMessage // as its client got it
-	Output   []stores.Item   // its items as a later response needs them
-	Well     bool            // the turn has ended well, perhaps early
+	Response json.RawMessage // as the client got it
+	Output   []stores.Item   // the items of its output, as a later response needs them
+	Well     bool            // the turn has ended without an error, perhaps early
 }
 
 // keep returns the JSON of the whole Response, after passing it to Meta.Keep.
@@ -112,9 +113,10 @@ func (s *Stream) keep() []byte {
 	return object
 }
 
-// output returns the items. object is the JSON of the Response.
+// output returns the items for a store. object is the JSON of the Response. An item that the client
+// gets in full is given as its place in object.
 func (s *Stream) output(object []byte) []stores.Item {
-	// Strings cannot contain this: their quotes are escaped.
+	// The text "output":[ cannot be a part of a string, whose quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
 	shown := make([]stores.Item, 0, s.shown)
 	for _, v := range wirejson.Value(object[at:]).Elements() {

@@ -13,7 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// References returns the ids of the items that the input refers to, each as often as it is named.
+// References returns the ids of the items that the input refers to. An id that occurs several times
+// is returned as often.
 func (r *Request) References() []string {
 	var ids []string
 	for i := range r.input {
@@ -24,14 +25,14 @@ func (r *Request) References() []string {
 	return ids
 }
 
-// ItemNotFound is the 400 of a reference to an item that is not there.
+// ItemNotFound returns the 400 for a reference to an item that does not exist.
 func (r *Request) ItemNotFound(id string) *apierror.Error {
 	at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == itemReference && i.id == id })
 	return itemNotFound(id, max(0, at))
 }
 
 // Resolve completes the request. earlier has the items that precede the input. found has the items
-// that the input refers to, by their ids. Each call needs an output.
+// that the input refers to, by their ids. Resolve returns an error if a call has no output.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
 	before := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
@@ -54,8 +55,8 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	return r.CheckChoice(r.Search != nil || r.Pictures != nil).In("tool_choice").APIError()
 }
 
-// join makes one conversation of the instructions and all items. As with OpenAI, it
-// does not include the instructions of earlier responses.
+// join makes one conversation of the instructions and all items. The instructions of
+// earlier responses are not included, as in OpenAI's API.
 func (r *Request) join(before []inputItem) {
 	r.Messages = make([]prompt.Message, 0, 1+len(before)+len(r.input))
 	if r.instructions != nil {
@@ -70,8 +71,8 @@ func (r *Request) join(before []inputItem) {
 	}
 }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. Its reasoning is summarized only
-// if the request asks for that. It fails if an image still has to be fetched.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. The model's reasoning is summarized
+// only if the request asks for summaries. Plan fails if an image still has to be fetched.
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()
@@ -84,7 +85,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 }
 
 // ImageParam returns the first field with the URL of a remote image, such as
-// input[2].content[1].image_url, or with any if url is empty. It is empty if there is none.
+// input[2].content[1].image_url. An empty url stands for any URL. The result is empty if there is no
+// such field.
 func (r *Request) ImageParam(url string) string {
 	if m, p, found := r.FindRemote(url); found {
 		return r.ImagePath(m, p)
@@ -104,10 +106,10 @@ func (r *Request) ImagePath(message, part int) string {
 	return fmt.Sprintf("input[%d].content[%d].image_url", i, part)
 }
 
-// inputOf returns the index of the item of the input that is a message of the conversation, or -1
-// for a message of an earlier response. The conversation ends with the messages of the input.
+// inputOf returns the index of the input's item for a message of the conversation. It returns -1 for
+// a message of an earlier response. The conversation ends with the messages of the input.
 func (r *Request) inputOf(message int) int {
-	behind := len(r.Messages) - message // counts the message itself
+	behind := len(r.Messages) - message // the number of messages from this one to the end
 	for i := len(r.input) - 1; i >= 0; i-- {
 		if r.input[i].silent {
 			continue
@@ -119,15 +121,15 @@ func (r *Request) inputOf(message int) int {
 	return -1
 }
 
-// Forget drops the body and what was made of it, once the turn has started. Only the
-// methods for answers and errors may be called after that.
+// Forget drops the body and the data made from it, once the turn has started. After that,
+// only the methods for answers and errors may be called.
 func (r *Request) Forget() {
 	r.Conversation, r.instructions, r.input, r.more = prompt.Conversation{}, nil, nil, nil
 	r.echo, r.skipped = settings{}, nil
 }
 
-// APIError converts the failure of the request, see [failures.APIError]. Errors about the
-// conversation get the names that it has in this API.
+// APIError converts the failure of the request, see [failures.APIError]. In errors about the
+// conversation, it uses the name "input", which this API has for the conversation.
 func (r *Request) APIError(err error) *apierror.Error {
 	e := failures.WithConversation(err, "input")
 	if e != nil && e.Code == apierror.CodeRefused {
@@ -136,8 +138,9 @@ func (r *Request) APIError(err error) *apierror.Error {
 	return e
 }
 
-// refused adds the item of the input that Codex could not read. Codex counts the items
-// of the history, where each message is one item and instructions are none.
+// refused names in an error the item of the input that Codex could not read. The error has
+// the index of the item in the history, where each message is one item, and instructions
+// do not count.
 func (r *Request) refused(e *apierror.Error) *apierror.Error {
 	var n int
 	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {

@@ -1,8 +1,9 @@
 // Package responses is the wire format of the Responses API.
 //
-// [Decode] checks the body of a request, [Request.Resolve] adds what the request refers to, and
-// [Request.Plan] maps it to Codex. One fold makes a Response of the outputs of a turn: a [Stream]
-// sends it as events or returns it as one object, so that both forms have the same answer.
+// [Decode] checks the body of a request, [Request.Resolve] adds the stored items that the request
+// refers to, and [Request.Plan] maps the request to Codex. A [Stream] makes a Response from the
+// outputs of a turn. It sends the Response as events or returns it as one object, so that both forms
+// have the same answer.
 package responses
 
 import (
@@ -24,38 +25,40 @@ type Request struct {
 
 	PreviousID     string // the id of the response that this one follows; empty: none
 	ConversationID string // the id of the conversation to which the response belongs; empty: none
-	Store          bool   // the response is to be kept
-	Background     bool   // it is made without its client
+	Store          bool   // the response is to be stored
+	Background     bool   // the response is made in the background, also after its client has left
 	Warmup         bool   // no output is wanted
 	Summary        string // the form of the summaries of the reasoning; empty: the request does not say
 
 	instructions wirejson.Value
 	input        []inputItem
 	hasInput     bool
-	Encrypted    bool // include names the reasoning's encrypted content
+	Encrypted    bool // include asks for the reasoning's encrypted content
 	codex        bool // the client is a Codex
 	echo         settings
 
-	hosted  *field.Error                // a tool that only a Codex may bring
-	places  map[prompt.Hosted]toolPlace // of the hosted tools
-	skipped []string                    // the paths of all such tools
+	hosted  *field.Error                // the error for the first tool in skipped, if the client is not a Codex
+	places  map[prompt.Hosted]toolPlace // where the hosted tools are
+	skipped []string                    // the paths of tools that cannot run here, and that only a Codex may declare
 	forms   map[string]toolForm         // of the tools so far, by their names in the conversation
-	more    []moreTool                  // tools that stand in the input
+	more    []moreTool                  // the tools in items of the input
 }
 
 // Decode reads and checks the body of a request. The error is always an
 // invalid_request_error with status 400.
 //
-// Values of a wrong type or form are errors, and so is what Codex cannot do: hosted tools, prompts
-// that OpenAI keeps, log probabilities and files. Fields without use are accepted;
-// [prompt.Plan.Ignored] lists those that matter. Unknown fields are skipped. Images at an https URL
-// are left to the caller, see [prompt.Conversation.RemoteImages].
+// Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
+// too: tools that only OpenAI runs, prompts that OpenAI stores, log probabilities and files. Fields
+// that have no effect are accepted; if they would change the answer, [prompt.Plan.Ignored] lists
+// them. Unknown fields are skipped. The caller has to fetch images at https URLs, see
+// [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
 
-// DecodeCreate is [Decode] for a message of a WebSocket, which asks for a response. The
-// answer is always a stream. It may be a warm-up (generate is false): no output is wanted.
+// DecodeCreate is [Decode] for a message of a WebSocket that asks for a response. The
+// answer is always a stream. If generate is false, the request is a warm-up, and no output
+// is wanted.
 func DecodeCreate(message []byte) (*Request, *apierror.Error) {
 	return field.Body(message, new(Request), (*Request).readCreate)
 }
@@ -124,7 +127,7 @@ func skipped(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.V
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// echoed is like skipped, but for a field that the Response repeats.
+// echoed does what skipped does, for a field whose value the Response repeats.
 func echoed(name, neutral string, into func(*settings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
@@ -134,15 +137,15 @@ func echoed(name, neutral string, into func(*settings) *wirejson.Value, kind wir
 	}
 }
 
-// refused returns the reader of a field that is not supported.
+// refused returns the reader of a field that is not supported. why is the reason in the error.
 func refused(why string) func(*Request, wirejson.Value) *field.Error {
 	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
-// noPrompts is why prompt is refused.
+// noPrompts is the reason for which the field prompt is refused.
 const noPrompts = "there are no prompts here; use 'instructions' and 'input'"
 
-// check checks what depends on several fields.
+// check does the checks that depend on several fields.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -167,7 +170,7 @@ func (r *Request) readInstructions(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindString, v)
 }
 
-// readID reads an id. An absent one or null is empty.
+// readID reads an id. If the value is absent or null, the id is empty.
 func readID(id *string, v wirejson.Value) *field.Error {
 	f := field.Text(id, v)
 	if f == nil && v.Given() {
@@ -219,9 +222,9 @@ func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindObject, v)
 }
 
-// DecodeInput reads a body of the Responses API that was posted to POST /v1/chat/completions: those
-// members that chat completions do not have. The request must have the whole conversation, so
-// members that refer to stored responses are refused. Items that have no form in a chat are
+// DecodeInput reads a body of the Responses API that was sent to POST /v1/chat/completions. It reads
+// only the members that chat completions do not have. The request must have the whole conversation,
+// so members that refer to stored responses are refused. Items that have no form in a chat are
 // refused, too.
 func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
@@ -263,7 +266,7 @@ var inputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt":               refused(noPrompts),
 }
 
-// onlyStored is why a member that refers to stored responses is refused.
+// onlyStored is the reason for which members that refer to stored responses are refused.
 const onlyStored = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
 
 // checkChat refuses an item that has no form in a chat.

@@ -14,54 +14,56 @@ import (
 )
 
 // Stream encodes the outputs of a turn as the events of a streamed response
-// (ResponseStreamEvent). Each has a type and a sequence_number, from 0 on without gaps:
+// (ResponseStreamEvent). Each event has a type and a sequence_number, which counts from 0
+// without gaps. The events are:
 //
 //   - response.created and response.in_progress,
-//   - for each item response.output_item.added, events of its type, and
-//     response.output_item.done. A message has content parts and texts, reasoning the parts
-//     and texts of its summary, a call its arguments.
+//   - for each item: response.output_item.added, the events of its type, and
+//     response.output_item.done. A message has events about its content parts and texts,
+//     reasoning about the parts and texts of its summary, and a call about its arguments.
 //   - response.completed, response.incomplete or response.failed, with the whole Response.
 //
 // These are the items:
 //
-//   - Text is a message. A new one begins with each message of the model's, and after a call
-//     or reasoning.
-//   - A reasoning item of the model's is an item, with the parts of its summary. Without a
-//     summary, it is shown only if the client wants its encrypted content.
-//   - A call is an item, unless calls are part of the text.
+//   - Text becomes a message. A new message begins with each message of the model, and
+//     after an item of another type.
+//   - Each reasoning item of the model becomes an item with the parts of its summary. An
+//     item without a summary is shown only if the client wants its encrypted content.
+//   - A call becomes an item. If calls are part of the text, there are no such items.
+//   - A web search and a picture become an item each.
 //
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
 	meta  Meta
-	state responseState // without its output; the usage is 0 until it ends well
+	state responseState // without its output; the usage is 0 until the turn ends without an error
 	items []*outputItem // in their order
-	shown int           // how many of them the client sees
-	open  *outputItem   // the item under way, or nil
+	shown int           // how many of the items the client sees
+	open  *outputItem   // the item that has begun and not ended, or nil
 	done  bool
-	last  []byte // the whole Response, once it has ended
+	last  []byte // the JSON of the whole Response, once it has ended
 
 	emit     func(event string, data []byte) error // nil: there are no events
-	buf      wirejson.Buffer                       // the event under way
+	buf      wirejson.Buffer                       // memory for the event that is being written
 	head     deltaHead
 	sequence int64
-	err      error // of emit
+	err      error // the first error of emit
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
-// framing. A nil emit means that only the whole Response is wanted. The slice is valid during the
-// call only. The stream ends at the first error of emit.
+// framing. A nil emit means that only the whole Response is wanted. The slice is valid only during
+// the call of emit. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
 	return &Stream{meta: meta, state: state, emit: emit, head: deltaHead{index: hidden}}
 }
 
-// Add is [Stream.Write] for a stream without events, which cannot fail.
+// Add is [Stream.Write] for a stream without events, where Write cannot fail.
 func (s *Stream) Add(choice int, out turn.Output) { _ = s.Write(choice, out) }
 
 // JSON returns the whole Response, once the turn has ended.
 func (s *Stream) JSON() []byte { return s.last }
 
-// ErrCancelled is the error of a response that was cancelled. It must not be changed.
+// ErrCancelled is the error of a response that was cancelled. Callers must not change its fields.
 var ErrCancelled = &apierror.Error{
 	Status: http.StatusConflict, Type: apierror.TypeServer, Code: apierror.CodeResponseCancelled,
 	Message: "The response was cancelled.",
@@ -75,8 +77,8 @@ func (s *Stream) Open() error {
 	return s.err
 }
 
-// Write encodes an output as any number of events. A response has one choice only. If emit
-// fails, Write returns its error; the Response has the output all the same. Outputs after the last
+// Write encodes an output as no, one or several events. A response has only one choice. If emit
+// fails, Write returns its error, but the Response still gets the output. Outputs after the finish
 // are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if s.done {
@@ -123,8 +125,8 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// Fail ends the response with an error. With [ErrCancelled] the response is cancelled.
-// There is no event for that: it is a response.failed with a cancelled response.
+// Fail ends the response with an error. With [ErrCancelled] the status of the response is
+// cancelled. The API has no event for a cancelled response, so the event is response.failed.
 func (s *Stream) Fail(e *apierror.Error) error {
 	if s.done {
 		return s.err
@@ -142,12 +144,12 @@ func (s *Stream) Fail(e *apierror.Error) error {
 // Done reports whether the last event has been written.
 func (s *Stream) Done() bool { return s.done && s.err == nil }
 
-// endMessage ends the message under way, which has a phase.
+// endMessage ends the open message, and sets its phase.
 func (s *Stream) endMessage(phase string) {
 	if !s.is(itemMessageType) {
 		return
 	}
-	if slices.Contains(phases, phase) { // clients know no others
+	if slices.Contains(phases, phase) { // clients know no other phases
 		s.open.Phase = phase
 	}
 	s.close(statusCompleted)
@@ -156,8 +158,8 @@ func (s *Stream) endMessage(phase string) {
 // phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
 
-// endReasoning ends a reasoning item. It gets the encrypted content, which the client
-// may send back.
+// endReasoning ends a reasoning item, and adds the encrypted content, which the client
+// may send back. If the item has not begun, it first begins it.
 func (s *Stream) endReasoning(out *turn.Output) {
 	if !s.is(itemReasoningType) || s.open.source != out.ID {
 		if out.Text == "" {
@@ -184,7 +186,7 @@ func (s *Stream) startCall(out *turn.Output) {
 	s.begin(form.kind, &outputItem{form: form, call: out.Call, outputJSON: outputJSON{CallID: out.ID}})
 }
 
-// annotate adds annotations to the message under way.
+// annotate adds annotations to the open message.
 func (s *Stream) annotate(out *turn.Output) {
 	if !s.is(itemMessageType) {
 		return
@@ -198,10 +200,10 @@ func (s *Stream) annotate(out *turn.Output) {
 	}
 }
 
-// is reports whether the item under way has the type.
+// is reports whether an item of the type is open.
 func (s *Stream) is(kind string) bool { return s.open != nil && s.open.Type == kind }
 
-// isCall reports whether the item under way is the call with an index.
+// isCall reports whether the open item is the call with an index.
 func (s *Stream) isCall(index int) bool {
 	return s.open != nil && s.open.form.kind != "" && s.open.call == index
 }
@@ -209,7 +211,7 @@ func (s *Stream) isCall(index int) bool {
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
-// item returns the item under way. If its type or source differs, item begins a new one.
+// item returns the open item if it has the type and the source. Otherwise it begins a new item.
 func (s *Stream) item(kind, source string) *outputItem {
 	if !s.is(kind) || s.open.source != source {
 		s.begin(kind, &outputItem{source: source})
@@ -217,7 +219,7 @@ func (s *Stream) item(kind, source string) *outputItem {
 	return s.open
 }
 
-// begin starts an item of a type, after it has ended the current one.
+// begin begins an item of a type. It first ends the open item.
 func (s *Stream) begin(kind string, item *outputItem) {
 	s.close(statusCompleted)
 	item.Type, item.Status, item.source = kind, statusInProgress, strings.Clone(item.source)
@@ -231,7 +233,7 @@ func (s *Stream) begin(kind string, item *outputItem) {
 	s.added(item)
 }
 
-// close ends the current item, if there is one.
+// close ends the open item, if there is one, with a status.
 func (s *Stream) close(status string) {
 	if i := s.open; i != nil {
 		s.open = nil
@@ -243,7 +245,8 @@ func (s *Stream) close(status string) {
 	}
 }
 
-// finish ends the response as the turn has ended.
+// finish ends the response when the turn has ended without an error. The response is incomplete if
+// the turn ended early.
 func (s *Stream) finish(out *turn.Output) {
 	s.state.Usage = newUsage(out.Usage, out.Estimated)
 	if reason := incompleteReasons[out.Finish]; reason != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// toolForm is the form of a tool for the client. Codex and the model only know functions.
+// toolForm is the form of a tool for the client. For Codex and the model, every tool is a function.
 type toolForm struct {
 	kind      string // the type of its calls: function_call, custom_tool_call, tool_search_call
 	namespace string
@@ -62,8 +62,9 @@ func (r *Request) readDeclared(i int, v wirejson.Value) *field.Error {
 	return f
 }
 
-// skipHosted remembers a hosted tool. It is an error for every client but Codex. Codex adds such
-// tools by itself, does not depend on them, and has no other way to learn that they are missing.
+// skipHosted records a tool that only OpenAI can run. If the client is not a Codex, the tool is an
+// error. A Codex adds such tools by itself, works without them, and has no other way to learn that
+// they are missing. So the tools of a Codex are only ignored.
 func (r *Request) skipHosted(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
 	if r.hosted == nil {
@@ -87,8 +88,9 @@ func (r *Request) addTool(t moreTool) *field.Error {
 	return nil
 }
 
-// readMoreTools reads the tools of an input item. A hosted one is always an error here:
-// another tool has found it.
+// readMoreTools reads the tools of an input item. A tool that only OpenAI can run is an error
+// here even if the client is a Codex: another tool has found such a tool, so the Codex has not
+// added it by itself.
 func (r *Request) readMoreTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -108,7 +110,7 @@ func (r *Request) readMoreTools(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// addMoreTools declares those tools of input items that are not declared.
+// addMoreTools declares the tools of input items, except those that are declared already.
 func (r *Request) addMoreTools() (f *field.Error) {
 	for _, t := range r.more {
 		if _, declared := r.forms[t.Name]; !declared {
@@ -118,10 +120,11 @@ func (r *Request) addMoreTools() (f *field.Error) {
 	return f
 }
 
-// codeHosted is the code of a tool that only OpenAI can run. No client gets it.
+// codeHosted is the code of the error for a tool that only OpenAI can run. It is replaced before the
+// error is sent to a client.
 const codeHosted apierror.Code = "hosted_tool"
 
-// readTool reads a tool (Tool). It returns the functions that stand for it.
+// readTool reads a tool (Tool), and returns the functions that stand for the tool.
 func readTool(v wirejson.Value, namespace string) ([]moreTool, *field.Error) {
 	var t, execution wirejson.Value
 	if f := field.Typed(&t, v, wirejson.Into("execution", &execution)); f != nil {
@@ -169,7 +172,7 @@ func readNamespace(v wirejson.Value) (all []moreTool, _ *field.Error) {
 	return all, f
 }
 
-// readSearchTool reads a search for tools that the client runs.
+// readSearchTool reads a tool_search that the client runs: with it, the model searches for tools.
 func readSearchTool(v wirejson.Value) (prompt.Tool, *field.Error) {
 	var description, parameters wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("parameters", &parameters))
@@ -199,8 +202,8 @@ func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	return c.Require(readChosenTool(v))
 }
 
-// readChosenTool reads {"type":"function","name":…}, the same of a custom tool, or the
-// type alone of a tool that the client runs.
+// readChosenTool reads {"type":"function","name":…}, or the same with custom. For one of
+// OpenAI's own tools that the client runs, the type alone is enough.
 func readChosenTool(v wirejson.Value) (string, *field.Error) {
 	var t, name, namespace wirejson.Value
 	f := field.Typed(&t, v, wirejson.Into("name", &name), wirejson.Into("namespace", &namespace))

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// responseState has the members of a Response that change while it is made. The members
-// of [settings] follow.
+// responseState has the members of a Response that change while it is made. In its JSON, the
+// members of [settings] follow.
 type responseState struct {
 	ID          string             `json:"id"`
 	Object      string             `json:"object"`
@@ -46,8 +46,8 @@ type usage struct {
 	} `json:"output_tokens_details"`
 	TotalTokens int64 `json:"total_tokens"`
 
-	// Estimated is not OpenAI's: a part of the tokens was counted here, since the
-	// response was interrupted before its usage came.
+	// Estimated is not a member of OpenAI's API. It is true if a part of the tokens was
+	// counted here, since the response was interrupted before its usage came.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -59,8 +59,8 @@ func newUsage(u codexrpc.Usage, estimated bool) usage {
 	return w
 }
 
-// settings are the members of a Response that repeat the request, and those that are
-// always the same.
+// settings are the members of a Response that repeat the request, or that are always the
+// same.
 type settings struct {
 	Model              string           `json:"model"`
 	Instructions       wirejson.Value   `json:"instructions"`
@@ -122,7 +122,7 @@ type outputJSON struct {
 	pictureCall
 }
 
-// textPart is an OutputTextContent, or a SummaryTextContent, which has no lists.
+// textPart is an OutputTextContent, or a SummaryTextContent, which has no annotations and logprobs.
 type textPart struct {
 	Type        string            `json:"type"`
 	Text        string            `json:"text"`
@@ -130,7 +130,7 @@ type textPart struct {
 	Logprobs    []struct{}        `json:"logprobs,omitzero"` // always empty
 }
 
-// textPart returns a part of an item as it is now.
+// textPart returns a part of an item with this text, and with the item's annotations so far.
 func (i *outputItem) textPart(text string) textPart {
 	if i.Type == itemReasoningType {
 		return textPart{Type: "summary_text", Text: text}
@@ -139,7 +139,7 @@ func (i *outputItem) textPart(text string) textPart {
 }
 
 // event is a ResponseStreamEvent about an item. Its members depend on its type. Events
-// with a whole Response are appended by hand, and so are the ends of deltas.
+// with a whole Response, and the ends of deltas, are written without the JSON encoder.
 type event struct {
 	Type            string          `json:"type"`
 	Sequence        *int64          `json:"sequence_number,omitempty"`
@@ -159,16 +159,16 @@ type event struct {
 	Logprobs        []struct{}      `json:"logprobs,omitzero"` // empty, or absent
 }
 
-// Meta is what the Responses of one request have in common.
+// Meta has the data that the events and the Response of one request share.
 type Meta struct {
-	ID      string // "resp_" and the suffix of the ids of its items
+	ID      string // "resp_" and a suffix, which is also in the ids of the items
 	Created int64  // Unix time in seconds
 	// Now returns the current time, in Unix seconds.
 	Now func() int64
-	// Keep is called with the whole response before its last event or its body can be
-	// read. It may be nil.
+	// Keep is called with the whole response, before the client can read its last event or
+	// its body. It may be nil.
 	Keep func(Record)
-	// CallsInText is true if calls are part of the text and no items of their own.
+	// CallsInText is true if calls are part of the text, and not items of their own.
 	CallsInText bool
 
 	encrypted bool // the client wants the reasoning's encrypted content
@@ -176,14 +176,14 @@ type Meta struct {
 	settings  []byte // the members that never change, as an object
 }
 
-// Meta returns the Meta of the response. The caller sets the other fields. suffix is of
-// letters and digits, for the ids of the response and its items.
+// Meta returns the Meta of the response; the caller sets its other exported fields. suffix
+// is for the ids of the response and its items. It consists of letters and digits.
 func (r *Request) Meta(suffix string) Meta {
 	return Meta{ID: responseid.Prefix + suffix, encrypted: r.Encrypted, forms: r.forms, settings: r.settingsJSON()}
 }
 
 // settingsJSON returns the members of a Response that repeat the request, as an object.
-// Those that the request does not have get OpenAI's defaults.
+// Members that the request does not have get OpenAI's defaults.
 func (r *Request) settingsJSON() []byte {
 	e := r.echo
 	e.Model, e.Instructions, e.PreviousResponseID = r.Model, r.instructions, wirejson.OrNull(r.PreviousID)
@@ -207,7 +207,8 @@ func orElse(v wirejson.Value, text string) wirejson.Value {
 	return v
 }
 
-// completeTool returns a tool as a Response has it: a function always has parameters and strict.
+// completeTool returns a tool in the form for a Response, where a function always has parameters and
+// strict.
 func completeTool(v wirejson.Value) wirejson.Value {
 	var kind, parameters, strict wirejson.Value
 	v.Pick(wirejson.Into("type", &kind), wirejson.Into("parameters", &parameters), wirejson.Into("strict", &strict))
