@@ -156,7 +156,8 @@ func (c *Conn) isEcho(line []byte) bool {
 		}
 		return true
 	case method == methodRawItemCompleted:
-		// Other items of the history differ from the model's new items only in the turn's id.
+		// Any other raw item is injected history, or a new item of the model. Only the turn's id
+		// tells which: a new item has the id of the turn under way.
 		t := c.thread(textAt(line, "params", "threadId"))
 		turnID := textAt(line, "params", "turnId")
 		return t == nil || turnID == "" || turnID != t.turn()

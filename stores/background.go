@@ -25,9 +25,9 @@ type Background interface {
 	Continue(ctx context.Context, user, id string, events Events) (cancelled bool, err error)
 	// Cancel asks the owner of a response to cancel it.
 	Cancel(ctx context.Context, user, id string) error
-	// Events returns some of the events of a response, beginning with the number from, without a
-	// gap. It returns none if there are none yet. The error is ErrDropped if the events are not
-	// kept any more.
+	// Events returns some of the events of a response, without a gap. from is the number of the
+	// first one. If that event has not come yet, Events returns none. The error is ErrDropped if
+	// the events are not kept any more.
 	Events(ctx context.Context, user, id string, from int64) (Events, error)
 	// Watch returns a channel that is closed when a response with this id, of any user, has
 	// changed or may have changed. It is closed within WatchTime in any case.

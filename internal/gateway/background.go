@@ -27,8 +27,9 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	own := g.newBackground(x)
 	to := g.newLogResponder(x.user, form)
 	ctx := own.enter(form)
-	// This is released before the response leaves the register of running ones. Its release waits
-	// until the last events are stored, so a server exit waits for them, too.
+	// What is held last is released first. So the release of Continue, which waits until the last
+	// events are stored, comes before that of enter, which removes the response from the register of
+	// running ones. A server exit waits until the register is empty, and so for the events, too.
 	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, own, lease, req, to)

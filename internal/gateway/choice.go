@@ -60,7 +60,9 @@ func (c *choice) Consume(outputs []turn.Output) error {
 		c.session.Answered()
 	}
 	if c.decoded != nil {
-		c.decoded() // Codex does not report when it has decoded images in results of calls; now it has
+		// When the first output comes, Codex has decoded all images. For images in results of calls,
+		// no event says so earlier.
+		c.decoded()
 	}
 	c.observe(outputs)
 	said := characters(outputs)

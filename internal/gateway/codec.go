@@ -48,22 +48,22 @@ type decodedRequest interface {
 
 // form is the form of the answer to one request, such as a chat completion or a response.
 type form interface {
-	// stream returns an encoder that streams the answer through w. The answer is made at the place.
+	// stream returns an encoder that streams the answer through w. at is where the first turn runs.
 	stream(w *sse.Writer, at *conversation.Place) streamEncoder
-	// body returns an encoder that makes one body of the answer. The answer is made at the place.
+	// body returns an encoder that makes one body of the answer. at is where the first turn runs.
 	body(at *conversation.Place) bodyEncoder
 	// apiError returns the error that a client of this form gets for a failure.
 	apiError(failure error) *apierror.Error
 	// track makes the answer known to other requests until end is called. These requests may end
 	// the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
-	// forget is called once no turn needs the request's body any more. It drops the references to
+	// forget is called when no turn needs the request's body any more. It drops the references to
 	// the body. It returns false if about as much memory stays in use until the answer has ended.
 	forget() bool
 }
 
-// warmer is a form whose requests may only warm something up. warms reports whether the request
-// does: it then needs no turn.
+// warmer is a form of which some requests only warm something up, and need no turn. warms reports
+// whether this request is one of them.
 type warmer interface{ warms() bool }
 
 // separable is a form whose answer is useful even if some of its choices fail.

@@ -17,8 +17,8 @@ type watched struct {
 	by       *drainer
 }
 
-// drainer ends requests when the server exits. It watches the exit once for all requests, and only
-// while there are requests: otherwise the watch would keep a gateway in memory that a reload has
+// drainer ends requests when the server exits. One watch of the exit serves all requests. It lasts
+// only while there are requests: otherwise it would keep a gateway in memory that a reload has
 // replaced.
 type drainer struct {
 	exit  context.Context // see [Options.Exit]

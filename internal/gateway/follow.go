@@ -14,8 +14,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// follow streams the events of a background response, beginning with event number from. It stops at
-// the end of the response, or when the client leaves. The response goes on without the client.
+// follow streams the events of a background response. from is the number of the first one. The stream
+// stops at the end of the response, or when the client leaves. The response goes on without the
+// client.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)

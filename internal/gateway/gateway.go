@@ -56,7 +56,8 @@ type Options struct {
 	Live         *status.Set                // the requests under way, shared by several gateways; nil: not shared
 	Observer     Observer                   // nil: nobody observes
 	User         func(*http.Request) string // returns the authenticated user of a request
-	// Several reports whether several users are known before their first requests. Nil: they are not.
+	// Several reports whether the server has several users, even if only one has sent requests so
+	// far. Nil: this is not known.
 	Several func() bool
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream. It returns
 	// the writer for the answer. From then on the gateway bounds each write by [WriteTimeout], and

@@ -45,8 +45,8 @@ func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([
 	return grants, nil
 }
 
-// countTurns counts a request for its key, and takes the estimated tokens of its input from the
-// limits.
+// countTurns counts a request for its key, and charges the estimated tokens of its input to the key's
+// limits, for each of its turns.
 func (g *Gateway) countTurns(x *exchange, got received, request decodedRequest) (input int64, apiErr *apierror.Error) {
 	if len(got.grants) == 0 || !got.grants[0].LimitsTokens() {
 		input = int64(request.GuessTokens())

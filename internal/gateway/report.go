@@ -130,7 +130,7 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 // refuse answers a request that failed before its first output. A client that has gone gets a 499:
 // if it has closed only its sending side, it still reads, and must not take an empty 200 for an
 // answer. In two cases an ended context does not mean that the client has gone: the server is
-// exiting, or the body was too slow (over HTTP/1 the end of the reading ends the context).
+// exiting, or the body was too slow (over HTTP/1 the deadline of the body ends the context).
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierror.Error) requestOutcome {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
 		apiErr = apierror.ClientGone()

@@ -178,7 +178,7 @@ type received struct {
 }
 
 // receive reads and decodes a request and waits until its turns may run. If the request is refused
-// in any case, for instance because the queue is full, receive does not read the body.
+// whatever its body says, for instance because the queue is full, receive does not read the body.
 func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRequest, apiErr *apierror.Error) {
 	got = received{route: c.route, show: c.show}
 	if apiErr = g.beginLimits(x, &got); apiErr == nil && g.queue.Full(x.user) {

@@ -199,7 +199,7 @@ type events struct {
 		Write(choice int, out turn.Output) error
 	}
 	held   *held
-	opened bool // to has begun
+	opened bool // Open was called
 }
 
 // write encodes the next outputs of a choice.

@@ -59,7 +59,7 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 }
 
 // outputMode returns the form of the calls. The request's header decides, then the configuration.
-// If neither names a form, it is ModeXML with obsidian, and else ModeJSON.
+// If neither names a form, it is ModeXML if obsidian is true, and otherwise ModeJSON.
 func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:
@@ -77,8 +77,8 @@ func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode
 	return turn.ModeJSON, nil
 }
 
-// offered returns a function that reports whether the request offers a tool. The tool has the
-// client's name or Codex's.
+// offered returns a function that reports whether the request offers a tool. The function takes the
+// client's name of the tool or Codex's.
 func offered(plan *prompt.Plan) func(string) bool {
 	names := make(map[string]bool, 2*len(plan.Thread.DynamicTools))
 	for _, tool := range plan.Thread.DynamicTools {

@@ -181,7 +181,7 @@ func (t *turnGroup) forgetPlan(c *choice) {
 	}
 }
 
-// add adds a choice whose turn has ended.
+// add adds a choice whose turn has ended to the tally.
 func (t *turnGroup) add(c *choice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

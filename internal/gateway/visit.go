@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// minPlaces is the lowest limit on the number of requests under way, with and without turns.
+	// minPlaces is the least that the limit on requests under way, with and without turns, can be.
 	minPlaces = 2048
 	// maxReading is how long a client may take to read an answer in one body.
 	maxReading = 10 * time.Minute

@@ -190,8 +190,8 @@ func (l *Login) SignOut() {
 }
 
 // SignIn records that an app-server was started with a new login, in place of a login that was
-// refused or missing. One turn tries the new login, and other turns use it only after that. A login
-// that a turn has already used with success stays fine.
+// refused or missing. One turn tries the new login, and other turns use it only after that. But if
+// the state is Fine by then, since a turn has already succeeded, it stays Fine.
 func (l *Login) SignIn() {
 	l.change(l.tryAgain)
 }

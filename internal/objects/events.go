@@ -14,8 +14,8 @@ type Events interface {
 	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
 }
 
-// Events returns the events of a background response of the caller, beginning with number from.
-// They come from the log of this process, or else from the store. They can be read until the
+// Events returns the events of a background response of the caller. from is the number of the first
+// one. They come from the log of this process, or else from the store. They can be read until the
 // request ends.
 func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {

@@ -212,9 +212,9 @@ func (l *Log) wake() {
 	}
 }
 
-// Next returns events, beginning with number from. If there are none yet, changed is closed when
-// there may be some. If none will come any more, changed is nil. The error is stores.ErrDropped if
-// event from is not kept any more.
+// Next returns events. from is the number of the first one. If there are none yet, changed is closed
+// when there may be some. If none will come any more, changed is nil. The error is stores.ErrDropped
+// if the first one is not kept any more.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()

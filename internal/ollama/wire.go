@@ -88,8 +88,8 @@ func object(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// append appends the beginning of an object: all members up to those of the piece. The caller appends
-// the last members.
+// append appends an object of the answer up to and including the members of the piece. The caller
+// appends the rest: the members after those, and the closing brace.
 func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
 	to = wirejson.AppendString(append(to, `{"model":`...), m.Model)
 	to = at.UTC().AppendFormat(append(to, `,"created_at":"`...), timeFormat)

@@ -39,7 +39,8 @@ func (c *Configuration) Start() {
 	}
 }
 
-// Open is called once the whole program has started with the configuration. Until then events wait.
+// Open says that the whole program has started with the configuration. Until then events wait. It
+// may be called several times.
 func (c *Configuration) Open() {
 	c.opening.Do(func() {
 		s := c.supervisor
@@ -50,8 +51,8 @@ func (c *Configuration) Open() {
 	})
 }
 
-// Release releases the processes once no request is about to pick one. It is called after the end
-// of the context, perhaps more than once.
+// Release releases the processes as soon as no request is about to pick one. It is called when the
+// context has ended, and may be called several times.
 func (c *Configuration) Release() {
 	s := c.supervisor
 	s.mu.Lock()
@@ -85,8 +86,8 @@ func (c *Configuration) leave() {
 	c.releaseUnused()
 }
 
-// releaseUnused releases the processes of a configuration that has ended once no request is
-// about to pick one. The caller holds the lock.
+// releaseUnused releases the processes if the configuration has ended and no request is about to
+// pick one. The caller holds the lock.
 func (c *Configuration) releaseUnused() {
 	if !c.ended() || c.picking > 0 {
 		return
@@ -177,7 +178,8 @@ func Key(cfg appserver.Config) string {
 // keyOf returns the key of one of the processes with a configuration.
 func keyOf(cfg appserver.Config, ordinal int) string { return fmt.Sprintf("%s/%d", Key(cfg), ordinal) }
 
-// IDs returns the ids of the first processes with a configuration, as [Process.ID] has them.
+// IDs returns what [Process.ID] returns for each process with a configuration. processes is how many
+// there are.
 func IDs(cfg appserver.Config, processes int) (ids []string) {
 	for ordinal := range processes {
 		ids = append(ids, idOf(keyOf(cfg, ordinal)))

@@ -98,7 +98,9 @@ func (l *login) observe(s appserver.Status) {
 	l.look()
 }
 
-// watch reports changes of the login's state, and the end of its rest, until ctx ends.
+// watch reports changes of the login's state and the use of its plan, until ctx ends. While the login
+// is signed out, and after a sign-in, it restarts app-servers whose login file has changed. While the
+// plan is spent, it asks Codex about the plan.
 func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
@@ -169,7 +171,8 @@ func (l *login) report(all []*Process) {
 	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
 }
 
-// reportWindows emits an event for each window of the plan of which 80 or 100 percent are used.
+// reportWindows emits an event once 80 percent of a window of the plan are used, and another one at
+// 100 percent.
 func (l *login) reportWindows(all []*Process) {
 	for _, p := range all {
 		conn := p.Serving()
@@ -203,8 +206,8 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// readAgain restarts app-servers whose login file has changed. It ends the rest once some
-// app-servers are ready and none of them uses the old login.
+// readAgain restarts app-servers whose login file has changed. It ends the login's rest as soon as
+// some app-servers are ready and none of them uses the old login.
 func (l *login) readAgain(all []*Process) {
 	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
@@ -213,8 +216,8 @@ func (l *login) readAgain(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// If the file has not changed since the refusal, it has the refused login: Codex renews
-			// a login before it gives up.
+			// A file that has not changed since the refusal has the refused login, even if it has
+			// changed since the start: Codex renews a login before it gives up.
 			old = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
@@ -233,7 +236,7 @@ func (l *login) readAgain(all []*Process) {
 }
 
 // askLimits asks Codex about a spent plan, at most once a minute: after the plan was spent, and
-// shortly before the rest ends.
+// shortly before the login's rest ends.
 func (l *login) askLimits(ctx context.Context, all []*Process) {
 	now := time.Now()
 	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))

@@ -73,8 +73,9 @@ func (p *Pool) Processes() (all []*Process) {
 }
 
 // Memory returns the budget for what requests make the processes hold. It is half of the sum of
-// their limits; a process without a limit counts as unlimited bytes. Pools of the same processes
-// share one budget, so a reload does not double it. It ends when each pool has called release.
+// their memory limits. The parameter unlimited is the limit, in bytes, that is assumed for a process
+// without one. Pools of the same processes share one budget, so a reload does not double it. It ends
+// when each pool has called release.
 func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
 	var keys []string
 	var sum int64
@@ -121,8 +122,8 @@ func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func())
 	return picked, done
 }
 
-// Peek takes a reference to the member that Pick would choose. It does not change what the chooser
-// remembers.
+// Peek takes a reference to the member that Pick would choose. Unlike Pick, it does not count a turn
+// in the marks of the chooser.
 func (l *leased) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 )
 
 // Supervisor runs the app-servers of all configurations of this program. App-servers with the same
-// key share a process. It is stopped when the last reference to it is released.
+// key share a process. A process is stopped when the last reference to it is released.
 type Supervisor struct {
 	opts      Options
 	processes shared[*Process]        // by the keys of members

@@ -34,7 +34,8 @@ var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error
 	"partial_images":     skipPicture("partial_images", "0", wirejson.KindNumber),
 }
 
-// skipPicture returns the reader of a setting for which Codex's tool has no argument.
+// skipPicture returns the reader of a setting for which Codex's tool has no argument. The reader
+// checks that the value is of the kind. If the value is not neutral, it lists the setting in Ignored.
 func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
 	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
 }

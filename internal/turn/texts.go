@@ -65,10 +65,11 @@ func (t *texts) delta(item, text string) (gap, added string) {
 	return t.gap(item), text
 }
 
-// completed returns what the whole text of an item adds to its deltas: all of it if there were no
-// deltas, the rest if it begins with them. A whole text that differs from the deltas is ignored,
-// since the client has seen the deltas. The turn does not fail: some providers trim or mend a text
-// at its end. But the thread then has another text than the client.
+// completed returns the part of an item's whole text that its deltas lack, and the gap before that
+// part. It is the whole text if there were no deltas, and the rest if the text begins with them. A
+// text that differs from the deltas is ignored, since the client has seen the deltas. The turn does
+// not fail then, since some providers trim or mend a text at its end. But Codex's thread has another
+// text than the client.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
 	if m == nil {
