@@ -49,24 +49,14 @@ var clientCases = []clientCase{
 		content: "It is", finish: "length",
 	},
 	{
-		Name:   "call",
-		Prompt: `chunk=2; tool:localSearch {"query":"<ünï> \"a\\b\" 你好"}`, Tools: true,
+		Name:   "chosen call",
+		Prompt: `chunk=2; tool:localSearch {"query":"<ünï> \"a\\b\" 你好"}`, Tools: true, Choose: true,
 		calls: []seenCall{searchFor(`<ünï> "a\b" 你好`)}, finish: "tool_calls",
 	},
 	{
-		Name:   "chosen call",
-		Prompt: `tool:localSearch {"query":"a"}`, Tools: true, Choose: true,
-		calls: []seenCall{searchFor("a")}, finish: "tool_calls",
-	},
-	{
-		Name:   "text and call",
-		Prompt: `say:Let me look.; tool:localSearch {"query":"a"}`, Tools: true,
-		content: "Let me look.", calls: []seenCall{searchFor("a")}, finish: "tool_calls",
-	},
-	{
-		Name:   "burst",
-		Prompt: `tool:3 localSearch {"query":"note %d"}`, Tools: true,
-		calls: threeSearches, finish: "tool_calls",
+		Name:   "text and calls",
+		Prompt: `say:Let me look.; tool:3 localSearch {"query":"note %d"}`, Tools: true,
+		content: "Let me look.", calls: threeSearches, finish: "tool_calls",
 	},
 	{
 		// The model quotes results if the script has no answer to them.
@@ -79,11 +69,6 @@ var clientCases = []clientCase{
 		Name:   "results after reasoning",
 		Prompt: `reason:Let me see.; say:I look.; tool:2 localSearch {"query":"%d"}; then; say:Found.`, Tools: true, Results: true,
 		content: "Found.", calls: []seenCall{searchFor("1"), searchFor("2")}, finish: "stop",
-	},
-	{
-		Name:   "blocks",
-		Prompt: `usetool:2 localSearch {"query":"%d"}`, Tools: true,
-		calls: []seenCall{searchFor("1"), searchFor("2")}, finish: "tool_calls",
 	},
 	{
 		// The blank line between the text and the block remains.

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,70 +53,88 @@ type realClient struct {
 	// classes returns its error class for a status, or for an error within a
 	// stream (0).
 	classes func(status int) string
-	run     func(s *e2e.Site) []seen
+	script  string                   // of a client in Node
+	run     func(s *e2e.Site) []seen // runs another one
 	// omits removes from an expectation what the client does not show; nil: it shows all.
 	omits func(want *seen)
+	// misses is how many requests of a conversation are in another thread than the one before,
+	// since the client changes the history.
+	misses int
 }
 
 var realClients = []realClient{
-	{"openai", []string{"create"}, []string{"create, stream", "stream", "events"}, false, nodeErrors, node("openai"), nil},
-	{"ai with @ai-sdk/openai", []string{"generate"}, []string{"stream"}, false, vercelErrors, node("ai-openai"), nil},
-	{"ai with @ai-sdk/openai-compatible", []string{"generate"}, []string{"stream"}, true, vercelErrors, node("ai-compatible"), nil},
-	{"@langchain/openai", []string{"invoke"}, []string{"stream"}, true, nodeErrors, node("langchain"), nil},
-	{"@langchain/langgraph", []string{"invoke"}, []string{"stream"}, true, nodeErrors, node("langgraph"), langGraphOmits},
-	{"@openai/agents", []string{"run"}, []string{"run, stream"}, false, nodeErrors, node("agents-chat"), agentsOmit},
-	{"@mastra/core", []string{"generate"}, []string{"stream"}, true, mastraErrors, node("mastra"), mastraOmits},
-	{"genkit", []string{"generate"}, []string{"stream"}, true, genkitErrors, node("genkit"), genkitOmits},
-	{"llamaindex", []string{"chat"}, []string{"stream"}, false, nodeErrors, node("llamaindex"), llamaIndexOmits},
-	{"openai, responses", []string{"create"}, []string{"stream"}, false, responseErrors, node("responses"), nil},
-	{"ai with @ai-sdk/openai, responses", []string{"generate"}, []string{"stream"}, true, vercelErrors, node("ai-responses"), nil},
-	{"@openai/agents, responses", []string{"run"}, []string{"run, stream"}, false, responseErrors, node("agents-responses"), agentsOmit},
-	{"@anthropic-ai/sdk", []string{"create"}, []string{"create, stream", "stream"}, true, anthropicErrors, node("anthropic"), anthropicOmits},
-	{"ai with @ai-sdk/anthropic", []string{"generate"}, []string{"stream"}, false, vercelErrors, node("ai-anthropic"), vercelAnthropicOmits},
-	{"@langchain/anthropic", []string{"invoke"}, []string{"stream"}, true, nodeErrors, node("langchain-anthropic"), langChainAnthropicOmits},
-	{"ollama", []string{"chat"}, []string{"chat, stream"}, true, ollamaErrors, node("ollama"), ollamaOmits},
-	{"@langchain/ollama", nil, []string{"invoke", "stream"}, true, ollamaErrors, node("langchain-ollama"), ollamaOmits},
-	{"ai with ollama-ai-provider-v2", []string{"generate"}, []string{"stream"}, true, vercelOllamaErrors, node("ai-ollama"), vercelOllamaOmits},
-	{"ollama/api", []string{"Chat"}, []string{"Chat, stream"}, true, goOllamaErrors, runGoOllama, ollamaOmits},
-	{"openai-go", []string{"New"}, []string{"NewStreaming"}, false, goErrors, runGo, nil},
-	{"sashabaranov/go-openai", []string{"CreateChatCompletion"}, []string{"CreateChatCompletionStream"}, true, goOpenAIErrors, runGoOpenAI, goOpenAIOmits},
+	{"openai", []string{"create"}, []string{"create, stream", "stream", "events"}, false, nodeErrors, "openai", nil, nil, 0},
+	{"ai with @ai-sdk/openai", []string{"generate"}, []string{"stream"}, false, vercelErrors, "ai-openai", nil, nil, 0},
+	{"ai with @ai-sdk/openai-compatible", []string{"generate"}, []string{"stream"}, true, vercelErrors, "ai-compatible", nil, nil, 0},
+	{"@langchain/openai", []string{"invoke"}, []string{"stream"}, true, nodeErrors, "langchain", nil, nil, 0},
+	{"@langchain/langgraph", []string{"invoke"}, []string{"stream"}, true, nodeErrors, "langgraph", nil, langGraphOmits, 0},
+	{"@openai/agents", []string{"run"}, []string{"run, stream"}, false, nodeErrors, "agents-chat", nil, agentsOmit, 0},
+	{"@mastra/core", []string{"generate"}, []string{"stream"}, true, mastraErrors, "mastra", nil, mastraOmits, 0},
+	{"genkit", []string{"generate"}, []string{"stream"}, true, genkitErrors, "genkit", nil, genkitOmits, 2},
+	{"llamaindex", []string{"chat"}, []string{"stream"}, false, nodeErrors, "llamaindex", nil, llamaIndexOmits, 0},
+	{"openai, responses", []string{"create"}, []string{"stream"}, false, responseErrors, "responses", nil, nil, 0},
+	{"ai with @ai-sdk/openai, responses", []string{"generate"}, []string{"stream"}, true, vercelErrors, "ai-responses", nil, nil, 0},
+	{"@openai/agents, responses", []string{"run"}, []string{"run, stream"}, false, responseErrors, "agents-responses", nil, agentsOmit, 0},
+	{"@anthropic-ai/sdk", []string{"create"}, []string{"create, stream", "stream"}, true, anthropicErrors, "anthropic", nil, anthropicOmits, 0},
+	{"ai with @ai-sdk/anthropic", []string{"generate"}, []string{"stream"}, false, vercelErrors, "ai-anthropic", nil, vercelAnthropicOmits, 0},
+	{"@langchain/anthropic", []string{"invoke"}, []string{"stream"}, true, nodeErrors, "langchain-anthropic", nil, langChainAnthropicOmits, 0},
+	{"ollama", []string{"chat"}, []string{"chat, stream"}, true, ollamaErrors, "ollama", nil, ollamaOmits, 0},
+	{"@langchain/ollama", nil, []string{"invoke", "stream"}, true, ollamaErrors, "langchain-ollama", nil, ollamaOmits, 0},
+	{"ai with ollama-ai-provider-v2", []string{"generate"}, []string{"stream"}, true, vercelOllamaErrors, "ai-ollama", nil, vercelOllamaOmits, 0},
+	{"ollama/api", []string{"Chat"}, []string{"Chat, stream"}, true, goOllamaErrors, "", runGoOllama, ollamaOmits, 0},
+	{"openai-go", []string{"New"}, []string{"NewStreaming"}, false, goErrors, "", runGo, nil, 0},
+	{"sashabaranov/go-openai", []string{"CreateChatCompletion"}, []string{"CreateChatCompletionStream"}, true, goOpenAIErrors, "", runGoOpenAI, goOpenAIOmits, 0},
 }
 
-// otherAPIs matches the names of clients of other APIs than OpenAI's.
-var otherAPIs = regexp.MustCompile("anthropic|ollama")
+// nodeProcesses are the clients in Node that run in one process, by their scripts. Those that share
+// libraries are together, since loading these takes longer than a client's requests.
+var nodeProcesses = [][]string{
+	{"openai", "responses", "agents-chat", "agents-responses", "langchain", "langgraph", "langchain-anthropic", "langchain-ollama", "anthropic", "ollama", "llamaindex"},
+	{"ai-openai", "ai-compatible", "ai-responses", "ai-anthropic", "ai-ollama", "mastra", "genkit"},
+}
 
-// TestClients runs every client of OpenAI's API with the same cases.
-func TestClients(t *testing.T) { runClients(t, false, "") }
-
-// TestOtherClients runs those of Anthropic's and Ollama's.
-func TestOtherClients(t *testing.T) { runClients(t, true, "ollama on") }
-
-func runClients(t *testing.T, other bool, options string) {
+// TestClients runs every client with the same cases. Those in Node also have conversations.
+func TestClients(t *testing.T) {
 	needNode(t)
-	s := e2e.NewSite(t, options)
-	if other {
-		testOllamaRequests(t, s)
-	}
+	s := e2e.NewSite(t, "ollama on")
+	testOllamaRequests(t, s)
 	s.Model.On(fillForm)
-	for _, client := range realClients {
-		if otherAPIs.MatchString(client.name) != other {
-			continue
-		}
-		t.Run(client.name, func(t *testing.T) {
+	heard := hearTalks(s)
+	for i, scripts := range nodeProcesses {
+		t.Run(fmt.Sprint("Node ", i+1), func(t *testing.T) {
 			t.Parallel()
-			saw := client.run(s.At(t))
-			for _, way := range slices.Concat(client.whole, client.streamed) {
-				for _, c := range clientCases {
-					t.Run(way+"/"+c.Name, func(t *testing.T) {
-						i := slices.IndexFunc(saw, func(s seen) bool { return s.Way == way && s.Case == c.Name })
-						if i < 0 {
-							t.Fatal("the client told nothing")
-						}
-						client.check(t, c, saw[i])
-					})
-				}
+			saw := runNode(s.At(t), scripts)
+			for _, script := range scripts {
+				client := realClients[slices.IndexFunc(realClients, func(c realClient) bool { return c.script == script })]
+				t.Run(client.name, func(t *testing.T) {
+					client.checkCases(t, saw[script].cases)
+					heard.check(t, client, saw[script].talks)
+				})
 			}
 		})
+	}
+	for _, client := range realClients {
+		if client.run != nil {
+			t.Run(client.name, func(t *testing.T) {
+				t.Parallel()
+				client.checkCases(t, client.run(s.At(t)))
+			})
+		}
+	}
+}
+
+// checkCases compares what the client got in all ways with the cases.
+func (client realClient) checkCases(t *testing.T, saw []seen) {
+	for _, way := range slices.Concat(client.whole, client.streamed) {
+		for _, c := range clientCases {
+			t.Run(way+"/"+c.Name, func(t *testing.T) {
+				i := slices.IndexFunc(saw, func(s seen) bool { return s.Way == way && s.Case == c.Name })
+				if i < 0 {
+					t.Fatal("the client told nothing")
+				}
+				client.check(t, c, saw[i])
+			})
+		}
 	}
 }
 
@@ -281,33 +299,27 @@ func goErrors(status int) string {
 // goOpenAIErrors returns the only error class of go-openai.
 func goOpenAIErrors(int) string { return "APIError" }
 
-// node runs all cases with a client in clients/ in one process.
-func node(client string) func(*e2e.Site) []seen {
-	return func(s *e2e.Site) []seen {
-		s.T.Helper()
-		return decodeLines[seen](s.T, runNode(s, "run.js", client, clientCases))
-	}
+// nodeSaw is what a client in Node saw.
+type nodeSaw struct {
+	cases []seen
+	talks []talked
 }
 
-// runNode runs a script in clients/ with a client, with input as JSON, and returns what it
-// writes.
-func runNode(s *e2e.Site, script, client string, input any) []byte {
+// runNode runs clients in one process of Node, and returns what each of them saw, by their scripts.
+func runNode(s *e2e.Site, scripts []string) map[string]nodeSaw {
 	s.T.Helper()
-	text, err := json.Marshal(input)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	// A script sends many requests, beside those of other clients.
-	ctx, cancel := context.WithTimeout(context.Background(), 4*e2e.Deadline)
+	work := e2e.AsJSON(s.T, map[string]any{"cases": clientCases, "prompts": talkPrompts})
+	// They send many requests, beside those of other clients.
+	ctx, cancel := context.WithTimeout(context.Background(), 8*e2e.Deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", script, client, s.URL+"/v1")
+	cmd := exec.CommandContext(ctx, "node", append([]string{"run.js", s.URL + "/v1"}, scripts...)...)
 	// Clients read keys and endpoints from the environment, so they get a clean one.
 	// Node's own warnings do not matter.
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + s.T.TempDir(), "NODE_NO_WARNINGS=1",
 		"MASTRA_OFFLINE=1", "MASTRA_TELEMETRY_DISABLED=1",
 	}
-	cmd.Stdin = bytes.NewReader(text)
+	cmd.Stdin = strings.NewReader(work)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	stdout, err := cmd.Output()
@@ -315,22 +327,27 @@ func runNode(s *e2e.Site, script, client string, input any) []byte {
 		s.T.Fatalf("node: %v\n%s", err, stderr.String())
 	}
 	if stderr.Len() > 0 {
-		s.T.Errorf("the client complains:\n%s", stderr.String())
+		s.T.Errorf("the clients complain:\n%s", stderr.String())
 	}
-	return stdout
-}
-
-// decodeLines decodes the JSON object in each line.
-func decodeLines[T any](t testing.TB, lines []byte) (all []T) {
-	t.Helper()
-	for line := range bytes.Lines(lines) {
-		var one T
-		if err := json.Unmarshal(line, &one); err != nil {
-			t.Fatalf("%v\n%s", err, line)
+	saw := make(map[string]nodeSaw)
+	for line := range bytes.Lines(stdout) {
+		var one struct {
+			Client string
+			seen
+			Answers []string
 		}
-		all = append(all, one)
+		if err := json.Unmarshal(line, &one); err != nil {
+			s.T.Fatalf("%v\n%s", err, line)
+		}
+		of := saw[one.Client]
+		if one.Answers != nil {
+			of.talks = append(of.talks, talked{one.Way, one.Answers})
+		} else {
+			of.cases = append(of.cases, one.seen)
+		}
+		saw[one.Client] = of
 	}
-	return all
+	return saw
 }
 
 // isForm reports whether a schema has the two members of the form.

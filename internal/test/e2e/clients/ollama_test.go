@@ -13,6 +13,7 @@ import (
 func testOllamaRequests(t *testing.T, s *e2e.Site) {
 	t.Run("VS Code", func(t *testing.T) { playVSCode(t, s.At(t)) })
 	t.Run("Home Assistant", func(t *testing.T) { playHomeAssistant(t, s.At(t)) })
+	t.Run("a conversation", func(t *testing.T) { talkAsOllama(t, s.At(t)) })
 }
 
 // playVSCode finds the models as the chat of VS Code does, and asks one by OpenAI's API.

@@ -2,13 +2,15 @@ package clients
 
 import (
 	"encoding/json"
-	"slices"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
+	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
 
 // talkPrompts are the turns of a conversation: plain ones, with white space around the
@@ -28,54 +30,75 @@ var talkPrompts = []string{
 // talkRequests is how many requests a conversation takes.
 const talkRequests = 12
 
-// talkers are the clients in clients/ that have conversations. Those with misses change
-// the history.
-var talkers = []struct {
-	script string
-	misses int
-}{
-	{"openai", 0},
-	{"ai-openai", 0},
-	{"ai-compatible", 0},
-	{"langchain", 0},
-	{"langgraph", 0},
-	{"agents-chat", 0},
-	{"mastra", 0},
-	{"genkit", 2},
-	{"llamaindex", 0},
-	{"responses", 0},
-	{"ai-responses", 0},
-	{"agents-responses", 0},
-	{"anthropic", 0},
-	{"ai-anthropic", 0},
-	{"langchain-anthropic", 0},
-	{"ollama", 0},
-	{"ai-ollama", 0},
-	{"langchain-ollama", 0},
+// talked is a conversation that a client had in one of its ways.
+type talked struct {
+	way     string
+	answers []string
 }
 
-// TestClientConversations has conversations with every client, and counts the requests
-// that go on in the thread of the one before.
-func TestClientConversations(t *testing.T) {
-	needNode(t)
-	s := e2e.NewSite(t, "ollama on")
-	t.Run("Ollama's API", func(t *testing.T) {
-		t.Parallel()
-		talkAsOllama(t, s.At(t))
+// heardTalks are the requests to the model of each conversation, by its name.
+type heardTalks struct {
+	mu       sync.Mutex
+	requests map[string][]scriptedmodel.Request
+}
+
+// talkName matches the name of a conversation in the first item of its history.
+var talkName = regexp.MustCompile(`say:Hello, (.+?)\.`)
+
+// hearTalks keeps what the model is asked in conversations.
+func hearTalks(s *e2e.Site) *heardTalks {
+	h := &heardTalks{requests: make(map[string][]scriptedmodel.Request)}
+	s.Model.On(func(r scriptedmodel.Request) (scriptedmodel.Script, bool) {
+		if name := talkName.FindSubmatch(r.Body); name != nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.requests[string(name[1])] = append(h.requests[string(name[1])], r)
+		}
+		return scriptedmodel.Script{}, false
 	})
-	for _, talker := range talkers {
-		t.Run(talker.script, func(t *testing.T) {
-			t.Parallel()
-			s := s.At(t)
-			type talked struct {
-				Way     string
-				Answers []string
-			}
-			for _, talk := range decodeLines[talked](t, runNode(s, "talk.js", talker.script, talkPrompts)) {
-				checkTalk(s, talker.script+", "+talk.Way, talk.Answers, talker.misses)
-			}
-		})
+	return h
+}
+
+// check checks the conversations of a client: the answers, and how often the model was asked in
+// another thread than before.
+func (h *heardTalks) check(t *testing.T, client realClient, talks []talked) {
+	t.Helper()
+	if len(talks) == 0 {
+		t.Error("there is no conversation")
 	}
+	for _, talk := range talks {
+		if last := talk.answers[len(talk.answers)-1]; len(talk.answers) != len(talkPrompts) || last != "Bye." {
+			t.Errorf("%s: the client was answered %q", talk.way, talk.answers)
+		}
+		h.mu.Lock()
+		requests := h.requests[client.script+", "+talk.way]
+		h.mu.Unlock()
+		if len(requests) != talkRequests {
+			t.Fatalf("%s: the model was asked %d times, not %d", talk.way, len(requests), talkRequests)
+		}
+		missed := 0
+		for i, one := range requests[1:] {
+			if one.PromptCacheKey == requests[i].PromptCacheKey {
+				continue
+			}
+			if missed++; client.misses == 0 {
+				t.Errorf("%s: request %d has another thread; it %v", talk.way, i+2, inputOf(t, one).Extends(inputOf(t, requests[i])))
+			}
+		}
+		t.Logf("%s: %d of %d follow-ups went on in their thread", talk.way, len(requests)-1-missed, len(requests)-1)
+		if missed > client.misses {
+			t.Errorf("%s: %d misses, not %d", talk.way, missed, client.misses)
+		}
+	}
+}
+
+// inputOf returns what the model was asked.
+func inputOf(t *testing.T, r scriptedmodel.Request) (input e2e.ModelInput) {
+	t.Helper()
+	if err := json.Unmarshal(r.Body, &input); err != nil {
+		t.Fatal(err)
+	}
+	return input
 }
 
 // TestObsidianConversation has a conversation as Obsidian Copilot 3.1 does: the system
@@ -106,37 +129,4 @@ func TestObsidianConversation(t *testing.T) {
 		params.Messages = append(params.Messages, openai.AssistantMessage(strings.TrimSpace(text)), openai.UserMessage(next))
 	}
 	s.OneThread(6)
-}
-
-// checkTalk checks a conversation: its answers, and how often the model was asked in
-// another thread than before.
-func checkTalk(s *e2e.Site, name string, answers []string, misses int) {
-	s.T.Helper()
-	if last := answers[len(answers)-1]; len(answers) != len(talkPrompts) || last != "Bye." {
-		s.T.Errorf("%s: the client was answered %q", name, answers)
-	}
-	var mine []e2e.ModelInput
-	for _, one := range s.Prompts() {
-		if slices.ContainsFunc(one.Input, func(item json.RawMessage) bool { return strings.Contains(string(item), "Hello, "+name+".") }) {
-			mine = append(mine, one)
-		}
-	}
-	if len(mine) != talkRequests {
-		s.T.Errorf("%s: the model was asked %d times, not %d", name, len(mine), talkRequests)
-	}
-	missed := 0
-	for i, one := range mine[1:] {
-		before := mine[i]
-		if one.Key == before.Key {
-			continue
-		}
-		missed++
-		if misses == 0 {
-			s.T.Errorf("%s: request %d has another thread; it %v", name, i+2, one.Extends(before))
-		}
-	}
-	s.T.Logf("%s: %d of %d follow-ups went on in their thread", name, len(mine)-1-missed, len(mine)-1)
-	if missed > misses {
-		s.T.Errorf("%s: %d misses, not %d", name, missed, misses)
-	}
 }
