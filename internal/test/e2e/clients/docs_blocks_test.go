@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/BurntSushi/toml"
@@ -315,7 +316,7 @@ func checkGo(_ block, words []string) error {
 }
 
 // testNames returns the names of the end-to-end tests.
-func testNames() (names []string) {
+var testNames = sync.OnceValue(func() (names []string) {
 	files, _ := filepath.Glob("../*/*_test.go")
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
@@ -324,7 +325,7 @@ func testNames() (names []string) {
 		}
 	}
 	return names
-}
+})
 
 // pinned returns a version of the Makefile.
 func pinned(name string) string {
