@@ -113,7 +113,7 @@ func (st *storm) stream() {
 // probe opens connections at an even pace. The streams have too few to measure how often
 // they are reset.
 func (st *storm) probe() {
-	for ; !st.over.Load(); time.Sleep(5 * time.Millisecond) {
+	for ; !st.over.Load(); time.Sleep(20 * time.Millisecond) {
 		response, err := st.ask(http.MethodGet, "/healthz", "")
 		if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusOK {
 			st.site.T.Error("a probe failed:", err)
@@ -124,7 +124,7 @@ func (st *storm) probe() {
 
 // streamed requests a slow text, and returns it if the stream is complete.
 func (st *storm) streamed(text string) (string, error) {
-	response, err := st.ask(http.MethodPost, "/v1/chat/completions", e2e.ChatBody("chunk=12; delay=400ms; verbatim:"+text, map[string]any{"stream": true}))
+	response, err := st.ask(http.MethodPost, "/v1/chat/completions", e2e.ChatBody("chunk=12; delay=800ms; verbatim:"+text, map[string]any{"stream": true}))
 	if err != nil {
 		return "", err
 	}
