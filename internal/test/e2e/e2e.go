@@ -5,13 +5,13 @@
 //
 //   - chat: chat completions, and what the model is asked and offered
 //   - clients: SDKs, the page, the demo, and what the documentation shows them to do
-//   - conversations: threads that are kept for the next request
-//   - faults: kills, hangs, disconnects and reloads under load; pools, and app-servers that
-//     run elsewhere
-//   - nodes: several Caddys that share a Redis, behind a balancer
+//   - conversations: threads that are kept for the next request, and calls of tools,
+//     structured or textual
+//   - faults: kills, hangs, disconnects and reloads under load; pools, app-servers that run
+//     elsewhere, and several Caddys that share a Redis, behind a balancer
+//   - messages: Anthropic's Messages API, with Claude Code
 //   - operations: configuration, logins, keys, metrics, commands, start and exit
 //   - responses: the Responses API, stored or not
-//   - tools: calls of tools, structured or textual
 package e2e
 
 import (

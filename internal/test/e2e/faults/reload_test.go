@@ -1,4 +1,4 @@
-package nodes
+package faults
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package nodes
+package faults
 
 import (
 	"crypto/sha256"
