@@ -8,7 +8,7 @@ import (
 
 // BenchmarkFit prepares the 25 tools of an agent.
 func BenchmarkFit(b *testing.B) {
-	text, err := os.ReadFile("../test/e2e/tools/testdata/agent_tools.json")
+	text, err := os.ReadFile("../test/e2e/conversations/testdata/agent_tools.json")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package tools
+package conversations
 
 import (
 	"encoding/json"
