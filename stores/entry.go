@@ -138,7 +138,7 @@ const ItemOverhead = 64
 
 // Size returns the allocated memory of an entry, in bytes, with the unused capacity of its slices.
 func (e *Entry) Size() int64 {
-	size := entryOverhead + len(e.User) + len(e.Previous) + cap(e.Response)
+	size := entryOverhead + len(e.User) + len(e.Previous) + len(e.Conversation) + cap(e.Response)
 	for _, item := range e.Input {
 		size += ItemOverhead + cap(item)
 	}

@@ -48,9 +48,10 @@ func (in *instance) pid() int {
 // has started, or the connection.
 func (in *instance) stop(timeout time.Duration) error {
 	switch {
-	case in.program != nil && errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive):
-		return in.end(0, 0) // a suspended process reacts only to a kill
 	case in.program != nil:
+		if errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive) {
+			timeout = 0 // a stopped process reacts to nothing but a kill
+		}
 		if err := in.end(timeout/2, timeout/2); err != nil {
 			return err
 		}
