@@ -51,6 +51,13 @@ func Main(m interface{ Run() int }) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	trustNone()
+	remove, err := temporary()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer remove()
 	// So that Caddy does not write to the home of the user.
 	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")
 	if err == nil {
@@ -65,7 +72,6 @@ func Main(m interface{ Run() int }) int {
 	if code == 0 {
 		code = checkLeaks()
 	}
-	_ = os.RemoveAll(caddy.DefaultStorage.Path)
 	return code
 }
 
