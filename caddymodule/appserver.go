@@ -18,7 +18,6 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
-	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
 // AppServer is the configuration of a `codex app-server`: how it is started or, if it
@@ -37,10 +36,6 @@ type AppServer struct {
 
 	// How many processes run, at most 1024. Default: 1.
 	Processes int `json:"processes,omitempty" option:"<n>"`
-
-	// The weight of each process, from 1 to 100. The numbers of turns that processes run are in
-	// proportion to their weights. Default: 1.
-	Weight int `json:"weight,omitempty" option:"<n>"`
 
 	// The CODEX_HOME with the login and the settings of the model provider. The
 	// app-server gets a home of its own with these and nothing else. Default: the
@@ -109,11 +104,8 @@ func (a *AppServer) validate() error {
 	if err := completeOptions(&a.Conversations); err != nil {
 		return fmt.Errorf("conversations: %w", err)
 	}
-	switch {
-	case a.Processes > maxProcesses:
+	if a.Processes > maxProcesses {
 		return fmt.Errorf("processes: must be at most %d", maxProcesses)
-	case a.Weight > pool.MaxWeight:
-		return fmt.Errorf("weight: must be at most %d", pool.MaxWeight)
 	}
 	_, err := a.resolve(caddy.NewReplacer())
 	return err
@@ -222,7 +214,7 @@ func (a *AppServer) conflict() error {
 }
 
 // remoteOptions are the options that can be set together with connect.
-var remoteOptions = []string{"connect", "weight", "start_timeout"}
+var remoteOptions = []string{"connect", "start_timeout"}
 
 // resolveRemote sets the address and the token of a remote app-server, with their placeholders
 // replaced. The errors do not contain the token.

@@ -37,7 +37,6 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	        connect          ws://<address>|wss://<address>|unix/<path>
 //	        token            <bearer>
 //	        processes        <n>
-//	        weight           <n>
 //	        home             <dir>
 //	        dir              <dir>
 //	        env              <key> <value>
@@ -53,7 +52,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //	            spares <n>
 //	        }]
 //	    }
-//	    pool            spread|fill_first|reserve [<n>]
+//	    pool            spread|reserve [<n>]
 //	    api_key         <key> [<user>]
 //	    api_keys_file   <path>
 //	    max_body        <size>

@@ -13,11 +13,9 @@ import (
 // Pool is the way in which one of several app-servers is chosen for a turn. If an app-server
 // keeps the thread of a conversation, the conversation goes on there, whatever the policy.
 type Pool struct {
-	// `spread`: the app-server with the fewest turns, in proportion to the weights.
-	// `fill_first`: all turns go to one app_server until its login is spent or signed out,
-	// and then to the next one. `reserve`: like spread, but the last app_servers take
-	// turns only if no other can. Default: `spread`.
-	Policy string `json:"policy,omitempty" option:"spread|fill_first|reserve" default:"spread"`
+	// `spread`: the app-server with the fewest turns. `reserve`: like spread, but the last
+	// app_servers take turns only if no other can. Default: `spread`.
+	Policy string `json:"policy,omitempty" option:"spread|reserve" default:"spread"`
 
 	// How many app_servers are the reserve, for the policy `reserve`. Default: 1.
 	Reserve int `json:"reserve,omitempty" option:"<n>"`
@@ -48,11 +46,6 @@ func (p *Pool) check(servers []*AppServer) error {
 	if p.Policy == pool.PolicyReserve && p.Reserve >= len(servers) {
 		return fmt.Errorf("pool: of %d app_servers %d cannot be the reserve", len(servers), p.Reserve)
 	}
-	for _, server := range servers {
-		if p.Policy == pool.PolicyFillFirst && server.Weight > 1 {
-			return fmt.Errorf("pool: with %s, a weight has no effect", pool.PolicyFillFirst)
-		}
-	}
 	return nil
 }
 
@@ -68,8 +61,7 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
 		}
 		all = append(all, pool.Server{
-			Config: cfg, Processes: server.Processes, Weight: server.Weight,
-			Limits: server.Conversations.limits(server.Connect != ""),
+			Config: cfg, Processes: server.Processes, Limits: server.Conversations.limits(server.Connect != ""),
 		})
 	}
 	p, err := app.servers.Pool(all, pool.Policy{Name: policy.Policy, Reserve: policy.Reserve})

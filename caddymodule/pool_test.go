@@ -9,10 +9,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// TestPoolOption checks the values of pool and weight.
+// TestPoolOption checks the values of pool.
 func TestPoolOption(t *testing.T) {
 	for text, want := range map[string]Pool{
-		"pool spread": {Policy: pool.PolicySpread}, "pool fill_first": {Policy: pool.PolicyFillFirst},
+		"pool spread":  {Policy: pool.PolicySpread},
 		"pool reserve": {Policy: pool.PolicyReserve, Reserve: 1}, "pool reserve 2": {Policy: pool.PolicyReserve, Reserve: 2},
 	} {
 		h := new(Handler)
@@ -23,12 +23,8 @@ func TestPoolOption(t *testing.T) {
 	for text, want := range map[string]string{
 		"pool": "argument", "pool most": `"most" must be one of`, "pool spread 2": "only the policy reserve", "pool reserve 0": "above zero", "pool reserve x": "above zero",
 		"pool reserve 1 2": "argument", "pool spread\npool spread": "twice",
-		"pool reserve\napp_server a":                          "of 1 app_servers 1 cannot be the reserve",
-		"pool reserve 2\napp_server a\napp_server b":          "of 2 app_servers 2 cannot",
-		"app_server {\nweight 0\n}":                           "above zero",
-		"app_server {\nweight 101\n}":                         "weight: must be at most 100",
-		"pool fill_first\napp_server {\nweight 2\n}":          "weight has no effect",
-		"app_server {\nconnect ws://localhost:1\nweight 0\n}": "above zero",
+		"pool reserve\napp_server a":                 "of 1 app_servers 1 cannot be the reserve",
+		"pool reserve 2\napp_server a\napp_server b": "of 2 app_servers 2 cannot",
 	} {
 		h := new(Handler)
 		err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("codex {\n" + text + "\n}"))

@@ -22,10 +22,7 @@ func TestChoiceOrder(t *testing.T) {
 		{state: isSignedOut, due: soon},
 		{state: isOut}, {state: isAvoided},
 	}
-	for i := range order {
-		order[i].weight = 1
-	}
-	for _, policy := range []string{PolicySpread, PolicyFillFirst, PolicyReserve} {
+	for _, policy := range []string{PolicySpread, PolicyReserve} {
 		for i, a := range order {
 			for j, b := range order {
 				c := chooser{Policy: Policy{Name: policy, Reserve: 1}, servers: 2}
@@ -37,33 +34,31 @@ func TestChoiceOrder(t *testing.T) {
 	}
 }
 
-// members returns idle members, one of each app_server, with these weights.
-func idleMembers(weights ...int64) (all []candidate) {
-	for i, w := range weights {
-		all = append(all, candidate{server: i, weight: w})
+// idleMembers returns idle members, one of each app_server.
+func idleMembers(servers int) (all []candidate) {
+	for i := range servers {
+		all = append(all, candidate{server: i})
 	}
 	return all
 }
 
-// TestChoiceByWeight checks that turns one after the other, and turns side by side, are in
-// proportion to the weights, and that a member that was away does not make up for it.
-func TestChoiceByWeight(t *testing.T) {
+// TestChoiceSpreads checks that turns one after the other, and turns side by side, are spread evenly,
+// and that a member that was away does not make up for it.
+func TestChoiceSpreads(t *testing.T) {
 	for _, sideBySide := range []bool{false, true} {
-		c, members, counts := chooser{servers: 3}, idleMembers(1, 2, 5), make([]int, 3)
-		for range 800 {
+		c, members, counts := chooser{servers: 3}, idleMembers(3), make([]int, 3)
+		for range 300 {
 			at := c.choose(members)
 			counts[at]++
 			if sideBySide {
 				members[at].turns++
 			}
 		}
-		for i, want := range []int{100, 200, 500} {
-			if counts[i] < want-8 || counts[i] > want+8 {
-				t.Errorf("side by side %t: %v", sideBySide, counts)
-			}
+		if !slices.Equal(counts, []int{100, 100, 100}) {
+			t.Errorf("side by side %t: %v", sideBySide, counts)
 		}
 	}
-	c, members := chooser{servers: 2}, idleMembers(1, 1)
+	c, members := chooser{servers: 2}, idleMembers(2)
 	members[0].state = isResting
 	for range 1000 {
 		c.choose(members)
@@ -78,46 +73,9 @@ func TestChoiceByWeight(t *testing.T) {
 	}
 }
 
-// TestChoiceFillFirst checks that a login is filled until it rests, that the next one is
-// filled then, also when the first is back, and that a restart is no reason to go on.
-func TestChoiceFillFirst(t *testing.T) {
-	c, members := chooser{Policy: Policy{Name: PolicyFillFirst}, servers: 3}, idleMembers(1, 1, 1)
-	want := func(what string, server int) {
-		t.Helper()
-		for range 3 {
-			at := c.choose(members)
-			if members[at].server != server {
-				t.Errorf("%s: a turn goes to %d, want %d", what, members[at].server, server)
-			}
-			members[at].turns++
-		}
-	}
-	want("at first", 0)
-	members[0].state = isStarting
-	want("while the first starts", 1)
-	members[0].state = isAvoided
-	want("after its process has ended under a turn", 1)
-	members[0].state = isReady
-	want("after it has started", 0)
-	members[0].state = isResting
-	want("the first is spent", 1)
-	members[0].state = isReady
-	want("the first is back", 1)
-	members[1].state = isSignedOut
-	want("the second is signed out", 2)
-	members[2].state, members[1].state = isResting, isReady
-	want("the third is spent, the others are back", 0)
-	for i := range members {
-		members[i].state, members[i].due = isResting, time.Unix(int64(9-i), 0)
-	}
-	want("all are spent: the one that resets first", 2)
-	members[1].state, members[1].due = isReady, time.Time{}
-	want("one is back", 1)
-}
-
 // TestChoiceReserve checks that the reserve takes turns only if no other can.
 func TestChoiceReserve(t *testing.T) {
-	c, members := chooser{Policy: Policy{Name: PolicyReserve, Reserve: 2}, servers: 4}, idleMembers(1, 1, 1, 1)
+	c, members := chooser{Policy: Policy{Name: PolicyReserve, Reserve: 2}, servers: 4}, idleMembers(4)
 	servers := func() (all []int) {
 		for range 6 {
 			if at := c.choose(members); !slices.Contains(all, members[at].server) {
@@ -147,15 +105,14 @@ func TestChoiceReserve(t *testing.T) {
 func TestChoiceProperties(t *testing.T) {
 	random := draw.Random(t)
 	for range draw.Cases(60, 300) {
-		members := idleMembers()
+		members := idleMembers(0)
 		servers := 2 + random.IntN(3)
 		for server := range servers {
-			weight := int64(1 + random.IntN(MaxWeight))
 			for range 1 + random.IntN(3) {
-				members = append(members, candidate{server: server, weight: weight})
+				members = append(members, candidate{server: server})
 			}
 		}
-		policy := Policy{Name: []string{PolicySpread, PolicyFillFirst, PolicyReserve}[random.IntN(3)], Reserve: 1}
+		policy := Policy{Name: []string{PolicySpread, PolicyReserve}[random.IntN(2)], Reserve: 1}
 		c, twin := chooser{Policy: policy, servers: servers}, chooser{Policy: policy, servers: servers}
 		given := make([]int, len(members))
 		for range 50 {
@@ -176,8 +133,6 @@ func TestChoiceProperties(t *testing.T) {
 				case m.state > members[at].state:
 				case policy.Name == PolicyReserve && members[at].server == servers-1 && m.server != servers-1:
 					t.Fatalf("%v: the reserve before %+v", policy, *m)
-				case policy.Name == PolicyFillFirst && m.server == c.filling && members[at].server != c.filling:
-					t.Fatalf("%v: %d is left for %d", policy, c.filling, members[at].server)
 				}
 			}
 			members[at].turns++
@@ -187,12 +142,11 @@ func TestChoiceProperties(t *testing.T) {
 			members[i].state, members[i].turns = isReady, 0
 		}
 		seen := make(map[int]bool)
-		for range 4 * MaxWeight * len(members) {
+		for range 100 * len(members) {
 			seen[c.choose(members)] = true
 		}
 		for i := range members {
-			could := policy.Name == PolicySpread || policy.Name == PolicyReserve && members[i].server < servers-1 ||
-				policy.Name == PolicyFillFirst && members[i].server == c.filling
+			could := policy.Name == PolicySpread || members[i].server < servers-1
 			if seen[i] != could {
 				t.Fatalf("%v: %+v got a turn: %t", policy, members[i], seen[i])
 			}

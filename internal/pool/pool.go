@@ -20,7 +20,6 @@ import (
 type Server struct {
 	Config    appserver.Config
 	Processes int                 // how many run; less than 1: one
-	Weight    int                 // how many turns each gets in proportion to others, up to MaxWeight; less than 1: 1
 	Limits    conversation.Limits // of the threads that each keeps
 }
 
@@ -56,7 +55,7 @@ func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
 			}
 			p.members = append(p.members, m)
 			p.keeps = append(p.keeps, server.Limits.Max > 0)
-			p.candidates = append(p.candidates, candidate{server: i, weight: int64(max(1, server.Weight))})
+			p.candidates = append(p.candidates, candidate{server: i})
 		}
 	}
 	return p, nil

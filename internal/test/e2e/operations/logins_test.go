@@ -105,7 +105,7 @@ func TestFailedProvider(t *testing.T) {
 	limited := scriptedmodel.HTTPError{Status: http.StatusTooManyRequests}
 	broken := scriptedmodel.HTTPError{Status: http.StatusInternalServerError}
 	first, second := newAccount(t, nil), newAccount(t, nil)
-	s := e2e.NewSite(t, first.block+second.block+"pool fill_first")
+	s := e2e.NewSite(t, first.block+second.block+"pool reserve")
 	s.WaitMembers(2)
 	asked := func() [2]int { return [2]int{first.asked(), second.asked()} }
 	rested := func(s *e2e.Site) {
@@ -223,20 +223,14 @@ func TestPoolPolicies(t *testing.T) {
 		state string
 		asked map[string][2]int // of eight requests, by the option
 	}{
-		{"fine", map[string][2]int{"": {4, 4}, "pool fill_first": {8, 0}, "pool reserve": {8, 0}, "weight 3": {6, 2}}},
-		{"spent", map[string][2]int{"": {0, 8}, "pool fill_first": {0, 8}, "pool reserve": {0, 8}, "weight 3": {0, 8}}},
+		{"fine", map[string][2]int{"": {4, 4}, "pool reserve": {8, 0}}},
+		{"spent", map[string][2]int{"": {0, 8}, "pool reserve": {0, 8}}},
 	} {
 		tried := login.state == "fine"
 		for options, want := range login.asked {
 			t.Run(login.state+" "+options, func(t *testing.T) {
 				s := s.At(t)
-				blocks := first.block + second.block
-				if strings.HasPrefix(options, "weight") {
-					blocks = strings.Replace(blocks, "conversations", options+"\nconversations", 1)
-				} else {
-					blocks += options
-				}
-				s.Load(s.Caddyfile(blocks))
+				s.Load(s.Caddyfile(first.block + second.block + options))
 				s.WaitMembers(2)
 				if !tried {
 					want[0]++
