@@ -6,8 +6,8 @@ import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 type seen struct{ textual, structured int }
 
 // watchActions begins to record the actions of the calls. It is called at the first block of text:
-// only from then on may a block and a structured call be the same call. Arguments are parsed for
-// this purpose only.
+// before that, there is no block that a structured call could repeat. The arguments of calls are
+// parsed for these records only.
 func (c *Choice) watchActions() {
 	if c.actions != nil {
 		return
@@ -20,9 +20,9 @@ func (c *Choice) watchActions() {
 	}
 }
 
-// mayRepeat reports whether a call has to wait until its arguments are complete, since they may show
-// that it repeats another call. Calls of an Aggregator do not wait, since no method of it ends a
-// turn.
+// mayRepeat reports whether a call has to wait until its arguments are complete: a call with the
+// same name exists, and equal arguments would make the new call a repetition. In an Aggregator calls
+// do not wait, since it never calls End, which would release them.
 func (c *Choice) mayRepeat(made *call) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -35,7 +35,8 @@ func (c *Choice) mayRepeat(made *call) bool {
 	return false
 }
 
-// remember counts the action of a call. It returns the counts of the action before this call.
+// remember counts the action of the tool call made. It returns what the action's counts were before
+// made was counted.
 func (c *Choice) remember(made *call) (before seen) {
 	if c.actions == nil {
 		return seen{}

@@ -66,8 +66,8 @@ func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 // SynthesizeCalls does what IngestMessage does. It also makes a call of each block in the message's
 // text that has the form of <use_tool> or of a registered text pattern. A block with the tool and
 // the arguments of a structured call adds no second call. A block is identified by the id of its
-// message and its place in the text. So no call is added twice if the same message comes again, or
-// more of it. Each of several identical blocks is a call.
+// message and its place in the text. So if a message comes again, even with more text, its blocks
+// add no further calls. Each of several identical blocks is a call.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()

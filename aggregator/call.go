@@ -51,15 +51,15 @@ type call struct {
 	ended    bool // a delta has said that the call is done
 }
 
-// wholeKind is the kind of input that had a complete text of arguments. Two different texts of one
-// kind belong to two calls.
+// wholeKind is a kind of input that has the complete text of a call's arguments. If two inputs of
+// the same kind have different texts, they are about two calls.
 type wholeKind uint8
 
 const (
 	wholeNone    wholeKind = iota
 	wholeMessage           // an entry of a message
 	wholeItem              // an item of a Responses stream
-	wholeRaw               // the same item as the app-server passes it on
+	wholeRaw               // an item of a Responses stream, in a message of the app-server
 	wholeKinds
 )
 
@@ -85,8 +85,8 @@ func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.n
 // shown reports whether the call has its id, and is in snapshots.
 func (c *call) shown() bool { return c.ordinal >= 0 }
 
-// backend returns the backend's id of the call. If it is not known, backend returns the id of the
-// app-server's item of the call, which is the same.
+// backend returns the backend's id of the call. If that id has not come yet, backend returns the id
+// of the app-server's item for the call: the app-server uses the backend's id for it.
 func (c *call) backend() string {
 	if c.ids[keyID] == "" {
 		return c.ids[keyThreadItem]
@@ -94,8 +94,8 @@ func (c *call) backend() string {
 	return c.ids[keyID]
 }
 
-// delta returns the changes since the last delta. Arguments and Fragment are views of the
-// buffer, whose bytes do not change.
+// delta returns the changes of the call since the last delta; first marks the first one.
+// Arguments and Fragment are views of the call's buffer, whose bytes do not change.
 func (c *call) delta(choice int, first bool) Delta {
 	text := c.args.String()
 	d := Delta{
@@ -247,8 +247,8 @@ func (c *call) write(text string, s *Choice) (whole bool) {
 	return n == len(text)
 }
 
-// endHalf is called at the end of the arguments. If half a surrogate pair still waits, endHalf
-// writes the replacement for it.
+// endHalf is called at the end of the arguments. If half a surrogate pair still waits for the other
+// half, endHalf writes U+FFFD.
 func (c *call) endHalf(s *Choice) {
 	if c.half != "" {
 		c.half = ""

@@ -100,8 +100,8 @@ const (
 	// PartDuplicate is a call that was dropped because it repeats an earlier one.
 	PartDuplicate
 	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit. It
-	// also comes if an Obsidian client would run the text as a call too many. With a Reason, it
-	// takes the place of PartBlockAborted.
+	// also comes for text that is no call here, if an Obsidian client would run that text as a call
+	// above the limit. If Reason is set, it replaces the PartBlockAborted of the block.
 	PartOverLimit
 )
 
@@ -134,14 +134,16 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.scanned(out)
 }
 
-// Plain does what Text does if nothing is held and the piece has no part of a block. It then returns
-// true, and the only part is the piece itself. Otherwise it returns false and reads nothing.
+// Plain reads the next piece of the text if the piece surely has no part of a block and no earlier
+// text is held. It then returns true, and the caller passes the piece on as it is. Otherwise it
+// reads nothing and returns false; the caller then calls Text.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
 }
 
 // EndMessage ends a message: it appends the held text of the message to out, and returns out. An
-// open block is given up for the reason. An empty reason stands for [usetool.AbortUnclosed].
+// open block becomes text, and reason is the Reason of its PartBlockAborted. An empty reason stands
+// for [usetool.AbortUnclosed].
 func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	if c.scanner == nil {
 		return out
@@ -201,13 +203,13 @@ func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
 	return out
 }
 
-// limited reports whether the blocks that an Obsidian client would run count towards the limit of
-// calls. They do if the text is searched and the limit is lower than the default.
+// limited reports whether the limit of calls also bounds the blocks that an Obsidian client would
+// run. It does if the text is searched and the limit is lower than the default.
 func (c *Choice) limited() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
 
-// readText passes text on. It stops before the byte with which an Obsidian client would run a block
-// too many. The scanner has given up such a block, since it is no call, but the client runs it. Behind
-// the end of that block, only the blocks that the scanner finds count: the text may be cut anywhere.
+// readText appends the part for text that is no call. A block that the scanner gave up may still be
+// open in this text for an Obsidian client. If the client would run that block as a call above the
+// limit, readText cuts the text before the byte that makes the client run it.
 func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
 	if fresh := int(max(0, c.read-s.Offset)); c.limited() && fresh < len(s.Text) {
@@ -220,8 +222,8 @@ func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 }
 
 // aborted appends the part for a block that is no call. If an Obsidian client would run the block
-// nevertheless, the block counts towards the limit of calls. It does so in every form of the answer,
-// so that the limit does not depend on the form.
+// nevertheless, the block counts towards the limit of calls. The block counts in answers to all
+// clients, so that the limit is the same for all of them.
 func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limited() {

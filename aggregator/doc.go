@@ -45,8 +45,8 @@
 //     different arguments,
 //   - two entries of one message.
 //
-// If several calls share an id, an event with only this id means the one at its place. Without a
-// place, the event means a call with the name that came last.
+// If several calls share an id, an event with only this id means the call at the event's place. If
+// the event has no place, it means a call with the name that the last event with a name had.
 //
 // A block and a structured call of the same tool with the same arguments are one call: the first of
 // them is kept. Each block is paired with at most one structured call.
@@ -82,10 +82,10 @@
 //  3. fragments,
 //  4. JSON that Codex made from parsed arguments (item/started, item/tool/call).
 //
-// If a complete text begins with the text so far, its rest is added. If it contradicts the text so
-// far, it replaces that text if its version is earlier in the list; [Delta].Replaced is then true.
-// Otherwise the new text is refused. JSON of parsed arguments is used only while no text is known,
-// see [Record].Provisional.
+// If a complete text begins with the text so far, only its new end is added. A complete text that
+// contradicts the text so far replaces it if the new version is earlier in the list; then
+// [Delta].Replaced is true. Otherwise the new text is refused. JSON of parsed arguments is used only
+// while no text is known, see [Record].Provisional.
 //
 // If a fragment ends within a surrogate pair, the first half waits for the next fragment. A half
 // without the other one becomes U+FFFD.

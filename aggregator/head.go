@@ -1,7 +1,7 @@
 package aggregator
 
-// legacySlot is the index that stands for delta.function_call and message.function_call, which have
-// none. The entries of tool_calls have indexes from 0. A message has at most one function_call.
+// legacySlot is the index given to delta.function_call and message.function_call, which carry no
+// index. The entries of tool_calls have indexes from 0. A message has at most one function_call.
 const legacySlot = -1
 
 // callHead records the heads of a call: the chat deltas that have its name. Each head after the
@@ -18,9 +18,9 @@ type callHead struct {
 
 // findEntry finds the call of an entry of a chat delta or of a message.
 //   - An entry with an id means the call with this id. If several calls share the id, the entry
-//     means the one at its place.
-//   - An entry with a name and no id means the call that an earlier such entry with this name and
-//     index was about.
+//     means the call at the entry's place (its index).
+//   - An entry with a name and no id means the same call as an earlier entry without an id that had
+//     the same name and index.
 //   - Otherwise the entry means the call at its place, or else the call whose number in the order
 //     of the calls is the entry's index. If that call has another name, or if the call and the
 //     entry both have an id, findEntry returns nil.
@@ -47,8 +47,8 @@ func (c *Choice) findEntry(in *Input) *call {
 	return at
 }
 
-// placed returns the call with a number in the order of the calls, from 0. It is for entries that
-// identify their call in no other way. Such an entry never means a call made from text.
+// placed returns the call whose ordinal is slot, the index of an entry; legacySlot counts as 0. It is
+// for entries that identify their call in no other way. It returns nil for a call made from text.
 func (c *Choice) placed(slot int) *call {
 	at := max(slot, 0)
 	if at >= len(c.calls) || c.calls[at].textual {
@@ -57,8 +57,9 @@ func (c *Choice) placed(slot int) *call {
 	return c.calls[at]
 }
 
-// readHead drops the text of a head that is a repetition. A fragment without a name shows that the
-// backend does not send the name with every fragment, so the heads counted so far were repetitions.
+// readHead drops the text of a head (a chat delta with the name of its call) that repeats the first
+// head. A delta without the name shows that the backend does not send the name with every fragment.
+// So readHead then forgets the heads counted so far: they were repetitions.
 func (c *Choice) readHead(made *call, in *Input) {
 	switch {
 	case in.Source != SourceFragment:
@@ -71,13 +72,13 @@ func (c *Choice) readHead(made *call, in *Input) {
 	}
 }
 
-// newHead reports whether the text of a head is a fragment that is to be appended
-// to the call, and not a repetition.
+// newHead reports whether the text of a head (a chat delta with the name of its call) has to be
+// appended to the arguments. It returns false for a repetition.
 func (c *Choice) newHead(made *call, in *Input) bool {
 	h, plain := &made.head, ""
 	plain, _ = cutHigh(in.Text)
 	if !h.seen {
-		// If the call has already got a name and a text, from another shape, the head adds nothing.
+		// If an event of another shape has given the call a name and a text, the head adds nothing.
 		fresh := !made.shown() || made.source == SourceNone
 		h.seen = true
 		if fresh {

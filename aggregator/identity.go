@@ -56,9 +56,9 @@ const keysPerCall = 16
 
 // find returns the call that an input is about, or nil if the call is new. It looks for the id of
 // the item, then for the id of the call, then for the place. An input with none of these means the
-// call that was created last. If the call and the input both have a name, an item or a place, it
-// has to be the same one. A call that already has other complete arguments from the same kind of
-// input is not meant, except by a list that repeats earlier items.
+// call that was created last. find skips a call whose name, item or place differs from that of the
+// input. It also skips a call that got other complete arguments from the same kind of input, unless
+// in.summary is set: the input is then from a list that repeats earlier items.
 func (c *Choice) find(in *Input) *call {
 	if in.head {
 		return c.findEntry(in)
@@ -104,8 +104,8 @@ func (c *Choice) byItem(in *Input) (found *call, known bool) {
 	return found, known
 }
 
-// byID finds the call of an input by the id of the call. This is also the id of the app-server's
-// item of the call.
+// byID finds the call of an input by the id of the call, or by the id of the app-server's item: both
+// have the same value. The results mean what those of byItem mean.
 func (c *Choice) byID(in *Input) (found *call, known bool) {
 	id := in.ID
 	if id == "" {
@@ -186,8 +186,9 @@ func (c *Choice) free(found *call, in *Input) bool {
 // chat entry without an index, whose place is only its number in the list.
 func (in *Input) loose() bool { return in.place == place{} || in.head && !in.fixed }
 
-// create makes a call for an input. The call is not shown yet. If too many calls are not shown,
-// create returns a transient call for an input with a name, and nil for an input without one.
+// create makes a call for an input. The call is not shown yet. If maxUnseen calls already wait to be
+// shown or were dropped, create keeps no further one: it returns a transient call, which is lost
+// unless it is shown at once, or nil if the input has no name.
 func (c *Choice) create(in *Input) *call {
 	made := &call{ordinal: -1}
 	if c.unseen >= maxUnseen {

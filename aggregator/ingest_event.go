@@ -131,8 +131,8 @@ func (in *ingestion) identifier(value string) string {
 }
 
 // argumentText reads arguments: a string, which is text as the model wrote it, or an
-// object, which a backend has parsed. It also returns the source of the text: from, or
-// SourceParsed for an object. The text is valid until the next call.
+// object, which a backend has parsed. The second result is the source of the text: the parameter
+// from for a string, SourceParsed for an object. The text is valid until the next call.
 func (in *ingestion) argumentText(value string, from Source) (string, Source) {
 	text, ok := wirejson.AsString(value)
 	switch {

@@ -42,8 +42,8 @@ func (c *Choice) Call(in Input, out []Part) []Part {
 	return c.take(&in, out)
 }
 
-// Repeats reports whether a complete call has come before with the same text. Call ignores such an
-// input.
+// Repeats reports whether an earlier input of the same kind has given the call the same complete
+// arguments. Call ignores such an input.
 func (c *Choice) Repeats(in Input) bool {
 	in.asRaw()
 	found := c.find(&in)
@@ -129,7 +129,7 @@ func (c *Choice) apply(made *call, in *Input, named bool, out []Part) []Part {
 
 // fragment appends the next part of the arguments. A part whose number was seen is a
 // repetition. A part without a number always counts, since two parts may have equal text.
-// fragment reports whether the part changed the call, or was refused and counted.
+// fragment returns false only for a repetition or an empty part; a refused part is counted.
 func (c *Choice) fragment(made *call, in *Input) bool {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= made.sequence {
 		return false
@@ -148,8 +148,9 @@ func (c *Choice) fragment(made *call, in *Input) bool {
 	return true
 }
 
-// complete sets the complete text of a call. It reports whether the text changed the call, or was
-// refused and counted.
+// complete sets the complete text of a call. It returns false if there was nothing to do: the text
+// adds nothing to what the call has. It returns true if the text changed the call, and also if the
+// text was refused, which is counted.
 func (c *Choice) complete(made *call, in *Input) bool {
 	made.half = ""
 	have, wasCut := made.args.String(), made.truncated
@@ -188,9 +189,9 @@ func (c *Choice) complete(made *call, in *Input) bool {
 	return true
 }
 
-// show appends the changes of a call since its last delta to out, and returns out. When a call is
-// shown first, it gets its ordinal and its id. Instead it is dropped if it repeats another call or
-// is above the limit. A call without a name waits, and so may one that could repeat another.
+// show appends the changes of a call since its last delta to out, and returns out. A call that is
+// shown for the first time gets its ordinal and its id. A call that repeats another one, or is above
+// the limit, is dropped instead. A call waits while it has no name, or while mayRepeat is true.
 func (c *Choice) show(made *call, out []Part) []Part {
 	if made.name == "" || made.dropped {
 		return out
@@ -227,7 +228,7 @@ func (c *Choice) show(made *call, out []Part) []Part {
 	return append(out, Part{Kind: PartCall, Call: &c.deltas[len(c.deltas)-1]})
 }
 
-// End marks all calls as complete, since no more of them will come. It appends the parts for these
+// End is called at the end of the turn. It marks all calls as complete, appends the parts for these
 // changes to out, and returns out.
 func (c *Choice) End(out []Part) []Part {
 	c.deltas = c.deltas[:0]
@@ -244,8 +245,8 @@ func (c *Choice) End(out []Part) []Part {
 	return out
 }
 
-// drop keeps a call out of the choice. The ids and places of the call stay, so that further inputs
-// about it are recognised.
+// drop keeps a call out of the choice, and appends a part of the given kind to out. The ids and
+// places of the call stay, so that further inputs about the call are recognised.
 func (c *Choice) drop(made *call, kind PartKind, out []Part) []Part {
 	made.dropped = true
 	if kind == PartDuplicate {
@@ -263,9 +264,9 @@ func (c *Choice) refuse(made *call, out []Part) []Part {
 	return c.drop(made, PartOverLimit, out)
 }
 
-// says reports whether an input says enough to make a call, and counts the input if not. An input
-// without a name, an id and a place does not say which call it means. An entry of a message without
-// a name is no call.
+// says reports whether an input says enough to make a call. It returns false for an input without a
+// name, an id and a place, for a nameless entry of a complete message, and for a chat delta without a
+// name, an id and text. Such an input is counted in Stats.
 func (c *Choice) says(in *Input) bool {
 	switch {
 	case in.Name != "":

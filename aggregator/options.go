@@ -7,8 +7,8 @@ const (
 	DefaultMaxCalls = 1024
 	// DefaultMaxArgumentBytes is the default of [Options].MaxArgumentBytes.
 	DefaultMaxArgumentBytes = 64 << 20
-	// MaxChoices is the most choices that an Aggregator has: the highest n that OpenAI
-	// allows.
+	// MaxChoices is the most choices that an Aggregator has. OpenAI allows no more: it is the
+	// maximum of n, the request's number of choices.
 	MaxChoices = 128
 
 	// maxNameBytes bounds the length of names and ids. Codex allows names of 128

@@ -22,8 +22,8 @@ var ErrPattern = errors.New("aggregator: invalid text pattern")
 
 // Pattern is a textual form of tool calls: text that a model writes instead of
 // making a structured call. Every call is one block of text, which begins with a
-// fixed opener. A [Scanner] searches the text for the opener, has a BlockReader find
-// the end of the block, and Parse read the call in it.
+// fixed opener. A [Scanner] searches the text for the opener. It then uses a BlockReader
+// to find the end of the block, and calls Parse to read the call in the block.
 //
 // A block reader gets every byte of a block exactly once and in order, so that the
 // result does not depend on how the text is cut. It gets no more bytes than the
@@ -154,7 +154,8 @@ func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 }
 
 // ExtractBlocks returns the complete blocks of <use_tool> and of all registered patterns in a text,
-// in order. A Scanner finds the same blocks, but only up to its MaxBlock. No calls are changed.
+// in order. A Scanner finds the same blocks, except those larger than its MaxBlock. ExtractBlocks
+// does not change the calls of the Aggregator.
 func (a *Aggregator) ExtractBlocks(text string) []Block {
 	a.mu.Lock()
 	patterns := a.patterns

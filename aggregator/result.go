@@ -67,9 +67,9 @@ type Function struct {
 type Stats struct {
 	Events  uint64 // events and messages ingested
 	Unknown uint64 // the Events without a tool call in any known shape, such as text and usage
-	// Malformed counts input that is not a JSON object, members of the wrong
-	// type, fragments that identify no call while none is open, calls of a message
-	// without a name, names and ids above 4 KiB, and negative choices.
+	// Malformed counts input that is not a JSON object, members of the wrong type, inputs
+	// that identify no call while no call is open, nameless calls in complete messages,
+	// names and ids above 4 KiB, and negative indexes of choices.
 	Malformed  uint64
 	Duplicates uint64 // inputs about a known call that changed nothing, such as snapshots
 	Late       uint64 // fragments for a call that was already complete

@@ -15,13 +15,14 @@ type ScannerOptions struct {
 	// [DefaultMaxBlock].
 	MaxBlock int
 
-	// SkipFenced makes blocks text if they begin inside a fenced code block of
-	// Markdown (``` or ~~~). It is meant for callers that ask for OpenAI's form:
-	// Obsidian clients act on fenced blocks, too.
+	// SkipFenced means that a block is text, not a call, if it begins inside a fenced code
+	// block of Markdown (``` or ~~~). It is meant for clients that get OpenAI's tool_calls:
+	// Obsidian clients run fenced blocks, too.
 	SkipFenced bool
 
-	// Accept reports whether a complete block with this tool name is a call. If not, it is
-	// text after a [usetool.SegmentUndeclared]. Nil accepts every name.
+	// Accept reports whether a complete block with this tool name is a call. If Accept returns
+	// false, a [usetool.SegmentUndeclared] and then the block as text are returned. Nil accepts
+	// every name.
 	Accept func(name string) bool
 
 	// Patterns are textual forms beside <use_tool>. They must have passed
@@ -57,7 +58,7 @@ type ScannerOptions struct {
 // Patterns read only the text between the <use_tool> blocks. So a <use_tool> block is also found
 // inside a block of another pattern, which is then given up as [usetool.AbortNested]. Clients that
 // search a whole text find it there, too. If the openers of several patterns match, the one that is
-// complete first begins the block. If several are complete with the same byte, the longest does.
+// complete first begins the block, or the longest of those that are complete with the same byte.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -94,13 +95,13 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 }
 
 // skip reads the next piece, as Feed does, if the piece is one segment of text and nothing is held.
-// It reports whether it did.
+// It reports whether it has read the piece.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
 // Finish ends a message: it appends everything held to out, and returns out. A begun opener is text.
-// An open block is given up for the reason; an empty reason stands for [usetool.AbortUnclosed]. The
-// Scanner is then ready for the next message of the choice, whose offsets continue those of this
-// one. Calling Finish again returns nothing.
+// An open block becomes text, and reason is the Reason of its SegmentAborted; an empty reason stands
+// for [usetool.AbortUnclosed]. The Scanner is then ready for the next message of the choice, whose
+// offsets continue those of the ended message. Calling Finish again adds nothing to out.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
 	if reason == "" {
 		reason = usetool.AbortUnclosed

@@ -41,7 +41,8 @@ func (f *opening) match(text []byte) (size int, more bool) {
 
 // blockReader finds the end of one block.
 type blockReader interface {
-	// read reads the bytes of a block from the offset from on. Earlier calls have read the others.
+	// read reads block[from:]. Earlier calls have read the bytes before. block always begins at the
+	// start of the block.
 	read(block []byte, from int) ending
 	// last returns the ending of a block that gets no more bytes. Its state is BlockOpen if nothing
 	// has ended the block.
@@ -55,14 +56,14 @@ const blockNested = BlockBroken + 1
 type ending struct {
 	state BlockState
 	read  int // bytes of the block that were looked at
-	// at is where the block ends, if it is complete or another one begins in it. If the block is
-	// broken or still open, another opener may have begun at this offset or later; 0: none has.
+	// at is where the block ends, if state is BlockComplete or blockNested. In the other states, at
+	// is the first offset where another opener may have begun; 0: no opener has begun.
 	at int
 }
 
-// layer separates the blocks of some forms from a text. It looks at each byte once, or twice after
-// a broken JSON value (see useToolReader). With each piece, it looks at an opener that is not
-// complete once more.
+// layer separates the blocks of some forms from a text. It looks at most bytes one time, and at the
+// bytes of a broken JSON value twice (see useToolReader). When a piece ends within an opener, the
+// next piece makes the layer look at the begun opener again.
 //
 // Bytes that were fed and not yet returned are pending: window[given:]. Outside of a block, no
 // opener begins in window[given:pos]. An open block begins at window[given] and is read up to pos.
@@ -111,7 +112,7 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 }
 
 // skip reads the next piece if all of it is text, as nearly all pieces are. It reports whether it
-// did.
+// has read the piece.
 func (l *layer) skip(text string) bool {
 	if len(l.held) > 0 || !l.isPlain(text) {
 		return false
@@ -122,8 +123,8 @@ func (l *layer) skip(text string) bool {
 	return true
 }
 
-// isPlain reports whether a text has no beginning of an opener and ends with a whole character,
-// as nearly all pieces do.
+// isPlain reports whether a text has not even the first byte of an opener, and ends with a whole
+// character, as nearly all pieces do. It always returns false if the layer has several forms.
 func (l *layer) isPlain(text string) bool {
 	return len(l.openings) == 1 && len(text) > 0 &&
 		(text[len(text)-1] < utf8.RuneSelf || begunRune(wirejson.View(text)) == 0) &&
@@ -131,8 +132,8 @@ func (l *layer) isPlain(text string) bool {
 }
 
 // finish ends the text: it appends everything pending to out, and returns out. An open block
-// is given up for the reason. The layer is then at the beginning of another text, in the
-// state fence.
+// becomes text, and reason is the Reason of its SegmentAborted. The layer is then ready for
+// another text, whose Markdown state begins as the parameter fence says.
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
@@ -286,8 +287,8 @@ func (l *layer) read() {
 	}
 }
 
-// end ends the open block if it is complete, or if another one begins in it, and reports
-// whether it did.
+// end ends the open block if it is complete, or if another one begins in it. It reports whether
+// the block has ended.
 func (l *layer) end(e ending) bool {
 	switch e.state {
 	case BlockComplete:
@@ -300,9 +301,9 @@ func (l *layer) end(e ending) bool {
 	return true
 }
 
-// begun searches the end of the first size bytes of the open block, which is given up, for the
-// beginning of an opener, and returns its offset. The search begins at the offset from. If from is
-// 0, or no opener may begin, begun returns size.
+// begun is called when the open block is given up after size bytes. An opener may have begun at the
+// end of these bytes. begun returns the offset of that opener, or size if there is none. It does not
+// search the bytes before the offset from, and searches nothing if from is 0.
 func (l *layer) begun(from, size int) int {
 	block := l.window[l.given : l.given+size]
 	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {

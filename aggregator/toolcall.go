@@ -34,9 +34,9 @@ type ToolCall struct{}
 // Opener returns <tool_call>.
 func (ToolCall) Opener() string { return toolCallOpener }
 
-// Begin returns a reader that reads one JSON object and the closing tag. Anything
-// else breaks the block with its first byte, so that no more text is held than is
-// needed.
+// Begin returns a reader that reads one JSON object and the closing tag. The first
+// byte that does not fit ends the block as BlockBroken, so that no more text is held
+// than is needed.
 func (ToolCall) Begin() BlockReader {
 	r := &toolCallReader{}
 	r.json.Begin()

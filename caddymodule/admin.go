@@ -58,8 +58,8 @@ var liveRequests status.Set
 // maxRequests is the most requests that requestsOf returns.
 const maxRequests = 50
 
-// requestsOf returns at most maxRequests requests of a user or of [usage.Everybody]: those under
-// way, the oldest first, then those whose turns are parked.
+// requestsOf returns at most maxRequests requests of a user or of [usage.Everybody]: first the
+// running ones, the oldest first, then those whose turns wait for the results of tool calls.
 func requestsOf(user string) []status.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
@@ -132,8 +132,8 @@ var version = sync.OnceValue(func() string {
 })
 
 // versionIn returns the version of this module in a build, where it is the main module or a
-// dependency. The version of a replacement takes precedence. A directory as replacement has no
-// version. Then the version in go.mod counts, which the Makefile takes from the git tag.
+// dependency. If go.mod replaces this module, the version of the replacement counts. If it is
+// replaced by a directory, the version in go.mod counts, which the Makefile takes from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	const fromDirectory = "(devel)" // as Go calls it
 	if info == nil {

@@ -41,7 +41,8 @@ var supervisor = pool.NewSupervisor(pool.Options{
 })
 
 func init() {
-	// Caddy does not wait for the processes, nor for background responses, since these have no request.
+	// Caddy waits only for running requests. It waits neither for the processes nor for background
+	// responses, whose requests have ended.
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
 		runningResponses.Wait(ctx) // each ends after its drain timeout at the latest
@@ -92,7 +93,8 @@ func (a *App) Start() error {
 // process is stopped when its last reference is released.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes as soon as no request is about to choose one, and stores the books.
+// Cleanup releases the processes as soon as no request is about to choose one. It also stores the
+// counts of the usage and of the API keys, if no other configuration keeps them.
 func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
@@ -110,7 +112,7 @@ const (
 )
 
 // Handle handles two events of Caddy: the configuration has started, or is about to stop. This
-// module emits no event before all apps have started, since they may still subscribe.
+// module emits its own events only after the first one: until then, apps may still subscribe.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == eventStopping {
 		exit.follow(a)
@@ -152,8 +154,8 @@ func (w *exitWatch) now() bool {
 }
 
 // follow is called when the configuration of an app ends. It asks Caddy at once, and then every
-// exitLag, whether an exit has begun. It stops after an exit, when no process is left, or when there
-// is a newer configuration with this module, which gets the event.
+// exitLag, whether an exit has begun. It stops after an exit, or when no process is left. It also
+// stops when there is a newer configuration with this module, since that one gets the event.
 func (w *exitWatch) follow(a *App) {
 	newest := supervisor.Newest()
 	if w.now() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {

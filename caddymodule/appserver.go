@@ -21,8 +21,8 @@ import (
 )
 
 // AppServer is the configuration of a `codex app-server`: how it is started or, if it
-// runs elsewhere, how it is reached. Handlers with the same configuration share its
-// processes, and a reload that does not change it keeps them.
+// runs elsewhere, how it is reached. Handlers with the same AppServer share the processes.
+// A reload keeps the processes of an AppServer that it does not change.
 type AppServer struct {
 	// The program and its arguments. Default: `codex app-server`.
 	Command []string `json:"command,omitempty"`
@@ -38,8 +38,8 @@ type AppServer struct {
 	Processes int `json:"processes,omitempty" option:"<n>"`
 
 	// The CODEX_HOME with the login and the settings of the model provider. The
-	// app-server gets a home of its own with these and nothing else. Default: the
-	// CODEX_HOME of Caddy's environment, else ~/.codex.
+	// app-server gets a home of its own, which has only that login and these settings.
+	// Default: the CODEX_HOME of Caddy's environment, else ~/.codex.
 	Home string `json:"home,omitempty" option:"<name>"`
 
 	// The working directory. Default: a new, empty, private one.
@@ -82,9 +82,9 @@ const (
 	maxProcesses = 1024
 )
 
-// quietLog makes the app-server's log readable within Caddy's log: without colours, and without
-// an error for each tool call of the client, since such a call ends its turn. It keeps the lines
-// that this module reads. Caddy's environment and the configuration take precedence.
+// quietLog has environment variables that make the app-server's log readable within Caddy's log:
+// without colours, and without the error that Codex logs when a tool call of the client ends a turn.
+// The lines that this module reads stay. Caddy's environment and the option env take precedence.
 var quietLog = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
@@ -163,7 +163,7 @@ func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
 	return command, nil
 }
 
-// resolveEnv returns the variables that the app-server gets besides Caddy's own.
+// resolveEnv returns the variables that the app-server gets besides those of Caddy's environment.
 func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) {
 	env := make(map[string]string, len(a.Env))
 	for key, value := range quietLog {
@@ -249,8 +249,8 @@ func isExposed(cfg appserver.Config) bool {
 }
 
 // Conversations configures the threads that an app-server keeps after their turns. The next
-// request of the same conversation continues in its thread, so that the model's provider
-// has most of the prompt in its cache.
+// request of a conversation continues in the thread that was kept for it. Most of the prompt
+// is then in the cache of the model's provider.
 type Conversations struct {
 	// Whether each request gets a fresh thread. Default: false.
 	Off bool `json:"off,omitempty"`
@@ -273,8 +273,8 @@ type Conversations struct {
 	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
 
-// maxKeptBytes bounds the histories of all kept threads of one process together, in bytes. They
-// take twice as much memory, which is a quarter of the default max_memory.
+// maxKeptBytes bounds the histories of all kept threads of one process together, in bytes. Each byte
+// takes two bytes of memory, so all of them take a quarter of the default max_memory.
 const maxKeptBytes = 128 << 20
 
 // parse reads on, off, or a block.
@@ -288,8 +288,8 @@ func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	return parseBlock(d, c, nil)
 }
 
-// limits returns the limits for one process. On a remote process no turn waits, since the turn
-// could outlive this Caddy.
+// limits returns the limits for one process. On a remote process no turn waits for the results of
+// tool calls, since the turn could outlive this Caddy.
 func (c *Conversations) limits(remote bool) conversation.Limits {
 	if c.Off {
 		return conversation.Limits{}

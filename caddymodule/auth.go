@@ -150,8 +150,8 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	return apiErr
 }
 
-// keyOf checks the key of a request and sets the user. It returns the key if it is in the file. It
-// returns nil for a key of the configuration, which has no limits, and if no keys are configured.
+// keyOf checks the key of a request and sets the user. A key in the file of keys is returned. For a
+// key in the configuration, which has no limits, keyOf returns nil, and also if there are no keys.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil

@@ -17,8 +17,8 @@ import (
 // connections.
 var engines = enginePool{byKey: make(map[string]*engine)}
 
-// lingers is how long an engine stays open after its last configuration has ended. Requests of that
-// configuration may run as long and use the engine.
+// lingers is how long an engine (an open store) stays open after its last configuration has ended.
+// Requests of that configuration may still run during this time, and use the engine.
 const lingers = objects.MaxBackground + 5*time.Minute
 
 // enginePool holds the open engines by their [engineKey]. It is safe for concurrent use.
@@ -37,13 +37,15 @@ type engine struct {
 	end     *time.Timer   // closes the store; nil: it is in use
 }
 
-// engineKey returns the key of a module's engine. Modules with the same key share an engine.
+// engineKey returns the key of the engine (the open store) of a store module. Modules with the same
+// key share an engine.
 func engineKey(m stores.Module) string {
 	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
 }
 
-// open returns the engine of a module, and makes one if there is none. The caller calls start
-// when its configuration comes into use, and release when the configuration is no longer used.
+// open returns the engine (the open store) of a store module, and makes one if there is none. The
+// caller calls start when its configuration comes into use, and release when the configuration is
+// no longer used.
 func (p *enginePool) open(m stores.Module, logger *slog.Logger) (_ *engine, start func() error, release func()) {
 	key := engineKey(m)
 	p.mu.Lock()
@@ -75,7 +77,7 @@ func (p *enginePool) open(m stores.Module, logger *slog.Logger) (_ *engine, star
 }
 
 // release ends a configuration's use of an engine. After the last use the engine is closed, with
-// a delay of lingers. If it has nothing to close, or was never started, it is removed at once.
+// a delay of lingers. An engine that was never started, or has nothing to close, is removed at once.
 func (p *enginePool) release(key string, e *engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -44,8 +44,8 @@ type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// How an app-server is chosen for a turn, among those that are ready and whose login does
-	// not rest.
+	// How an app-server is chosen for a turn. Only those count that are ready, and whose login can
+	// be used: its plan is not spent, it is signed in, and its provider has not just failed.
 	Pool Pool `json:"pool,omitzero"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. Without any,
@@ -72,7 +72,7 @@ type Handler struct {
 	// How many turns of one user run at the same time; callers without a name are one
 	// user. Further requests wait, and requests of other users overtake them. Default: all of
 	// max_concurrent. If the keys have several users, or another user has sent a request within
-	// the last hour: at most seven times as many as remain free.
+	// the last hour: at most seven times as many as then remain free, so 56 of 64.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
 	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
@@ -86,7 +86,7 @@ type Handler struct {
 
 	// How long the model may be silent within a turn before the client gets a 504.
 	// Codex itself gives up a silent provider, by default after five minutes. An
-	// app-server that hangs is detected within seconds, without this. Default: `6m`.
+	// app-server that hangs is detected within seconds in another way. Default: `6m`.
 	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty" option:"<duration>" default:"6m"`
 
 	// How long a stream may be silent before a comment is sent to keep its
@@ -362,8 +362,9 @@ func (h *Handler) complete() error {
 // unhandled is the variable that Caddy's last handler sets to true if no other has answered.
 const unhandled = "unhandled"
 
-// ServeHTTP answers the paths of the API and passes others to the next handler. A path that no
-// handler answers may be a misspelt path of the API, since a client may have the wrong base URL.
+// ServeHTTP answers the paths of the API and passes others to the next handler. If no handler answers
+// a path, ServeHTTP does: a client with a wrong base URL may have misspelt a path of the API. It then
+// serves the route that the client means, or else an error that says where the API is.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {

@@ -49,7 +49,7 @@ var (
 	unwritableMetric    = counter("codex_tool_calls_unwritable_total", "Tool calls in obsidian-xml that no block can hold.")
 )
 
-// The names are those of OpenTelemetry's conventions for generative AI, in Prometheus' form.
+// The labels have the names of OpenTelemetry's conventions for generative AI, in Prometheus' form.
 const (
 	labelOperation = "gen_ai_operation_name"
 	labelProvider  = "gen_ai_provider_name"
@@ -61,7 +61,8 @@ const (
 	provider  = "openai"
 )
 
-// The buckets are those of the conventions, and more for reasoning models, which take longer.
+// The buckets are those of OpenTelemetry's conventions for generative AI, and some above them for
+// reasoning models, which take longer.
 var (
 	durationBuckets    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}
 	firstOutputBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}

@@ -26,7 +26,8 @@ type observer struct {
 	shared *usage.Shared // the usage of all nodes; nil: there is none
 }
 
-// AnswerBegan counts an answer as active until the returned function is called.
+// AnswerBegan counts an answer as active, and as a stream if stream is true, until the returned
+// function is called.
 func (observer) AnswerBegan(stream bool) func() {
 	answersMetric.Inc()
 	if !stream {
@@ -64,8 +65,8 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	}
 }
 
-// requestContext is the context of a request. It also has the request's result, and what is
-// looked up or allocated once for the request. Only the goroutine of the request uses its fields.
+// requestContext is the context of a request. It also has the request's result, and values that are
+// looked up or allocated only one time for each request. Only the request's goroutine uses its fields.
 type requestContext struct {
 	context.Context
 	failure    *apierror.Error  // nil: the request succeeded
@@ -268,8 +269,8 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 	}
 }
 
-// traceFailure names the error of a request in its span. An error of the server also marks the
-// span as failed. If a stream has begun, the HTTP status does not show the error.
+// traceFailure names the error of a request in its span. An error of the server also marks the span
+// as failed, since the HTTP status does not show an error after a stream has begun.
 func traceFailure(ctx context.Context, e *apierror.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

@@ -19,7 +19,7 @@ import (
 //
 //	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
 //	<size>|off or <duration>|off   off is -1, and in JSON any negative value
-//	<text> or <name>               any text; a name must not be empty, as from an unset {$VARIABLE}
+//	<text> or <name>               any text; an empty name, as an unset {$VARIABLE} gives, is refused
 //	own|all                        one of the words; on|off, or a word alone, is a bool
 //	max_queue [<duration>]         a value that may follow the value of max_queue, on the same line
 //
@@ -199,8 +199,8 @@ func parseDuration(arg string) (int64, error) {
 	return int64(value), err
 }
 
-// quantity returns the kind of the option's value and the least value. ok is false if the value is
-// no number.
+// quantity returns the kind of the option's value, and the least value that is allowed. ok is false
+// if the value is no number.
 func (o *option) quantity() (q quantity, least int64, ok bool) {
 	q, ok = quantities[strings.TrimSuffix(o.syntax, "|off")]
 	if o.field.Kind() == reflect.Pointer || o.byDefault == "0" {

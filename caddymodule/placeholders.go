@@ -27,8 +27,9 @@ var placeholders = map[string]func([]gateway.Record) any{
 	"tool_calls":    sum(func(r *gateway.Record) int64 { return int64(r.Tools.Calls) }),
 }
 
-// placeholder is a [caddy.ReplacerFunc]. The value is nil before the turns of the request have ended.
-// It is also nil if the turns have no such value.
+// placeholder is a [caddy.ReplacerFunc]: it returns the value of the placeholder with the name key,
+// and false if the name is unknown. The value is nil before the turns of the request have ended, or
+// if the turns have no such value.
 func (o *requestContext) placeholder(key string) (any, bool) {
 	name, ours := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]

@@ -146,8 +146,8 @@ func match(pattern, path string) (args []string, ok bool) {
 	return append([]string{part}, args...), true
 }
 
-// prepare gives a request the context for its result, and the form of its errors, before anything
-// can refuse it.
+// prepare sets up outcome, the context that records the request's result and knows the form of its
+// errors. It is called before any check, so that every refusal is recorded and has that form.
 func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *requestContext) {
 	if rt.counts == nil {
 		return
@@ -166,8 +166,9 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *reques
 	replacerOf(r).Map(outcome.placeholder)
 }
 
-// serve checks the origin, the key, the host, the method and the handshake, in this order and
-// before the body is read. Then it serves the route and counts the result in the metrics.
+// serve checks, in this order and before the body is read: the origin, the key, the host, the method
+// and, except for GET and HEAD, that the TLS handshake has ended. Then it serves the route and counts
+// the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcome *requestContext) {
 	if rt.socket && isHandshake(r) {
 		rt = responsesSocket
@@ -344,9 +345,9 @@ func baseURL(r *http.Request) string {
 }
 
 // ownDeadlines keeps Caddy from setting a deadline before each write and each flush of a
-// request's answer, which costs more than a small chunk. If the outermost writer is the one of Caddy
-// that sets the deadlines, ownDeadlines returns the writer inside it. A stream bounds its writes
-// itself, by less than Caddy's default. If the operator has set a stricter limit, it stays in force.
+// request's answer, which costs more than a small chunk. Caddy wraps w in a writer that sets the
+// deadlines; if that is the outermost writer, ownDeadlines returns the writer inside. A stream bounds
+// its writes itself, by less than Caddy's default. A stricter limit of the operator stays in force.
 func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

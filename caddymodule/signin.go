@@ -71,7 +71,8 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 // administration is an action of an administrator on an app-server. It returns the body of the answer.
 type administration func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// of calls do for the app-server whose id is in the query. It must be one of all.
+// of calls do for the app-server in all whose id is in the query, and returns the results of do. It
+// returns an error if all has no such app-server.
 func (do administration) of(all []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
 	for _, p := range all {

@@ -15,15 +15,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// unsettled is what could not be counted before the exit, since Redis did not work. It is kept in a
-// file until the next process starts with the same engine.
+// unsettled is what could not be counted in Redis before the exit, since Redis did not work. It is
+// kept in a file until a later process opens the same store.
 type unsettled struct {
 	Limits []quota.Unsettled
 	Usage  []usage.Batch
 }
 
-// unsettledFiles returns the pattern for the paths of the files of the engine with a key, in the form
-// of [filepath.Glob].
+// unsettledFiles returns the pattern, for [filepath.Glob], that matches the files with the unsettled
+// counts of one store. The parameter key is the store's [engineKey].
 func unsettledFiles(key string) string {
 	return filepath.Join(caddy.AppDataDir(), "codex", fmt.Sprintf("unsettled-%x-*.json", sha256.Sum256([]byte(key))))
 }

@@ -38,7 +38,8 @@ var (
 const lookupTimeout = 5 * time.Second
 
 // keepBooks begins to store the usage in Caddy's data directory, and also what API keys have used if
-// a handler has a file of keys. Earlier releases had the id of this Caddy in the names of the files.
+// a handler has a file of keys. Earlier releases had the id of this Caddy in the names of the files;
+// such a file is read if there is no newer one.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
 	hold := func(keeper *storedbook.Keeper, name string) {
@@ -137,8 +138,8 @@ type rateWindow struct {
 	ResetsAt    *int64  `json:"resets_at,omitempty"` // Unix time in seconds
 }
 
-// rateLimits returns the limits of all logins of this handler's app-servers.
-// App-servers that share a home share a plan.
+// rateLimits returns the limits of all logins of this handler's app-servers. App-servers that share
+// a home share a plan, which is listed for only one of them.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all of them
 	defer cancel()

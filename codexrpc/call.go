@@ -18,8 +18,8 @@ const (
 	callTimeout = 30 * time.Second
 )
 
-// overloadRetries is how often a call is tried again after a refusal as overloaded. The pauses
-// double from overloadPause.
+// overloadRetries is how often a call is tried again if the app-server refuses it as overloaded.
+// The first pause is overloadPause, and each further one is twice as long.
 const (
 	overloadRetries = 5
 	overloadPause   = 20 * time.Millisecond
@@ -39,13 +39,13 @@ type call struct {
 type caller interface {
 	// onSent is called once the call has been written or handed to the writer.
 	onSent()
-	// onAnswer is called with the answer by the reader, before the call returns and before
-	// any later message is read. The answer is valid until onAnswer returns. late reports that
-	// nobody waits for the answer any more. onAnswer must not block.
+	// onAnswer is called with the answer by the goroutine that reads the connection, before the
+	// call returns and before any later message is read. The answer is valid until onAnswer
+	// returns. late reports that nobody waits for the answer any more. onAnswer must not block.
 	onAnswer(answer message, late bool)
 }
 
-// pendingCall is a call that waits for its answer. The lock of its table guards it.
+// pendingCall is a call that waits for its answer. The lock of its callTable guards it.
 type pendingCall struct {
 	call               // a copy of the call, without its params
 	ready   chan error // capacity 1: gets nil if the answer has come, else why none will come
@@ -187,7 +187,8 @@ func (p *pendingCall) keep(answer message) {
 	}
 }
 
-// read returns the error of the answer, or decodes the result into p.result if that is not nil.
+// read decodes the result into p.result, unless p.result is nil. If the app-server has refused the
+// call, read returns the refusal.
 func (p *pendingCall) read() error {
 	if p.refused != nil {
 		return p.refused

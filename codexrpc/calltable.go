@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxAbandoned bounds the abandoned calls that stay registered, so that a late answer is still
-// handled.
+// maxAbandoned bounds the calls that stay registered although nobody waits for them. Such a call
+// stays registered so that a late answer is still handled.
 const maxAbandoned = 1024
 
 // callTable has the calls of a connection that wait for an answer, and the abandoned calls.
@@ -152,7 +152,8 @@ func (t *callTable) giveUp(id int64, p *pendingCall) {
 	}
 }
 
-// freeSlot gives back the slot of a call. The lock is held, or the call is not registered.
+// freeSlot gives back the slot of a call. The caller holds the lock, unless the call is not
+// registered.
 func (t *callTable) freeSlot(p *pendingCall) {
 	if p.slot {
 		p.slot = false

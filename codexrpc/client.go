@@ -25,10 +25,10 @@ func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	return c.send(ctx, message)
 }
 
-// Events returns the events of the turn up to [EventTurnCompleted], and waits for each. If they
-// end earlier, the last element has an error instead of an event: the error of [Thread.Recv], or
-// the cause of the end of ctx. Only one goroutine may use Events. It must not also use
-// [Thread.Ready] or [Thread.Recv].
+// Events returns the events of the turn. It waits for each event, and ends after
+// [EventTurnCompleted]. If the turn's events end without [EventTurnCompleted], the last element has
+// an error instead of an event: the error of [Thread.Recv], or the cause of the end of ctx. Only
+// one goroutine may use Events. It must not also use [Thread.Ready] or [Thread.Recv].
 func (t *Thread) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {

@@ -64,9 +64,9 @@ type session struct {
 	badConfig       atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
 }
 
-// NewConn makes a connection over t, which it owns, and starts its reader and
-// writer. They end with the transport or with [Conn.Close]. logger is called for
-// each message that is logged; nil: nothing is logged.
+// NewConn makes a connection over t, and starts two goroutines that read and write. They end with
+// the transport or with [Conn.Close], which also closes t. logger is called for each message that
+// is logged; if logger is nil, nothing is logged.
 func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	if logger == nil {
 		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -285,7 +285,8 @@ var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"
 
-// handleRequest answers one request from the app-server, or parks a tool call. It never blocks.
+// handleRequest answers one request from the app-server. It only records (parks) a tool call of an
+// open thread, since the answer needs the client's result. handleRequest never blocks.
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {

@@ -49,8 +49,8 @@ func (c *Conn) handleDelta(d *delta) {
 	}
 }
 
-// acceptDelta queues a delta of the thread. Like accept, it reports false if the delta does not
-// belong to the turn.
+// acceptDelta queues a delta of the thread. It reports false if the delta does not belong to the
+// turn.
 func (t *Thread) acceptDelta(d *delta) bool {
 	turnID := t.turn()
 	if turnID == "" {

@@ -134,7 +134,7 @@ func (c Config) MarshalJSON() ([]byte, error) { return c.appendJSON(nil) }
 // appendJSON appends the settings as an object.
 func (c Config) appendJSON(to []byte) ([]byte, error) { return appendMap(to, c.Own, c.Fixed, c.Place) }
 
-// appendMap appends an object: first the fixed members, then members, sorted by name.
+// appendMap appends a JSON object: first the fixed members, then those of the map, sorted by name.
 func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string

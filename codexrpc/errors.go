@@ -24,8 +24,8 @@ var (
 	// because its app-server was silent for too long.
 	ErrUnresponsive = errors.New("the codex app-server does not answer")
 
-	// ErrOverloaded is matched by the error of a call that the app-server refused
-	// as overloaded (-32001), also after the last retry.
+	// ErrOverloaded is matched by the error of a call that the app-server refused as overloaded
+	// (-32001) and that is not tried again.
 	ErrOverloaded = errors.New("the codex app-server is overloaded")
 )
 
@@ -70,8 +70,8 @@ func tooLargeCall(method string, size, limit int) *CallError {
 // logged in. Without a login, a turn would retry for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
-// ErrMisconfigured is matched when Codex cannot use its configuration. Codex would use its defaults
-// instead, and so another model provider.
+// ErrMisconfigured is matched when Codex cannot use its configuration. With such a configuration,
+// Codex would use its defaults, and so another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
 // Errors of [DialWebSocket] and [Conn.Initialize].
@@ -101,9 +101,10 @@ type TurnError struct {
 	HTTPStatus int
 	// Details is additionalDetails, often empty.
 	Details string
-	// ResetsAt is when the limit that caused the failure is over; zero: not known. At that time a
-	// spent plan resets (CodeUsageLimit), or the provider may be asked again (other limits).
-	// [Thread.ExplainLimit] sets ResetsAt; the app-server sends it for some failures of pictures.
+	// ResetsAt is when the limit that caused the failure is over; zero: not known. A spent plan
+	// (CodeUsageLimit) resets at that time; with other limits, the provider may be asked again
+	// then. [Thread.ExplainLimit] sets ResetsAt. The app-server itself sends a time only for some
+	// failures of pictures.
 	ResetsAt time.Time
 }
 
@@ -112,8 +113,9 @@ func (e *TurnError) Error() string {
 	return fmt.Sprintf("codex: %s (%s)", e.Message, e.Code)
 }
 
-// turnError reads a TurnError. It returns nil if the value is no object. codexErrorInfo is either a
-// bare string or an object with one key, the variant, whose value may hold httpStatusCode.
+// turnError reads a TurnError. It returns nil if the value is no object. The variant in
+// codexErrorInfo is either a string, or the only key of an object whose value may have
+// httpStatusCode.
 func (s *scanner) turnError() *TurnError {
 	if s.Peek() != '{' {
 		s.Value()

@@ -44,8 +44,8 @@ const (
 	// call. Status is StatusFailed if Codex has no such tool. Text says why a picture could not
 	// be made, and is empty for any other answer.
 	EventCallOutput
-	// EventOffered is rawResponseItem/completed of additional_tools, with which Codex lists the
-	// tools for a lite model before it asks the model: Text (the names, a line each).
+	// EventOffered is rawResponseItem/completed of additional_tools. For some models, Codex lists
+	// the tools in this item before it asks the model: Text (the names, a line each).
 	EventOffered
 	// EventOwnCall is rawResponseItem/completed of a call of a type that only Codex's own tools
 	// have: Name (the tool's name, or else the type of the call).
@@ -120,8 +120,8 @@ type Event struct {
 	size     int // of the message, in bytes, for the queue's bound
 }
 
-// own copies the event's strings, since they share the memory of the line, which the next line
-// replaces. It copies them one by one, so that a short text does not keep a long message in
+// own copies the event's strings. Until then they share the memory of the line, which the next line
+// overwrites. Each string is copied by itself, so that a short text does not keep a long message in
 // memory. Constants and strings of the thread need no copy. [Thread.mayBelong] has copied the
 // turn's id.
 func (e *Event) own(t *Thread) {
@@ -137,7 +137,7 @@ func (e *Event) own(t *Thread) {
 }
 
 // ownItem returns a copy of the id of an item. Consecutive events of one item share the copy. Only
-// the reader calls ownItem.
+// the goroutine that reads the connection calls ownItem.
 func (t *Thread) ownItem(id string) string {
 	if id != t.item {
 		t.item = strings.Clone(id)

@@ -88,7 +88,8 @@ type authStatusParams struct {
 	RefreshToken bool `json:"refreshToken"`
 }
 
-// authStatus asks for the login. If renew is set, the app-server renews the login first.
+// authStatus returns the method of the login (empty: there is none), and whether the model provider
+// requires one. If renew is true, the app-server first renews the login.
 func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, required bool, err error) {
 	var result struct {
 		AuthMethod         string `json:"authMethod"` // null: there is no login
@@ -105,7 +106,7 @@ func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 	return method != "" || !required, err
 }
 
-// HasPlan reports whether the login was one of ChatGPT, which has a plan, at the handshake. With
+// HasPlan reports whether the login at the handshake was a ChatGPT login, which has a plan. With
 // such a login, Codex asks the back end for the account before it asks the model.
 func (c *Conn) HasPlan() bool { return c.session.plan.Load() }
 
@@ -129,8 +130,8 @@ func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return Call[Account](ctx, c, methodAccountRead, struct{}{})
 }
 
-// Models returns the models that Codex offers, including hidden ones, each once. It leaves out
-// entries that cannot be read or have no id.
+// Models returns the models that Codex offers, including hidden ones, without duplicates. It leaves
+// out entries that cannot be read or have no id.
 func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	var models []Model
 	listed := make(map[string]bool)

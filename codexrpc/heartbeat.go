@@ -75,7 +75,8 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 	}
 }
 
-// progress returns the progress of the transport, or 0 if the transport does not count it.
+// progress returns the transport's count of reads and large writes (see [progressing]), or 0 if the
+// transport does not count them.
 func (c *Conn) progress() uint64 {
 	if t, ok := c.transport.(progressing); ok {
 		return t.Progress()
@@ -92,9 +93,9 @@ type Diagnostics struct {
 	LiveThreads, ActiveTurns int64
 }
 
-// Diagnostics asks the app-server for its memory and its threads. It needs no free
-// slot, so that it works while all calls in flight are stuck. Releases without
-// server/diagnostics refuse with a *CallError.
+// Diagnostics asks the app-server for its memory and its threads. It takes no slot, so it works
+// even while all calls in flight are stuck. Releases without server/diagnostics refuse with a
+// *CallError.
 func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
 	var answer struct {
 		Process struct {

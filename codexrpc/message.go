@@ -78,8 +78,8 @@ func (s *scanner) id() string {
 // scanner reads the JSON of a line.
 type scanner struct{ wirejson.Scanner }
 
-// maxNesting bounds how deep the values of a line may be nested. Codex reads values of 128 levels,
-// and repeats them some levels deeper.
+// maxNesting bounds how deep the values of a line may be nested. Codex accepts values with 128
+// levels, and puts them some levels deeper into its own messages.
 const maxNesting = 512
 
 func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }

@@ -280,7 +280,8 @@ type rawItem struct {
 	action, annotations, tools, output, whole string // JSON; whole is set only for a reasoning item
 }
 
-// rawItem reads a raw item into e. Raw items that this client does not use also come as items.
+// rawItem reads a raw item into e. It ignores the raw items that this client does not use; Codex
+// sends their content also in its own items.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	s.Peek()
@@ -323,8 +324,9 @@ func (s *scanner) rawItem(e *Event) {
 	item.describe(e)
 }
 
-// describe sets the kind and the fields of e, if the item is used. A message is used only if it has
-// annotations or the model did not finish it.
+// describe sets the kind and the fields of e. It leaves e.Kind as it is for an item that this
+// client does not use: a message, for example, unless it has annotations or the model did not
+// finish it.
 func (item *rawItem) describe(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:

@@ -2,9 +2,10 @@ package codexrpc
 
 import "context"
 
-// PrepareThread starts a thread like StartThread, in the background. params are as
-// [ThreadStartParams.AppendJSON] writes them. It reports false if too many calls are in flight.
-// Otherwise ready is called once, with the thread, or with nil if it could not be started.
+// PrepareThread starts a thread in the background. params are the JSON that
+// [ThreadStartParams.AppendJSON] writes. PrepareThread reports false if too many calls are in
+// flight. Otherwise it calls ready one time: with the thread, or with nil if the thread could not
+// be started.
 func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	select {
 	case c.calls.slots <- struct{}{}:

@@ -50,8 +50,8 @@ func (a Account) LoggedIn() bool {
 }
 
 // Pictures reports whether Codex may offer models its tool for pictures. Codex does so for a login
-// of ChatGPT whose plan is not free. With a provider that needs no login, it depends on settings,
-// so Pictures reports true.
+// of ChatGPT whose plan is not free. With a provider that needs no login, the offer depends on
+// settings that are not known here, so Pictures reports true.
 func (a Account) Pictures() bool {
 	return !a.RequiresOpenAIAuth || textAt([]byte(a.Account), "type") == "chatgpt" && textAt([]byte(a.Account), "planType") != "free"
 }
@@ -64,9 +64,9 @@ type Model struct {
 	IsDefault bool   `json:"isDefault"`
 }
 
-// ThreadStartParams are the parameters of thread/start. The app-server's own
-// configuration applies to empty fields. BaseInstructions replace Codex's own
-// prompt, also if they are empty.
+// ThreadStartParams are the parameters of thread/start. For an empty field, the app-server uses its
+// own configuration. A BaseInstructions that is not nil replaces Codex's own prompt, even with an
+// empty text.
 type ThreadStartParams struct {
 	Model                 string        `json:"model,omitempty"`
 	ServiceTier           string        `json:"serviceTier,omitempty"` // works if the model's catalogue entry has it, or if it is flex; else ignored
@@ -87,7 +87,8 @@ type Config struct {
 	// Fixed are the settings that all threads have, as members of a JSON object without its
 	// braces.
 	Fixed Constant
-	// Place are the settings for the place where the thread runs, in the same form; empty: none.
+	// Place are the settings that depend on where the thread runs, in the same form as Fixed;
+	// empty: none.
 	Place Constant
 	// Own are all other settings. Their names are not in Fixed or Place.
 	Own map[string]any

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// maxQueued bounds the messages in the queue of one turn, in bytes. The reader never
-// waits: a turn whose consumer falls further behind ends with ErrTooSlow, without an
-// effect on other turns.
+// maxQueued bounds the messages in the queue of one turn, in bytes. The goroutine that reads the
+// connection never waits for a consumer: if more is queued, the turn ends with ErrTooSlow, without
+// an effect on other turns.
 const maxQueued = 32 << 20
 
 // eventOverhead is the memory of an event beside its message, in bytes.
@@ -20,7 +20,8 @@ type batch struct {
 	text   []byte // the text of the last event, while queue.open is set
 }
 
-// The bounds of a batch that is used again: a number of events, and bytes of text.
+// maxLentEvents and maxLentText (in bytes) bound the capacity of a batch that is kept for the next
+// use. A larger batch is left to the garbage collector.
 const (
 	maxLentEvents = 64
 	maxLentText   = 8 << 10
@@ -40,8 +41,8 @@ func (b *batch) free() {
 	batches.Put(b)
 }
 
-// queue passes the events of one thread from the reader to one consumer, in order
-// and in batches. They hold the lock only briefly: the reader to append an event, the consumer to
+// queue passes the events of one thread, in order and in batches, from the goroutine that reads the
+// connection to one consumer. Both hold the lock only briefly: one to append an event, the other to
 // take all events.
 type queue struct {
 	limit int           // in bytes; maxQueued
@@ -65,9 +66,9 @@ func (q *queue) init(reader *wakes) {
 // maxHeld is how many lines are read at most before the consumer of the first one is woken.
 const maxHeld = 32
 
-// wakes are the queues whose consumers the reader wakes once it has read all lines that arrived
-// together. To wake a consumer after each line would cost more than to read the line, and would
-// make many small chunks instead of one. Only the reader uses wakes.
+// wakes are the queues whose consumers are woken when all lines that arrived together have been
+// read. To wake a consumer after each line would cost more than to read the line, and would make
+// many small chunks instead of one. Only the goroutine that reads the connection uses wakes.
 type wakes struct {
 	from    readingAhead // nil: all are woken at once
 	waiting []*queue
@@ -89,8 +90,8 @@ func (w *wakes) lineRead() {
 	w.waiting, w.lines = w.waiting[:0], 0
 }
 
-// note wakes the consumer once the reader has read the lines that have arrived. Only the reader
-// calls note.
+// note wakes the queue's consumer, but not before all lines that have arrived are read. Only the
+// goroutine that reads the connection calls note.
 func (q *queue) note() {
 	switch {
 	case q.reader == nil || q.reader.from == nil:
@@ -121,9 +122,9 @@ func (q *queue) push(e *Event) bool {
 // very long chunk.
 const maxJoined = 2 << 10
 
-// pushDelta appends a delta of a thread's turn, as push does. Deltas of one item that wait in the
-// queue are joined to one event. So a fast consumer gets each delta; a slow consumer gets fewer
-// events, and does not fall further behind.
+// pushDelta appends a delta of a thread's turn. It reports false only for the delta that overflows
+// the queue. Deltas of one item that wait in the queue are joined to one event. So a fast consumer
+// gets each delta; a slow consumer gets fewer events, and does not fall further behind.
 func (q *queue) pushDelta(d *delta) bool {
 	q.mu.Lock()
 	if q.err != nil {

@@ -58,8 +58,8 @@ func (l RateLimits) Windows() (known []*RateWindow) {
 	return known
 }
 
-// Name returns the length of the window in hours, or in days from two days on: "5h" or
-// "7d"; or "unknown".
+// Name returns the length of the window, such as "5h" or "7d": in days if it is at least two days,
+// else in hours. If the length is not known, Name returns "unknown".
 func (w *RateWindow) Name() string {
 	const day = 24 * time.Hour
 	switch {
@@ -219,8 +219,9 @@ func (l *limits) ask(now time.Time, d time.Duration) {
 	}
 }
 
-// askedToWait returns until when the provider has just asked to wait; zero: it has not asked. The
-// log line with that request may not have been read yet, so askedToWait waits up to logLag for it.
+// askedToWait returns the end of the wait that the provider has just asked for; zero: it has asked
+// for none. The log line with that request may not have been read yet, so askedToWait waits for the
+// line, at most logLag.
 func (l *limits) askedToWait(ctx context.Context) time.Time {
 	until, noted := l.lately()
 	if noted == nil {
@@ -236,8 +237,8 @@ func (l *limits) askedToWait(ctx context.Context) time.Time {
 	return until
 }
 
-// lately returns until when the provider has just asked to wait, or else a channel that is closed
-// when the provider asks.
+// lately returns the end of the wait that the provider has just asked for. If the provider has not
+// asked, lately returns a channel that is closed when it does.
 func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,10 +251,10 @@ func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 	return time.Time{}, l.noted
 }
 
-// update merges a RateLimitSnapshot with the earlier one of the same LimitID. A plan, credits or
-// resets that are null keep their earlier value. So do the windows and Reached if both windows are
-// null. allowed replaces the earlier value even if it is nil (not known), since an older value may
-// be wrong by now.
+// update merges a RateLimitSnapshot with the earlier one of the same LimitID. If the plan, credits
+// or resets are null, their earlier value stays. If both windows are null, the earlier windows and
+// the earlier Reached stay. allowed replaces the earlier value even if it is nil (not known), since
+// an older value may be wrong by now.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow

@@ -16,7 +16,8 @@ const (
 	maxSpendError = 300
 )
 
-// ResetCredits are an account's banked credits, each of which resets the windows of its plan once.
+// ResetCredits are the credits that an account has saved. Each credit can reset the windows of the
+// account's plan one time.
 type ResetCredits struct {
 	Available int `json:"available"`
 	// ExpiresAt is when the first credit expires; zero: none does, or it is not known.

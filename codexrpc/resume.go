@@ -61,8 +61,8 @@ func (t *Thread) Completed() bool {
 	return t.completed
 }
 
-// NextTurn prepares the thread for one more StartTurn. It fails if the last turn has
-// not completed; then the thread must be closed. Items may be injected afterwards.
+// NextTurn prepares the thread for one more StartTurn; before that, items may be injected. NextTurn
+// fails if the last turn has not completed. After an error the thread must be closed.
 func (t *Thread) NextTurn() error {
 	if err := t.queue.reset(); err != nil {
 		return err
@@ -79,7 +79,8 @@ func (t *Thread) NextTurn() error {
 	return nil
 }
 
-// Steer adds a user's message to the turn, behind the results of its parked calls.
+// Steer adds a user's message to the running turn. The model reads the message after the results of
+// the tool calls for which the turn waits.
 func (t *Thread) Steer(ctx context.Context, input []UserInput) error {
 	params := struct {
 		ThreadID string      `json:"threadId"`
@@ -95,7 +96,7 @@ func (t *Thread) HasParked(callIDs []string) bool {
 	return arrived == nil && err == nil
 }
 
-// Parked waits until exactly these calls are parked: their requests may follow a
+// Parked waits until the app-server has sent the requests of exactly these calls, which may come a
 // moment after the model response. Errors: other calls are parked; Codex answered a call itself,
 // since it cannot read the arguments; the turn, the connection or ctx ended.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
@@ -141,10 +142,10 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 	return t.arrived, nil
 }
 
-// AnswerCalls answers the parked calls, so that the model goes on. The results should be those
-// of all parked calls. AnswerCalls drops the events that are still queued. It fails if one of them
-// comes from the model, since the client would miss that text. After an error the thread must be
-// closed.
+// AnswerCalls answers the parked calls, so that the model goes on. The results should be those of
+// all parked calls. AnswerCalls drops the events that are still queued. If a queued event has
+// output of the model, AnswerCalls fails, since the client would miss that output. After an error
+// the thread must be closed.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if t.queue.speaks() {
 		return errWentOn

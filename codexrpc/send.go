@@ -49,7 +49,8 @@ func pass[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	}
 }
 
-// answer queues the answer to a request from the app-server. Only the reader calls it.
+// answer queues the answer to a request from the app-server. Only the goroutine that reads the
+// connection calls answer.
 func (c *Conn) answer(o outgoing) {
 	message, err := encode(o)
 	if err != nil {

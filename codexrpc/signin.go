@@ -19,8 +19,8 @@ type DeviceCode struct {
 const (
 	// methodLogin begins a sign-in. The notification [methodLoginCompleted] reports its end.
 	methodLogin = "account/login/start"
-	// maxDeviceCode bounds the address and the code together, in bytes. Those of Codex have some
-	// fifty bytes.
+	// maxDeviceCode bounds the address and the code together, in bytes. Together, Codex's address
+	// and code have some fifty bytes.
 	maxDeviceCode = 2 << 10
 	// maxSignInError bounds the kept text of the reason why a sign-in has failed, in bytes.
 	maxSignInError = 300

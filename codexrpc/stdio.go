@@ -67,7 +67,7 @@ func (s *Stdio) Read() ([]byte, error) {
 	}
 }
 
-// readLine returns one line, or the rest of the stream if that has no line end.
+// readLine returns one line. If the stream ends without a line end, readLine returns what is left.
 func (s *Stdio) readLine() ([]byte, error) {
 	line, err := s.br.ReadSlice('\n')
 	if err == nil {
@@ -182,9 +182,9 @@ func (r *countedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Transport moves whole messages, each one JSON object, between this client
-// and an app-server. Read is called by one goroutine and Write by one other. Any goroutine may call
-// Close, which ends both.
+// Transport moves whole messages, each one JSON object, between this client and an app-server. Read
+// is called by one goroutine and Write by one other. Any goroutine may call Close, which ends a
+// running Read or Write.
 type Transport interface {
 	// Read returns the next message, which is valid until the next Read. An error that matches
 	// [ErrMessageTooLarge] means that one message was skipped; after any other error no message

@@ -18,9 +18,9 @@ const maxParked = 4096
 // maxPrevious is how many earlier turns are remembered, so that their late events are recognised.
 const maxPrevious = 64
 
-// Thread is one conversation on the app-server. It runs one turn at a time. After a completed turn
-// another one may follow ([Thread.NextTurn]). After an interrupted turn none may, since Codex
-// records the interruption in the history.
+// Thread is one conversation on the app-server. It runs one turn at a time. If a turn has
+// completed, another turn may follow ([Thread.NextTurn]). After an interrupted turn no other turn
+// may follow, since Codex records the interruption in the history.
 type Thread struct {
 	id    string
 	conn  *Conn
@@ -100,8 +100,9 @@ func (c *Conn) addThread(t *Thread) bool {
 	return true
 }
 
-// FailBeginning ends the running turn of a thread with err, unless the model has written something
-// since the turn began or its calls were answered. Codex goes on with the turn until [Thread.Close].
+// FailBeginning ends the running turn of a thread with err, unless the model has already written
+// something: since the turn began, or since its last calls were answered. Codex goes on with the
+// turn until [Thread.Close].
 func (c *Conn) FailBeginning(thread string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,8 +111,8 @@ func (c *Conn) FailBeginning(thread string, err error) {
 	}
 }
 
-// Beginning reports whether a turn of the thread runs and the model has written nothing since the
-// turn began or its calls were answered.
+// Beginning reports whether a turn of the thread runs and the model has written nothing yet: since
+// the turn began, or since its last calls were answered.
 func (c *Conn) Beginning(thread string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,8 +258,8 @@ func (t *Thread) Interrupt(ctx context.Context) error {
 	return t.conn.interrupt(ctx, t.id, t.turn())
 }
 
-// accept queues an event of the thread for its consumer. It reports false if the event does
-// not belong to the turn. It is called by the reader.
+// accept queues an event of the thread for its consumer. It reports false if the event does not
+// belong to the turn. Only the goroutine that reads the connection calls accept.
 func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case eventTurnStarted:
@@ -297,9 +298,9 @@ func (t *Thread) countOverflow(fits bool) {
 }
 
 // mayBelong reports whether an event may belong to the turn. Before the turn's id is known,
-// function calls and outputs do not: they are the echoes of injected items, which have another
-// turn's id. Other events are queued, and Recv drops those of other turns. If the event may belong,
-// mayBelong replaces its turn id by a copy, which does not share the memory of the line.
+// function calls and outputs do not belong: they repeat injected items, under another turn's id.
+// Other events are queued, and Recv drops those of other turns. If the event may belong, mayBelong
+// replaces its turn id by a copy, which does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -323,8 +324,8 @@ func (t *Thread) turn() string {
 	return turnID
 }
 
-// begin sets the id of the thread's turn, if it is not known yet. It is called by the
-// reader.
+// begin sets the id of the thread's turn, if it is not known yet. Only the goroutine that reads the
+// connection calls begin.
 func (t *Thread) begin(turnID string) {
 	t.mu.Lock()
 	begins := t.turnID == "" && !slices.Contains(t.previous, turnID)

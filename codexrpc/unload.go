@@ -16,10 +16,10 @@ const (
 	refusedGrace = time.Second
 )
 
-// Close ends the thread in the background: it interrupts an unfinished turn, waits
-// for its end, answers parked tool calls and unloads the thread. It returns at once
-// and may be called once. released, if not nil, is called when that is done or has
-// failed; it may close the connection.
+// Close ends the thread in the background: it interrupts an unfinished turn, waits for the end of
+// the turn, answers parked tool calls and unloads the thread. Close returns at once and must not be
+// called again. released, if not nil, is called after the unloading, also if that failed; released
+// may close the connection.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
 // addCloser adds one to the goroutines and calls for which Close waits. It reports false if
@@ -33,9 +33,9 @@ func (c *Conn) addCloser() bool {
 	return c.err == nil
 }
 
-// background runs f with a deadline in a goroutine of the connection, then calls
-// then if it is not nil. If the connection has ended, background runs both before it returns: all
-// calls of f fail at once.
+// background runs f in a goroutine of the connection, with a deadline. Afterwards it calls the
+// function then, unless that is nil. If the connection has ended, background runs both functions
+// before it returns: all calls of f fail at once.
 func (c *Conn) background(f func(context.Context), then func()) {
 	run := func() {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, ErrTimeout)
@@ -124,8 +124,8 @@ func (t *Thread) unsubscribe(ctx context.Context) {
 	}
 }
 
-// Unfinished returns the ids of the threads whose turns may run. After the end of the connection,
-// it returns the threads whose turns may have run at that moment.
+// Unfinished returns the ids of the threads whose turns may still be running. After the end of the
+// connection, it returns the threads whose turns may have been running at that moment.
 func (c *Conn) Unfinished() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -144,7 +144,8 @@ func (s *WebSocket) skip(r io.Reader) error {
 	return skipped
 }
 
-// endError says in plain words how the connection has ended. It returns any other error as it is.
+// endError returns an error that says in plain words how the connection has ended. If err does not
+// come from the end of the connection, endError returns err unchanged.
 func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// watch bounds the time of each write. To set a deadline before a write and clear it
-// afterwards costs more than the write of a small frame. So each write only records when it
-// began. A timer checks, after the limit, whether a write is in progress and for how long. If the
-// write may take longer, the timer checks again at its limit. A write that takes too long gets a
-// deadline in the past, which ends it.
+// watch bounds the time of each write. If each write set and cleared a deadline, that would cost
+// more than writing a small frame. So a write only records when it began. A timer checks, after the
+// limit, whether a write is in progress and for how long. If the write has time left, the timer
+// checks again when this time is over. A write that takes too long gets a deadline in the past,
+// which ends it.
 //
-// A response writer must not be used once its handler has returned. So the timer uses it
-// only while a write is in progress.
+// A response writer must not be used after its handler has returned. So the timer uses it only
+// while a write is in progress.
 type watch struct {
 	limit time.Duration
 	rc    http.ResponseController // of the server's own response writer
@@ -45,8 +45,8 @@ func (w *watch) begin(now time.Time) {
 	w.set = true
 }
 
-// end is called after a write. It reports whether the write took too long: then the
-// connection cannot be used any more, even if the write was complete.
+// end is called after a write. It reports whether the write took too long. If so, the connection
+// cannot be used any more, even if the write was complete.
 func (w *watch) end() (cut bool) {
 	if w.limit <= 0 {
 		return false
@@ -66,8 +66,8 @@ func (w *watch) stop() {
 	}
 }
 
-// look cuts the write in progress if it has taken too long. If there were no writes, the timer is
-// not set again.
+// look cuts the write in progress if it has taken too long. If there was no write since the timer
+// was set, the timer is not set again.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrEventTooLarge is matched by the error of a [Reader] for an event above
-// [ReaderOptions.MaxEvent].
+// ErrEventTooLarge means that an event is larger than [ReaderOptions.MaxEvent]. The error of the
+// [Reader] wraps it.
 var ErrEventTooLarge = errors.New("sse: the event is too large")
 
 // maxEvent is the default of [ReaderOptions.MaxEvent].

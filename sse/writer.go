@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	// ErrStalled is matched by the error of a [Writer] whose client did not take
-	// the bytes within the write timeout. The connection cannot be used any more.
+	// ErrStalled means that the client did not take the bytes of a [Writer] within the write
+	// timeout. The error of the Writer wraps it. The connection cannot be used any more.
 	ErrStalled = errors.New("sse: the client stopped reading")
 
 	// ErrClosed is returned by the methods of a [Writer] after Close.
@@ -30,9 +30,9 @@ const ContentType = "text/event-stream"
 // LinesContentType is the media type of a stream of JSON lines, see [Writer.SetLines].
 const LinesContentType = "application/x-ndjson"
 
-// bufferSize is the number of bytes after which a Writer writes without a flush.
-// It is one page: a batch of small frames fits, and a large frame is written in
-// pieces, each with a deadline of its own.
+// bufferSize is the size of a Writer's buffer. A full buffer is written, but not flushed. The size
+// is one page: a batch of small frames fits, and a large frame is written in pieces, each with a
+// deadline of its own.
 const bufferSize = 4096
 
 // WriterOptions are the limits of a [Writer].
@@ -41,24 +41,23 @@ type WriterOptions struct {
 	// 4096 bytes) or one flush. Zero or less means no limit.
 	WriteTimeout time.Duration
 
-	// Keepalive is the silence after which a keepalive is due; see [Writer.Keepalive]. Zero or less
-	// means never.
+	// Keepalive is the time without a write after which a keepalive is due; see [Writer.Keepalive].
+	// Zero or less means never.
 	Keepalive time.Duration
 }
 
 // Writer writes server-sent events onto an HTTP response.
 //
-// Frames are buffered until the next [Writer.Flush], or until there are 4096 bytes. Writing a
-// frame allocates nothing. The first flush also writes the status 200 and the headers of an
-// event stream.
+// Frames are buffered until the next [Writer.Flush], or until there are 4096 bytes. Writing a frame
+// allocates nothing. The first flush also writes the status 200 and the headers of an event stream.
 //
 // The connection gets a write deadline only in [Writer.Close], or when a write or a flush takes too
 // long. So no deadline affects an idle HTTP/2 stream or the next request on a kept-alive
-// connection. A response writer without deadlines is used without them. A write deadline set by the
-// server (http.Server.WriteTimeout) is cleared, unless WriteTimeout is zero.
+// connection. If the response writer does not support deadlines, there are none. A write deadline
+// set by the server (http.Server.WriteTimeout) is cleared, unless WriteTimeout is zero.
 //
-// The first error is kept and returned by every later call. A Writer is not safe
-// for concurrent use.
+// The first error is kept and returned by every later call. A Writer is not safe for concurrent
+// use.
 type Writer struct {
 	w     http.ResponseWriter
 	flush interface{ FlushError() error } // flushes the response
@@ -90,8 +89,8 @@ func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
 	w.watch.limit, w.watch.rc = opts.WriteTimeout, *http.NewResponseController(innermost(response))
 }
 
-// flusher returns the writer that flushes a response. [http.ResponseController] would look for it
-// at each flush.
+// flusher returns the writer that flushes a response. It is called once for a response, while
+// [http.ResponseController] would search for this writer at each flush.
 func flusher(w http.ResponseWriter) interface{ FlushError() error } {
 	for {
 		switch t := w.(type) {
@@ -113,8 +112,8 @@ type flushFunc func() error
 // FlushError calls f.
 func (f flushFunc) FlushError() error { return f() }
 
-// innermost returns the response writer of the server. The response writers around it may not
-// expect that a deadline is set while they write.
+// innermost returns the response writer of the server. Deadlines are set on it directly, since the
+// response writers around it need not allow a call during a write.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -150,11 +149,12 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close ends the stream and frees what the Writer holds. It writes the buffered frames without a
+// Close ends the stream and frees the memory of the Writer. It writes the buffered frames without a
 // flush: the server sends them when the handler returns, together with the end of the response, in
-// one write instead of two. The write timeout applies to that, too; an HTTP/1 server clears the
-// deadline before the next request. If nothing was written, Close does not touch the response, and
-// the handler may still answer in another way. Later calls return [ErrClosed], or the first error.
+// one write instead of two. The write timeout applies to this write, too; an HTTP/1 server clears
+// the deadline before the next request. If nothing was written, Close does not touch the response,
+// and the handler may still answer in another way. Later calls return [ErrClosed], or the first
+// error.
 func (w *Writer) Close() error {
 	w.watch.stop()
 	if w.err == nil && len(w.buf) > 0 {
@@ -188,13 +188,14 @@ func (w *Writer) NextKeepalive() time.Duration {
 	return max(0, w.opts.Keepalive-time.Since(w.lastSent))
 }
 
-// SetPing makes keepalives events with this type and these data, instead of comments, for clients
-// that expect events.
+// SetPing sets what a keepalive is: an event with a type and data, for clients that expect events,
+// instead of a comment.
 func (w *Writer) SetPing(event string, data []byte) { w.ping, w.pingData = event, data }
 
-// SetLines makes the stream one of JSON lines, for clients that read no events: data are lines
-// without a prefix, keepalives are the line ping, and there are no comments and no end mark. It is
-// called before anything is written. Data must have no line breaks.
+// SetLines makes the stream one of JSON lines, for clients that cannot read events. Data are then
+// written as lines without a prefix, and ping is the line of a keepalive. Comments are not written.
+// SetLines must be called before anything is written, and WriteDone must not be called. Data must
+// have no line breaks.
 func (w *Writer) SetLines(ping []byte) { w.lines, w.pingData = true, ping }
 
 // Keepalive sends a keepalive if nothing has been sent for [WriterOptions].Keepalive: the comment
@@ -246,7 +247,8 @@ func (w *Writer) writePing() error {
 	return w.WriteComment("keepalive")
 }
 
-// writeBuffer writes the buffer to the response writer. The first time, it writes the header first.
+// writeBuffer writes the buffer to the response writer. The first call also writes the header,
+// before the buffer.
 func (w *Writer) writeBuffer() {
 	if w.writeHeader(); w.err != nil || len(w.buf) == 0 {
 		return
@@ -301,8 +303,8 @@ func (w *Writer) idle() {
 	w.buf = nil
 }
 
-// fail records the first error. HTTP/1 and HTTP/2 report an exceeded deadline with
-// the same error.
+// fail records the first error; doing says what failed. An error because of an exceeded deadline,
+// which is the same for HTTP/1 and HTTP/2, becomes ErrStalled.
 func (w *Writer) fail(doing string, err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.err = fmt.Errorf("%w: %s: %w", ErrStalled, doing, err)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Background is a [Store] that other processes share with this one: other nodes, or the next
+// Background is a [Store] that this process shares with other processes: other nodes, or the next
 // process on this node. The engine that begins a response owns the response as long as it calls
-// Continue at least every LeaseTime, by the store's clock. If the owner stops, the response is lost:
-// the engine that reads it next makes it a failed one, see [Lost]. A response that has ended never
-// changes.
+// Continue at least every LeaseTime, by the store's clock. If the owner stops, the response is
+// lost: the next engine that reads the response replaces it by a failed one, see [Lost]. A response
+// that has ended never changes.
 type Background interface {
 	Store
 	// Begin stores a response that still runs. This engine owns it from then on. Get returns it
@@ -29,8 +29,8 @@ type Background interface {
 	// first one. If that event has not come yet, Events returns none. The error is ErrDropped if
 	// the events are not kept any more.
 	Events(ctx context.Context, user, id string, from int64) (Events, error)
-	// Watch returns a channel that is closed when a response with this id, of any user, has
-	// changed or may have changed. It is closed within WatchTime in any case.
+	// Watch returns a channel that is closed when a response with this id, of any user, has changed
+	// or may have changed. Without any change, the channel is closed after WatchTime.
 	Watch(id string) <-chan struct{}
 }
 
@@ -56,17 +56,18 @@ const (
 	WatchTime = 2 * time.Second
 )
 
-// running is the state in a Response that still runs. lost is the state that replaces it when the
-// server of the response has ended.
+// running is the state in the JSON of a Response that still runs. lost is the text that replaces it
+// if the owner of the response was lost.
 var (
 	running = []byte(`"status":"in_progress","completed_at":null,"error":null`)
 	lost    = []byte(`"status":"failed","completed_at":null,"error":{"code":"server_error","message":` +
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost returns the failed Response of a lost response, and its last event, which has the given
-// number. response is the Response that its owner has begun, or one that has failed already: a
-// client that has read more events than were stored gets the last event with another number.
+// Lost returns the failed Response of a lost response, and its last event, whose number is the
+// argument number. response is the Response that its owner has begun, or one that has failed
+// already: a client that has read more events than were stored gets the last event again, with
+// another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, running, lost, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}

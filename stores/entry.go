@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Entry is a stored response. It must not be changed after it was stored or read.
+// Entry is a stored response or conversation. It must not be changed after it was stored or read.
 type Entry struct {
 	User         string            `json:"user"`                   // who made the request; empty without authentication
 	Previous     string            `json:"previous,omitempty"`     // the id of the response that it follows, if any
@@ -38,8 +38,8 @@ type Item struct {
 // OnRelease makes Release call a function, such as the one that [Reserve] returns.
 func (e *Entry) OnRelease(release func()) { e.release = release }
 
-// Release ends the use of an entry that a store has returned. Until then, the entry's memory
-// counts. Items taken from it may be used afterwards.
+// Release ends the use of an entry that a store has returned. Until then, the memory of the entry
+// counts as used. Items taken from the entry may be used afterwards.
 func (e *Entry) Release() {
 	if e.release != nil {
 		e.release()
@@ -83,8 +83,8 @@ func Encode(e *Entry) ([]byte, error) {
 // request may have.
 const maxDepth = 1024
 
-// Decode decodes a stored entry, or returns nil if it is invalid. Its parts are views of
-// data: an entry may have 64 MiB, for which encoding/json would take seconds.
+// Decode decodes a stored entry, or returns nil if it is invalid. The parts of the entry share the
+// memory of data. It does not use encoding/json, which would take seconds for an entry of 64 MiB.
 func Decode(data []byte) *Entry {
 	whole := wirejson.Value(bytes.TrimSpace(data))
 	if !valid(whole) || whole.Kind() != wirejson.KindObject {

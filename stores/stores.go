@@ -1,5 +1,5 @@
-// Package stores has the interfaces of an engine that stores responses and conversations: a Caddy
-// module in the [Namespace] that is a [Module].
+// Package stores has the interfaces of engines that store responses and conversations. An engine is
+// a Caddy module in the [Namespace] that implements [Module].
 //
 // Such a module opens a [Store]. If other processes share the store, it may also be a [Background].
 // Any store may also be a [Chains], a [Failing] and a [Closer]. The package storestest has tests
@@ -24,8 +24,8 @@ type Module interface {
 	// Key identifies the settings. Configurations whose modules have the same id and key share a
 	// store, and so a reload keeps the store.
 	Key() string
-	// Open returns a new store, or nil to store nothing. It does not wait: this configuration may
-	// never be used.
+	// Open returns a new store, or nil to store nothing. Open must not wait for a server or a file,
+	// since this configuration may never be used.
 	Open(logger *slog.Logger) Store
 	// Start is called with the store of this key each time a configuration begins to use the store.
 	// If Start fails, the configuration is refused. So Start should not fail because something is
@@ -61,9 +61,10 @@ type Failing interface {
 // A store bounds its size, and gives each user a share: no user may push out another user's entries.
 // When there is no room, the oldest or the least recently used entries of a user are dropped.
 type Store interface {
-	// Put stores an entry, and replaces an entry with the same id. For a conversation, Input has its
-	// items. The error is ErrTooLarge if the entry does not fit, and always above [MaxEntry] bytes.
-	// It is ErrEnded if another owner has begun the response, see [Background].
+	// Put stores an entry, and replaces an entry with the same id. For a conversation, Input has
+	// its items. The error is ErrTooLarge if the entry does not fit; an entry of more than
+	// [MaxEntry] bytes never fits. The error is ErrEnded if another owner has begun the response,
+	// see [Background].
 	Put(ctx context.Context, id string, e *Entry) error
 	// Get returns an entry of a user, which the caller releases and does not change.
 	Get(ctx context.Context, user, id string) (*Entry, error)
@@ -74,7 +75,7 @@ type Store interface {
 	// added, none twice, and the items of each caller stay together. The error is ErrTooLarge if the
 	// items do not fit.
 	Append(ctx context.Context, user, id string, items []json.RawMessage) error
-	// RemoveItem removes an item of a conversation. item has the JSON that was read.
+	// RemoveItem removes an item of a conversation. item is its JSON, as the store has returned it.
 	RemoveItem(ctx context.Context, user, id string, item json.RawMessage) error
 	// SetObject replaces the object of a conversation.
 	SetObject(ctx context.Context, user, id string, object json.RawMessage) error
@@ -87,8 +88,9 @@ type Chains interface {
 	// Chain returns a response, or a conversation, and the responses before it, the newest first.
 	// next is the id of the first of these that does not exist or is Running; empty: there is none.
 	// The error is ErrTooLong if there are more links than the argument links, or more bytes in
-	// their entries than the argument bytes. release is never nil. The caller calls it once it has
-	// counted the memory of the items itself; until then the store may count that memory.
+	// their entries than the argument bytes. release is never nil. Until it is called, the store
+	// may count the memory of the items. So the caller first counts this memory itself, and then
+	// calls release.
 	Chain(ctx context.Context, user, id string, links int, bytes int64) (found []Link, next string, release func(), err error)
 }
 

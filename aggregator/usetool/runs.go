@@ -36,8 +36,8 @@ func (r *Runs) Count() int {
 // Open reports whether a block is open, so that more text may belong to it.
 func (r *Runs) Open() bool { return r.open }
 
-// Read reads the next piece of the text, and returns the number of bytes read. The parameter most
-// limits the blocks: Read stops before the byte with which Count would exceed it.
+// Read reads the next piece of the text, and returns the number of bytes read. It stops before the
+// byte with which Count would be more than the parameter most.
 func (r *Runs) Read(text string, most int) int {
 	for i := range len(text) {
 		next := *r
@@ -50,7 +50,8 @@ func (r *Runs) Read(text string, most int) int {
 }
 
 // ReadOpen reads the next piece of the text as Read does, but only up to the end of the open block. It
-// reads nothing if no block is open. It returns the length of text unless it stops at the limit.
+// reads nothing if no block is open. If it stops at the limit, it returns the number of bytes read;
+// otherwise it returns the length of text, also if it read less.
 func (r *Runs) ReadOpen(text string, most int) int {
 	for i := 0; i < len(text) && r.open; i++ {
 		if r.Read(text[i:i+1], most) == 0 {

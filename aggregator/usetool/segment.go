@@ -25,8 +25,8 @@ const (
 // can be labels of a metric.
 type AbortReason string
 
-// The first four come from the scanner; the others are for callers of its Finish, which
-// know why the text ended.
+// The first four come from the scanner. The others are for callers of the scanner's method
+// Finish, who know why the text ended.
 const (
 	// AbortNested is the reason of a block in which another one was opened.
 	AbortNested AbortReason = "nested"
@@ -59,6 +59,6 @@ type Segment struct {
 	Block     string      // the text that a SegmentAborted or SegmentUndeclared gives up; it follows as SegmentText
 	Pattern   string      // the textual form of a block; empty: <use_tool>, or text outside of blocks
 	// Offset is the position of Text in the whole text that was fed, in bytes
-	// from 0. In a notice, it is the position of the opening tag.
+	// from 0. In a segment without Text, it is the position of the block's opening tag.
 	Offset int64
 }

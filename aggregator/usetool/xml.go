@@ -23,9 +23,9 @@ type Escaping string
 
 const (
 	// EscapeLiteral writes text as it is: Obsidian Copilot decodes nothing, so that
-	// "R&D" has to be written "R&D". Only closing tags that would end the parameter
-	// or make a pair get a space before their '>': no form without any loss exists
-	// for them. This is the default.
+	// "R&D" has to be written "R&D". Only one thing is changed: a closing tag gets a
+	// space before its '>' if it would end the parameter or match an opening tag in
+	// the text. Such a tag cannot be written without a change. This is the default.
 	EscapeLiteral Escaping = "literal"
 	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt;, for readers that decode
 	// them.
@@ -44,7 +44,7 @@ const (
 // For a tool of the client's canon ([Canon]) it renames aliases to the client's names, puts the
 // parameters into the client's order and drops those that the client does not know. For other tools
 // all parameters stay, in their order. If a parameter is given twice, its last value stays. A null
-// is dropped. A caller can compare the arguments with [Shape], which drops no null.
+// is dropped. To see which nulls were dropped, a caller can call [Shape], which keeps them.
 //
 // Strings are written by Escaping, arrays and objects as compact JSON with <, > and
 // & as \u003c, \u003e and \u0026, numbers and booleans bare.
@@ -80,7 +80,7 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 }
 
 // maxCloserSpaces bounds the spaces in a closing tag, and so the size of a text that
-// consists of such tags. A pair that would need more spaces stays a pair.
+// consists of such tags. A closing tag that would need more spaces still closes a tag.
 const maxCloserSpaces = 16
 
 // isTagName reports whether a name can be a tag without attributes.

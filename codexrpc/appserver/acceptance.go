@@ -36,7 +36,8 @@ func (as *acceptances) find(conn *codexrpc.Conn) *Acceptance {
 	return as.of[conn]
 }
 
-// Acceptance returns what the provider has accepted over a connection of the process.
+// Acceptance returns the record of what the provider has accepted and refused over a connection of
+// the process.
 func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
 	as := &p.acceptance
 	as.mu.Lock()
@@ -93,32 +94,33 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	return first
 }
 
-// ParallelCalls reports whether the provider has accepted, and whether it has refused, the full
-// form with a lite model. In that form the model may call several tools at a time. Both results are
-// false before the first request.
+// ParallelCalls is about lite models, which Codex lets call only one tool at a time. In the full form
+// of a request, such a model may call several. ParallelCalls reports whether the provider has
+// accepted the full form with a model, and whether it has refused it. At first both are false.
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.parallel[model], a.serial[model]
 }
 
-// ParallelCallsAccepted records that the provider has accepted the full form with a model.
+// ParallelCallsAccepted records that the provider has accepted the full form, which
+// [Acceptance.ParallelCalls] explains, with a model.
 func (a *Acceptance) ParallelCallsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.parallel.add(model)
 }
 
-// ParallelCallsRefused records that the provider has refused the full form with a model that
-// it serves in the lite form. It reports whether this is the first time.
+// ParallelCallsRefused records that the provider has refused the full form, which
+// [Acceptance.ParallelCalls] explains, with a lite model. It reports whether this is the first time.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.serial.add(model)
 }
 
-// SerialModels returns the models with which the provider has refused the full form, sorted by
-// name.
+// SerialModels returns the lite models that may call only one tool at a time, since the provider
+// has refused the full form with them. They are sorted by name.
 func (a *Acceptance) SerialModels() []string {
 	a.lock()
 	defer a.mu.Unlock()

@@ -39,7 +39,7 @@ type accountState struct {
 }
 
 // AwaitAccount waits up to accountWait for the account of a login with a plan. It returns the
-// connection for the turn: conn, or the connection of an app-server that has replaced it meanwhile.
+// connection for the turn: conn or, if the app-server was replaced, the connection of the new one.
 // Errors: a *NotReadyError if the back end does not answer; the cause of the end of ctx. Other
 // failures of the back end are no errors here: Codex asks again in the turn, and reports them at
 // once.

@@ -20,10 +20,11 @@ import (
 )
 
 // catalogueRelease is the minor version of the first release of Codex that is known to
-// read the catalogue of a thread.
+// use the catalogue (the list of models) in the settings of a thread.
 const catalogueRelease = 169
 
-// ignoresCatalogue returns an error if a release does not read the catalogue of a thread.
+// ignoresCatalogue returns an error if a release of Codex does not use the catalogue (the list of
+// models) in the settings of a thread.
 func ignoresCatalogue(version string) error {
 	if codexrpc.AtLeast(version, catalogueRelease) {
 		return nil
@@ -47,7 +48,8 @@ var changes = map[string]json.RawMessage{
 	"service_tiers":                json.RawMessage(serviceTiers), // the provider decides whether a model has a tier
 }
 
-// notLite is a further change for a lite model: Codex then lets it call several tools at a time.
+// notLite is a change of a lite model, to which Codex otherwise gives only one tool call at a time.
+// With the change, the model can call several tools at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
 // serviceTiers are the tiers that Codex passes on only for models that have them.
@@ -82,16 +84,17 @@ type catalogue struct {
 type Model struct {
 	Slug   string // its name
 	Prompt string // "base_instructions", Codex's own; empty: not known
-	// Lite models ("use_responses_lite") may get the base prompt of a thread twice if the
-	// thread has no tools, and get no base prompt if it is empty.
+	// Lite says that the entry has "use_responses_lite". A lite model may get the base prompt
+	// of a thread twice if the thread has no tools. An empty base prompt is not sent to it.
 	Lite bool
 	// Catalogue is the file for model_catalog_json of a thread with this model. With it, Codex
 	// offers no tools of its own and does not shorten the history. The file has only this model,
 	// since each thread keeps its catalogue in memory: a catalogue of all models would take 1 MB
 	// more. Empty: there is none.
 	Catalogue string
-	// Full is the Catalogue of a lite model without use_responses_lite. With it, the model can call
-	// several tools at a time, and the provider can run web searches. Empty: the model is not lite.
+	// Full is a file like Catalogue for a lite model, but in it the model is not lite. With this
+	// file, the model can call several tools at a time, and the provider can run web searches.
+	// Empty: the model is not lite.
 	Full string
 	// Efforts reports whether the effort of a conversation may change
 	// ("supports_reasoning_effort_updates").
@@ -318,13 +321,13 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 	return least, most
 }
 
-// liteRelease is the minor version of the first release of Codex that is known to
-// send no base prompt if it is empty.
+// liteRelease is the minor version of the first release of Codex that is known not to
+// send an empty base prompt to a lite model.
 const liteRelease = 166
 
-// Model returns what the app-server has for a model. A remote app-server must be started with its
-// own catalogue. This program does not know which of its models are lite, so from liteRelease on,
-// all count as lite.
+// Model returns what is known of a model. Of a remote app-server's models, this program knows
+// nothing: the operator starts that app-server with a catalogue. If its release is liteRelease or
+// newer, all its models count as lite.
 func (p *Process) Model(name string) Model {
 	if p.cfg.Connect != "" {
 		status, _, _ := p.board.read()

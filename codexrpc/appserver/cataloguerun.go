@@ -68,8 +68,8 @@ func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string,
 	return r, nil
 }
 
-// killedAsGroup makes the end of a command's context kill everything that the command has
-// started: it may be a launcher.
+// killedAsGroup makes the end of a command's context kill the command's whole process group: the
+// command may be a launcher, which has started the program.
 func killedAsGroup(cmd *exec.Cmd) {
 	ownGroup(cmd)
 	cmd.Cancel = func() error {

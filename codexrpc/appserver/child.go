@@ -63,9 +63,9 @@ func (in *instance) exitStatus() string {
 	}
 }
 
-// end closes the stdin of a child, which asks it to end, terminates it after toClose,
-// and kills it after another toTerminate. When it returns nil the child has exited
-// and its goroutines have ended.
+// end closes the stdin of a child, which asks the child to exit. It terminates a child that still
+// runs after the time toClose, and kills one that still runs the time toTerminate later. When end
+// returns nil, the child has exited and its goroutines have ended.
 func (in *instance) end(toClose, toTerminate time.Duration) error {
 	_ = in.conn.Close() // closes stdin
 	if !in.exitsWithin(toClose) {

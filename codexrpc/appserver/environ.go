@@ -54,9 +54,9 @@ func mayHave(name string, named []string) bool {
 	return name == strings.ToLower(name) && strings.HasSuffix(name, "_proxy") && slices.Contains(inheritedVariables, upper)
 }
 
-// environ returns the environment of programs with a home: the inherited variables,
-// directories of their own, Config.Env, which cannot change CODEX_HOME, and the
-// variables for the proxy and the certificates. If a name has two values, the later one counts.
+// environ returns the environment of the programs that use home: the inherited variables, those
+// of their home and temporary directories, Config.Env, which cannot change CODEX_HOME, and those
+// for the proxy and the certificates. If a name has two values, the later one counts.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	named := home.config.variables()
 	for _, variable := range os.Environ() {
@@ -120,7 +120,7 @@ const (
 	caVariable       = "CODEX_CA_CERTIFICATE" // Codex's own variable; for Codex, an empty value means not set
 )
 
-// maxCertificates bounds all files with certificates that are read, together, in bytes.
+// maxCertificates bounds the total size of the files with certificates that are read, in bytes.
 // maxCertificateFiles bounds the number of files in a directory.
 const (
 	maxCertificates     = 16 << 20
@@ -131,8 +131,8 @@ const (
 type trustStore struct {
 	files []string // the first that exists has all certificates, except perhaps some in dirs
 	dirs  []string // each file in them has certificates
-	// others are paths that usually do not exist. They may have more certificates that Codex would
-	// trust, or settings with other servers.
+	// others are paths that usually do not exist. If one does, it may have further certificates
+	// that Codex trusts, or settings that name other servers. So nothing is then made faster.
 	others []string
 }
 
@@ -156,8 +156,9 @@ func systemTrust() *trustStore {
 }
 
 // certificates returns variables for the environment of Codex. With them, Codex trusts the same
-// certificates as without them, but reads them in less time. certificates writes files to dir. If
-// caVariable is set, even to nothing, it returns nil.
+// certificates as without them, but reads the certificates in less time. The variables name files
+// that certificates writes to dir. It returns nil if caVariable is set, even to nothing, or if Codex
+// might not trust the same certificates.
 func (s *trustStore) certificates(dir string, command, env []string, config *providerConfig) []string {
 	set := make(map[string]string)
 	for _, entry := range env {
@@ -263,8 +264,8 @@ func certificatesOf(content []byte) iter.Seq[*pem.Block] {
 
 // reachesOthers reports whether Codex may connect over TLS to servers other than OpenAI's,
 // according to its command, environment and configuration. Such a server may have an unusual
-// certificate. If caVariable is set, Codex uses a library that refuses, for example, a certificate
-// that is its own authority.
+// certificate, for example one that is its own authority. If caVariable is set, Codex uses a library
+// that refuses it. So caVariable must not be set for such a server.
 func reachesOthers(command, env []string, config *providerConfig) bool {
 	texts := slices.Concat(command, env, []string{config.OpenAIBaseURL, config.ChatGPTBaseURL})
 	for _, provider := range config.ModelProviders {

@@ -22,7 +22,7 @@ const (
 	// since the network to it may be interrupted for a while.
 	maxMissed       = 3
 	maxMissedRemote = 6
-	// replaceEvery is the shortest pause between two replacements for health.
+	// replaceEvery is the shortest pause between two replacements of an app-server for its health.
 	replaceEvery = time.Minute
 )
 

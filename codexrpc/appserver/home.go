@@ -33,13 +33,13 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 // in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is the number of versions of Codex's log for which a directory takes the place of the
-// file. The log is a database with its version in the name. Without the directories, Codex would
-// write it, and it would grow by some 60 KB with each turn, perhaps in a file system in memory. Old
-// releases of Codex do not start with such directories.
+// logVersions is how many directories keep Codex from writing its log. The log is a database file
+// with a version in its name, and a private home has directories with these names, for the versions
+// from 1 on. The log would grow by some 60 KB with each turn, perhaps in a file system in memory.
+// Old releases of Codex do not start with such directories.
 const logVersions = 9
 
-// needsLog is part of the error of a release that does not start without its log.
+// needsLog is part of the error of a release of Codex that does not start without its log.
 const needsLog = "failed to initialize sqlite state runtime"
 
 // maxLinks bounds the links to the entries of a home directory.
@@ -90,8 +90,8 @@ func (cfg *Config) OperatorHome() (string, error) {
 	return filepath.Abs(home)
 }
 
-// newPrivateHome makes a home within dir, with Codex's log or without. The error says
-// what an operator can do.
+// newPrivateHome makes a home within dir. log says whether Codex writes its log there.
+// The error says what an operator can do.
 func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	operator, err := cfg.OperatorHome()
 	if err != nil {
@@ -134,7 +134,8 @@ func (h *privateHome) fill(log bool) error {
 	if err := os.WriteFile(h.file(configFile), config, 0o600); err != nil {
 		return err
 	}
-	// Codex would write each picture to a directory of this name, and never remove it.
+	// This file takes the place of a directory to which Codex would write each picture, and in
+	// which it would keep all of them.
 	if err := os.WriteFile(h.file(picturesDir), nil, 0o600); err != nil {
 		return err
 	}

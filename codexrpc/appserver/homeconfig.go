@@ -35,8 +35,8 @@ type providerConfig struct {
 // operatorConfig has the settings that are read from the operator's config.toml.
 type operatorConfig struct {
 	providerConfig
-	// Profile selects a profile, which old releases of Codex had. Newer releases ignore it and use
-	// their defaults, which may mean another provider.
+	// Profile selects a profile, which only old releases of Codex have. Newer releases ignore it
+	// and use their defaults, perhaps with another provider. So a file with a profile is refused.
 	Profile  string `toml:"profile"`
 	Features struct {
 		RespectSystemProxy bool `toml:"respect_system_proxy"`
@@ -167,9 +167,9 @@ func (c *operatorConfig) private() ([]byte, error) {
 }
 
 // inKeyring reports whether Codex may keep the operator's login in the system's keyring. An entry
-// there belongs to the path of the operator's home, so no other home can use it. If a private home
-// had this setting, Codex would, when it renews the login, make an entry for the private home and
-// remove the file with the login.
+// there belongs to the path of the operator's home, so no other home can use it. A private home must
+// not have this setting: when Codex renews the login, it would make an entry for the private home
+// and remove the file with the login.
 func (c *providerConfig) inKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

@@ -184,20 +184,21 @@ func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
 const (
 	// maxUnfinished bounds the remembered threads.
 	maxUnfinished = 1024
-	// interruptTimeout bounds the interruption of all remembered threads. One takes a few
-	// milliseconds.
+	// interruptTimeout bounds the time to interrupt the turns of all remembered threads. Each
+	// takes a few milliseconds.
 	interruptTimeout = 30 * time.Second
 )
 
 // unfinishedTurns are the threads whose turns still run on a remote app-server after the connection
-// was lost. These turns use up the plan, and a turn that waits for the result of a tool would never
-// end.
+// was lost. They are interrupted over the next connection: otherwise they would use up the plan, and
+// a turn that waits for the result of a tool would never end.
 type unfinishedTurns struct {
 	mu      sync.Mutex
 	threads []string
 }
 
-// add remembers the turns of an instance whose connection was lost, if it is remote.
+// add remembers the unfinished turns of a remote instance whose connection was lost. It ignores a
+// child, whose turns end with it.
 func (u *unfinishedTurns) add(in *instance) {
 	if in.program != nil {
 		return

@@ -121,8 +121,8 @@ func (p *Process) LoginFiles() LoginFiles {
 
 const (
 	// renewEarly is how long before the end of an access token a serving app-server is asked to renew
-	// its login. So no request has to wait for that, and a failed renewal can be tried again. Codex
-	// itself renews the login five minutes before the end, within a request.
+	// its login. So no request has to wait for a renewal, and a failed one can be tried again. Left
+	// alone, Codex renews the login five minutes before the end, within a request.
 	renewEarly = 10 * time.Minute
 	// renewTime bounds a renewal. Codex gives up after 15 seconds.
 	renewTime = 20 * time.Second
@@ -193,7 +193,7 @@ func (p *Process) keepLogin(in *instance) {
 
 const (
 	// signInTime bounds a sign-in: its start, and the time in which a person has to enter the code.
-	// Codex itself asks the issuer for as long.
+	// Codex itself stops asking the issuer after the same time.
 	signInTime = 15 * time.Minute
 	// codeTime bounds the wait for the code. Codex itself has no bound for that.
 	codeTime = 20 * time.Second

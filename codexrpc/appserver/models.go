@@ -11,8 +11,8 @@ import (
 const (
 	// listFresh is how long a list of models is used before the app-server is asked again.
 	listFresh = 30 * time.Second
-	// listTime bounds one question. Codex waits five seconds for the back end of its login,
-	// and then lists what it knows.
+	// listTime bounds one request for the list. Codex waits five seconds for the back end of
+	// its login, and then lists the models that it knows itself.
 	listTime = 15 * time.Second
 	// listWait is how long a caller waits for the first list.
 	listWait = time.Second
@@ -45,8 +45,8 @@ func (l *modelLists) known() *catalogue {
 	return l.catalogue
 }
 
-// get returns the list of a connection, and asks for a newer one in the background if it is
-// old. answered is closed once there is an answer.
+// get returns the list of a connection, or nil and the last failure. If there is no list, or it is
+// old, get asks for a new one in the background; answered is closed after the answer.
 func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -77,7 +77,7 @@ func (d *privateDir) fill() error {
 	return nil
 }
 
-// lost reports whether the directory was removed. Another one may have its name.
+// lost reports whether the directory was removed, also if its path now has another directory.
 func (d *privateDir) lost() bool {
 	now, err := os.Lstat(d.path)
 	return err != nil || !os.SameFile(d.made, now)

@@ -22,8 +22,8 @@ const maxRetryWait = 2 * time.Second
 
 // Process keeps one app-server running: it starts the program, restarts it
 // with backoff when it fails, replaces it when it grows too large or leaves calls
-// unanswered, and stops it. It connects to a remote app-server, with the same states. All methods
-// are safe for concurrent use.
+// unanswered, and stops it. For a remote app-server, it keeps a connection in place of a program,
+// with the same states. All methods are safe for concurrent use.
 type Process struct {
 	cfg      Config
 	address  string // of a remote app-server
@@ -128,8 +128,9 @@ func (p *Process) Start() {
 	go s.run()
 }
 
-// Stop ends the process and everything that it has started, and waits for that, for
-// little more than the stop timeout. It may be called more than once.
+// Stop ends the process and everything that it has started. It returns when all of
+// that has ended, which takes at most little more than the stop timeout. It may be
+// called more than once.
 func (p *Process) Stop() {
 	unused := !p.begun.Swap(true)
 	p.cancel(errStopped)
@@ -142,8 +143,8 @@ func (p *Process) Stop() {
 
 // Conn returns the connection to a ready app-server. It waits while a start is under
 // way or due within two seconds, and while the app-server is unresponsive. It fails
-// with a *NotReadyError when the process keeps failing or has been stopped, or with
-// ctx.
+// with a *NotReadyError when the process keeps failing or has been stopped, and with
+// the cause of ctx when ctx ends.
 func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	for {
 		status, conn, changed := p.board.read()
@@ -168,8 +169,8 @@ func (p *Process) Serving() *codexrpc.Conn {
 	return conn
 }
 
-// Dir returns the working directory of the app-server, once started. It returns ""
-// for a remote one.
+// Dir returns the working directory of the app-server. It returns "" before the first
+// start, and for a remote app-server.
 func (p *Process) Dir() string { return p.files.work() }
 
 // Status returns the status of the process.

@@ -58,8 +58,8 @@ func forkFailure(command, dir string, err error) error {
 	return fmt.Errorf("%w %q: %w; check the command", errNotStarted, command, err)
 }
 
-// fork starts a command with pipes. The Wait of [exec.Cmd] would close its own pipes,
-// and so cut off the last lines of the output.
+// fork starts a command with pipes that it makes itself. The pipes that [exec.Cmd] makes
+// would be closed by its Wait, which would cut off the last lines of the output.
 func fork(cmd *exec.Cmd) (*Program, error) {
 	var pipes [3][2]*os.File // of stdin, stdout and stderr: the ends for reading and for writing
 	for i := range pipes {

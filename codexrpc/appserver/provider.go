@@ -23,11 +23,11 @@ type Provider struct {
 const (
 	// openAI is Codex's name of its built-in provider for OpenAI.
 	openAI = "openai"
-	// ownOpenAI is the name of the same provider with other settings. Codex refuses other
-	// settings under the name openAI.
+	// ownOpenAI is the name of the provider for OpenAI with changed settings. Codex refuses
+	// changed settings under the name openAI.
 	ownOpenAI = "openai-of-caddy-codex"
 	// providerRelease is the minor version of the first release of Codex that is known to
-	// treat both names alike, with the login, its workspace and its limits.
+	// use the login, its workspace and its limits for the name ownOpenAI, too.
 	providerRelease = 169
 )
 
@@ -41,8 +41,8 @@ type providerSettings struct {
 }
 
 // newProviderSettings returns the settings for the provider in a configuration. It returns none
-// for Codex's other built-in providers, and for releases that may not accept the settings. It keeps
-// the operator's own settings.
+// for Codex's built-in providers except OpenAI, and for releases that may not accept the settings.
+// It keeps the operator's own settings.
 func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
 	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
 		return providerSettings{}
@@ -101,8 +101,8 @@ func openAIEntry(baseURL, version string) map[string]any {
 	return entry
 }
 
-// providerMembers returns the settings of a thread that choose the provider name with the settings
-// entry.
+// providerMembers returns the settings of a thread that choose a model provider. name is the
+// provider's name, and entry has the provider's settings.
 func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	members, _ := json.Marshal(map[string]any{ // it has only strings, numbers and booleans
 		"model_provider":  name,
@@ -156,8 +156,8 @@ func (p *Process) ProviderRetries() int {
 	return settings.retries
 }
 
-// firstSign times ConnectTimeout is how long the model may take to begin. Before Codex asks over
-// HTTP, it waits for two handshakes, and perhaps for the settings of its login.
+// The model may take firstSign × ConnectTimeout to begin a turn. In this time, Codex may wait for two
+// handshakes, and perhaps for the settings of its login, before it asks over HTTP.
 const firstSign = 6
 
 // FirstSign returns how long the model may take to begin a turn. If it takes longer, the provider
@@ -177,8 +177,8 @@ func (p *Process) SocketFailed() {
 
 const (
 	// firstSocketPause follows a first failure, which may remain the only one. longestSocketPause
-	// follows many failures. A refused handshake costs little, but a handshake without an answer
-	// costs a request some seconds.
+	// follows many failures. The pauses grow, since a handshake without an answer costs a request
+	// some seconds. A refused handshake costs little.
 	firstSocketPause   = time.Minute
 	longestSocketPause = time.Hour
 )
@@ -192,7 +192,8 @@ type socketPause struct {
 func (s *socketPause) off(now time.Time) bool { return now.Before(s.until) }
 
 // fail begins a pause, unless one is under way. The pause is firstSocketPause. But if the last
-// pause has ended less than its own length ago, the new one is four times as long.
+// pause has ended less than its own length ago, the new one is four times as long. fail returns the
+// length of the pause, and whether the pause has just begun.
 func (s *socketPause) fail(now time.Time) (pause time.Duration, began bool) {
 	if s.off(now) {
 		return s.pause, false

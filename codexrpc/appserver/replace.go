@@ -11,21 +11,21 @@ const (
 	// drainLimit is how long a replaced app-server may go on with its turns. Then it
 	// is stopped, and its turns fail.
 	drainLimit = time.Hour
-	// drainGrace is how long a replaced app-server runs at least, for callers that
-	// have its connection and no thread yet.
+	// drainGrace is the minimum time that a replaced app-server keeps running. Within it, callers
+	// that have its connection can open their threads.
 	drainGrace = 5 * time.Second
 	// drainPoll is the pause between two checks for open threads.
 	drainPoll = 200 * time.Millisecond
-	// maxDraining bounds the app-servers that drain at once. With so many there is
-	// no further replacement.
+	// maxDraining bounds the app-servers that drain at the same time. While so many drain, no other
+	// app-server is replaced.
 	maxDraining = 4
 )
 
-// Restart replaces the app-server without an effect on its turns. It starts a fresh
-// one, or connects to the remote one again. The new instance takes the new turns once it
-// is ready; the old one ends with its last thread. If the process is in backoff, Restart
-// starts the app-server at once. When Restart returns, the program has been forked. Restart fails
-// when the process is not ready, when a replacement is under way, and when too many app-servers are
+// Restart replaces the app-server; turns that run on the old app-server go on. Restart launches a
+// fresh app-server, or connects to the remote one again, and returns without waiting for its
+// handshake. Once the new one is ready, it takes the new turns. The old one ends with its last
+// thread. If the process is in backoff, Restart starts the app-server at once. Restart fails when
+// the process is not ready, when a replacement is starting, and when too many app-servers are
 // draining.
 func (p *Process) Restart() error {
 	if p.Status().State == StateNew {

@@ -18,8 +18,7 @@ type State string
 const (
 	// StateNew: the process was never started.
 	StateNew State = ""
-	// StateStarting: the app-server is started or dialled, up to the end of the
-	// handshake.
+	// StateStarting: the app-server is being started or dialled, and its handshake has not ended.
 	StateStarting State = "starting"
 	// StateReady: the app-server takes turns.
 	StateReady State = "ready"
@@ -53,15 +52,15 @@ type Status struct {
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	// Account is why the account of the login is not known, in words that clients may see; empty:
-	// the account is known, or was not asked for yet. Turns are tried nevertheless, unless Silent
-	// is true.
+	// Account says why the account of the login is not known, in words that clients may see. It is
+	// empty if the account is known or was not asked for yet. While Account is set, turns are still
+	// tried, unless Silent is true.
 	Account  string `json:"account,omitempty"`
 	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
 	Silent   bool   `json:"-"`        // the account back end does not answer, and turns are refused, see Account
 	Restarts int    `json:"restarts"` // starts after the first
-	// Replacements counts the app-servers, or connections to a remote one, that
-	// have replaced another without a failure.
+	// Replacements counts the planned replacements: a new app-server, or a new connection to the
+	// remote one, took over while the old one still worked.
 	Replacements int   `json:"replacements"`
 	Remote       bool  `json:"-"`                      // the app-server runs elsewhere
 	Threads      int   `json:"threads"`                // open threads, including those on draining app-servers
@@ -176,9 +175,9 @@ func failed(state State, reason error) Status {
 	}
 }
 
-// remedy returns what to do about an error that keeps a process from being ready, and
-// whether the error stays until that is done. Unlike the error, the remedy may be shown to clients:
-// it has no path, no address and no output of the app-server.
+// remedy returns what to do about an error that keeps a process from being ready. final reports
+// whether the error stays until somebody applies the remedy. Unlike the error, the remedy may be
+// shown to clients: it has no path, no address and no output of the app-server.
 func remedy(err error) (remedy string, final bool) {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {

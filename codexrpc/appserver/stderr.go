@@ -64,8 +64,8 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line st
 	}
 }
 
-// add logs a line unless there were too many in the window. It warns when the first line
-// is dropped, and logs the number of dropped lines when lines are logged again.
+// add logs a line, unless too many lines or bytes were logged in the window. It warns when the
+// first line is dropped, and logs the number of dropped lines when lines are logged again.
 func (s *stderrLog) add(line string, log *slog.Logger) {
 	if now := time.Now(); !now.Before(s.end) {
 		s.logDropped(log)
@@ -181,17 +181,18 @@ var (
 	}
 )
 
-// IsSocketRefused reports whether a turn has failed with ErrSocketLimited or ErrSocketOverloaded. Over
-// HTTP the provider may answer, or say when it will.
+// IsSocketRefused reports whether a turn has failed with ErrSocketLimited or ErrSocketOverloaded.
+// It is worth trying such a turn over HTTP: the provider may answer, or say how long to wait.
 func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
-// heed reads a line of Codex's log. It reports whether the line is only there because of HeededLog.
+// heed reads a line of Codex's log. only reports whether Codex writes the line just because of
+// HeededLog.
 //
 // If a rate limit refuses a handshake or a request over a WebSocket, Codex waits for as long as the
-// provider asks, perhaps a minute. It sends no event meanwhile, and then asks over HTTP. So heed
-// ends the turn.
+// provider asks, perhaps a minute. It sends no event while it waits; then it tries HTTP. So heed
+// ends the turn at the refusal.
 func (in *instance) heed(line string) (only bool) {
 	switch {
 	case answered.MatchString(line):

@@ -58,8 +58,8 @@ func (s *supervisor) start(why string) {
 	s.starting = in
 }
 
-// restart replaces the serving instance, or starts one at once instead of waiting
-// for the next start.
+// restart replaces the serving instance. In backoff, when no instance serves, it starts an instance
+// at once.
 func (s *supervisor) restart() error {
 	if s.retry == nil {
 		return s.replace("it was asked for")
@@ -105,8 +105,8 @@ func (s *supervisor) serve(in *instance) {
 	}
 }
 
-// startsWithLog lets the next instances have Codex's log if this one, which was stopped, has failed
-// to start without it. It reports whether no earlier call has done so.
+// startsWithLog makes the next instances keep Codex's own log if in, which has been stopped, could
+// not start without that log. It reports whether it is the first call to do so.
 func (p *Process) startsWithLog(in *instance) bool {
 	return strings.Contains(in.stderr.tail(), needsLog) && p.files.withLog.CompareAndSwap(false, true)
 }
@@ -125,10 +125,10 @@ func (p *Process) publish(in, old *instance) {
 	p.observe()
 }
 
-// handleFailure stops the serving instance after its connection has ended. If its replacement is
-// starting, the replacement takes its place. If not, and the instance has completed a turn or was
-// ready for long, the next start is at once. Otherwise the next start is after a pause, since the
-// program may crash again and again.
+// handleFailure stops the serving instance after its connection has ended. If a replacement is
+// already starting, the replacement takes over. Otherwise a new instance is started: at once if the
+// failed one has completed a turn or was ready for long, else after a pause, since the program may
+// crash again and again.
 func (s *supervisor) handleFailure(in *instance) {
 	if in != s.serving {
 		return

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// endWithParent makes the kernel kill the command when the thread that starts it ends, and so
-// when this process ends. Without it, a program that hangs would not notice the end of its input.
-// It is called after ownGroup.
+// endWithParent makes the kernel kill the command when the thread that started the command ends,
+// and so when this process ends. Without it, a program that hangs would go on, since it does not
+// notice that its stdin was closed. endWithParent is called after ownGroup.
 func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
 
 // ownMemory returns a process's own memory in bytes: resident or swapped out, without the pages of

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// ownGroup makes the command start in a process group of its own. So everything that the
-// command starts can be ended with it, and a Ctrl-C for the server does not end the command
-// before its streams have ended.
+// ownGroup makes the command start in a process group of its own. So a signal to the group also
+// ends everything that the command has started. And a Ctrl-C for the server does not end the
+// command before the server has ended its streams.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
@@ -30,10 +30,9 @@ func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 	}
 }
 
-// lockPrivate locks a directory for as long as the returned file is open. The lock is
-// on the directory itself, which also keeps systemd-tmpfiles from removing old files
-// in it. It returns nil for a file system without locks, where removeAbandoned
-// removes nothing either.
+// lockPrivate locks a directory for as long as the returned file is open. The lock is on the
+// directory itself, which also keeps systemd-tmpfiles from removing old files in it. On a file
+// system without locks, lockPrivate returns nil, and removeAbandoned removes nothing.
 func lockPrivate(path string) (*os.File, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

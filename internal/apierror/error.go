@@ -150,7 +150,7 @@ var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
 
-// Class is an [Error] without its message, which is all that the errors of a kind share.
+// Class is what all errors of one kind share: an [Error] without its message.
 type Class Error
 
 // The advice to retry.
@@ -163,7 +163,8 @@ const (
 // ParamMessages is the Param of an error about a conversation that is too long.
 const ParamMessages = "messages"
 
-// NewClass returns a class, and adds its code to the codes of this server.
+// NewClass returns a class, and adds its code to the codes of this server. retry is the time after
+// which a client should try again, or Never; 0: no advice.
 func NewClass(code Code, status int, retry time.Duration) Class {
 	codes[code] = true
 	c := Class{Code: code, Status: status, Type: TypeOf(code, status), RetryAfter: retry}
@@ -181,7 +182,8 @@ var (
 	ContextTooLong = NewClass(CodeContextLength, http.StatusBadRequest, 0).Of(ParamMessages)
 	// NoSuchModel is the class of requests for models that are not offered.
 	NoSuchModel = NewClass(CodeModelNotFound, http.StatusNotFound, 0).Of("model")
-	// RateLimited is the class of requests beyond a limit that is reached only for a while.
+	// RateLimited is the class of requests above a limit that will allow requests again after a
+	// while.
 	RateLimited = NewClass("rate_limit_exceeded", http.StatusTooManyRequests, Soon)
 	// TimedOut is the class of requests that have taken too long.
 	TimedOut = NewClass(CodeTimeout, http.StatusGatewayTimeout, 0)
@@ -246,8 +248,8 @@ func Labels() []string {
 	return all
 }
 
-// Label returns the code if it is one of this server's, or else LabelInvalid or
-// LabelOther. Metrics need a bounded number of values.
+// Label returns the code if it is one of this server's codes. It returns LabelInvalid for an empty
+// code, and LabelOther for all others, since metrics need a bounded number of values.
 func (c Code) Label() string {
 	switch {
 	case codes[c]:

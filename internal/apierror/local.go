@@ -23,8 +23,8 @@ var (
 	CorruptBody = about[string](invalid, "The request body is not in its Content-Encoding, %s.")
 	// BodyMemory is the 503 of a request for whose body there is no memory.
 	BodyMemory = plain(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
-	// AnswerTooLarge is the 502 of an answer that is kept here until its end and has more than limit
-	// bytes.
+	// AnswerTooLarge is the 502 of an answer that this server collects before it sends it, and that
+	// has more than limit bytes.
 	AnswerTooLarge = about[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
 	// AnswerMemory is the 503 of an answer for which there is no memory.
 	AnswerMemory = plain(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
@@ -59,7 +59,7 @@ var (
 	// ResetFailed is the 502 of a failed attempt to reset the windows of a plan. The argument is the
 	// reason.
 	ResetFailed = about[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
-	// KeyConcurrency is the 429 of a request whose key already has the most turns that may run or
+	// KeyConcurrency is the 429 of a request whose key has reached its limit of turns that run or
 	// wait.
 	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
 	// LimitsUnavailable is the 503 of a request whose key has limits that cannot be counted now.
@@ -74,7 +74,7 @@ var (
 	// ModelNotFound is the 404 of a model that is not offered.
 	ModelNotFound = about[string](NoSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
 
-	// ResponseNotFound is the 404 of a response that is not kept, or not for this user.
+	// ResponseNotFound is the 404 of a response that is not kept, or that belongs to another user.
 	ResponseNotFound = about[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
 	// BackgroundTimeout is the 504 of a background response that has taken too long.
 	BackgroundTimeout = about[time.Duration](TimedOut, "The response did not end within %s, which is the most for one in the background.")
@@ -86,14 +86,17 @@ var (
 	StoreUnavailable = plain(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
 	// UsageUnavailable is the 503 of a request for the usage of all nodes while Redis fails.
 	UsageUnavailable = plain(storeFailed, "The usage cannot be read at the moment. Please try again later.")
-	// InConversation is the 400 of a request that follows a response of a conversation.
+	// InConversation is the 400 of a request whose previous_response_id names a response of a
+	// conversation.
 	InConversation = about[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
-	// PreviousTooLong is the 400 of a request that follows too many responses, or too large ones.
+	// PreviousTooLong is the 400 of a request before which there are too many responses, or too
+	// large ones.
 	PreviousTooLong = plain(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
 	// ReferencesTooLong is the 400 of a request whose input refers to items that are too large.
 	ReferencesTooLong = plain(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
-	// ConversationNotFound is the 404 of a conversation that is not kept, or not for this user.
+	// ConversationNotFound is the 404 of a conversation that is not kept, or that belongs to
+	// another user.
 	ConversationNotFound = about[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")
 	// ConversationItemNotFound is the 404 of an item that a conversation does not have.
 	ConversationItemNotFound = about2[string, string](NewClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
@@ -209,8 +212,8 @@ func MethodNotAllowed(method, path, allow string) *Error {
 	return e
 }
 
-// NoStore is the 400 of a request with the field param, which needs a store of responses, if there is
-// no store.
+// NoStore is the 400 of a request that needs stored responses on a server that stores none. param
+// is the field that needs them.
 func NoStore(param string) *Error {
 	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set store to off.", param)
 }

@@ -24,8 +24,8 @@ const keyPrefix = "sk-codex-"
 // Option is a line of an entry: its name and its arguments.
 type Option []string
 
-// Add makes a key and adds its entry to a file. If the file does not exist, Add makes it. The entry
-// has only the hash of the key.
+// Add makes a key, adds its entry to a file, and returns the key. If the file does not exist, Add
+// makes the file. The entry has only the hash of the key.
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
@@ -84,9 +84,9 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// edit replaces a file in one step by the content that change returns, if that is valid. Owner and
-// mode stay. A new file can be read only by its owner. If root makes it, its owner is the owner of
-// its directory.
+// edit replaces a file in one step by the content that change returns, if that content is valid.
+// The owner and the mode of the file stay. If there is no file and create is true, edit makes one
+// that only its owner can read. If root runs edit, the owner of the directory owns the new file.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

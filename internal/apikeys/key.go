@@ -143,8 +143,8 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 	return k, nil
 }
 
-// keyOption is an option of an entry. read reads the arguments into k, or returns what is wrong with
-// them.
+// keyOption is an option of an entry. read reads the arguments into k, or returns what is wrong
+// with them. repeats says that an entry may have the option several times.
 type keyOption struct {
 	read    func(k *Key, args []string) (wrong string)
 	repeats bool

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// adoptOwner gives a new file the owner of its directory, if root makes it: the directory belongs to
-// the user whose service reads the file.
+// adoptOwner gives a file that root makes for path the owner of the directory: the directory
+// belongs to the user whose service reads the file.
 func adoptOwner(path string, file *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -37,8 +37,8 @@ func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 	return call, f
 }
 
-// readCalled reads the function or the custom tool of a call: its name, and its arguments or
-// input, which are in the member.
+// readCalled reads the name and the arguments (or the input) of a called function or custom tool.
+// member is the name of the JSON member with the arguments or the input.
 func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	var name wirejson.Value
 	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
@@ -47,8 +47,8 @@ func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapTexts restores the arguments that the model wrote in calls of custom tools. Some clients send
-// such a call back as a call of a function whose arguments are only the input.
+// wrapTexts restores the arguments of calls of custom tools as the model wrote them. Some clients
+// send back such a call as a call of a function, with the input alone as the arguments.
 func (r *Request) wrapTexts() {
 	if len(r.Forms) == 0 {
 		return
@@ -99,8 +99,8 @@ func checkCalls(messages []prompt.Message) *field.Error {
 // namedIDs is how many calls without results an error lists.
 const namedIDs = 5
 
-// unanswered returns the error of a message with calls that have no results. open has
-// the ids of these calls. The path of the error is the path of the first one.
+// unanswered returns the error of a message with calls that have no results. open has the ids of
+// these calls. The error's path is the path of the first such call.
 func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 	if callsFunction(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

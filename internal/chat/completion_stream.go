@@ -9,7 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// CompletionMeta has the data that all chunks of a stream share. A body has them, too.
+// CompletionMeta has the data that all chunks of a stream share. The body of an answer that is not
+// streamed has the same data.
 type CompletionMeta struct {
 	prompt.Settings        // Choices is at least 1
 	ID              string // of the completion, for example "cmpl-…"

@@ -72,7 +72,8 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 }
 
 // readAssistant reads the fields of an assistant's message. An empty message is accepted, since
-// clients keep the messages of answers that broke off. It adds nothing to the history.
+// clients keep the messages of answers that broke off. An empty message adds nothing to the
+// history.
 func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.Error {
 	f := cmp.Or(field.Refuse(fields.audio, "audio cannot be sent to Codex").In("audio"), field.Optional(wirejson.KindString, fields.refusal).In("refusal"))
 	if f == nil && fields.content.Given() {
@@ -119,8 +120,8 @@ func addImages(m *prompt.Message, v wirejson.Value) *field.Error {
 	})
 }
 
-// readContent reads the content of a message: a string or a list of parts. For a message
-// without a text, clients write null or an empty list.
+// readContent reads the content of a message: a string or a list of parts. It reads null and an
+// empty list as an empty text, since clients write these for a message without a text.
 func readContent(m *prompt.Message, v wirejson.Value) (f *field.Error) {
 	if v.Kind() != wirejson.KindNull {
 		f = m.ReadContent(v, readPart).In("content")

@@ -134,8 +134,8 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unused("", "", wirejson.KindObject),
 }
 
-// unused returns the reader of a field for which Codex has no setting, see
-// [prompt.Conversation.Skip].
+// unused returns the reader of a field for which Codex has no setting. The reader passes name,
+// neutral and kind to [prompt.Conversation.Skip].
 func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }

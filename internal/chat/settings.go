@@ -54,7 +54,8 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Without ignores a web search, and refuses pictures, if the operator does not allow them.
+// Without removes from the request a tool that the operator does not allow. It ignores a wish for
+// web search, but returns an error if the client wants pictures.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	switch {
 	case tool == prompt.WebSearchTool && r.Search != nil:

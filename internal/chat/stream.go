@@ -88,8 +88,9 @@ func (s *Stream) appendHead(to []byte) []byte {
 	return to
 }
 
-// Write encodes an output of a choice, as no, one or several chunks. Choices count from 0. It returns
-// the error of emit, if any. Outputs after the finish of a choice, or after a failure, are ignored.
+// Write encodes an output of a choice. An output makes one chunk, several or none. Choices count
+// from 0. Write returns the error of emit, if any. Outputs after the finish of a choice, or after a
+// failure, are ignored.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.Over(choice) {
 		return s.err
@@ -209,8 +210,8 @@ func (s *Stream) finish(index int, out *turn.Output) {
 	s.Finish(index, out, usage)
 }
 
-// The delta of the first chunk of a choice: empty if the choice begins with text, nothing if it
-// begins with a call.
+// The constants empty and nothing are the possible deltas of the first chunk of a choice: empty if
+// the choice begins with text, nothing if it begins with a call.
 const (
 	empty   = `{"role":"assistant","content":""}`
 	nothing = `{"role":"assistant","content":null}`

@@ -116,8 +116,8 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 	return readChosenTool(v, "function or custom")
 }
 
-// readChosenTool reads {"type":"function","function":{"name":…}}, or the same with custom.
-// The name may also be beside the type, as in the Responses API.
+// readChosenTool reads {"type":"function","function":{"name":…}}, or the same with custom. The name
+// may also be beside the type, as in the Responses API. An error lists the allowed types, types.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {
@@ -159,8 +159,8 @@ func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	})
 }
 
-// useFunctions makes the functions the tools of the request. A request may not have both,
-// since its answer has either a function_call or tool_calls.
+// useFunctions turns the functions of the older form into the tools of the request. A request may
+// not have both functions and tools, since its answer has either a function_call or tool_calls.
 func (r *Request) useFunctions() *field.Error {
 	switch {
 	case len(r.functions) > 0 && len(r.Tools) > 0:

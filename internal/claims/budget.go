@@ -3,7 +3,7 @@ package claims
 import "sync"
 
 const (
-	// small is the size up to which a claim may use the whole of a budget of bytes.
+	// small is the size, in bytes, of the largest claim that may use all of a budget.
 	small = 1 << 20
 
 	// kept is the part of a budget, one eighth, that larger claims leave to small ones,
@@ -11,12 +11,12 @@ const (
 	kept = 8
 )
 
-// Budget is a number of bytes, or of other units, that claims share. A claim that finds no
-// room is refused at once. The methods of a Budget are safe for concurrent use.
+// Budget is a number of bytes, or of other units, that the claims of requests share. A claim that
+// finds no room is refused at once. The methods of a Budget are safe for concurrent use.
 //
-// A user who shares the server with others, see [Crowd], may hold as much as stays free: half of
-// the budget if nobody else holds any, a third if one other user holds as much. Each user may always
-// hold up to least, if that is free.
+// A user who shares the server with others, see [Crowd], may use at most as much as then stays
+// free: half of the budget if nobody else uses any, a third if one other user uses as much. But
+// each user may always use least units, if they are free.
 type Budget struct {
 	limit, least int64
 	crowd        *Crowd
@@ -116,8 +116,8 @@ func (c *Claim) Fits(n int64) bool {
 	return c.budget.fits(c, c.budget.users[c.user], n)
 }
 
-// Grow takes n more. It takes none and reports false if the budget has no room for that, or
-// if the user would hold too much.
+// Grow enlarges the claim by n. If the budget has no room for n more, or if the user would hold too
+// much, Grow changes nothing and reports false.
 func (c *Claim) Grow(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()

@@ -91,7 +91,7 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, er
 	return q.AcquireWithin(ctx, user, weight, q.opts.Wait)
 }
 
-// AcquireWithin is Acquire with the most time to wait, in place of QueueOptions.Wait.
+// AcquireWithin is like Acquire, but waits for at most wait instead of QueueOptions.Wait.
 func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, wait time.Duration) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
@@ -187,8 +187,9 @@ func (q *Queue) wait(ctx context.Context, w *waiter, most time.Duration) error {
 	}
 }
 
-// giveUp ends the wait of w, unless w was decided just before. If w got its slots just before, it
-// keeps them after a timeout, but gives them back if ctx has ended.
+// giveUp ends the wait of w for a reason, a timeout or the end of ctx, and returns the result of
+// the wait. If w got its slots just before, it keeps them after a timeout, but gives them back if
+// ctx has ended.
 func (q *Queue) giveUp(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

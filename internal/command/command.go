@@ -30,8 +30,8 @@ type AppServer struct {
 	number int // in the configuration, from 1 on
 }
 
-// Configured returns the app-servers of a Caddy configuration in JSON, in order and each once.
-// The error says what is wrong with the configuration.
+// Configured returns the app-servers of a Caddy configuration in JSON, in order and without
+// duplicates. The error says what is wrong with the configuration.
 type Configured func(config []byte) ([]AppServer, error)
 
 // title names an app-server: its number, and the id of its first process.
@@ -70,9 +70,9 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 	return cmd
 }
 
-// loadConfig returns the configuration that the flags name, or else the Caddyfile of this directory.
-// If there is none, the error advises to name one with --config. The parameter or is the text of
-// another choice, which the error names before that.
+// loadConfig returns the configuration that the flags name, or else the Caddyfile of this
+// directory. If there is none, the error advises to name one with --config. The parameter or is a
+// text that the error puts before this advice, for commands that offer another choice.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
 	config, file, err = quietly(fl)
 	instead := "; name " + or + "the configuration with --config"

@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 )
 
-// KeyFiles returns the files of API keys in a Caddy configuration in JSON, each once.
+// KeyFiles returns the files of API keys in a Caddy configuration in JSON, without duplicates.
 type KeyFiles func(config []byte) ([]string, error)
 
 // Key returns the command `caddy codex key`.
@@ -58,8 +58,8 @@ func withRights(err error) error {
 	return err
 }
 
-// readableBy returns a warning if only root can read a file of keys: as a service, Caddy runs as
-// another user.
+// readableBy returns a warning if only root can read a file of keys, since Caddy runs as another
+// user when it is a service.
 func readableBy(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {

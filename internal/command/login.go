@@ -95,8 +95,8 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 	return restarted, err
 }
 
-// startWait bounds the wait for an app-server that is still being started, and cannot be replaced
-// before. It must be replaced, since it may have read the old login.
+// startWait bounds the wait for an app-server that is still being started: it cannot be replaced
+// before its start has ended, but must be replaced, since it may have read the old login.
 const startWait = 15 * time.Second
 
 // restartOne replaces an app-server. After a failure it tries again, until startWait is over.

@@ -36,7 +36,8 @@ by its admin API, or else what the configuration and the files of the logins say
 	return withConfig(cmd, configured.showStatus)
 }
 
-// showStatus writes the states of the running app-servers, or of the configured ones.
+// showStatus writes the states of the app-servers of the running Caddy. If no Caddy can be asked,
+// it writes what is known of the configured app-servers.
 func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	to, document := cmd.OutOrStdout(), status.Document{}
 	failed := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)

@@ -30,13 +30,14 @@ type failed struct {
 // remedy is a way to restart a turn that has failed before its first output.
 type remedy struct {
 	name string
-	// open reports whether the remedy may help if the turn fails, so that its request has to be
-	// kept. Nil: the request is not kept for this remedy.
+	// open reports whether the request has to be kept, since the remedy may help if the turn fails.
+	// Nil: the request is not kept for this remedy.
 	open func(*Session) bool
 	// fits reports whether the remedy may help after a failure.
 	fits func(*Session, *failed) bool
-	// start starts the turn again. If it has not tried, it returns false and the failure. If
-	// another login's failure ends sooner, it returns that failure instead.
+	// start starts the turn again. If the remedy cannot be tried, start returns false and the
+	// failure of the turn. If another login has failed, too, but can be used again sooner, start
+	// returns false and the failure of that login.
 	start func(context.Context, *Session, *failed) (started bool, err error)
 	// optional says that later remedies are tried if this one has not started the turn.
 	optional bool
@@ -132,8 +133,8 @@ var remedies = [...]remedy{{
 	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.startLater(ctx, f) },
 }}
 
-// Repeatable reports whether the turn may have to be started again, so that its request has to be
-// kept.
+// Repeatable reports whether the request has to be kept, since the turn may have to be started
+// again.
 func (s *Session) Repeatable() bool {
 	for i := range remedies {
 		if open := remedies[i].open; open != nil && open(s) {
@@ -160,9 +161,9 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 	return &without
 }
 
-// mayAppend reports whether the turn is started once more if the provider refuses its instructions.
-// It returns false if the provider has accepted instructions with the model before, so that such a
-// request need not be kept.
+// mayAppend reports whether the turn is started again if the provider refuses its instructions. It
+// returns false if the provider has already accepted instructions with this model: then no refusal
+// is expected, and the request need not be kept.
 func (s *Session) mayAppend() bool {
 	at := &s.now.place
 	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Acceptance.Instructions(at.Model)
@@ -171,10 +172,10 @@ func (s *Session) mayAppend() bool {
 // mayWait reports whether the turn is started again, after a wait, if the provider fails.
 func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.ProviderRetries() }
 
-// Again starts the turn once more after it has failed before its first output, if one of the
-// remedies may help. If no remedy has started it, Again returns false and the failure, or the
-// failure of another login if that one ends sooner. Otherwise the error is why the turn could not
-// be started.
+// Again restarts a turn that has failed before its first output, if one of the remedies may help.
+// If no remedy has started the turn, Again returns false and the failure of the turn, or that of
+// another login if that login can be used again sooner. If a remedy was tried, Again returns true;
+// the error is then why the turn could not be started.
 func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
 	f := s.record(failure)
 	if s.request.Plan == nil {
@@ -268,15 +269,16 @@ func (s *Session) startAt(ctx context.Context, at Place) error {
 
 const (
 	// firstRetry is the first wait before a turn is started again after the provider has failed.
-	// Each later wait is twice as long, up to longestRetry: the client repeats the request, too.
+	// Each later wait is twice as long, but never longer than longestRetry, since clients retry by
+	// themselves, too.
 	firstRetry   = 200 * time.Millisecond
 	longestRetry = 2 * time.Second
 )
 
-// startLater starts the turn again on a new thread, after a wait. If the client leaves meanwhile,
-// it returns false and the failure. If Codex has fallen back to HTTP, the new thread uses HTTP at
-// once, so that the provider is not asked more often than necessary. So does the last start: if its
-// WebSocket were refused, nothing could be started again over HTTP.
+// startLater starts the turn again on a new thread, after a wait. If the client leaves during the
+// wait, startLater returns false and the failure. The new thread uses HTTP at once in two cases: if
+// Codex has fallen back to HTTP, so that the provider gets no needless requests, and at the last
+// start, since a refusal of its WebSocket could not be followed by a start over HTTP.
 func (s *Session) startLater(ctx context.Context, f *failed) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetry<<min(s.waits, 8), longestRetry))
 	defer timer.Stop()

@@ -15,8 +15,8 @@ type Link struct {
 	Hash Hash
 	// First is the index of the answer's first item in the history.
 	First int
-	// Items is how many items of the request's history there are up to the end of the answer. The
-	// items after them are new to a thread that holds this history.
+	// Items is how many items the request's history has from its beginning to the end of the
+	// answer. The items after them are new to a thread that holds this history.
 	Items int
 	// Reasoned reports whether the history has reasoning of the answer.
 	Reasoned bool
@@ -135,7 +135,8 @@ func textOf(v wirejson.Value) string {
 	return v.Text()
 }
 
-// bytes is like textOf, for long texts. The bytes are valid until the next call.
+// bytes returns the text of a string, and nothing for any other value. It uses one buffer for all
+// texts, so the bytes are valid until the next call.
 func (r *reader) bytes(v wirejson.Value) []byte {
 	if v.Kind() != wirejson.KindString {
 		return nil

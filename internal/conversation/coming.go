@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// coming has the threads that will be kept in a moment. A client can send its next request as soon
-// as it has read the end of an answer, and the turn ends only after that. The zero value has no
-// threads. All methods are safe for concurrent use.
+// coming has the threads that will be kept in a moment. They are needed since a client can send its
+// next request when it has read the end of an answer, but the turn ends only later. The zero value
+// has no threads. All methods are safe for concurrent use.
 type coming struct {
 	mu     sync.Mutex
 	byHash map[Hash]*announcement
@@ -21,9 +21,9 @@ type announcement struct {
 	done chan struct{} // closed by end; nil: nobody waits
 }
 
-// announce says that a thread will be kept under a hash. The caller ends the announcement once the
-// thread is kept, or will not be. announce returns nil if the same hash is announced already: then
-// it is the same answer to the same history.
+// announce says that a thread will be kept under a hash. The caller ends the announcement when the
+// thread is kept, or when it will not be kept after all. announce returns nil if the same hash is
+// announced already: then it is the same answer to the same history.
 func (c *coming) announce(hash Hash) *announcement {
 	c.mu.Lock()
 	defer c.mu.Unlock()

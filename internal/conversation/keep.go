@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// anyEffort reports whether the model of a plan accepts another effort in the same conversation, on
+// anyEffort reports whether the effort may change within a conversation with the plan's model, on
 // every app-server.
 func anyEffort(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {
@@ -92,7 +92,8 @@ func (s *Session) restore(plan *prompt.Plan) *prompt.Plan {
 	return &with
 }
 
-// forget forgets the reasoning that was restored, after Codex or the provider has refused it.
+// forget removes from the memory the reasoning of this history, which Codex or the provider has
+// refused.
 func (s *Session) forget() {
 	s.now.reasoned, s.plain = false, true
 	s.now.in.memory.Forget(s.chain.Links)

@@ -20,9 +20,9 @@ type Limits struct {
 	Spares int
 }
 
-// keeper holds the threads of finished and of parked turns until they are claimed.
-// When there are too many, the oldest thread of the user with the most is dropped.
-// All methods are safe for concurrent use.
+// keeper holds threads for the next requests of their conversations. Their turns have finished, or
+// wait for the results of calls (parked). When there are too many threads, the keeper drops the
+// oldest thread of the user who has the most. All methods are safe for concurrent use.
 type keeper struct {
 	drop func(*kept)
 
@@ -54,8 +54,8 @@ const (
 // maxLost bounds the dropped threads whose reason is remembered.
 const maxLost = 4096
 
-// newKeeper makes an empty keeper. The keeper calls drop with each thread that it removes
-// unclaimed; drop must not call the keeper.
+// newKeeper makes an empty keeper. The keeper calls drop with each thread that it removes before a
+// request has claimed it. drop must not call the keeper.
 func newKeeper(limits Limits, drop func(*kept)) *keeper {
 	k := &keeper{
 		drop:    drop,
@@ -168,9 +168,9 @@ func (k *keeper) lose(hash Hash, why Reason) {
 	k.lost[hash] = why
 }
 
-// whyLost returns why the thread that held all of a history but its newest messages was dropped,
-// and forgets the reason. It returns "" if no such thread was dropped, or if so many were dropped
-// since that the reason has been forgotten.
+// whyLost returns why the keeper dropped the thread that holds a history up to its last answer. It
+// then forgets the reason. It returns "" if no such thread was dropped, or if the reason is
+// forgotten since many other threads were dropped later.
 func (k *keeper) whyLost(links []Link) Reason {
 	if len(links) == 0 {
 		return ""
@@ -183,7 +183,8 @@ func (k *keeper) whyLost(links []Link) Reason {
 	return why
 }
 
-// claim removes the thread that holds the most of a history. From now on only the caller has it.
+// claim removes the thread that holds the most of a history and gives it to the caller. at is the
+// end of the part that the thread holds.
 func (k *keeper) claim(links []Link) (one *kept, at Link, found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,8 +212,8 @@ func (k *keeper) each(f func(*kept)) {
 	}
 }
 
-// setLimits changes the limits, also for threads that are kept already. Only the time when these
-// expire does not change.
+// setLimits changes the limits, also for threads that are kept already. But the threads that are
+// kept already expire at the same time as before.
 func (k *keeper) setLimits(limits Limits) {
 	k.change(func() []*kept {
 		k.limits = limits

@@ -37,7 +37,8 @@ func (s *Session) recordPicture(failure error) {
 	}
 }
 
-// Pictured records the pictures among outputs that could not be made. Their turn goes on.
+// Pictured records that the login has no pictures left, if one of the outputs is a picture that
+// failed for this reason. It logs each failed picture. The turn goes on.
 func (s *Session) Pictured(outputs []turn.Output) {
 	for i := range outputs {
 		if out := &outputs[i]; out.Kind == turn.OutputPicture && out.Err != nil {
@@ -54,7 +55,8 @@ func (s *Session) avoidsPictures(login *loginstate.Login) bool {
 }
 
 // move starts the turn with another login that does not rest. If there is none, it returns false
-// and the failure. If another login's failure ends sooner, it returns that failure instead.
+// and the failure of the turn, or the failure of another login if that login can be used again
+// sooner.
 func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
 	if !s.now.others {
 		return false, f.err
@@ -76,8 +78,8 @@ func (s *Session) move(ctx context.Context, f *failed) (started bool, err error)
 }
 
 // openElsewhere opens a thread on another process whose login does not rest. It reports false if
-// there is none, or if the thread cannot be opened. other says why there is none: a process is
-// about to start again, or a login rests. It is nil if neither is the case.
+// there is no such process, or if the thread cannot be opened. If a process is about to start
+// again, or if a login rests, other is the error that says so; otherwise other is nil.
 func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.now.place.Process}
 	for range lease.Len() {

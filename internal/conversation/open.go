@@ -82,9 +82,9 @@ func (s *Session) goOn(ctx context.Context, lease Lease) bool {
 	return true
 }
 
-// pick opens a thread on the process that the lease picks. If that process is gone, pick tries one
-// other process that is ready: the model was asked nothing yet. If no other process is ready and
-// the first one has just ended, pick waits for its next start.
+// pick opens a thread on the process that the lease picks. If that process does not work, pick
+// tries another process that is ready, since the model was not asked yet. If no other process is
+// ready and the first one has just ended, pick waits for its next start.
 func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt, error) {
 	picked, done := lease.Pick()
 	if picked.Rests != nil {
@@ -126,15 +126,15 @@ func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt
 	return s.withLogin(next, lease, picked.Login, done), nil
 }
 
-// isGone reports whether an error means that the process does not work. A process that has refused
-// something does work.
+// isGone reports whether an error means that the process does not work. A refusal is no such error:
+// a process that refuses something works.
 func isGone(err error) bool {
 	_, notReady := errors.AsType[*appserver.NotReadyError](err)
 	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
-// openThread opens a thread on a member. With prepared it uses a spare thread that fits, if there
-// is one. Otherwise it starts a new thread.
+// openThread opens a thread on a member. If prepared is true and there is a spare thread that fits,
+// openThread uses the spare thread. Otherwise it starts a new thread.
 func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepared bool) (attempt, error) {
 	at, err := s.place(ctx, on.Process)
 	if err != nil {
@@ -158,8 +158,9 @@ func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepar
 	return next, err
 }
 
-// triesParallel reports whether a turn is started once more, in the lite form, if the provider
-// refuses it. It returns false if the provider has accepted the full form with the model before.
+// triesParallel reports whether a turn uses the full form of a lite model and the provider may
+// refuse that form: then the turn is started again in the lite form. It returns false if the
+// provider has accepted the full form with the model before.
 func triesParallel(at Place, plan *prompt.Plan) bool {
 	if !at.parallel(plan) {
 		return false
@@ -168,8 +169,8 @@ func triesParallel(at Place, plan *prompt.Plan) bool {
 	return !accepted
 }
 
-// withLogin returns an attempt with the login of its process. The attempt holds the process until
-// it calls done.
+// withLogin returns an attempt with the login of its process. The process is in use until the
+// attempt calls done.
 func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
 	s.request.Live.SetProcess(next.place.Process)
 	next.login, next.others, next.closed = login, lease.Len() > 1, done
@@ -200,14 +201,15 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 	return nil
 }
 
-// injectedAtOnce is how many bytes of a history go into a thread at once, unless one item is
-// longer. Codex reads one message after the other, so other turns can come between the pieces.
+// injectedAtOnce is how many bytes of a history are injected with one call; a longer item has a
+// call to itself. Codex reads one message after the other, so messages of other turns can come
+// between the calls.
 const injectedAtOnce = 1 << 20
 
-// injectHistory puts the history into the thread, with the reasoning that is remembered of it. If
-// Codex refuses the reasoning, the history goes in without it: another release of Codex may have
-// other items. A history with reasoning goes in one piece. If a later piece was refused, the thread
-// would keep the earlier ones.
+// injectHistory injects the history into the thread, with the reasoning that the memory has of it.
+// If Codex refuses the reasoning, since another release of Codex may have other items, the history
+// is injected without it. A history with reasoning is injected by one call: if a later call were
+// refused, the thread would keep the items of the earlier ones.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restore(plan); restored != nil {
@@ -221,7 +223,8 @@ func (s *Session) injectHistory(ctx context.Context) error {
 	return s.now.inject(ctx, plan, 1)
 }
 
-// inject puts the history of a plan into the thread, in batches of no fewer than least items.
+// inject puts the history of a plan into the thread, by calls with up to injectedAtOnce bytes each.
+// A call has at least least items, even if they have more bytes, unless fewer items are left.
 func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, least int) error {
 	_, history := plan.Placed(a.place.Instructions)
 	for len(history) > 0 {

@@ -74,9 +74,9 @@ func (s *settings) useCatalogue(path string) {
 	s.catalogue, s.encoded = path, ""
 }
 
-// start starts a thread. Codex reads the catalogue for each thread. If it does not accept the
-// model's catalogue, the thread gets the one for unknown models: without a catalogue Codex would
-// offer its own tools.
+// start starts a thread. Codex reads the catalogue for each thread. If Codex does not accept the
+// model's catalogue, the thread gets the catalogue for unknown models: without a catalogue Codex
+// would offer its own tools.
 func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -92,7 +92,8 @@ func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 	return s.at.Conn.StartThread(ctx, s.params)
 }
 
-// parallel reports whether a thread of a plan lets a lite model call several tools at a time.
+// parallel reports whether a thread of a plan lets a lite model, see [appserver.Model], call
+// several tools at a time.
 func (at Place) parallel(plan *prompt.Plan) bool {
 	return !at.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && at.Process.Model(at.Model).Full != ""
 }

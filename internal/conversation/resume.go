@@ -60,9 +60,10 @@ func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) erro
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// follow puts messages behind the results of a parked turn. They go by turn/steer, which accepts
-// only messages of the user. If one of them is not the user's, all go as items: Codex puts these
-// behind the results, too. input always goes by turn/steer and comes last.
+// follow puts messages behind the results of a parked turn. It sends them by turn/steer, which
+// accepts only messages of the user. If a message is not the user's, follow injects all of them as
+// items, which Codex also puts behind the results. input is always sent by turn/steer and comes
+// last.
 func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.ofUser }) {
 		items := make([]json.RawMessage, len(messages))

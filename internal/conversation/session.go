@@ -202,7 +202,8 @@ func (a *attempt) close() {
 	}
 }
 
-// hash hashes the history of the request, once, and returns its chain; nil: it cannot be hashed.
+// hash returns the chain of the request's history, or nil if the history cannot be hashed. Only the
+// first call computes the chain.
 func (s *Session) hash(lease Lease) *Chain {
 	if s.hashed {
 		return s.chain

@@ -17,14 +17,15 @@ var errSilent = &codexrpc.TurnError{
 // request would wait as long again.
 const silentRest = time.Minute
 
-// countedWait divides the patience with a provider. If a client leaves before patience/countedWait
-// has passed, its turn does not count against the provider.
+// countedWait is the divisor of the time that a turn waits for a first sign of the provider. If a
+// client leaves within the first sixth of that time, its turn does not count against the provider.
 const countedWait = 6
 
-// WatchSilence lets the login rest if the model gives no sign in time. If another login is free,
-// it also ends the turn, which then moves there. Turns whose clients leave earlier count together
-// towards a rest. Once the model has begun, it may be silent for long. Without another login,
-// WatchSilence does nothing. The caller calls stop when the turn has ended.
+// WatchSilence lets the login rest if the model gives no sign in time. If another login is free, it
+// also ends the turn, and the turn is started again with that login. Turns whose clients leave
+// before that time count together towards a rest. Once the model has begun, it may be silent for
+// long. WatchSilence does nothing if there is no other login, or if the turn has moved to this one
+// from another. The caller calls stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	patience := s.now.place.Process.FirstSign()
 	if !s.now.others || s.moves > 0 || patience == 0 {

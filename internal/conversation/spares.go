@@ -12,8 +12,8 @@ import (
 const (
 	// maxKinds bounds the settings that are remembered.
 	maxKinds = 64
-	// maxKindName is the most bytes of parameters that are kept for settings; of longer ones only a
-	// hash is kept. Most have one or two kilobytes.
+	// maxKindName bounds the parameters that are kept as the name of settings, in bytes. Of longer
+	// parameters only a hash is kept. Most have one or two kilobytes.
 	maxKindName = 16 << 10
 	// recent is how long settings are remembered after a request with them.
 	recent = 10 * time.Minute
@@ -27,8 +27,8 @@ const (
 // request needs. So when the request comes, the thread is started, connected to the provider, and
 // has sent the tools.
 //
-// Settings that came only once have no spares. Each further request that finds no spare raises the
-// number of spares to keep by one; each spare that is not used in time lowers it by one.
+// Settings that only one request has had get no spares. Each further request that finds no spare
+// raises the number of spares to keep by one; each spare that is not used in time lowers it by one.
 type spares struct {
 	mu     sync.Mutex
 	most   int // of all kinds together
@@ -43,8 +43,8 @@ type spares struct {
 	set   bool        // the timer runs, and fires at the latest when the first of them expires
 }
 
-// kindName returns the name of the settings with these parameters of thread/start. The name is the
-// parameters themselves, so that they are encoded once. For long parameters it is their hash.
+// kindName returns the name of the settings with these parameters of thread/start: the parameters
+// themselves, so that they need not be encoded again, or the hash of long parameters.
 func kindName(params []byte) []byte {
 	if len(params) <= maxKindName {
 		return params
@@ -69,9 +69,9 @@ type spare struct {
 	expiry time.Time
 }
 
-// claim removes a spare thread of a connection and returns it. If there is none, one more of the
-// kind is wanted; but if its settings are new, none is. claim also returns the name of the kind;
-// empty: no spares are kept.
+// claim removes a spare thread of a connection and returns it. If there is none, claim raises the
+// number of spares to keep for these settings by one, unless the settings are new. claim also
+// returns the name of the kind, or "" if no spares are kept at all.
 func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +129,8 @@ func (s *spares) wanted(name string) (k *kind, wanted bool) {
 	return k, wanted
 }
 
-// arrive adds a thread that wanted has counted to the waiting ones. thread is nil if it could not
-// be started; then one less is wanted.
+// arrive adds the started thread, which wanted has counted, to the threads that wait. If thread is
+// nil, it could not be started; then one thread less is wanted.
 func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,8 +225,8 @@ func (s *spares) dropIf(holds func(spare) bool) {
 	s.drop(holds)
 }
 
-// drop is dropIf for callers that hold the lock. Of the kinds of dropped threads no more are wanted
-// for now.
+// drop unloads the threads for which holds returns true. For the settings of these threads no more
+// spares are wanted for now. The lock is held.
 func (s *spares) drop(holds func(spare) bool) {
 	for _, k := range s.kinds {
 		for i := len(k.ready) - 1; i >= 0; i-- {

@@ -12,10 +12,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Threads keeps threads of one app-server after their turns, so that the next
-// requests of the same conversations go on there: the model's provider then has most
-// of the prompt in its cache. It outlives configurations, as its process does. All
-// methods are safe for concurrent use.
+// Threads keeps threads of one app-server after their turns, so that the next requests of the same
+// conversations go on there: the model's provider then has most of the prompt in its cache. Like
+// the app-server, Threads live on when the configuration is reloaded. All methods are safe for
+// concurrent use.
 type Threads struct {
 	memory *Memory // of the login, for all of its processes
 	coming coming  // threads that are about to be kept
@@ -141,7 +141,8 @@ func (k *kept) idle() bool {
 // endTimeout bounds the end of a turn whose model response is complete.
 const endTimeout = 5 * time.Second
 
-// awaitIdle waits until the thread is idle, or cannot become idle any more, for endTimeout at most.
+// awaitIdle waits until the thread is idle, or until it can no longer become idle. It waits for at
+// most endTimeout.
 func (k *kept) awaitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
@@ -248,8 +249,8 @@ func (c *Threads) note(parked bool, err error) {
 	}
 }
 
-// lost reports whether a thread with the beginning of a history was dropped. note counts a request
-// whose thread is gone.
+// lost reports whether a thread with the beginning of a history was dropped. A call of note counts
+// one request that found its thread dropped, under the reason.
 func (c *Threads) lost(links []Link) (note func(), lost bool) {
 	why := c.keeper.whyLost(links)
 	return func() {

@@ -22,13 +22,13 @@ type Member struct {
 	Rests error
 }
 
-// Lease is a request's hold on the app-servers until it has picked one: before Release, a reload
-// stops none of them.
+// Lease gives a request access to the app-servers until it has picked one. Until Release is called,
+// a reload of the configuration stops none of them.
 type Lease interface {
 	// Pick returns the member for one turn: the least busy member that is ready, or any member if
 	// none is ready. avoid are processes that have just failed; Pick returns one of them only if
-	// there is no other. The turn holds the process, also after Release, until it calls done once
-	// its thread is gone.
+	// there is no other. The process stays in use, also after Release, until the turn calls done;
+	// the turn does so when its thread is gone.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
 	// Peek returns the member that Pick would return, without giving it a turn. The caller calls
 	// done.

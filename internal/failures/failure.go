@@ -59,7 +59,8 @@ func APIError(err error) *apierror.Error {
 	return e
 }
 
-// WithConversation is [APIError] for a request whose conversation is in field, not in messages.
+// WithConversation is [APIError] for a request whose conversation is not in the field messages, but
+// in the one that the parameter field names.
 func WithConversation(err error, field string) *apierror.Error {
 	e := APIError(err)
 	if e == nil || e.Param != apierror.ParamMessages {
@@ -177,8 +178,8 @@ const maxShown = 64 << 10
 // matched, since it belongs to the sentence around the URL.
 const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\\/)*[^\s"'<>\\` + "`" + `.,;:!?)\]}])?`
 
-// One match takes a time linear in the text. So that all matches together also do, no alternative
-// reads far ahead in vain: later matches would read the same text again.
+// One match takes time linear in the length of the text. To keep the time of all matches together
+// linear, no alternative reads far ahead in vain: later matches would read the same text again.
 var (
 	// urlPhrase matches a URL together with the words that introduce it, as Codex (", url: …") and
 	// its HTTP client (" for url (…)") write them.

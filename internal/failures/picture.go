@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// pictureClasses are the classes of the HTTP statuses with which the provider refuses a picture. 0
-// stands for no answer at all. Any other status is a badGateway.
+// pictureClasses maps the HTTP statuses with which the provider refuses a picture to classes. The
+// key 0 means that the provider did not answer. A status that is not in the map is a badGateway.
 var pictureClasses = map[int]apierror.Class{
 	0:                              badGateway,
 	http.StatusBadRequest:          apierror.BadRequest,

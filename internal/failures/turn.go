@@ -37,14 +37,14 @@ var turnClasses = map[string]apierror.Class{
 	"activeTurnNotSteerable":      codexError,
 }
 
-// statusVariants lists the variants of CodexErrorInfo that have the provider's HTTP
-// status, if there was an answer.
+// statusVariants lists the variants of CodexErrorInfo that have a field for the HTTP status of the
+// provider's answer. Without an answer, the status is 0.
 var statusVariants = []string{
 	"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected", "responseTooManyFailedAttempts",
 }
 
-// statusClasses are the classes of the HTTP statuses of the model's provider. 0 stands for
-// no answer at all. Any other status is a badGateway.
+// statusClasses maps the HTTP statuses of the model's provider to classes. The key 0 means that the
+// provider did not answer. A status that is not in the map is a badGateway.
 var statusClasses = map[int]apierror.Class{
 	0:                                disconnected,
 	http.StatusBadRequest:            apierror.BadRequest,
@@ -127,15 +127,16 @@ func classOfMessage(code, message string) apierror.Class {
 	case strings.HasPrefix(message, "{"):
 		return apierror.BadRequest // a provider's 400: the message is its body
 	case code == nameless && message != "" && !codexsOwn.MatchString(message):
-		// The provider's refusals of a prompt (invalid_prompt, bio_policy and others) come without
-		// their codes, in its words alone. Another request with the same prompt would be refused as well.
+		// If the provider refuses a prompt (invalid_prompt, bio_policy and others), Codex passes
+		// only its text, without the code. Another request with the same prompt would be refused as
+		// well.
 		return promptRefused
 	}
 	return codexError
 }
 
-// providerClasses are the classes of the provider's codes in a 400. A 400 with any other code stays a
-// 400, in the provider's words.
+// providerClasses maps codes in a provider's 400 to classes. Errors with another code usually stay
+// a 400 with the provider's message.
 var providerClasses = map[apierror.Code]apierror.Class{
 	"model_not_found":             apierror.NoSuchModel,
 	"context_length_exceeded":     apierror.ContextTooLong,
@@ -151,7 +152,8 @@ var providerClasses = map[apierror.Code]apierror.Class{
 // notReached begins the message of a failure without any connection to the provider.
 const notReached = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 
-// noAccount begins the message of a failure that [lacksAccount] finds. The model was not asked.
+// noAccount begins the message of a failure for which [lacksAccount] returns true. The model was
+// not asked in such a case.
 const noAccount = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
 
 // brokenOff begins Codex's message about an answer that broke off and is not tried again.
@@ -196,7 +198,8 @@ func readProviderError(message string) (found providerError) {
 	return found
 }
 
-// fromBadRequest returns the 400 of a request that the provider rejected, in the provider's words.
+// fromBadRequest returns the error for a request that the provider rejected with a 400. The error
+// has the provider's message if there is one, otherwise message.
 func fromBadRequest(e *codexrpc.TurnError, message string) *apierror.Error {
 	provider := readProviderError(e.Message)
 	if text := provider.Error.Message + provider.Detail; text != "" {
@@ -261,7 +264,7 @@ func FailedProvider(failure error) (failed bool, after time.Duration) {
 }
 
 // IsTransient reports whether a turn failed because the model's provider is down, out of reach or
-// overloaded, which may be over in a moment. A limit of the rate does not count.
+// overloaded. A later attempt may succeed soon. An exceeded rate limit does not count.
 func IsTransient(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	return ok && isTransient(e) && !lacksAccount(e.Message)

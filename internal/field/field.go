@@ -196,7 +196,8 @@ func Object(v wirejson.Value, wanted ...wirejson.Member) *Error {
 	return nil
 }
 
-// Typed is [Object] for an object whose member type must be a string. It stores the type in kind.
+// Typed is [Object] for an object with a member named "type", which must be a string. Typed stores
+// this member in kind.
 func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *Error {
 	if f := Expect(wirejson.KindObject, v); f != nil {
 		return f
@@ -205,14 +206,15 @@ func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *E
 	return Expect(wirejson.KindString, *kind).In("type")
 }
 
-// Members reads the members of an object into r, in the order of the object. Each is read by the
-// reader with its name; members without a reader are skipped. The object may be absent or null.
+// Members reads the members of an object into r, in the order of the object. For each member it
+// calls the function that readers has under the member's name, and skips the member if there is
+// none. The object may be absent or null.
 func Members[R any](object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	return MembersKnowing(nil, object, r, readers)
 }
 
-// MembersKnowing is [Members] for an object of which the caller has already found one member's
-// value, see [wirejson.Value.MembersKnowing].
+// MembersKnowing is [Members] for callers that already have the value of one member: known. The
+// text of known is not parsed again, see [wirejson.Value.MembersKnowing].
 func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	if f := Optional(wirejson.KindObject, object); f != nil || !object.Given() {
 		return f

@@ -27,9 +27,10 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	own := g.newBackground(x)
 	to := g.newLogResponder(x.user, form)
 	ctx := own.enter(form)
-	// What is held last is released first. So the release of Continue, which waits until the last
-	// events are stored, comes before that of enter, which removes the response from the register of
-	// running ones. A server exit waits until the register is empty, and so for the events, too.
+	// own releases what it holds in reverse order. First comes the function of Continue, which
+	// waits until the last events are stored. Then that of enter removes the response from the
+	// running ones. An exiting server waits until no response is running, and so until all events
+	// are stored.
 	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, own, lease, req, to)
@@ -39,8 +40,8 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	return requestOutcome{lost: writeJSON(w, http.StatusOK, begun)}
 }
 
-// newBackground returns an exchange for a background response. The new exchange takes over what x
-// holds, and does not end when the client leaves.
+// newBackground returns an exchange for a background response. It moves the resources that x holds
+// to the new exchange, which does not end when the client leaves.
 func (g *Gateway) newBackground(x *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	own := &exchange{w: &nobody{header: make(http.Header)}, user: x.user, arrived: x.arrived, held: append(x.held, releaseFunc(end))}
@@ -105,7 +106,8 @@ func (g *Gateway) newLogResponder(user string, form *responseForm) *logResponder
 
 func (l *logResponder) restart() {}
 
-// nextWake asks for wake at once if the first events are not written yet, and otherwise never.
+// nextWake returns 0, which asks for wake at once, until the first events are written. After that,
+// wake is never due.
 func (l *logResponder) nextWake() time.Duration {
 	if l.opened {
 		return math.MaxInt64

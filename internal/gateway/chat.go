@@ -65,7 +65,8 @@ func (f *chatForm) stream(w *sse.Writer, at *conversation.Place) streamEncoder {
 
 func (f *chatForm) body(at *conversation.Place) bodyEncoder { return chat.NewBody(f.started(at)) }
 
-// started returns the meta with the fingerprint of the place where the turn runs.
+// started sets the fingerprint of the model and the app-server at the place where the turn runs,
+// and returns the meta.
 func (f *chatForm) started(at *conversation.Place) chat.Meta {
 	f.meta.Fingerprint = fingerprintOf(at)
 	return f.meta
@@ -107,8 +108,8 @@ type completionsRequest struct {
 	whole
 }
 
-// form returns the form of the completion. A completion has no field for calls, so blocks stay
-// text.
+// form returns the form of the completion. A completion has no field for tool calls, so a call that
+// the model writes as a block stays in the text.
 func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
 	return &completionsForm{meta: chat.CompletionMeta{

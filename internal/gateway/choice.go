@@ -98,8 +98,8 @@ func (c *choice) observe(outputs []turn.Output) {
 	}
 }
 
-// Leave passes the last held outputs to the responder after the client has left. It does so even if
-// nothing more can be written: the answer may be stored.
+// Leave passes the last outputs, which were held back until now, to the responder after the client
+// has left. Nobody reads them any more, but the answer may be stored.
 func (c *choice) Leave(outputs []turn.Output) { c.group.leave(c.index, outputs) }
 
 // NextWake returns when the responder wants to be woken.

@@ -28,8 +28,8 @@ type decodedRequest interface {
 	GuessTokens() int    // of the input, roughly; takes no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
-	// Without removes a tool from the request, since the operator does not allow it. It fails if
-	// the client needs the tool.
+	// Without removes from the request a tool that the operator does not allow. It fails if the
+	// client needs the tool.
 	Without(prompt.Hosted) *apierror.Error
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
@@ -38,8 +38,8 @@ type decodedRequest interface {
 	CheckPixels() *field.Error    // of all images together
 	ToolBytes() int64             // of all tools
 	CheckTools() *field.Error
-	// resolve adds what the request refers to in the store of responses. The memory of this counts
-	// as memory of the body.
+	// resolve adds to the request what it refers to in the store of responses. The memory of these
+	// additions is charged to body.
 	resolve(x *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
 	// form returns the form of the answer. It sets the options that this form needs.
@@ -54,16 +54,17 @@ type form interface {
 	body(at *conversation.Place) bodyEncoder
 	// apiError returns the error that a client of this form gets for a failure.
 	apiError(failure error) *apierror.Error
-	// track makes the answer known to other requests until end is called. These requests may end
-	// the returned context.
+	// track makes the answer known to other requests until end is called. A request that deletes or
+	// cancels the answer cancels the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
-	// forget is called when no turn needs the request's body any more. It drops the references to
-	// the body. It returns false if about as much memory stays in use until the answer has ended.
+	// forget is called when no turn needs the request's body any more. It drops the form's
+	// references to the body. It returns false if the form needs about as much memory until the
+	// answer has ended.
 	forget() bool
 }
 
-// warmer is a form of which some requests only warm something up, and need no turn. warms reports
-// whether this request is one of them.
+// warmer is a form whose requests can be warm-ups, which need no turn. warms reports whether this
+// request is a warm-up.
 type warmer interface{ warms() bool }
 
 // separable is a form whose answer is useful even if some of its choices fail.
@@ -72,8 +73,8 @@ type separable interface{ separable() }
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
 	chunkEncoder
-	// Open writes what comes before the first output; this may be nothing. It is called once,
-	// before the first Write or when the stream's header can wait no longer.
+	// Open writes what comes before the first output; this may be nothing. It is called only one
+	// time: before the first Write, or earlier if the stream's header has to be sent.
 	Open() error
 	// Holds reports whether the encoder holds all outputs until the end.
 	Holds() bool

@@ -60,11 +60,11 @@ type Options struct {
 	// far. Nil: this is not known.
 	Several func() bool
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream. It returns
-	// the writer for the answer. From then on the gateway bounds each write by [WriteTimeout], and
-	// the server need not.
+	// the writer for the answer. From then on the gateway sets a deadline of [WriteTimeout] for
+	// each write, so the server need not set any.
 	OwnDeadlines func(http.ResponseWriter, *http.Request) http.ResponseWriter
-	// Key returns the key of a request, with its limits; a nil key has none. It fails if the key is
-	// no longer valid. If Key itself is nil, no key has limits.
+	// Key returns the key of a request, with its limits. A request with a nil key has no limits.
+	// Key fails if the key is no longer valid. If the field Key is nil, no request has limits.
 	Key    func(*http.Request) (*quota.Key, *apierror.Error)
 	Limits *quota.Limits // of the keys; needed with Key
 	Logger *slog.Logger

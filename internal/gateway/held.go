@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxAnswer is how many bytes of an answer may be held, all choices together. A model writes
-	// two or three million bytes in one answer at most.
+	// maxAnswer is how many bytes of an answer may be kept in memory, for all choices together. A
+	// model writes two or three million bytes in one answer at most.
 	maxAnswer = 32 << 20
 	// answerMemory is how many bytes of all answers together may be held.
 	answerMemory = 256 << 20
@@ -18,9 +18,9 @@ const (
 	itemCost = 256
 )
 
-// held counts the bytes of an answer that are kept until its end: all of an answer in one body, or
-// all that the last event of a stream repeats. The encoded form and grown buffers make the memory
-// some five times as large. A nil *held counts nothing.
+// held counts the bytes of an answer that stay in memory until its end: the whole answer if it is
+// one body, and in a stream whatever the last event repeats. The encoded form and the buffers make
+// the memory some five times as large. A nil *held counts nothing.
 type held struct {
 	claim *claims.Claim
 	most  int64

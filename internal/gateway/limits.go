@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// keyOf returns the key of a request, or nil if no key with limits was used. The key may have
-// changed since the client was authenticated: a WebSocket lives long.
+// keyOf returns the key of a request, or nil if no key with limits was used. It looks the key up
+// again for each request, since a WebSocket stays open long and the key may have changed.
 func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if g.opts.Key == nil {
 		return nil, nil
@@ -32,7 +32,8 @@ func (g *Gateway) beginLimits(x *exchange, got *received) (apiErr *apierror.Erro
 	return g.limitReached(x, err)
 }
 
-// acquireTurns acquires a grant for each turn of a request from the limits of its key.
+// acquireTurns gets one grant for each turn of a request from the limits of the request's key.
+// There are no grants if there are no limits.
 func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
 	if limits == nil {
 		return nil, nil
@@ -45,8 +46,8 @@ func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([
 	return grants, nil
 }
 
-// countTurns counts a request for its key, and charges the estimated tokens of its input to the key's
-// limits, for each of its turns.
+// countTurns counts a request for its key, and charges the estimated input tokens of each turn to
+// the limits of the key. input is the estimate for one turn.
 func (g *Gateway) countTurns(x *exchange, got received, request decodedRequest) (input int64, apiErr *apierror.Error) {
 	if len(got.grants) == 0 || !got.grants[0].LimitsTokens() {
 		input = int64(request.GuessTokens())
@@ -76,8 +77,8 @@ func closeGrants(grants []*quota.Grant) {
 }
 
 // settle counts the tokens of a turn for its key. It is called before the client learns of the end,
-// since the client's next request may come at once. ran is false if the model may not have been
-// asked.
+// since the client's next request may come at once. ran means that the model was probably asked, so
+// that missing counts have to be estimated.
 func (c *choice) settle(ran bool) {
 	a := &c.account
 	a.ran = a.ran || ran
@@ -183,8 +184,8 @@ func showKeyLimits(w http.ResponseWriter, got received) bool {
 // showLimits sets the headers about rate limits. If the key of the request has limits, it shows
 // those. Otherwise it shows the plan's limits as Codex last reported them: windows of time with the
 // percentage used. The headers describe the window with the highest use as if it allowed a hundred
-// requests. Headers about tokens are left out: a client that needs more tokens than the percentage
-// left would wait.
+// requests. There are no headers about tokens: a client would compare its tokens with the
+// percentage, and wait for nothing.
 func (g *Gateway) showLimits(run *running) {
 	w, req := run.x.w, run.req
 	if showKeyLimits(w, req.received) {

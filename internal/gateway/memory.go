@@ -39,12 +39,14 @@ type Memory struct {
 func NewMemory(size int64) *Memory {
 	m := new(Memory)
 	m.crowd = claims.NewCrowd(m.several.Load)
-	// Requests wait here only once their turns may run. So the limit on turns bounds how many wait.
+	// A request waits here only after it has got a slot for its turns. So the limit on turns also
+	// bounds this queue.
 	m.queue = claims.NewQueue(claims.QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
 	return m
 }
 
-// acquire waits until the app-servers may hold size MiB more for a user of a gateway.
+// acquire waits until the budget has room for size MiB more, for a user of the gateway with the
+// crowd from. It waits for at most the duration wait.
 func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
 	m.crowd.Note(user)
 	if from.Shares(user) {
@@ -53,9 +55,9 @@ func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, s
 	return m.queue.AcquireWithin(ctx, user, int(size), wait)
 }
 
-// claimMemory waits until the app-servers have the memory for a request with a body of this size. A
-// request whose memory rounds to zero MiB claims nothing: the limit on concurrent turns bounds such
-// requests.
+// claimMemory waits until the app-servers have the memory for a request; body is the size of its
+// body in bytes. A request whose memory rounds to zero MiB claims nothing: the limit on concurrent
+// turns bounds such requests. The result is nil if no images have to be decoded.
 func (g *Gateway) claimMemory(x *exchange, body, choices, toolBytes, pixels int64) (*decoding, *apierror.Error) {
 	held, decoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
 	all, most := choices*(held+decoding), int64(g.memory.queue.Heaviest())

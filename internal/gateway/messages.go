@@ -27,8 +27,8 @@ var messagesCodec = codec{route: RouteMessages, show: showAnthropicLimit, decode
 	return &messagesRequest{Request: decoded}, nil
 }}
 
-// showAnthropicLimit sets Anthropic's headers about a limit of requests. It does not set the
-// headers about tokens: each of these headers counts only the input or only the output.
+// showAnthropicLimit sets Anthropic's headers about a limit of requests. It sets no headers about
+// tokens: in Anthropic's API, input and output have separate limits.
 func showAnthropicLimit(h http.Header, l shownLimit) {
 	if l.unit != quota.Requests {
 		return
@@ -86,7 +86,7 @@ type messageStream struct {
 // Holds returns false: no event repeats earlier ones.
 func (*messageStream) Holds() bool { return false }
 
-// Close writes the counts of the calls. There is no end mark besides the last event.
+// Close writes the counts of the calls. It writes no end mark after the last event.
 func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
 
 // CountTokens serves POST /v1/messages/count_tokens. It needs no turn and does not wait for

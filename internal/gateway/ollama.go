@@ -109,7 +109,8 @@ func (g *Gateway) OllamaShow(w http.ResponseWriter, r *http.Request) {
 	g.visitModel(w, r, func(m ollama.Model) []byte { return ollama.Show(&m) })
 }
 
-// OllamaPull serves POST /api/pull. Clients pull a model that they do not find in the list.
+// OllamaPull serves POST /api/pull. It downloads nothing: it reports success for a model that
+// exists, and a 404 for any other.
 func (g *Gateway) OllamaPull(w http.ResponseWriter, r *http.Request) {
 	g.visitModel(w, r, func(ollama.Model) []byte { return ollama.Pulled })
 }

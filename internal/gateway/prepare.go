@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
-// prepare makes all that the turns of a request need. It is not called before the turns may run,
-// since what it fetches takes memory.
+// prepare resolves, checks and plans a request, whose turns can then start. It is called only after
+// the request has got a slot for its turns, since it fetches data that takes memory.
 func (g *Gateway) prepare(x *exchange, got received, decoded decodedRequest) (*request, *apierror.Error) {
 	if apiErr := decoded.resolve(x, got.body); apiErr != nil {
 		return nil, apiErr

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// resolve adds the responses that the request follows and the items that it refers to. All these
-// together are at most as large as a body may be. Their memory counts as memory of the body.
+// resolve adds the earlier responses that the request continues and the items that it refers to.
+// Together these are at most as large as a body may be. Their memory is charged to body.
 func (q *responsesRequest) resolve(x *exchange, body *claims.Claim) *apierror.Error {
 	store := q.g.opts.Responses
 	if store == nil {
@@ -62,7 +62,8 @@ func (q *responsesRequest) resolve(x *exchange, body *claims.Claim) *apierror.Er
 	return apiErr
 }
 
-// resolveWithoutStore resolves a request without a store. A request that follows a response fails.
+// resolveWithoutStore resolves a request without a store. It fails if the request names a previous
+// response.
 func (q *responsesRequest) resolveWithoutStore() *apierror.Error {
 	if previous := q.PreviousID; previous != "" {
 		return apierror.PreviousNotFound(previous, previous)

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Record describes a turn that has ended: for usage, metrics and logs. It holds nothing that was
-// said.
+// Record describes a turn that has ended: for usage, metrics and logs. It contains no text of the
+// conversation.
 type Record struct {
 	Time        time.Time         // when it ended
 	Duration    time.Duration     // from the request's arrival to the turn's end
@@ -128,9 +128,9 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 }
 
 // refuse answers a request that failed before its first output. A client that has gone gets a 499:
-// if it has closed only its sending side, it still reads, and must not take an empty 200 for an
-// answer. In two cases an ended context does not mean that the client has gone: the server is
-// exiting, or the body was too slow (over HTTP/1 the deadline of the body ends the context).
+// if it has closed only its sending side, it still reads, and must not mistake an empty 200 for an
+// answer. An ended context means that the client has gone, except when the server is exiting, or
+// when the body was too slow (over HTTP/1 the deadline of the body ends the context).
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierror.Error) requestOutcome {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
 		apiErr = apierror.ClientGone()
@@ -139,7 +139,8 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w, r)}
 }
 
-// refuseLost answers a client that has gone. lost says why it did not get the answer.
+// refuseLost answers a request whose client has gone. lost is the reason why the client did not get
+// the answer.
 func (g *Gateway) refuseLost(w http.ResponseWriter, r *http.Request, lost error) requestOutcome {
 	outcome := g.refuse(w, r, apierror.ClientGone())
 	outcome.lost = lost
@@ -191,8 +192,8 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, what, attrs...)
 }
 
-// logTools logs what went wrong with the tool calls of a turn. The record has everything else about
-// them.
+// logTools logs what went wrong with the tool calls of a turn. Everything else about the calls is
+// only in the record.
 func (g *Gateway) logTools(r *http.Request, record *Record) {
 	tools := record.Tools
 	log := g.opts.Logger.With(

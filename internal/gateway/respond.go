@@ -19,10 +19,10 @@ import (
 // responder writes the answer to a request. Its methods are never called by two
 // goroutines at once.
 type responder interface {
-	// write writes the next outputs of a choice. None of them is a failure. If it returns an
-	// *apierror.Error, the request fails.
+	// leave gets the last outputs of a choice after its client has gone. An answer that is stored
+	// needs them.
 	write(choice int, outputs []turn.Output) error
-	// leave gets the last outputs of a choice whose client has gone: the answer may be stored.
+	// nextWake returns the time until wake has to be called.
 	leave(choice int, outputs []turn.Output)
 	// restart is called when a turn that had no output yet was started again.
 	restart()
@@ -96,8 +96,8 @@ func warmUp(to responder) requestOutcome {
 // ignoredHeader is the header that lists the parameters of a request that had no effect.
 const ignoredHeader = "X-Codex-Ignored-Params"
 
-// maxIgnored is how many parameters the header lists. Only a request from a Codex client may have
-// more, because of its hosted tools.
+// maxIgnored is how many parameters the header lists. Only requests from Codex clients can have
+// more, because of their hosted tools.
 const maxIgnored = 32
 
 // ignoredParams returns the value of the header. The names come from this server, never from the

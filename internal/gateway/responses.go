@@ -141,7 +141,8 @@ func (f *responseForm) put(ctx context.Context) error {
 	}
 }
 
-// write calls write to change the store, also if the client has gone, and logs a failure.
+// write calls the function write to change the store, even if the client has gone. An error is
+// logged with the message failure.
 func (f *responseForm) write(failure string, write func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), objects.StoreTimeout)
 	defer cancel()
@@ -162,8 +163,8 @@ func (f *responseForm) remember() {
 	f.q.session.remember(f.meta.ID, &stores.Entry{User: f.user, Response: json.RawMessage("{}"), Input: items})
 }
 
-// InputTokens serves POST /v1/responses/input_tokens. Counting takes a slot of a turn,
-// since it may take as much time.
+// InputTokens serves POST /v1/responses/input_tokens. Counting occupies a slot for turns, since it
+// can take as long as a turn.
 func (g *Gateway) InputTokens(w http.ResponseWriter, r *http.Request) {
 	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
 		x := g.newExchange(w, r)
@@ -204,5 +205,5 @@ type responseStream struct {
 // Holds returns true: the last event has the whole response.
 func (*responseStream) Holds() bool { return true }
 
-// Close writes the counts of the calls. There is no end mark besides the last event.
+// Close writes the counts of the calls. It writes no end mark after the last event.
 func (s *responseStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }

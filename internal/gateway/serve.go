@@ -17,8 +17,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exchange is an HTTP request under way: who asks, and what is held for it until its answer has
-// ended.
+// exchange is an HTTP request under way, with its user and the resources that are released when its
+// answer has ended.
 type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request   // its context ends when the client leaves
@@ -73,8 +73,8 @@ func (x *exchange) close() {
 	x.release()
 }
 
-// release releases what is held, the last first. It calls itself, since a loop with defer would
-// allocate.
+// release releases the resources in x.held, the last one first. It calls itself, since a loop with
+// defer would allocate.
 func (x *exchange) release() {
 	if last := len(x.held) - 1; last >= 0 {
 		what := x.held[last]
@@ -91,7 +91,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
 	g.conclude(r, g.handle(x, c))
 }
 
-// conclude reports how a request ended. It aborts an answer that was begun and has no end.
+// conclude reports how a request ended. If the answer was begun but not completed, conclude aborts
+// it.
 func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.cut() {
@@ -135,7 +136,8 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	return g.respond(ctx, run, g.newResponder(x, req, run.place(), &run.group.tally))
 }
 
-// enter returns the context for the turns of a request. Other requests may end this context.
+// enter returns the context for the turns of a request. A request that deletes or cancels the
+// answer cancels this context.
 func (x *exchange) enter(f form) context.Context {
 	ctx, end := f.track(x.ctx)
 	x.holds(releaseFunc(end))
@@ -177,8 +179,9 @@ type received struct {
 	live   *status.Entry
 }
 
-// receive reads and decodes a request and waits until its turns may run. If the request is refused
-// whatever its body says, for instance because the queue is full, receive does not read the body.
+// receive reads and decodes a request and waits until its turns may run. If the body does not
+// matter, for instance because the queue is full, receive refuses the request without reading the
+// body.
 func (g *Gateway) receive(x *exchange, c codec) (got received, decoded decodedRequest, apiErr *apierror.Error) {
 	got = received{route: c.route, show: c.show}
 	if apiErr = g.beginLimits(x, &got); apiErr == nil && g.queue.Full(x.user) {
@@ -272,9 +275,9 @@ func (g *Gateway) admit(x *exchange, turns int) *apierror.Error {
 	return nil
 }
 
-// countTokens counts the tokens of a request on one of the processors. Between the pieces of a long
-// request, other users get the processor. The decoded form of a large body counts as memory of the
-// body.
+// countTokens runs count on one of the processors that requests share. Each call of pause gives the
+// processor to another user for a while, if one is waiting. The memory of a large body's decoded
+// form is charged to body.
 func (g *Gateway) countTokens(x *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
 	if size := body.Size(); size >= inTurnFrom && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
@@ -295,7 +298,7 @@ func (g *Gateway) countTokens(x *exchange, body *claims.Claim, count func(pause 
 	return n, nil
 }
 
-// inTurnFrom is the size from which requests take turns on the processors, in bytes.
+// inTurnFrom is the size in bytes from which requests wait in line for a processor.
 const inTurnFrom = 64 << 10
 
 // compute runs f, which works on size bytes of a request and waits for nothing. Large requests

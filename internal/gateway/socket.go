@@ -9,8 +9,8 @@ import (
 )
 
 // ResponsesSocket serves a WebSocket at /v1/responses. The caller has checked its origin. Each
-// message is answered like a body of POST /v1/responses. count is called for each request, and must
-// call the function that it gets.
+// message is answered like a body of POST /v1/responses. For each message, count gets the request
+// and a function that answers it, which count must call.
 func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
 	s := &session{claim: g.bodies.Claim(user)}
@@ -34,8 +34,8 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 // connect again, to the next configuration.
 func (g *Gateway) CloseSockets() { g.sockets.Close() }
 
-// session remembers the last response of a WebSocket if it was not stored, so that the next request
-// may follow it.
+// session keeps the last response of a WebSocket if it was not stored, so that the next request can
+// continue from it.
 type session struct {
 	last  string        // its id; empty: there is none
 	entry *stores.Entry // its input begins with the items of all earlier responses

@@ -68,8 +68,8 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// pass counts the memory of pictures while they are written, if the answer itself is not held. It
-// returns nil if there is nothing to count.
+// pass claims memory for pictures while they are written, unless s.held counts the whole answer.
+// The caller releases passing. It is nil if there is nothing to count.
 func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error) {
 	if s.held != nil {
 		return nil, nil
@@ -85,7 +85,8 @@ func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error)
 	return passing, err
 }
 
-// leave encodes the last outputs if the encoder holds the whole answer, which may be stored.
+// leave encodes the last outputs for an answer that may be stored. It does so only if the encoder
+// holds the whole answer.
 func (s *streamResponder) leave(choice int, outputs []turn.Output) {
 	if s.encoder.Holds() {
 		s.events.leave(choice, outputs)
@@ -108,9 +109,9 @@ func (s *streamResponder) flush() error {
 	return err
 }
 
-// end writes the end of the stream, which the server sends with the end of the body. If nothing was
-// sent before, the server would add the length of a short answer. Over HTTP/1 the Transfer-Encoding
-// header prevents that; over HTTP/2 and HTTP/3 only a flush does.
+// end writes the end of the stream, and the server sends it with the end of the body. To a short
+// answer that was never flushed, the server would add a Content-Length. Over HTTP/1 the
+// Transfer-Encoding header prevents that; over HTTP/2 and HTTP/3 only a flush does.
 func (s *streamResponder) end() error {
 	if s.sum.spent {
 		if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// The headers about tool calls. A request may set modeHeader to choose the form.
+// The headers about tool calls. A request may set modeHeader to choose the form in which it gets
+// calls.
 const (
 	modeHeader      = "X-Proxy-Output-Mode"
 	stopHeader      = "X-Codex-Stop-After-Tools-Mode"
@@ -24,8 +25,8 @@ const (
 // opener appears in instructions that teach a model textual calls.
 const opener = "<use_tool"
 
-// turnOptions returns the options of a request's turns. They are the gateway's options; each
-// automatic setting is resolved for this request.
+// turnOptions returns the options of a request's turns: the gateway's options, in which each
+// automatic setting is replaced by what fits this request.
 func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *prompt.Plan) (turn.Options, *apierror.Error) {
 	options := turn.Options{
 		ToolOptions:   o.Tools,
@@ -58,8 +59,9 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 	return options, nil
 }
 
-// outputMode returns the form of the calls. The request's header decides, then the configuration.
-// If neither names a form, it is ModeXML if obsidian is true, and otherwise ModeJSON.
+// outputMode returns the form in which the client gets tool calls. The request's header decides,
+// then the configuration. If neither names a form, it is ModeXML if obsidian is true (the prompt
+// itself teaches the model blocks), and otherwise ModeJSON.
 func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:

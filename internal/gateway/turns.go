@@ -26,8 +26,8 @@ type running struct {
 	group   turnGroup
 }
 
-// start starts the turns of a request side by side. If it fails, some turns may have started; these
-// end with the exchange.
+// start starts the turns of a request side by side. If it fails, some turns may have started;
+// closing the exchange ends them.
 func (g *Gateway) start(ctx context.Context, x *exchange, lease conversation.Lease, req *request) (*running, error) {
 	run := &x.own.running
 	*run = running{g: g, x: x, req: req, lease: lease, choices: newChoices(g, x, req)}
@@ -88,8 +88,8 @@ func (run *running) startChoice(ctx context.Context, c *choice) error {
 const maxAttempts = 8
 
 // runChoice runs the turn of a choice. It starts the turn again if [conversation.Session.Again]
-// finds that this may help. The error is an *apierror.Error if the request has failed; any other
-// error says why the client could not be given the answer.
+// decides that a new start may help. The error is an *apierror.Error if the request has failed. Any
+// other error is the reason why the client did not get the answer.
 func (run *running) runChoice(ctx context.Context, c *choice) error {
 	defer c.session.LetGo()
 	group := &run.group
@@ -231,8 +231,9 @@ func (t *turnGroup) wake() error {
 	return t.err
 }
 
-// fail records that a choice has failed. It returns nil if the answer can do without that choice;
-// else the request fails. Later failures get the error of the first.
+// fail records that a choice has failed with apiErr. It returns nil if the request can succeed
+// without that choice, and otherwise the error of the request. If another choice has failed before,
+// its error replaces apiErr.
 func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

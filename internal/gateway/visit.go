@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// minPlaces is the least that the limit on requests under way, with and without turns, can be.
+	// minPlaces is the smallest limit on concurrent requests, whether they need turns or not.
 	minPlaces = 2048
 	// maxReading is how long a client may take to read an answer in one body.
 	maxReading = 10 * time.Minute
-	// bodyPiece is how many bytes of an answer in one body a client has to read within
-	// WriteTimeout.
+	// bodyPiece is a number of bytes. If an answer is one body, its client has WriteTimeout to read
+	// each piece of this size.
 	bodyPiece = 64 << 10
 )
 
-// takePlace takes one of the places that all requests share. The caller releases the claim.
+// takePlace counts a request in the limit on concurrent requests, and fails if the limit is
+// reached. The caller releases the claim place.
 func (g *Gateway) takePlace(place *claims.Claim, user string) *apierror.Error {
 	g.crowd.Note(user)
 	*place = *g.places.Claim(user)
@@ -46,9 +47,9 @@ func (v *visit) hold(bytes int64) *apierror.Error {
 	return nil
 }
 
-// visit answers a request that needs no turn with the body that serve returns. serve claims the
-// memory of what it copies; if the body is larger than what serve has claimed, visit claims the
-// rest.
+// visit answers a request that needs no turn. serve returns the body of the answer, and claims the
+// memory of what it copies. If the body is larger than what serve has claimed, visit claims the
+// difference.
 func (g *Gateway) visit(w http.ResponseWriter, r *http.Request, serve func(*visit) ([]byte, *apierror.Error)) {
 	user := g.opts.User(r)
 	v := visit{answer: *g.answers.Claim(user)}

@@ -15,7 +15,8 @@ type Failure struct {
 	Reason string // a clause for the client, such as "it is empty"
 }
 
-// Error returns a sentence for the client, without the query, which may contain a secret.
+// Error returns a sentence for the client. It leaves out the query of the URL, which may contain a
+// secret.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("The image %s cannot be fetched: %s.", shown(f.URL), f.Reason)
 }
@@ -49,8 +50,8 @@ func explain(ctx context.Context, err error) reason {
 	if known, ok := errors.AsType[reason](err); ok {
 		return known
 	}
-	// DNS errors come before the deadline, so that a resolver which never answers
-	// for an internal name gives the same reason as one which does.
+	// DNS errors are checked before the deadline: for an internal name, a resolver that never
+	// answers must give the same reason as one that answers.
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return errAddress
 	}

@@ -108,8 +108,8 @@ func appendProperties(to []byte, p *turn.Output) []byte {
 	return to
 }
 
-// pngSize returns the size of a PNG in base64, which its first bytes contain. It returns 0, 0 if they
-// do not contain a size.
+// pngSize reads the width and the height of a PNG in base64 from its first bytes. It returns 0, 0
+// if they are not those of a PNG.
 func pngSize(data string) (width, height uint32) {
 	const header = 24
 	var head [header]byte
@@ -131,8 +131,8 @@ type Stream struct {
 	err      error // the first error of emit
 }
 
-// NewStream returns an encoder that passes the name and the JSON of each event to emit. The slice is
-// valid only during the call of emit. The stream ends at the first error of emit.
+// NewStream returns an encoder that passes the name and the JSON of each event to emit. emit must
+// not keep data after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	return &Stream{meta: meta, emit: emit, pictures: make([]turn.Output, meta.Pictures), left: meta.Pictures}
 }

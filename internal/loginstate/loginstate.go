@@ -27,24 +27,25 @@ const (
 var States = []State{Unknown, Fine, Spent, SignedOut}
 
 const (
-	// spentRest is the longest rest of a login with a spent plan until it is tried again: a plan
-	// may be reset early, or enlarged.
+	// spentRest is how long a login with a spent plan is left unused at most, before a turn tries
+	// it again: a plan may be reset early, or enlarged.
 	spentRest = 5 * time.Minute
-	// deniedRest is the shortest rest after Codex has said that the plan allows no use yet.
+	// deniedRest is how long a login is left unused at least, after Codex has said that its plan
+	// does not allow use yet.
 	deniedRest = time.Minute
-	// signedOutRest is how long a signed-out login rests until it is tried again: somebody may have
-	// signed in unnoticed.
+	// signedOutRest is how long a signed-out login is left unused, before a turn tries it again:
+	// somebody may have signed in unnoticed.
 	signedOutRest = time.Minute
-	// firstFaltered and longestFaltered are the first and the longest rest of a login whose provider
-	// fails, or limits the login by the minute. Each failure in a row doubles the rest. If there is
-	// another login, a request that tries this login in vain loses a second at most.
+	// firstFaltered and longestFaltered are the first and the longest pause for a login whose
+	// provider fails, or limits its rate. Each failure in a row doubles the pause. If there is
+	// another login, a request that tries this one in vain loses a second at most.
 	firstFaltered   = time.Second
 	longestFaltered = time.Minute
 )
 
-// Login follows what the model's provider says to the login of an app-server. A login that is
-// spent or signed out rests; then one turn tries it again. All methods are safe for
-// concurrent use. The zero value is a login that was not used yet.
+// Login is the state of an app-server's login, learnt from what the model's provider answers. A
+// spent or signed-out login is not used for a while (it rests); then one turn tries it again. All
+// methods are safe for concurrent use. The zero value is a login that was not used yet.
 type Login struct {
 	mu     sync.Mutex
 	state  State
@@ -54,11 +55,11 @@ type Login struct {
 	tried  bool      // a turn is trying it after a rest
 	// picturesFrom is when the login has pictures again.
 	picturesFrom time.Time
-	// faltered counts the failures in a row that are not the login's fault: the provider limits the
-	// login by the minute, or fails.
+	// faltered counts the failures in a row that are not the login's fault: the provider fails, or
+	// limits the rate of requests.
 	faltered int
-	// silent is the sum of the times that turns have waited for a sign of the model before they were
-	// given up. It begins anew with each sign.
+	// silent sums up how long turns have waited for a sign of the model before they were given up.
+	// Each sign of the model resets it to 0.
 	silent  time.Duration
 	changed func() // called after each change of state or resets, when the lock is free; may be nil
 }
@@ -72,8 +73,8 @@ type Status struct {
 	Falters  bool      // it rests because the provider limits it by the minute, or fails
 }
 
-// OnChange sets a function that is called after each change of the state or of the plan's reset. The
-// function must be quick.
+// OnChange sets a function that is called after each change of the state or of the plan's reset
+// time. The function must be quick.
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +94,8 @@ func (l *Login) Status() Status {
 	return status
 }
 
-// Rests reports whether the login rests, so that other logins are to be used instead, and until when.
+// Rests reports whether the login is set aside at present, so that other logins have to be used,
+// and until when.
 func (l *Login) Rests() (until time.Time, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +114,8 @@ func (l *Login) Failure() error {
 	return l.failed
 }
 
-// Try begins a turn. If the turn tries a login that has rested, other turns do not use the login
-// until done is called. Else done is nil.
+// Try is called before a turn. If the login has failed and no turn is trying it, this turn tries
+// it: the login then counts as resting until done is called. Otherwise done is nil.
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +130,8 @@ func (l *Login) Try() (done func()) {
 	}
 }
 
-// change calls f, which changes the fields. If the state or the reset is then different, change calls
-// l.changed.
+// change calls f, which changes the fields. If the state or the plan's reset time is different
+// afterwards, change calls l.changed.
 func (l *Login) change(f func()) {
 	l.mu.Lock()
 	state, resets := l.state, l.resets
@@ -144,10 +146,11 @@ func (l *Login) change(f func()) {
 	}
 }
 
-// Falter records a failure that another login may not have: the provider limits this one by the
-// minute, is down or out of reach. The login rests for after, the time that the provider asks for.
-// If after is 0, the rest grows with each failure in a row. The rest is longestFaltered at most, and
-// does not end before an earlier rest. A login that is spent or signed out stays so.
+// Falter records a failure that another login may not have: the provider limits the rate of this
+// login, is down or out of reach. The login then rests (it is not used) for the duration after, for
+// which the provider asks. If after is 0, each failure in a row doubles the rest. The rest is
+// longestFaltered at most, and does not end before an earlier one. A login that is spent or signed
+// out stays so.
 func (l *Login) Falter(failure error, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,8 +165,9 @@ func (l *Login) Falter(failure error, after time.Duration) {
 	l.tried = false
 }
 
-// GiveUp records that a turn was given up after it had waited for a sign of the model. Once the waits
-// of such turns add up to patience, GiveUp reports true and starts at zero again.
+// GiveUp records that a turn was given up after it had waited, for the duration waited, for a sign
+// of the model. When the waits of such turns add up to patience, GiveUp returns true and starts at
+// zero again.
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +194,8 @@ func (l *Login) SignOut() {
 }
 
 // SignIn records that an app-server was started with a new login, in place of a login that was
-// refused or missing. One turn tries the new login, and other turns use it only after that. But if
-// the state is Fine by then, since a turn has already succeeded, it stays Fine.
+// refused or missing. One turn tries the new login before other turns use it. If a turn has already
+// succeeded with it, the state is Fine and stays Fine.
 func (l *Login) SignIn() {
 	l.change(l.tryAgain)
 }
@@ -257,9 +261,9 @@ func IsOfLogin(failure error) bool {
 	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
 }
 
-// MoreHopeful returns the failure that is likely to end sooner. The order is: a process that is being
-// started, a failure that the login has not caused, a spent plan (the sooner to reset), a login that
-// the operator must mend.
+// MoreHopeful returns the one of two failures that is likely to end sooner. The order is: a process
+// that is being started, a failure that the login has not caused, a spent plan (of two, the one
+// that resets first), a login that the operator must mend.
 func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other

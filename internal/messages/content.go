@@ -155,7 +155,8 @@ func (c *contentReader) searchResult(h *history, b *rawBlock) ([]prompt.Part, *f
 	return parts, f.In("content")
 }
 
-// toolReference reads a reference to a deferred tool. After it, the model may call the tool.
+// toolReference reads a reference to a deferred tool. It returns a text by which the model learns
+// that it may call the tool.
 func (h *history) toolReference(b *rawBlock) ([]prompt.Part, *field.Error) {
 	name := b.toolName
 	if f := field.NonEmpty(name).In("tool_name"); f != nil {

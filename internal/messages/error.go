@@ -26,7 +26,8 @@ var errorTypes = map[int]string{
 	statusOverloaded:                 "overloaded_error",
 }
 
-// errorStatus returns the status of an error. For an overload, this is Anthropic's own status.
+// errorStatus returns the status of an error in Anthropic's API, which has its own status for an
+// overload.
 func errorStatus(e *apierror.Error) int {
 	if e.Code == apierror.CodeServerOverloaded || e.Code == apierror.CodeCodexOverloaded {
 		return statusOverloaded

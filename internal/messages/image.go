@@ -26,8 +26,9 @@ func (p place) path() string {
 	return path + ".source.url"
 }
 
-// ImageParam returns the first field with the URL of a remote image. An empty url stands for any
-// URL. The result is empty if there is no such field.
+// ImageParam returns the path of the first field that has url as the URL of a remote image; if url
+// is empty, of the first field with any remote image. The result is empty if there is no such
+// field.
 func (r *Request) ImageParam(url string) string {
 	m, p, found := r.FindRemote(url)
 	if !found {

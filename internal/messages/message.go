@@ -128,8 +128,8 @@ func (h *history) add(m prompt.Message) *field.Error {
 	return h.request.Count(&m)
 }
 
-// user reads a user's message. The results in it come before its text in the conversation, which is
-// the order that Anthropic wants.
+// user reads a user's message. In the conversation, the tool results of the message come before its
+// text, which is the order that Anthropic wants.
 func (h *history) user(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
 	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // the same as one block
@@ -231,7 +231,8 @@ func (h *history) assistantBlock(i int, b *rawBlock) *field.Error {
 	return nil // a block that only another provider's model can read
 }
 
-// assistantText adds a text of the model. A text of only white space is left out, as clients do, too.
+// assistantText adds a text of the model. It skips a text that is only white space; clients skip
+// such texts, too.
 func (h *history) assistantText(text wirejson.Value, size int) *field.Error {
 	if len(bytes.TrimSpace(text.Bytes())) == 0 {
 		return nil

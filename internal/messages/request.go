@@ -46,14 +46,14 @@ const (
 	ThinkingShown
 )
 
-// Decode reads and checks the body of a request. The error is always an invalid_request_error
-// with status 400.
+// Decode reads and checks the body of a request. The error is always an invalid_request_error with
+// status 400.
 //
 // Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
-// too, such as tools that Anthropic runs. For a document that Codex cannot read, the model gets a
-// sentence instead. It is not an error, since clients keep documents in their history for ever.
-// Fields that have no effect are accepted; if they would change the answer, [prompt.Plan.Ignored]
-// lists them. Unknown fields are skipped.
+// too, such as tools that Anthropic runs. A document that Codex cannot read is not an error, since
+// clients keep documents in their history for ever; the model gets a sentence instead. Fields that
+// have no effect are accepted; if they would change the answer, [prompt.Plan.Ignored] lists them.
+// Unknown fields are skipped.
 func Decode(body []byte) (*Request, *apierror.Error) {
 	return field.Body(body, new(Request), (*Request).read)
 }
@@ -94,8 +94,8 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"thread":      refuseThread,
 }
 
-// unused returns the reader of a field for which Codex has no setting, see
-// [prompt.Conversation.Skip].
+// unused returns the reader of the field name, for which Codex has no setting. The value neutral
+// would not change an answer; any other value is listed as ignored, see [prompt.Conversation.Skip].
 func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readThinking reads thinking: its type, which is enabled (with a budget), adaptive or disabled,
-// and the form in which the client wants it.
+// readThinking reads the field thinking: its type, which is enabled (with a budget), adaptive or
+// disabled, and in which form the client wants the reasoning.
 func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	r.Thinking, r.budget, r.disabled = ThinkingOff, 0, false
 	if !v.Given() {

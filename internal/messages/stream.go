@@ -25,9 +25,8 @@ type Stream struct {
 	begun  bool
 }
 
-// NewStream returns an encoder that passes the name and the JSON of each event to emit,
-// without any framing. The slice is valid only during the call of emit. The stream ends at the
-// first error of emit.
+// NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
+// framing. emit must not keep data after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	s := &Stream{fold: fold{meta: meta}, events: events{emit: emit, index: -1}}
 	s.to, s.events.head = &s.events, s.events.first[:0]
@@ -106,8 +105,8 @@ func (e *events) begin(b block) {
 	e.head = append(e.head, `,"delta":{"type":"`...)
 }
 
-// delta emits a delta whose only member is a text. kind has the JSON of the delta's type and of the
-// member's name.
+// delta emits a content_block_delta. kind is the JSON from the value of the delta's type up to the
+// colon before text; text is the value of the delta's only other member.
 func (e *events) delta(kind, text string) {
 	data := append(append(e.buf.Take(), e.head...), kind...)
 	e.kept("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))

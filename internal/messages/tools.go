@@ -65,8 +65,8 @@ func readClientTool(kind string, v wirejson.Value) (prompt.Tool, *field.Error) {
 	return prompt.Tool{}, field.Unsupported("'%.64s' is not supported: Anthropic runs such tools, and Codex has no such one", kind).In("type")
 }
 
-// readFunction reads a tool that comes with its schema. It does not read the name. The member strict
-// is checked and has no effect, since Codex offers all tools without it.
+// readFunction reads a tool that comes with its schema. It does not read the name. The member
+// strict is checked and has no effect, since Codex does not pass it on.
 func readFunction(v wirejson.Value) (t prompt.Tool, f *field.Error) {
 	var description, schema, strict wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("input_schema", &schema), wirejson.Into("strict", &strict))
@@ -102,7 +102,7 @@ var clientTools = []clientTool{
 			`"view_range":{"type":"array","items":{"type":"integer"}},"old_path":{"type":"string"},"new_path":{"type":"string"}},"required":["command"]}`)},
 }
 
-// webSearch is the beginning of the types of the web search, and its name in answers.
+// webSearch is the prefix of the web search's types in requests, and the tool's name in answers.
 const webSearch = "web_search"
 
 // readSearch reads a web search. The provider runs the searches and decides how many it makes, so

@@ -27,7 +27,8 @@ func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationR
 	return entry.Response, apiErr
 }
 
-// withConversation calls run with the timeout of the store. run uses a conversation of the caller.
+// withConversation checks the id of a conversation and calls run with a context that has the
+// timeout of the store. It converts the error of run to an API error.
 func (o *Objects) withConversation(r *http.Request, id string, run func(context.Context) error) *apierror.Error {
 	if o.Store == nil || !responseid.ValidConversation(id) {
 		return apierror.ConversationNotFound(id)
@@ -95,7 +96,8 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 	return responses.Added(added, hold)
 }
 
-// AppendResponse appends the items of an ended response to a conversation of its user.
+// AppendResponse appends the items of an ended response to the conversation with the id
+// conversation, which belongs to the same user.
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *stores.Entry) error {
 	var items []json.RawMessage
 	for item := range response.Items() {

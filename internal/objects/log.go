@@ -15,8 +15,8 @@ type logLimits struct {
 	Keep     time.Duration // how long a log is kept after its end
 }
 
-// overhead is about the memory that an event takes besides its bytes. An empty log takes about the
-// same.
+// overhead is roughly the number of bytes that an event takes in memory beyond those of its data.
+// An empty log takes about as much.
 const overhead = 64
 
 // maxBatch is how many events [Log.Next] returns at once.
@@ -127,9 +127,9 @@ func (l *Log) makeRoom(bytes int64) bool {
 	}
 }
 
-// drop drops something of the user with the most bytes: the log that has ended first, or else the
-// oldest event of the largest log. user needs more bytes; these count as bytes of user. drop
-// reports false if there is nothing to drop.
+// drop drops the first ended log of the user with the most bytes, or else the oldest event of that
+// user's largest log. The more bytes that user needs count as bytes of user. drop reports false if
+// there is nothing to drop.
 func (s *Logs) drop(user string, more int64) bool {
 	most := user
 	for other, bytes := range s.users {
@@ -212,9 +212,9 @@ func (l *Log) wake() {
 	}
 }
 
-// Next returns events. from is the number of the first one. If there are none yet, changed is closed
-// when there may be some. If none will come any more, changed is nil. The error is stores.ErrDropped
-// if the first one is not kept any more.
+// Next returns events from the number from on. If there are none yet, it returns a channel that is
+// closed when there may be some. If no more events will come, that channel is nil. The error is
+// stores.ErrDropped if the event with the number from is no longer kept.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()

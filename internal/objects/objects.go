@@ -35,7 +35,8 @@ func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, StoreTimeout)
 }
 
-// Failed logs why the store failed and returns the error for the client. ctx is the request's own.
+// Failed logs why the store failed and returns the error for the client. ctx is the request's
+// context, without the timeout of the store.
 func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apierror.Error {
 	if ctx.Err() == nil { // otherwise the store failed because the request has ended
 		o.Logger.WarnContext(ctx, "the store of responses failed", "request_id", r.Header.Get("X-Request-Id"), "error", err.Error())

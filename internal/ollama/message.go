@@ -120,8 +120,8 @@ func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error
 	return nil
 }
 
-// readCalls reads the calls of a message. A call without an id, or with an id that another call has,
-// gets an id from its place.
+// readCalls reads the calls of a message. A call without an id, or with an id that another call
+// has, gets an id made from its position in the conversation.
 func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	h.made, h.calls, h.left, h.next = h.at, h.calls[:0], 0, 0
 	h.ids, h.names = make(map[string]int), make(map[string]*[]int)

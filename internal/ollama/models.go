@@ -13,10 +13,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Version is the release of Ollama whose API this is. Clients refuse older releases.
+// Version is the release of Ollama whose API this server implements. Clients refuse older releases.
 const Version = "0.17.4"
 
-// latest is the tag that names without a tag get in lists. Clients also append it to names.
+// latest is a tag. In lists it is appended to names that have no tag. Clients also append it to
+// names.
 const latest = ":latest"
 
 // Bare returns a name without the tag latest. tagged reports whether the name had this tag.

@@ -135,8 +135,8 @@ func (*Request) Choices() int { return 1 }
 // ImageParam returns an empty field: Ollama's API has no images at URLs.
 func (*Request) ImageParam(string) string { return "" }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. least is the effort for think
-// false, and most the effort for think max. They are empty if they are not known.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. least is the effort to use if the
+// field think is false, and most the effort if it is "max". They are empty if they are not known.
 func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *apierror.Error) {
 	opts.Resolve = r.resolver(opts.Resolve, least)
 	if r.Effort = r.think; r.think == "max" {
@@ -152,8 +152,8 @@ func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *
 	return p, nil
 }
 
-// resolver wraps resolve. If think is false, the effort is least. An effort that the operator has
-// set for the model's name takes precedence.
+// resolver wraps resolve. If the field think is false and the operator has set no effort for the
+// model's name, the wrapped function returns the effort least, or "low" if least is empty.
 func (r *Request) resolver(resolve func(string) (string, string, bool), least string) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

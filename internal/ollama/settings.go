@@ -17,8 +17,9 @@ func (r *Request) readStream(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readFormat reads the format of the answer: json, or a schema. The provider enforces a schema that
-// has the form of a strict one. Other schemas, and json, become an instruction to the model.
+// readFormat reads the format of the answer: json, or a schema. If a schema meets the rules of
+// strict schemas, the provider enforces it. Other schemas, and json, become an instruction to the
+// model.
 func (r *Request) readFormat(v wirejson.Value) *field.Error {
 	r.Format = prompt.Format{}
 	switch {

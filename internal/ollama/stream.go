@@ -21,8 +21,8 @@ type Stream struct {
 	err  error // the first error of emit
 }
 
-// NewStream returns an encoder that passes each line to emit, without its line break. The slice is
-// valid only during the call of emit. The stream ends at the first error of emit.
+// NewStream returns an encoder that passes each line to emit, without its line break. emit must not
+// keep line after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(line []byte) error) *Stream {
 	return &Stream{meta: meta, emit: emit, clock: clock{arrived: meta.Arrived, begun: time.Now()}}
 }

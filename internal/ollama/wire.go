@@ -36,8 +36,8 @@ func (r *Request) Meta(arrived time.Time) Meta {
 // timeFormat is the form of times in answers. They are in UTC.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// piece is the content of one object of an answer. Joined, the pieces of a stream are the piece of the
-// body.
+// piece is the content of one object of an answer. The only object of an answer in one body has the
+// same content as all objects of a stream together.
 type piece struct {
 	content, thinking string
 	calls             []call
@@ -88,8 +88,8 @@ func object(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// append appends an object of the answer up to and including the members of the piece. The caller
-// appends the rest: the members after those, and the closing brace.
+// append appends an object of the answer up to the last member of the piece. The caller appends the
+// further members and the closing brace.
 func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
 	to = wirejson.AppendString(append(to, `{"model":`...), m.Model)
 	to = at.UTC().AppendFormat(append(to, `,"created_at":"`...), timeFormat)

@@ -6,7 +6,7 @@ import (
 )
 
 // Policy is how one of several app-servers is chosen for a turn. It decides among the app-servers
-// that are ready and whose login does not rest.
+// that are ready, and whose login was not set aside after a failure.
 type Policy struct {
 	Name    string // one of the names below; empty: PolicySpread
 	Reserve int    // how many of the last app-servers are the reserve of PolicyReserve
@@ -31,9 +31,10 @@ type chooser struct {
 	Policy
 	servers int // of the configuration
 
-	// marks counts the turns that each member was given. Among members that are equal otherwise, the one with the lowest mark is next. low is
-	// the mark of the last chosen member, without its new turn. A mark below low counts as low, so
-	// that a member does not make up for the time when it was not ready.
+	// marks counts the turns that each member was given. Among members that are equal otherwise, the
+	// one with the lowest mark is next. low is the mark that the last chosen member had before its
+	// new turn. A lower mark counts as low, so that a member that was not ready does not get all
+	// turns later.
 	marks []int64
 	low   int64
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
-// Configuration is the app-servers that one configuration of the program names, for all of its
-// pools. All methods are safe for concurrent use.
+// Configuration has the app-servers of one configuration of the program, for all pools in it. All
+// methods are safe for concurrent use.
 type Configuration struct {
 	supervisor *Supervisor
 	ctx        context.Context // ends when the configuration ends

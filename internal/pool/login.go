@@ -216,8 +216,9 @@ func (l *login) readAgain(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// A file that has not changed since the refusal has the refused login, even if it has
-			// changed since the start: Codex renews a login before it gives up.
+			// A file that has not changed since the refusal has the refused login. It may have
+			// changed between the start and the refusal, since Codex renews a login before it gives
+			// up.
 			old = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)

@@ -44,7 +44,7 @@ func (e *SameError) Error() string {
 }
 
 // Pool registers the processes of servers with the configuration, and returns their pool. It is
-// called before Start. The error is a [*SameError].
+// called before Start. The error is a [*SameError], for two servers that are the same.
 func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
 	p := &Pool{of: c, chooser: chooser{Policy: policy, servers: len(servers)}}
 	for i, server := range servers {
@@ -71,10 +71,10 @@ func (p *Pool) Processes() (all []*Process) {
 	return all
 }
 
-// Memory returns the budget for what requests make the processes hold. It is half of the sum of
-// their memory limits. The parameter unlimited is the limit, in bytes, that is assumed for a process
-// without one. Pools of the same processes share one budget, so a reload does not double it. It ends
-// when each pool has called release.
+// Memory returns the budget for the memory that requests take in the processes. It is half of the
+// sum of their memory limits. The parameter unlimited is the limit, in bytes, that is assumed for a
+// process without one. Pools of the same processes share one budget, so a reload does not double
+// it. The budget ends when each pool has called release.
 func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
 	var keys []string
 	var sum int64
@@ -105,8 +105,9 @@ type leased struct {
 	first    use // the use of the first pick: a field saves an allocation
 }
 
-// Pick takes a reference to the member that is best for one more turn. Choosing and counting are
-// one step, so that turns that start at the same time spread over the members.
+// Pick takes a reference to the member that is best for one more turn; a process in avoid is the
+// last choice. Choosing and counting are one step, so that turns that start at the same time spread
+// over the members.
 func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
 		return l.take(0)
@@ -152,8 +153,9 @@ func (p *Pool) describe(at int, of *Process) conversation.Member {
 	return found
 }
 
-// Resume finds the member that keeps a conversation. claim tries to claim it among the threads of a
-// member.
+// Resume takes a reference to the member that keeps a conversation. It calls claim with the threads
+// of one member after the other, until claim has claimed the conversation and returns true. It
+// skips members whose login rests, unless the pool has only one member.
 func (l *leased) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()
@@ -230,6 +232,7 @@ const (
 )
 
 // assess sets the fields of a candidate that change while the program runs: state, due and turns.
+// avoid has the processes that should not get the next turn.
 func (m *member) assess(f *candidate, avoid []*appserver.Process) {
 	f.state, f.due, f.turns = isOut, time.Time{}, 0
 	p := m.current()

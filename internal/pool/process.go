@@ -57,7 +57,7 @@ func (p *Process) ID() string { return p.id }
 // Config returns its configuration.
 func (p *Process) Config() appserver.Config { return p.creator.cfg }
 
-// Login returns what is known of its login. Other processes may have the same login.
+// Login returns what is known of the process's login. Other processes may have the same login.
 func (p *Process) Login() loginstate.Status { return p.login.Status() }
 
 // start starts the process and the goroutine that emits its events.
@@ -74,8 +74,9 @@ func (p *Process) scarce() bool {
 	return limit > 0 && p.Status().Memory > limit/2
 }
 
-// emitter returns the configuration that emits the process's events: the last holder that has not
-// ended. Without one, it is the creator or the newest configuration.
+// emitter returns the configuration that emits the process's events: the last one that took hold of
+// the process and has not ended. If there is none, it returns the creator or the newest
+// configuration.
 func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

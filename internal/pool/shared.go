@@ -20,8 +20,8 @@ type held[V any] struct {
 	value   V
 }
 
-// acquire returns the value of a key for one more holder. The first holder makes the value;
-// meanwhile the others wait.
+// acquire returns the value of a key for one more holder. The first holder makes the value with
+// create; meanwhile the others wait.
 func (s *shared[V]) acquire(key string, create func() V) V {
 	s.mu.Lock()
 	h := s.all[key]
@@ -43,7 +43,8 @@ func (s *shared[V]) acquire(key string, create func() V) V {
 	return h.value
 }
 
-// release takes one holder from the value of a key, and reports whether it was the last.
+// release removes one holder of a key's value. It returns the value, and whether this was the last
+// holder.
 func (s *shared[V]) release(key string) (value V, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -165,8 +165,8 @@ func (p *Process) CancelSignIn() *status.SignIn {
 	return p.login.signIn.status()
 }
 
-// sayDropped logs that the sign-in of a process was dropped. It also sets a failed sign-in in the
-// status of the other logins with the same home: one of them takes the place of the dropped login.
+// sayDropped logs that the sign-in of a process was dropped. The other logins with the same
+// CODEX_HOME get the status of a failed sign-in, since one of them has replaced the dropped login.
 func (s *Supervisor) sayDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())
@@ -179,8 +179,8 @@ func (s *Supervisor) sayDropped(p *Process) {
 	}
 }
 
-// follow sets the status of a login whose predecessor's sign-in was dropped. It changes nothing if
-// the login had a sign-in of its own.
+// follow sets the status to a failed sign-in, for a login that replaces one whose sign-in was
+// dropped. It changes nothing if the new login had a sign-in of its own.
 func (s *signIn) follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,9 +67,9 @@ func (c *Conversation) ModelID() string { return c.Model }
 // DeclaresTools reports whether the request declares tools, even if its tool_choice is none.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
-// Skip checks a field for which Codex has no setting: its value may be null or of the kind.
-// A value other than neutral adds name to Ignored. An empty name means that the field never
-// changes an answer; it is not added.
+// Skip checks a field for which Codex has no setting: its value may be absent, null, or of the
+// given kind. A value other than neutral adds name to Ignored. name is empty for a field that never
+// changes an answer; nothing is added then.
 func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error {
 	f := field.Optional(kind, v)
 	if f == nil && v.Given() && name != "" && !v.Equals(neutral) {
@@ -150,8 +150,8 @@ func (c *Conversation) ServiceTier() string {
 const (
 	// MaxStops is how many stop sequences OpenAI allows.
 	MaxStops = 4
-	// MaxStopBytes bounds a stop sequence, because text that may be the beginning of
-	// a stop sequence is held back.
+	// AddStop reads one stop sequence, and adds it unless it is there already. The caller bounds
+	// their number by [MaxStops].
 	MaxStopBytes = 4096
 )
 
@@ -173,7 +173,8 @@ func (c *Conversation) AddStop(_ int, v wirejson.Value) *field.Error {
 // ReadStream reads the field stream.
 func (c *Conversation) ReadStream(v wirejson.Value) *field.Error { return field.Bool(&c.Stream, v) }
 
-// ReadTopLogprobs reads the field top_logprobs, and refuses any number of log probabilities.
+// ReadTopLogprobs reads the field top_logprobs. Any number is an error, since Codex gives no log
+// probabilities.
 func (c *Conversation) ReadTopLogprobs(v wirejson.Value) *field.Error {
 	return cmp.Or(field.Optional(wirejson.KindNumber, v), field.Refuse(v, NoLogprobs))
 }

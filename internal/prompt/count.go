@@ -14,10 +14,10 @@ const (
 	bytesPerToken = 4        // about, in the bytes that are not counted
 )
 
-// CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls and
-// tools in o200k_base, and adds [messageTokens] for the frame of each message, call and tool. Images
-// count as nothing. It takes some 0.7 seconds for a MiB. It calls pause every 64 KiB; an error of
-// pause ends the count.
+// CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls
+// and tools in o200k_base. For what surrounds each message, call and tool, it adds [messageTokens].
+// Images count as nothing. Counting takes some 0.7 seconds for a MiB. CountTokens calls pause every
+// 64 KiB; an error of pause ends the count.
 func (c *Conversation) CountTokens(pause func() error) (int, error) {
 	n, err := c.count(math.MaxInt, pause)
 	return n.tokens + n.frames*messageTokens, err
@@ -30,8 +30,8 @@ func (c *Conversation) EstimateTokens() int {
 	return n.tokens + (n.more+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
 }
 
-// SampleTokens is a CountTokens that counts only the first 4 KiB exactly. For the rest, it assumes
-// the same number of bytes per token. It takes a millisecond or two.
+// SampleTokens is a CountTokens that counts only the first 4 KiB exactly. It assumes that the bytes
+// after them have as many tokens for each byte. It takes a millisecond or two.
 func (c *Conversation) SampleTokens() int {
 	n, _ := c.count(maxSample, nil) // without a pause it cannot fail
 	rest := n.more / bytesPerToken
@@ -49,11 +49,13 @@ func (c *Conversation) GuessTokens() int {
 	return bytes/bytesPerToken + frames*messageTokens
 }
 
-// counted is the result of a count: the tokens in the first counted bytes, the number of further
-// bytes (more), and the number of frames.
+// counted is the result of a count: the tokens in the first bytes, the number of these bytes
+// (counted), the number of further bytes (more), and the number of messages, calls and tools
+// (frames).
 type counted struct{ tokens, counted, more, frames int }
 
-// count counts the tokens in the first exact bytes of the conversation's texts.
+// count counts the tokens of the conversation's texts. It splits at most exact bytes into tokens;
+// of further text it counts only the bytes.
 func (c *Conversation) count(exact int, pause func() error) (all counted, err error) {
 	counter := tokens.NewCounter()
 	add := func(text string) {

@@ -12,8 +12,8 @@ import (
 type Format struct {
 	// schema is the schema of a strict json_schema. The provider enforces it.
 	schema json.RawMessage
-	// instruction describes a format for the model that the provider does not enforce: json_object,
-	// or a json_schema that is not strict.
+	// instruction tells the model the format, if the provider does not enforce the format:
+	// json_object, or a json_schema that is not strict.
 	instruction string
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// itemOverhead is about how many bytes an item adds to the bytes of its message.
+// itemOverhead is roughly the number of bytes that an item has in addition to those of its message.
 const itemOverhead = 96
 
 // historyItems returns the messages as items of the Responses API. Texts are JSON strings,
@@ -78,8 +78,9 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 }
 
 // appendResult appends a function_call_output item. If the content is one text, the output is a
-// string. An image without a detail gets [ResultDetail]. Codex writes the results for a parked turn
-// in this form. With another form here, the provider's cache would not recognise the history.
+// string. An image without a detail gets [ResultDetail]. Codex uses the same form for results that
+// it gets while a turn waits for them. A different form would make the provider's cache miss the
+// history.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
 	switch {
@@ -105,8 +106,9 @@ func (c *Call) append(dst []byte, name string) []byte {
 }
 
 // AppendParts appends the content as an array of parts of the Responses API. Texts get the type
-// textType and the members in moreOfText, which has a comma before each. Images without a detail get
-// the detail of the argument, if it is not empty. Texts and URLs are copied as they are in the body.
+// textType and the members in moreOfText, each with a comma before it. An image without a detail
+// gets the parameter detail, unless that is empty. Texts and URLs are copied as they are in the
+// body.
 func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')

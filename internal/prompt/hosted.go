@@ -32,7 +32,7 @@ func (c *Conversation) mayUse(tool Hosted) bool {
 	return c.has(tool) && !choice.None && choice.Only == nil && (choice.Hosted == "" || choice.Hosted == tool)
 }
 
-// Without removes a hosted tool from the request, since the operator does not allow it. It fails if
-// the client needs the tool. This method does nothing, since requests of most APIs cannot have such
-// a tool; the other APIs have methods of their own.
+// Without does nothing: requests of most APIs cannot have a hosted tool. Other APIs have a method
+// of this name that removes the tool, since the operator does not allow it, and fails if the client
+// needs it.
 func (*Conversation) Without(Hosted) *apierror.Error { return nil }

@@ -20,8 +20,8 @@ var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 // API. Codex would otherwise use another detail in a turn's input, and none in a history.
 const defaultDetail = "auto"
 
-// ResultDetail is the detail that Codex gives to an image in the result of a tool that a parked turn
-// waits for.
+// ResultDetail is the detail that Codex gives to an image in a tool's result, if it gets the result
+// while the turn waits for it.
 const ResultDetail = "high"
 
 // readDetail reads the detail of an image. Codex replaces an image of low detail by a
@@ -160,7 +160,7 @@ func sniff(data []byte) string {
 }
 
 // signatureQuads is how many characters of an image in base64 are decoded to find its type: they
-// have 18 bytes.
+// encode 18 bytes.
 const signatureQuads = 24
 
 // isBase64 reports whether data is standard base64, with padding, of at least one byte.

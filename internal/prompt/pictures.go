@@ -20,8 +20,8 @@ type Pictures struct {
 }
 
 // PictureReaders are the readers of the settings of pictures, by the names of the settings, which
-// are the same in all APIs. Codex's tool has no arguments for most settings. [Conversation].Pictures
-// must not be nil.
+// are the same in all APIs. Most settings have no effect, since Codex's tool has no arguments for
+// them. The readers need a [Conversation].Pictures that is not nil.
 var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error{
 	"size":          (*Conversation).readPictureSize,
 	"background":    (*Conversation).readPictureBackground,
@@ -35,7 +35,8 @@ var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error
 }
 
 // skipPicture returns the reader of a setting for which Codex's tool has no argument. The reader
-// checks that the value is of the kind. If the value is not neutral, it lists the setting in Ignored.
+// checks that the value has the given kind. A value other than neutral would change the picture, so
+// the reader then lists the setting in Ignored.
 func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
 	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
 }
@@ -158,9 +159,9 @@ func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	return Message{Role: RoleUser, Content: []Part{{Text: wirejson.AppendString(nil, text)}, p}}, f
 }
 
-// splitPictures splits an assistant's message into a message without pictures and a message with
-// them. The second one is empty if there are none. Its role becomes user, since only a user's message
-// can show pictures to the model.
+// splitPictures splits an assistant's message: said is the message without its pictures, shown a
+// message with them, or empty if there are none. The role of shown is user, since only a user's
+// message can show pictures to the model.
 func (m *Message) splitPictures() (said, shown Message) {
 	said = *m
 	if !slices.ContainsFunc(m.Content, func(p Part) bool { return p.URL != nil }) {

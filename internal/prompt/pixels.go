@@ -102,8 +102,8 @@ func imageSize(media string, from io.Reader) (width, height int64, deep bool, er
 	return width, height, false, err
 }
 
-// gifSize returns the larger width and the larger height of a GIF's screen and its first frame. Only
-// the first frame is decoded.
+// gifSize returns the size of a GIF: the larger width and the larger height of its screen and its
+// first frame. Further frames do not matter, since only the first one is decoded.
 func gifSize(from io.Reader) (width, height int64, err error) {
 	g := skipper{from: from}
 	head := g.next(13)

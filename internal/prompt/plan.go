@@ -13,9 +13,9 @@ import (
 // Options are the inputs of a plan besides the request.
 type Options struct {
 	NoReasoning bool // no summaries of the model's reasoning
-	// Resolve returns Codex's name of a client's model, and the effort of requests that ask for
-	// none; an empty effort means the model's own. If forced is true, the effort also replaces the
-	// effort of a request. A nil Resolve means that clients use Codex's names.
+	// Resolve returns Codex's name of a client's model, and the effort for requests that name no
+	// effort. An empty effort means the model's own. If forced is true, the effort also replaces
+	// one that a request names. A nil Resolve means that clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
 }
 
@@ -170,8 +170,8 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 // a [Plan], they replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
-	// Once leaves the base prompt empty, because it would reach the model twice. Its
-	// text becomes the first developer message.
+	// If Once is true, the base prompt stays empty, because it would reach the model twice. Its
+	// text becomes the first developer message instead.
 	Once bool
 	Own  string // Codex's own prompt, needed if Append and Once are set; if it is empty, Once has no effect
 }
@@ -201,9 +201,9 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 	return thread, history
 }
 
-// The settings of the model's reasoning, which the thread gets. turn/start has them as well, but
-// Codex prepares the request to the provider when a thread starts. If the turn had other settings,
-// Codex would send that request again.
+// The settings of the model's reasoning. The thread gets them when it starts, since Codex then
+// prepares the request to the provider. turn/start has the same settings; with other ones, Codex
+// would have to send that request again.
 const (
 	effortKey  = codexrpc.EffortSetting
 	summaryKey = "model_reasoning_summary"
@@ -217,7 +217,8 @@ const (
 	pictureSettings codexrpc.Constant = beforePictures + `true` + afterPictures
 
 	// code_mode: with models that are "code_mode_only" in the catalogue, the client's tools would
-	// otherwise be functions of a script that Codex runs, and their calls would be no items.
+	// otherwise be functions of a script that Codex runs, and Codex would send no items for their
+	// calls.
 	beforePictures = `"agents":` + disabled + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":`
 	// unbounded_connection_retries: Codex would otherwise wait for ever for a provider that cannot

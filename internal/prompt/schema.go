@@ -181,8 +181,8 @@ const (
 	shapeSchemaMap               // an object with schemas
 )
 
-// keywords is the table of the keywords that Codex keeps, and of the keywords that say nothing
-// about the arguments, since they are about the document or for its authors.
+// keywords has the shape of each keyword that Codex keeps. It also has the keywords that say
+// nothing about the arguments, since they describe the schema itself or are for its authors.
 var keywords = map[string]shape{
 	"$ref":                 shapeRef,
 	"$defs":                shapeSchemaMap,
@@ -234,7 +234,8 @@ func (m member) wellFormed() bool {
 	return false
 }
 
-// all reports whether ok holds for a value or, if it is a list, for its elements.
+// all reports whether ok returns true for a value or, if the value is a list, for all of its
+// elements.
 func all(v wirejson.Value, ok func(wirejson.Value) bool) bool {
 	if v.Kind() != wirejson.KindArray {
 		return ok(v)

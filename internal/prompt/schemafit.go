@@ -31,8 +31,8 @@ import (
 const (
 	// budget is the length, in bytes, up to which Codex removes no descriptions from a schema.
 	budget = 5000
-	// maxRead is the most bytes of a schema that is parsed. A longer one is far above the
-	// budget, so all of it goes into the description of the tool.
+	// maxRead is a limit in bytes. A longer schema is not parsed: it is far above the budget, so all
+	// of it goes into the description of the tool.
 	maxRead = 1 << 20
 )
 
@@ -154,8 +154,8 @@ func (f *fitter) child(m member, i int, path []byte) {
 	f.schema(&c.schema, c.name, appendStep(path, m, c.name, i))
 }
 
-// name writes the name of a member of the object that f.out ends in, after a comma if there
-// are members before it.
+// name appends the name of a member to f.out, which ends within an object. A comma comes first,
+// unless this is the object's first member.
 func (f *fitter) name(name string) {
 	if f.out[len(f.out)-1] != '{' {
 		f.out = append(f.out, ',')

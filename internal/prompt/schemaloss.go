@@ -39,7 +39,8 @@ func (l *loss) words(text []byte) string {
 	return partsHeader + string(l.lines)
 }
 
-// appendStep appends a step to a path: from a member to the child with this name or index.
+// appendStep appends a step to the path of a schema. The step leads to the child with this name or
+// index in the value of the schema's member m.
 func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":
@@ -62,7 +63,7 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// ofSchema adds the members of a schema that are not kept. name is the name of the
+// ofSchema adds the members of a schema for which kept returns false. name is the name of the
 // property that has the schema, or empty.
 func (l *loss) ofSchema(s *schema, name string, path []byte, kept func(member) bool) {
 	begun := false
@@ -95,7 +96,8 @@ func (l *loss) notASchema(path []byte, v wirejson.Value) {
 	}
 }
 
-// keyword adds a keyword to the line of a schema. It begins the line if begun is false.
+// keyword adds a keyword to the line of a schema. If begun is false, it first begins the line and
+// sets begun.
 func (l *loss) keyword(begun *bool, path []byte, keyword string, value wirejson.Value) {
 	if l.needsWhole || len(l.lines) > l.limit {
 		l.needsWhole = true

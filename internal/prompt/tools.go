@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// maxToolName is the length of names that Codex allows. OpenAI allows 64, but there is no
-// reason to refuse names that work.
+// maxToolName is the most bytes that Codex allows in a tool's name. OpenAI allows 64, but there is
+// no reason to refuse longer names that work.
 const maxToolName = 128
 
 // MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works with 512.
@@ -50,8 +50,8 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads a FunctionObject. The member strict is checked and has no effect, since
-// Codex offers all tools without it.
+// ReadFunction reads a FunctionObject. The member strict is checked and has no effect, since Codex
+// does not pass it on.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
 	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),

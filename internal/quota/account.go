@@ -39,8 +39,8 @@ func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 	return r, nil
 }
 
-// reserve counts a request and makes its turns hold tokens. It returns how many tokens each turn
-// holds ahead, in addition to those for its input.
+// reserve counts a request, and reserves o.N tokens for the input of each of its turns. It reserves
+// further tokens for the output as well, and returns how many of them each turn gets (ahead).
 func (a *account) reserve(k *Key, o Op, now time.Time) (ahead int64, err error) {
 	if err := a.exceeds(k, Requests, 1, now); err != nil {
 		return 0, err
@@ -68,11 +68,13 @@ func (a *account) hold(turn string, n int64) {
 	a.held += n
 }
 
-// leastShare is how many tokens a turn gets even if its share is smaller, as long as they are left.
+// leastShare is the least number of tokens that a turn gets, even if its share is smaller. If fewer
+// are left, it gets those.
 const leastShare = 16
 
-// share returns how many of n tokens a turn gets. The most is half of an equal part of what is left,
-// or leastShare if that is more. So the turns of the key share what is left.
+// share returns how many of the n tokens that a turn asks for it gets: at most half of an equal
+// part of what the limits leave to the key's turns, or leastShare if that is more. So tokens stay
+// for other turns.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	rest := a.rest(k, now)
 	return max(0, min(n, rest, max(leastShare, rest/int64(2*max(1, len(a.turns))))))
@@ -90,8 +92,8 @@ func (a *account) rest(k *Key, now time.Time) int64 {
 	return rest
 }
 
-// exceeds returns nil if n more of a unit would exceed no limit. Else it returns the
-// *ExceededError of the exceeded limit that resets last.
+// exceeds returns nil if all limits still allow n more of a unit. Otherwise it returns the
+// *ExceededError of the limit that would be exceeded and resets last.
 func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {
@@ -113,7 +115,8 @@ func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 	return worst
 }
 
-// usedOf returns how much of a limit is used now. Tokens that turns hold count as used.
+// usedOf returns how much of a limit is used now. Tokens that are reserved for turns under way
+// count as used.
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)
@@ -125,12 +128,12 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	return n
 }
 
-// heldWait is how long a request should wait for tokens that turns under way hold. It is a guess:
-// when these turns end, and how many tokens they give back, is not known.
+// heldWait is how long a request should wait for tokens that are reserved for turns under way. It
+// is a guess, since nobody knows when these turns end, and how many tokens they give back.
 const heldWait = 5 * time.Second
 
-// resets returns when the use of a limit will have fallen to most or less, if nothing more is counted.
-// The result is the zero time if most is negative.
+// resets returns when the use of a limit will have fallen to the amount most, if nothing more is
+// counted. The result is the zero time if most is negative.
 func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
 	if most < 0 {
 		return time.Time{}

@@ -58,8 +58,9 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Document implements [storedbook.Book]. Tokens that turns under way hold are stored as used, in case
-// this process ends before it can count them. Accounts without counts and turns are removed.
+// Document implements [storedbook.Book]. It returns nil if nothing has changed after since. Tokens
+// that running turns hold are stored as used, in case this process ends before it can count them.
+// Accounts that have neither counts nor turns are removed.
 func (l *Ledger) Document(since uint64) (any, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

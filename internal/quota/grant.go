@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Grant is what a turn holds of the limits of its key: a place, and the tokens that the turn has
-// taken. Its methods are safe for concurrent use. While the engine does not work, the turn goes
-// on, and the tokens that it uses are counted later.
+// Grant is the share of one turn in the limits of its key: one of MaxConcurrent turns, and the
+// tokens that the turn holds. Its methods are safe for concurrent use. If the engine fails, the
+// turn goes on, and the tokens that it uses are counted later.
 type Grant struct {
 	r  *Request
 	id string
@@ -45,8 +45,8 @@ func (g *Grant) Take(n int) (got int) {
 	return got
 }
 
-// Raise makes the turn hold at least n tokens, even beyond a limit. The turn has used these tokens or
-// will certainly use them. Raise reports whether any tokens are left.
+// Raise makes the turn hold at least n tokens, which it has used or will certainly use. It does so
+// even if fewer are left. The result says whether any tokens are left after that.
 func (g *Grant) Raise(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,8 +67,8 @@ func (g *Grant) Raise(n int64) bool {
 	return !g.spent
 }
 
-// do does an operation of the turn. Once an operation has failed, no other one is tried. works is
-// false if the operation was not done.
+// do does an operation of the turn. After an operation has failed, do tries no other one. works is
+// false if the operation failed or was not tried.
 func (g *Grant) do(o Op) (r Result, works bool) {
 	if g.lost {
 		return r, false
@@ -86,8 +86,8 @@ func (g *Grant) Spent() bool {
 	return g.spent
 }
 
-// Close ends the turn. It frees the place of the turn, and counts the tokens that the turn has used
-// instead of those that it holds. Only the first call has an effect.
+// Close ends the turn, so that another one may start. The tokens that the turn has used are counted
+// instead of those that it holds; used is their number. Only the first call has an effect.
 func (g *Grant) Close(used int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package quota counts what the keys of the API have used, and limits it.
+// Package quota counts what the keys of the API use, and enforces their limits.
 //
-// The limits of a key count for this key alone, whoever its user is. An [Engine] has the counts
-// of all keys: a [Ledger] counts in this process, a [Redis] for all nodes together. A key keeps its
-// counts if its limits or its user change.
+// Each key has its own counts, even if several keys have the same user. An [Engine] stores the
+// counts of all keys: a [Ledger] counts in this process, a [Redis] for all nodes together. A key
+// keeps its counts if its limits or its user change.
 package quota
 
 import (
@@ -51,8 +51,9 @@ func (k *Key) limits(unit Unit) bool {
 
 // Engine has the counts of keys. It is safe for concurrent use.
 type Engine interface {
-	// Do does an operation as one step, on the clock of the engine, within a few seconds. The error
-	// is ErrUnavailable, or an *ExceededError, after which nothing was counted.
+	// Do does an operation as one step, by the clock of the engine. It takes a few seconds at most.
+	// The error is ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was
+	// counted.
 	Do(ctx context.Context, k *Key, o Op) (Result, error)
 }
 
@@ -89,7 +90,7 @@ type Result struct {
 	view *view
 }
 
-// view is what a key has used at a time.
+// view has the counts of a key at one moment.
 type view struct {
 	account
 	at    time.Time     // on the clock of the engine

@@ -2,21 +2,22 @@ package quota
 
 import "github.com/redis/go-redis/v9"
 
-// operateText does an [Op] as account.do does, on the clock of the server. The keys of an account are
+// operateText does an [Op] as account.do does, by the clock of Redis. An account has these keys:
 //
 //	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
 //	<account>held                        a hash: for the id of a turn, its tokens and until when it
 //	                                     holds them; for "done", the ids of the last operations
 //
-// Tokens that a turn holds beyond that time count as used, since its node has ended. An operation whose
-// answer was lost is not done a second time. Counts dated after now, because the clock was set back,
-// move to the current part. The script also works on a server that is full.
+// If a turn holds tokens for longer, its node has probably ended, so the tokens count as used. If
+// an operation is sent again because its answer was lost, it is not done again. If the clock was
+// set back, counts dated after now move to the current part. The script also works if the memory of
+// Redis is full.
 //
-// Arguments: kind, id of the operation, N, Held, Ahead, how long turns hold tokens in ms, number of
-// turns, ids of the turns. Then for each limit: unit, window, most, microseconds of a part, period or
-// "", how long counts are kept in ms. The answer: the unit whose limit would be exceeded or "", the
-// tokens that each turn got, the time, all tokens that turns hold, and for each limit its parts with
-// their counts.
+// The arguments are: kind, id of the operation, N, Held, Ahead, how long turns hold tokens in ms,
+// number of turns, ids of the turns. Then for each limit: unit, window, Max, length of a part in
+// microseconds, period or "", how long counts are kept in ms. The answer has: the unit whose limit
+// would be exceeded or "", the tokens that each turn got, the time, all tokens that turns hold, and
+// for each limit its parts with their counts.
 const operateText = `#!lua flags=allow-oom
 local base, kind, n, had = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')

@@ -47,13 +47,13 @@ type Unsettled struct {
 	Op  Op
 }
 
-// maxUnsettled bounds the operations that could not be counted yet. For further turns, the tokens that
-// they held count as used.
+// maxUnsettled bounds the operations that could not be counted yet. If there are more, the last
+// ones are dropped, and the tokens that their turns held count as used.
 const maxUnsettled = 10_000
 
-// NewLimits returns the limits that an engine counts. Each turn gets ahead tokens in advance, which
-// saves calls of an engine on another machine. With open, requests pass while the engine does not
-// work.
+// NewLimits returns limits whose counts are in engine. Each turn gets ahead tokens in advance, so
+// that an engine on another machine is called less often. If open is true, requests are allowed
+// while the engine fails.
 func NewLimits(engine Engine, ahead int64, open bool) *Limits {
 	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), now: time.Now, running: make(map[string]int), refused: make(map[string]refusal)}
 }
@@ -69,8 +69,9 @@ type Request struct {
 	last *view // of the last operation; nil: there is none
 }
 
-// Begin begins a request of a key. Reserve counts it later. The error is an *ExceededError if a limit
-// of requests has just refused another request of the key. Then the new request need not be read.
+// Begin begins a request of a key, which Reserve counts later. If a limit of requests has refused
+// another request of the key within refusalTime, the error is an *ExceededError, and the body of
+// the new request need not be read.
 func (l *Limits) Begin(k *Key) (*Request, error) {
 	r := &Request{l: l, k: k}
 	l.mu.Lock()
@@ -117,8 +118,9 @@ func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	return result, err
 }
 
-// Acquire takes a place for each turn of a request. The error is a *ConcurrencyError. Each
-// grant must be closed. If the key has no limit of turns or tokens, there are no grants.
+// Acquire returns a grant for each turn of a request, whose number is turns. The caller must close
+// each grant. If the key has no limit of turns or tokens, there are no grants. If too many turns
+// would run at once, the error is a *ConcurrencyError.
 func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	k := r.k
 	if k.MaxConcurrent == 0 && !k.limits(Tokens) {
@@ -146,9 +148,9 @@ func (l *Limits) leave(k *Key) {
 	}
 }
 
-// Reserve counts a request and takes input tokens for each of its turns, in one step. At least one
-// more token must be left for the output of each turn. The error is ErrUnavailable, or an
-// *ExceededError, after which nothing was counted.
+// Reserve counts a request, and takes input tokens for each grant, all in one step. input is the
+// number of tokens in the input of a turn. One more token must be left for the output of each turn.
+// The error is ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was counted.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.k.limits(Tokens) {
 		grants = nil
@@ -235,7 +237,7 @@ func (v *view) local(at time.Time) time.Time {
 	return at.Add(v.ahead)
 }
 
-// settle counts what a turn has used. If the engine does not work, [Limits.Settle] counts it later.
+// settle does the operation that ends a turn. If the engine fails, [Limits.Settle] does it later.
 func (r *Request) settle(o Op) {
 	if _, err := r.do(context.Background(), o); err != nil { // the engine has a deadline
 		r.l.mu.Lock()
@@ -246,7 +248,8 @@ func (r *Request) settle(o Op) {
 	}
 }
 
-// Settle counts what could not be counted before. It stops when the engine fails again.
+// Settle does the operations that failed before. It stops when the engine fails again, and keeps
+// the remaining operations.
 func (l *Limits) Settle(ctx context.Context) {
 	all := l.Unsettled()
 	for i, u := range all {
@@ -257,8 +260,7 @@ func (l *Limits) Settle(ctx context.Context) {
 	}
 }
 
-// Unsettled returns what could not be counted yet. It removes the operations from l: the caller keeps
-// them.
+// Unsettled returns the operations that could not be counted yet, and removes them from l.
 func (l *Limits) Unsettled() []Unsettled {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ type State struct {
 	Exhausted time.Time
 }
 
-// Remaining returns what is left.
+// Remaining returns how much of the limit is left.
 func (s State) Remaining() int64 { return max(0, s.Max-s.Used) }
 
 // states returns the states of the limits of a key, in the order of the limits. Exhausted is set only
@@ -70,7 +70,7 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 		return time.Time{}
 	}
 	rate := float64(recent) / elapsed // a second
-	// Between the times at which two parts leave the window, the use grows at the rate.
+	// Until the next part leaves the window, the use grows at the rate.
 	at := now
 	for _, c := range append(slices.Clone(parts), count{part: w.at(now)}) {
 		until := w.leaves(c.part)

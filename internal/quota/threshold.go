@@ -16,8 +16,9 @@ const (
 // and Pass may return a threshold a second time.
 const maxPassed = 10_000
 
-// Thresholds remembers which thresholds of limits were passed, so that Pass returns each only once
-// a window. Its zero value is ready to use, and its methods are safe for concurrent use.
+// Thresholds remembers which thresholds of limits were passed, so that in each window Pass returns
+// a threshold only once. Its zero value is ready to use, and its methods are safe for concurrent
+// use.
 type Thresholds struct {
 	mu     sync.Mutex
 	passed map[string]passed // by the names of the limits
@@ -36,9 +37,9 @@ func (t *Thresholds) Forget() {
 	clear(t.passed)
 }
 
-// Pass returns the threshold that the use of a limit has passed, 80 or 100 percent. It returns 0 if
-// the use is below both, or if Pass returned the threshold before in the same window. resets is when
-// the window ends.
+// Pass returns the threshold that a limit has passed: 80 or 100 percent. used is in percent of the
+// limit. resets is the end of its window. Pass returns 0 if used is below 80, if the window has
+// ended, or if Pass has returned this threshold or a higher one in the same window.
 func (t *Thresholds) Pass(limit string, used float64, resets, now time.Time) (percent int) {
 	switch {
 	case !resets.After(now) || used < nearly:

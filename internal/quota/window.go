@@ -24,13 +24,13 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// parts is the number of parts of a window that slides. A count is in force for the length of the
-// window, and up to one part longer.
+// parts is the number of parts of a sliding window. A count stays in force for the length of the
+// window, and at most one part longer.
 const parts = 20
 
-// Window is the time for which a limit applies. It is a period of the calendar, after which
-// counting begins anew, or a length that slides: then the limit holds in every stretch of time
-// of that length. The zero value is not valid.
+// Window is the time for which a limit applies. It is a period of the calendar, at whose end the
+// counts begin at 0 again, or it slides: then the limit applies to any stretch of time of its
+// length. The zero value is not valid.
 type Window struct {
 	period string        // empty: it slides
 	length time.Duration // of one that slides
@@ -83,7 +83,8 @@ func (w Window) part() time.Duration {
 	return (w.length + unit - 1) / unit * time.Microsecond
 }
 
-// keep returns how long the counts of a part must be kept. They count for a shorter time.
+// keep returns how long a store must keep the counts of a part. It is more than the time for which
+// the part counts.
 func (w Window) keep() time.Duration {
 	switch w.period {
 	case day:
@@ -146,13 +147,13 @@ type count struct {
 	n    int64
 }
 
-// counts are the counts of the parts of a window, in the order of the parts. Parts without
-// any are left out.
+// counts are the counts of the parts of a window, in the order of the parts. Parts in which nothing
+// was counted are left out.
 type counts []count
 
-// update drops the parts that no longer count. Counts dated after now, because the clock was set
-// back, move to the current part. So a change of the clock frees nothing early, and nothing counts
-// for longer than a window.
+// update drops the parts that no longer count. If the clock was set back, counts dated after now
+// move to the current part. So they are not freed early, and they do not count for longer than a
+// window from now.
 func (c counts) update(w Window, now time.Time) counts {
 	current, ahead := w.at(now), int64(0)
 	first, _ := c.find(w.oldest(now))

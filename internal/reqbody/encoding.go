@@ -31,7 +31,8 @@ func (e *CorruptError) Unwrap() error { return e.cause }
 // maxWindow bounds how far back the zstd decoder looks, in bytes, as RFC 8878 recommends.
 const maxWindow = 8 << 20
 
-// Encoding returns the Content-Encoding of a request. Several headers are one list.
+// Encoding returns the Content-Encoding of a request. If there are several such headers, it joins
+// them with commas.
 func Encoding(r *http.Request) string {
 	return strings.Join(r.Header.Values("Content-Encoding"), ", ")
 }
@@ -60,7 +61,8 @@ type decoder struct {
 	close func()
 }
 
-// source remembers an error from reading the body, to distinguish it from errors of the decoder.
+// source is the body from which a decoder reads. It keeps an error of the body, so that Read can
+// distinguish such an error from those of the decoder.
 type source struct {
 	io.Reader
 	err error

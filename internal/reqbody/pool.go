@@ -1,5 +1,5 @@
-// Package reqbody reads the bodies of HTTP requests: up to a size each, within a memory
-// that they share, at a minimal rate, and in a limited time.
+// Package reqbody reads the bodies of HTTP requests. It limits the size of each body, the memory of
+// all bodies, the time for a body, and how slowly it may come.
 package reqbody
 
 import (
@@ -26,12 +26,12 @@ var (
 	ErrCopyWait = errors.New("other large bodies are being copied")
 )
 
-// Pool holds all request bodies in memory: bodies that are being read, and bodies of
-// requests that wait or are being started. Its methods are safe for concurrent use.
+// Pool holds all request bodies in memory: bodies that are being read, and bodies of requests that
+// wait or are being started. Its methods are safe for concurrent use.
 //
-// A body is read into chunks, which are joined at the end of the body. So it is copied once and its
-// buffer never grows by doubling. The chunks are reused even if the client sends only a part of the
-// body, so that such clients make no garbage.
+// A body is read into chunks, which are joined at the end of the body. So the body is copied only
+// once, and no buffer grows by doubling. The chunks are also reused if the client sends only a part
+// of the body, so such clients cause no work for the garbage collector.
 type Pool struct {
 	budget  *claims.Budget
 	maxSize int64         // of a body, in bytes
@@ -41,9 +41,9 @@ type Pool struct {
 	pace    *pace         // of the bodies that are being read
 }
 
-// NewPool returns a pool of bodies of at most maxSize bytes each. Together they take at most
-// memory bytes (maxSize of these are reserved to join a body), and the bodies of each user in a
-// crowd at most a share.
+// NewPool returns a pool of bodies of at most maxSize bytes each. All bodies together take at most
+// memory bytes, of which maxSize are reserved to join a body. If several users have bodies, crowd
+// limits each user to a share of the memory.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
 		budget:  claims.NewBudget(memory-maxSize, maxSize, crowd),
@@ -63,12 +63,12 @@ func (p *Pool) Held() int64 { return p.budget.Held() }
 // Copying returns how many large bodies are being copied.
 func (p *Pool) Copying() int { return p.copying.Running() }
 
-// Read reads a request's body to its end, as streaming over HTTP/1 needs it, and adds
-// its memory to the claim. Reading ends when ctx ends or the client is too slow, since a
-// request that is being read takes memory and keeps the processes of its configuration.
-// A body in gzip or zstd is decoded, and the decoded size counts. Errors: ErrNoMemory,
-// ErrTooSlow, ErrEncoding, a *CorruptError, a *http.MaxBytesError (also for the limit of
-// another handler), or an error of the connection.
+// Read reads a request's body to its end, since over HTTP/1 an answer can be streamed only after
+// that. The memory of the body is added to claim. Reading ends when ctx ends or the client is too
+// slow, since a request takes memory and keeps the processes of its configuration running. A body
+// in gzip or zstd is decoded, and limits apply to its decoded size. Errors: ErrNoMemory,
+// ErrTooSlow, ErrEncoding, a *CorruptError, a *http.MaxBytesError (also for the limit of another
+// handler), or an error of the connection.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {
@@ -120,14 +120,15 @@ const (
 	bigBody = 1 << 20
 	// bigCopies is how many large bodies are copied at once.
 	bigCopies = 2
-	// copyWait is how long a large body waits for others. Codex takes seconds for 32 MiB.
+	// copyWait is how long a large body waits until other bodies are copied. It is long, since
+	// Codex takes seconds to read 32 MiB.
 	copyWait = time.Minute
 )
 
-// WaitToCopy waits until a user's body of a size in bytes may be copied. It is copied into a plan,
-// into calls of the app-server, and into their lines, which together take several times its size.
-// The caller calls done when the copies are gone; it may call done more than once. The error is
-// ErrCopyWait or the cause of the end of ctx.
+// WaitToCopy waits until a user's body may be copied. size is its size in bytes. The body is copied
+// into a plan, into calls of the app-server, and into the JSON of these calls, which together take
+// several times its size. The caller calls done when the copies are gone; more calls of done have
+// no effect. The error is ErrCopyWait or the cause of the end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= bigBody {
 		return func() {}, nil
@@ -145,9 +146,9 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 // maxSkipped is how much of a body is skipped. The server closes the connection if there is more.
 const maxSkipped = 256 << 10
 
-// Skip reads the body of a request that has no use for one, and reports whether it came in time.
-// Without Skip, an HTTP/1 server would read the body before it writes the answer, however long
-// that takes.
+// Skip reads and drops the body of a request whose handler needs no body. It reports whether the
+// body came in time. Without Skip, an HTTP/1 server would read the body before it writes the
+// answer, without a limit of time.
 func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	if r.ContentLength == 0 || r.ProtoMajor > 1 {
 		return true
@@ -162,8 +163,9 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 	return err == nil
 }
 
-// LimitDiscard limits how long the server reads the rest of a body that is refused. Over HTTP/1 the
-// server reads a part, since many clients look for an answer only at the end of their body.
+// LimitDiscard limits how long the server goes on reading a body that was refused. Over HTTP/1 the
+// server reads some more of such a body, since many clients read the answer only after they have
+// sent it all.
 func LimitDiscard(w http.ResponseWriter) {
 	// A writer without deadlines has a client that cannot be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))

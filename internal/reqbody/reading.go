@@ -16,17 +16,19 @@ const (
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
 	// paceStep is the least time between two checks of the bodies that are being read. Without it,
-	// each byte of a slow client could cause a check, since it adds only 1/MinRate seconds.
+	// each byte of a slow client could cause a check, since a byte adds only 1/MinRate seconds to
+	// the client's time.
 	paceStep = 100 * time.Millisecond
 )
 
-// reading reads a body that must come at a rate. A client begins with paceGrace; each byte
-// adds time, up to paceGrace again, so that a body may come in bursts.
+// reading reads a body that must come at MinRate. At first the client has paceGrace. Each byte adds
+// 1/MinRate seconds, but the client never has more than paceGrace left. So a body may come in
+// bursts.
 //
-// Other goroutines may cut a reading, which sets a deadline by the response writer. That must not
-// happen once the handler has returned: over HTTP/2 it crashes the process, and over HTTP/1 the
-// deadline would hit the next request of the connection. So the writer is used under the lock
-// only, and never after close.
+// Other goroutines may call cut, which sets a deadline with the response writer. That must not
+// happen after the handler has returned: over HTTP/2 it crashes the process, and over HTTP/1 the
+// deadline would hit the next request of the connection. So the writer is used only while mu is
+// locked, and never after close.
 type reading struct {
 	body io.Reader
 	pace *pace
@@ -73,8 +75,9 @@ func (r *reading) cutLocked() {
 	}
 }
 
-// close waits for a running cut and makes later cuts do nothing. It reports whether the reading
-// was cut. Then the connection cannot be used any more, even if the body was complete just before.
+// close waits for a running cut and makes later cuts do nothing. It reports whether the reading was
+// cut. If so, the connection cannot be used any more, even if the body was complete just before the
+// cut.
 func (r *reading) close() (wasCut bool) {
 	r.pace.remove(r)
 	r.mu.Lock()
@@ -83,9 +86,9 @@ func (r *reading) close() (wasCut bool) {
 	return r.wasCut
 }
 
-// pace cuts the readings whose clients are too slow. One timer checks all of them when the first
-// client may have run out of time, at most once every paceStep. A body that has come with its
-// request costs no work on timers.
+// pace cuts the readings whose clients are too slow. One timer checks all readings: when the first
+// client may have run out of time, but at most once every paceStep. So a body that comes together
+// with its request needs no timer of its own.
 type pace struct {
 	start time.Time
 

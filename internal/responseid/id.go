@@ -63,8 +63,8 @@ func isSuffix(s string) bool {
 	return len(s) == suffixLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// Item returns the id of an item: KIND_SUFFIX_PLACE. The suffix is that of the item's
-// response, and the place is the place of the item in it.
+// Item returns the id of an item: kind_suffix_place. suffix is the suffix of the id of the item's
+// response. place identifies the item in the response, such as 3 in the output or i3 in the input.
 func Item(kind, suffix, place string) string { return kind + "_" + suffix + "_" + place }
 
 // WithSource appends the provider's own id of an item to the id that we gave to it. The

@@ -18,7 +18,8 @@ const (
 	itemPatch      = "apply_patch_call"
 )
 
-// The names of these tools. The functions that stand for the tools have the same names.
+// The names of OpenAI's own tools that the client runs. The functions that stand for the tools have
+// the same names.
 const (
 	shellTool      = "shell"
 	localShellTool = "local_shell"
@@ -73,7 +74,7 @@ func checkLocal(v wirejson.Value) *field.Error {
 }
 
 // readClientCall reads the name and the arguments of the call of a tool that the client runs. The
-// arguments become the members that the model wrote. Members that are null are left out.
+// arguments are the members of action or operation that the model wrote. Null members are left out.
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
@@ -83,7 +84,8 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 	if f := field.Expect(wirejson.KindObject, v); f != nil {
 		return f.In(member)
 	}
-	// In the action of a local shell, the type and an empty env were added here, not by the model.
+	// In the action of a local shell, newClientCall has added the type and an empty env, not the
+	// model.
 	arguments := appendMembers(nil, v, func(name string, v wirejson.Value) bool {
 		return v.Given() && (i.kind != itemLocalShell || name != "type" && (name != "env" || !v.Equals("{}")))
 	})

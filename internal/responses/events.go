@@ -21,7 +21,7 @@ func (s *Stream) send(e event) {
 	}
 }
 
-// emitData emits an event with its data. The data were built in the memory of buf.
+// emitData emits an event. data is its JSON, which was built in the memory of s.buf.
 func (s *Stream) emitData(name string, data []byte) {
 	s.sequence++
 	s.buf.Keep(data)
@@ -44,12 +44,13 @@ func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte 
 	return append(append(buf, object...), '}')
 }
 
-// textEvents are the names of the events about a text. If done is empty, the text is not in a part
-// of the item, and only delta is used.
+// textEvents are the names of the events about a text. If done is empty, as for the arguments of a
+// call, the text is not in a part of its item, and only the event delta is sent.
 type textEvents struct{ begun, delta, whole, done string }
 
-// texts has the textEvents of items, by their types. Items that show the model's arguments in
-// another form have no textEvents, since such arguments are sent only once they are complete.
+// texts has the textEvents of items, by the types of the items. Some items show the arguments of a
+// call in another form than the model writes them. They have no textEvents, since their arguments
+// are sent only when they are complete.
 var texts = map[string]textEvents{
 	itemMessageType: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
 	itemReasoningType: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
@@ -64,8 +65,9 @@ type deltaHead struct {
 	json        []byte
 }
 
-// delta sends a piece of the text of an item, or of its last part. Nearly all events are
-// such pieces, so delta does not use the JSON encoder. It keeps the head for the next piece.
+// delta sends a piece of the text of an item, or of the current part of an item that has parts.
+// Nearly all events are such pieces. So delta does not use the JSON encoder, and it keeps the
+// beginning of the event in s.head for the next piece.
 func (s *Stream) delta(i *outputItem, text string) {
 	if s.silent() {
 		return
@@ -156,8 +158,8 @@ func (s *Stream) added(i *outputItem) {
 	}
 }
 
-// ended sends the last events of an item. The event that says that the item is whole is left out if
-// the item broke off.
+// ended sends the last events of an item. If the item broke off, the event whole of progress is
+// left out.
 func (s *Stream) ended(i *outputItem) {
 	if name := progress[i.Type].whole; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))

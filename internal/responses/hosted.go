@@ -19,8 +19,9 @@ const (
 	itemPicture   = "image_generation_call"
 )
 
-// progress has the names of the events about the item of a hosted tool, by the item's type: those at
-// its begin, and the one when it is whole. Codex gives no partial pictures.
+// progress has the names of the events about the item of a hosted tool, by the type of the item.
+// The events begun are sent when the item begins, and whole when it is complete. There are no
+// events for partial pictures, since Codex sends none.
 var progress = map[string]struct {
 	begun []string
 	whole string
@@ -61,7 +62,8 @@ func (r *Request) readHosted(tool prompt.Hosted, v wirejson.Value, at int) (f *f
 	return f
 }
 
-// pictureReaders are the readers of the picture tool's members that only this API has.
+// pictureReaders read those members of the picture tool that only the Responses API has, by their
+// names.
 var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *field.Error{
 	"model": func(c *prompt.Conversation, v wirejson.Value) *field.Error {
 		return c.Skip(v, "model", "", wirejson.KindString)
@@ -124,8 +126,8 @@ func newPictureCall(made *turn.Output) pictureCall {
 	return pictureCall{Result: &made.Text, Revised: made.Name}
 }
 
-// endPicture ends the open picture. Its argument is a copy, since the item keeps a pointer to it: with
-// a pointer argument, every output would be moved to the heap.
+// endPicture ends the open picture. out is passed by value, since the item keeps a pointer to it.
+// If out were a pointer, Go would allocate each output on the heap.
 func (s *Stream) endPicture(out turn.Output) {
 	if s.is(itemPicture) {
 		s.open.made = &out
@@ -133,8 +135,9 @@ func (s *Stream) endPicture(out turn.Output) {
 	}
 }
 
-// readPicture reads a picture of an earlier answer, for the model. If the item has no result, its
-// picture has failed, or it is a reference to a stored item.
+// readPicture reads a picture of an earlier answer, for the model. An item that has an id but no
+// result becomes a reference to a stored item, unless its picture has failed. Other items without a
+// result are left out.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
 	if i.silent = !fields.result.Given(); i.silent {
 		if !fields.status.Is(statusFailed) && i.id != "" {

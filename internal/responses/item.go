@@ -144,8 +144,8 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 	return r.readMoreTools(fields.tools).In("tools")
 }
 
-// readVerbatim passes the item on to Codex as it is, with one change: if the id of the item contains
-// the provider's own id, the item gets that one back.
+// readVerbatim passes the item on to Codex as it is, with one change: if the id of the item
+// contains the provider's own id, Codex gets only the provider's id.
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Deleted returns the answer to a DELETE. object is its member object: "response" or
-// "conversation.deleted".
+// Deleted returns the body of the answer to a DELETE of an object with the id. object is the value
+// of its member of that name: "response" or "conversation.deleted".
 func Deleted(id, object string) []byte {
 	return wirejson.Append(nil, struct {
 		ID      string `json:"id"`
@@ -65,12 +65,13 @@ func ReadPage(query url.Values) (Page, *apierror.Error) {
 	return p, nil
 }
 
-// Hold claims memory for an answer of a number of bytes, before the answer is built. The error says
-// that there is none.
+// Hold claims memory for an answer, before the answer is built. bytes is the size of the answer.
+// The error means that there is too little memory.
 type Hold func(bytes int64) *apierror.Error
 
-// ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList): a page
-// of items. The argument items has all of them, in the order in which they were sent.
+// ItemList returns the body of GET /v1/responses/{id}/input_items (ResponseItemList), which has one
+// page of items. The argument items has the items of all pages, in the order in which they were
+// sent.
 func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.Error) {
 	if !page.ascending {
 		items = slices.Clone(items)
@@ -130,9 +131,8 @@ func ItemID(item json.RawMessage) string {
 	return id.Text()
 }
 
-// InputItems returns the items of the request's own input in the form for a store (ItemResource):
-// each item has an id, and messages have parts and a status. suffix is the suffix of the response's
-// id.
+// InputItems returns the items of the request's own input as they are stored (ItemResource): each
+// item has an id, and messages have parts and a status. suffix is the suffix of the response's id.
 func (r *Request) InputItems(suffix string) []json.RawMessage {
 	items := make([]json.RawMessage, 0, len(r.input))
 	taken := make(map[string]bool, len(r.input))
@@ -148,8 +148,7 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 	return items
 }
 
-// maxItemID is the length of the longest id that an item keeps. An item with a longer id gets a new
-// one.
+// maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
 const maxItemID = 128
 
 // resource returns the item in the form for a store, with the id.
@@ -180,8 +179,8 @@ func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v w
 	return dst
 }
 
-// messageResource returns a message in the form for a store (InputMessage or OutputMessage), where
-// the content is always a list of parts.
+// messageResource returns a message as it is stored (InputMessage or OutputMessage). Its content is
+// always a list of parts.
 func (i *inputItem) messageResource(id string) json.RawMessage {
 	m := &i.message
 	dst := wirejson.Append(nil, struct {
@@ -200,8 +199,8 @@ func (i *inputItem) messageResource(id string) json.RawMessage {
 	return append(dst, '}')
 }
 
-// ConversationRequest is the checked body of a request that creates a conversation, changes
-// its metadata or adds items to it. It has views of the body.
+// ConversationRequest is the checked body of a request that creates a conversation, changes its
+// metadata or adds items to it. Its fields share the memory of the body.
 type ConversationRequest Request
 
 // DecodeConversation reads and checks the body of a request about a conversation. required is the
@@ -239,7 +238,7 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Items returns the items in the form for a store. Their ids contain suffix, which makes them unique.
+// Items returns the items as they are stored. Their ids contain suffix, which makes them unique.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 	c.ConversationID = "new"
 	return (*Request)(c).InputItems(suffix)

@@ -113,8 +113,8 @@ func (s *Stream) keep() []byte {
 	return object
 }
 
-// output returns the items for a store. object is the JSON of the Response. An item that the client
-// gets in full is given as its place in object.
+// output returns the items of the output for a store. object is the JSON of the Response. If the
+// client gets an item in full, its stored form is only the offsets of the item in object.
 func (s *Stream) output(object []byte) []stores.Item {
 	// The text "output":[ cannot be a part of a string, whose quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)

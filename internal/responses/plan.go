@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// References returns the ids of the items that the input refers to. An id that occurs several times
-// is returned as often.
+// References returns the ids of the items that the input refers to. If the input refers to an item
+// several times, its id is returned several times.
 func (r *Request) References() []string {
 	var ids []string
 	for i := range r.input {
@@ -138,9 +138,9 @@ func (r *Request) APIError(err error) *apierror.Error {
 	return e
 }
 
-// refused names in an error the item of the input that Codex could not read. The error has
-// the index of the item in the history, where each message is one item, and instructions
-// do not count.
+// refused adds to an error the place of the item that Codex could not read. The error of Codex has
+// the index of the item in the history. Each message of the history is one item; instructions are
+// not in it.
 func (r *Request) refused(e *apierror.Error) *apierror.Error {
 	var n int
 	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/responses (CreateResponse). It has views of
-// the body, which must not be changed while the request is in use.
+// Request is the checked body of POST /v1/responses (CreateResponse). Its fields share the memory
+// of the body, which must not be changed while the request is in use.
 //
 // [Request.Resolve] has to be called before [Request.Plan].
 type Request struct {
@@ -121,8 +121,8 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   skipped("", "", wirejson.KindObject),
 }
 
-// skipped returns the reader of a field for which Codex has no setting, see
-// [prompt.Conversation.Skip].
+// skipped returns the reader of a field for which Codex has no setting. [prompt.Conversation.Skip]
+// says what the parameters mean.
 func skipped(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }

@@ -50,8 +50,8 @@ type Stream struct {
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
-// framing. A nil emit means that only the whole Response is wanted. The slice is valid only during
-// the call of emit. The stream ends at the first error of emit.
+// framing. emit must not keep the slice with the JSON. After an error of emit, no more events are
+// sent. If emit is nil, only the whole Response is made.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
 	return &Stream{meta: meta, state: state, emit: emit, head: deltaHead{index: hidden}}
@@ -77,9 +77,9 @@ func (s *Stream) Open() error {
 	return s.err
 }
 
-// Write encodes an output as no, one or several events. A response has only one choice. If emit
-// fails, Write returns its error, but the Response still gets the output. Outputs after the finish
-// are ignored.
+// Write encodes an output as events; some outputs have no event. The first argument is not used,
+// since a response has only one choice. If emit fails, Write returns its error, but the Response
+// still gets the output. Outputs after the end of the response are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if s.done {
 		return s.err
@@ -158,8 +158,9 @@ func (s *Stream) endMessage(phase string) {
 // phases lists the phases of a message (MessagePhase).
 var phases = []string{"commentary", "final_answer"}
 
-// endReasoning ends a reasoning item, and adds the encrypted content, which the client
-// may send back. If the item has not begun, it first begins it.
+// endReasoning ends a reasoning item, and adds the encrypted content, which the client may send
+// back. If the reasoning had no summary, it has no item yet, and endReasoning begins one for the
+// encrypted content.
 func (s *Stream) endReasoning(out *turn.Output) {
 	if !s.is(itemReasoningType) || s.open.source != out.ID {
 		if out.Text == "" {

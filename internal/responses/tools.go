@@ -10,7 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// toolForm is the form of a tool for the client. For Codex and the model, every tool is a function.
+// toolForm is the type and the name of a tool as the client knows it. For Codex and the model,
+// every tool is a plain function.
 type toolForm struct {
 	kind      string // the type of its calls: function_call, custom_tool_call, tool_search_call
 	namespace string
@@ -88,9 +89,9 @@ func (r *Request) addTool(t moreTool) *field.Error {
 	return nil
 }
 
-// readMoreTools reads the tools of an input item. A tool that only OpenAI can run is an error
-// here even if the client is a Codex: another tool has found such a tool, so the Codex has not
-// added it by itself.
+// readMoreTools reads the tools of an input item. A tool that only OpenAI can run is an error here,
+// even if the client is a Codex: a Codex adds such tools by itself only to the member tools of a
+// request.
 func (r *Request) readMoreTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -202,8 +203,9 @@ func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	return c.Require(readChosenTool(v))
 }
 
-// readChosenTool reads {"type":"function","name":…}, or the same with custom. For one of
-// OpenAI's own tools that the client runs, the type alone is enough.
+// readChosenTool reads the choice of one tool, and returns the name of its function. The choice is
+// an object with the type function or custom, and a name. For one of OpenAI's own tools that the
+// client runs, it needs only the type.
 func readChosenTool(v wirejson.Value) (string, *field.Error) {
 	var t, name, namespace wirejson.Value
 	f := field.Typed(&t, v, wirejson.Into("name", &name), wirejson.Into("namespace", &namespace))

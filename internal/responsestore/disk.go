@@ -54,12 +54,14 @@ type about struct {
 // lockTime is how long a process waits for the file, which the previous process may still use.
 const lockTime = 10 * time.Second
 
-// NewDisk returns a store in a folder. Limit sets its bounds. The store does not work before Start.
+// NewDisk returns a store in a folder. [Disk.Limit] sets its limits. The store does not work before
+// Start.
 func NewDisk(dir string) *Disk {
 	return &Disk{dir: dir, now: time.Now, shares: newShares(0), owned: make(map[string]bool)}
 }
 
-// Start opens the file, once, and makes it if there is none. It fails if the file cannot be used.
+// Start opens the file, or makes it if there is none. Later calls do nothing. Start fails if the
+// file cannot be used.
 func (d *Disk) Start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,8 +175,8 @@ func dropAll(b *bbolt.Bucket, id string) error {
 // errNotStarted is the error of a store before Start.
 var errNotStarted = stores.Unavailable(errors.New("it was not started"))
 
-// update changes the file. If that fails, it counts the entries of the file anew. The caller holds
-// the lock.
+// update runs change, which changes the file. If the change fails, update counts the entries of the
+// file anew. The caller holds the lock.
 func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	if d.db == nil {
 		return errNotStarted
@@ -194,7 +196,7 @@ func (d *Disk) Put(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, e, false)
 }
 
-// put stores an entry. With begins, the entry is a response that this process makes.
+// put stores an entry. If begins is true, the entry is a response that this process makes.
 func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, begins bool) error {
 	at, ok := responseid.Time(id)
 	if !ok {

@@ -18,8 +18,8 @@ func (d *Disk) Begin(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, &begun, true)
 }
 
-// Continue implements [stores.Background]. While this process lives, no other process uses the
-// file: none can cancel the response or take it over.
+// Continue implements [stores.Background]. While this process lives, no other process can use the
+// file. So no other process can cancel the response or take it over.
 func (d *Disk) Continue(_ context.Context, user, id string, events stores.Events) (cancelled bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,8 +147,8 @@ func (d *Disk) lose(user, id string) error {
 	})
 }
 
-// Watch implements [stores.Background]. A response of another process does not change, so nothing
-// closes the channel before WatchTime.
+// Watch implements [stores.Background]. The channel is closed only after WatchTime, since a
+// response of another process does not change.
 func (d *Disk) Watch(string) <-chan struct{} {
 	changed := make(chan struct{})
 	time.AfterFunc(stores.WatchTime, func() { close(changed) })

@@ -11,7 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// MissingError is the error for a missing response of a chain, or a missing item of a reference.
+// MissingError means that a response of a chain, or an item to which a request refers, does not
+// exist. ID is its id.
 type MissingError struct{ ID string }
 
 // Error implements error.
@@ -29,8 +30,8 @@ var (
 const (
 	// maxChain bounds the responses of a chain.
 	maxChain = 1024
-	// leastRead is the number of bytes of entries that every request may read. An
-	// entry has more than its items: its response repeats instructions and tools.
+	// leastRead is the number of bytes of entries that every request may read. It is large, since
+	// an entry is larger than its items: its response repeats instructions and tools.
 	leastRead = 128 << 20
 )
 
@@ -59,7 +60,8 @@ func NewReader(s stores.Store, user string, maxBytes int64, claim func(bytes int
 // With lets the reader find an entry that the store does not have.
 func (r *Reader) With(id string, e *stores.Entry) { r.ownID, r.own = id, e }
 
-// take counts the copy of an item that the request refers to a number of times.
+// take claims memory for the copy of an item. item is its size in bytes, and times is how often the
+// request refers to it. The error is stores.ErrTooLong or ErrNoMemory.
 func (r *Reader) take(item int, times int) error {
 	size := int64(item) * int64(times)
 	if r.keep -= size; r.keep < 0 {
@@ -172,10 +174,10 @@ func (r *Reader) link(ctx context.Context, id string) (link stores.Link, previou
 // Reference names an item of a response.
 type Reference struct{ Response, Item string }
 
-// Items returns the items that the references name, by their ids. idOf reads the id of an item. An
-// item counts as often as it is named. The error is a *MissingError for an item that does not
-// exist, ErrTooLong if the items have more bytes than may be read, and ErrNoMemory if there is no
-// memory for them.
+// Items returns items by their ids; named refers to them. idOf reads the id of an item. An item to
+// which several references refer counts several times. The error is a *MissingError if an item does
+// not exist, ErrTooLong if the items have more bytes than may be read, and ErrNoMemory if there is
+// no memory for them.
 func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	times := make(map[string]map[string]int) // how often an item is named, by response
 	for _, n := range named {
@@ -193,7 +195,8 @@ func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.Ra
 	return found, nil
 }
 
-// itemsOf finds items of one response. times has how often the request refers to each item.
+// itemsOf copies items of one response into found, by their ids. times has how often the request
+// refers to each item.
 func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	e, err := r.get(ctx, response)
 	if err != nil && !errors.Is(err, stores.ErrNotFound) {

@@ -55,8 +55,8 @@ type Redis struct {
 	done sync.WaitGroup
 }
 
-// quiet drops the log of the Redis client, since it has no levels. The client also returns its
-// failures, and check logs them.
+// quiet drops the log of the Redis client, whose messages have no levels. Failures are logged all
+// the same: the client also returns them, and check logs them.
 type quiet struct{}
 
 // Printf does nothing.
@@ -125,8 +125,8 @@ const (
 	checkAgain = time.Second
 )
 
-// check logs when the server stops working, and when it works again. In between, uses of the store
-// fail at once.
+// check logs when the server stops working, and when it works again. While the server does not
+// work, uses of the store fail at once.
 func (r *Redis) check(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, checkTime)
@@ -173,8 +173,8 @@ func (r *Redis) run(ctx context.Context, script *redis.Script, user string, args
 	return r.Run(ctx, script, tagOf(user), args...)
 }
 
-// Run runs a script whose keys all contain tag in braces, which puts them into one slot of a
-// cluster.
+// Run runs a script. All keys of the script contain tag in braces, so that they are in one slot of
+// a cluster.
 func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error) {
 	if r.Fails() {
 		return nil, errDown
@@ -268,9 +268,9 @@ func joined(items []json.RawMessage) string {
 	return all.String()
 }
 
-// read runs a script whose last argument is a limit in bytes. If the answer would be larger, the
-// script returns the size. Then read reserves memory for that size, up to most, and runs the script
-// again.
+// read runs a script whose last argument is the size in bytes that its answer may have. If the
+// answer is larger, the script returns its size instead. Then read reserves memory for this size,
+// and runs the script again. If the size is above most, the error is stores.ErrTooLong.
 func (r *Redis) read(ctx context.Context, script *redis.Script, user string, most int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
 	for limit := min(most, stores.FreeTransfer); ; {
@@ -361,9 +361,10 @@ func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores
 // errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// rest returns all items of a conversation; items are the first, there is the number of all. It
-// reads the others page by page, so that other clients of Redis do not wait long. Items that are
-// appended meanwhile are left out. If an item is removed meanwhile, the error is errChanging.
+// rest returns all items of a conversation. The argument items has the first of them, and the
+// argument there is the number of all. rest reads the others page by page, so that other clients of
+// Redis do not wait long. Items that are appended meanwhile are left out. If an item is removed
+// meanwhile, the error is errChanging.
 func (r *Redis) rest(ctx context.Context, user, id string, items []any, there int64, removed string) ([]any, error) {
 	for int64(len(items)) < there {
 		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
@@ -384,7 +385,7 @@ func texts(value any) string {
 	return text
 }
 
-// entryOf returns the entry that the fields have, or nil if they cannot be read.
+// entryOf makes an entry from its fields in Redis. It returns nil if they cannot be read.
 func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
 	e := &stores.Entry{
 		User: user, Previous: fields["previous"], Conversation: fields["conversation"], Running: fields["running"] == "1",

@@ -61,8 +61,8 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores
 }
 
 // afterLoss handles a response that nobody continues. If the response is running, afterLoss stores
-// that it has failed; the next read returns that event. If the response has ended and its last
-// events are missing, the error is stores.ErrDropped.
+// that it has failed, and the next read returns the event of the failure. If the response has ended
+// and its last events are missing, the error is stores.ErrDropped.
 func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
 	e, fields, leased, err := r.get(ctx, user, id, stores.MaxEntry)
@@ -81,8 +81,9 @@ func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (sto
 	return events, r.lose(ctx, user, id, e, fields["events"])
 }
 
-// ahead returns the last event of a response whose owner was lost. It is for a client that has read
-// more events than were stored.
+// ahead returns the last event of a response whose owner was lost, for a client that has read more
+// events than were stored. The event gets the number from, which is the number that the client
+// wants next.
 func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	e, err := r.Get(ctx, user, id)
 	if err != nil {
@@ -96,8 +97,8 @@ func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.
 // Watch implements [stores.Background].
 func (r *Redis) Watch(id string) <-chan struct{} { return r.watched.watch(id) }
 
-// listen wakes those who watch a response when a node changes it, until ctx ends. While the
-// connection is lost, it misses changes; then those who watch wait for WatchTime.
+// listen wakes the callers of Watch when a node changes their response, until ctx ends. While the
+// connection is lost, listen misses changes, and these callers wait for WatchTime.
 func (r *Redis) listen(ctx context.Context) {
 	news := r.client.Subscribe(ctx, r.channel())
 	closed := make(chan struct{})
@@ -143,8 +144,8 @@ func (w *watched) watch(id string) <-chan struct{} {
 // changed wakes those who watch a response.
 func (w *watched) changed(id string) { w.end(id, nil) }
 
-// end closes the channel of a response. If only is not nil, end does so only if that is the
-// channel.
+// end closes the channel of a response. If only is not nil, and the response has another channel by
+// now, end does nothing.
 func (w *watched) end(id string, only chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

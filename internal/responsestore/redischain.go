@@ -59,7 +59,8 @@ func linksOf(answer []any) (found []stores.Link, next string, goesOn, readable b
 	return found, texts(answer[1]), answer[2] == int64(1), true
 }
 
-// conversation returns a conversation of at most so many bytes as the only link of a chain.
+// conversation returns a conversation as the only link of a chain. If it has more bytes than the
+// argument bytes, the result is an error.
 func (r *Redis) conversation(ctx context.Context, user, id string, bytes int64) (found []stores.Link, next string, release func(), err error) {
 	e, err := r.settled(ctx, user, id, bytes)
 	if errors.Is(err, stores.ErrNotFound) {

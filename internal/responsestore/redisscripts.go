@@ -2,25 +2,25 @@ package responsestore
 
 import "github.com/redis/go-redis/v9"
 
-// Each use of Redis runs one of these scripts: one round trip, which happens as a whole or not at
-// all. All keys of a user begin with KEYS[1], which has a hash tag. So they are in one slot of a
-// cluster, and a script may use them all.
+// Each use of Redis runs one of these scripts, in one round trip. A script runs as a whole or not
+// at all. All keys of a user begin with KEYS[1], here <user>, which has a hash tag. So they are in
+// one slot of a cluster, and one script may use all of them.
 //
 //	<user>r:<id>  a hash: the entry, and the owner of a response that runs or ran in the background
 //	<user>i:<id>  a list: the items of a conversation
 //	<user>l:<id>  the lease of the owner, which ends by itself
-//	<user>e:<id>  a stream: the events of a background response, of which event n is 0-(n+1)
-//	<user>ends    a sorted set: when each of the user's entries ends, by their ids
-//	<user>streams a sorted set: when the events of each response end
+//	<user>e:<id>  a stream: the events of a background response; event n has the id 0-(n+1)
+//	<user>ends    a sorted set: the ids of the user's entries, by the times at which they end
+//	<user>streams a sorted set: the ids of responses, by the times at which their events end
 //	<user>sizes   a hash: the bytes of each entry, with its events; "total" has the sum
 //
 // A full Redis refuses a command that needs memory only if the script has written nothing before.
 // Therefore such commands come first.
 
-// sizing begins the scripts that change what a user has. A user with more than the most bytes loses
-// the oldest entries. A script drops only some of them, since all clients of Redis wait for it.
-// They also wait while an item of a conversation is removed, so a conversation has at most
-// mostItems items.
+// sizing begins the scripts that change what a user has. If a user has too many bytes, a script
+// drops the oldest entries of the user, but not more than 1000, since all clients of Redis wait for
+// a script. They also wait while an item of a conversation is removed, so a conversation has at
+// most mostItems items.
 const sizing = `
 local mostItems = 20000
 local ends, sizes, streams = KEYS[1] .. 'ends', KEYS[1] .. 'sizes', KEYS[1] .. 'streams'
@@ -81,8 +81,9 @@ local function page(answer, id, from)
 end
 `
 
-// Arguments: id, me, age, lease (0: it is not running), most bytes of a user, bytes, number of
-// items of a conversation, these items, and then the fields of the hash and their values.
+// Arguments: id, me, age, lease (0 for an entry that is not running), the bytes that the user may
+// have, the bytes of the entry, number of items of a conversation, these items, and then the fields
+// of the hash and their values.
 var putScript = redis.NewScript(sizing + `
 local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
 local owner = redis.call('HGET', key, 'owner')
@@ -103,9 +104,9 @@ if ARGV[4] ~= '0' then
 end
 return 'done'`)
 
-// Arguments: id, most bytes. The answer is the fields, 1 if there is a lease, the number of items
-// of a conversation, and the first of them. If the entry has more bytes than the most, the answer
-// is their number.
+// Arguments: id, limit in bytes. The answer is the fields, 1 if there is a lease, the number of
+// items of a conversation, and the first of the items. If the entry is larger than the limit, the
+// answer is only its size in bytes.
 var getScript = redis.NewScript(paging + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
@@ -118,10 +119,10 @@ var pageScript = redis.NewScript(paging + `
 if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3] then return {} end
 return page({}, ARGV[1], tonumber(ARGV[2]))`)
 
-// Arguments: id, most links, most bytes of items. The answer is a list of some links, the id of the
-// next link, and 1 if the next link was found. Each link is its id, its conversation, its input,
-// and then its output items. If the links have more than the most bytes, the answer is their number
-// of bytes. If there are more links than the most, the answer is -1.
+// Arguments: id, limit of links, limit of bytes of items. The answer is a list of some links, the
+// id of the next link, and 1 if the next link was found. Each link is its id, its conversation, its
+// input, and then its output items. If the links have more bytes than the limit, the answer is only
+// their number of bytes. If there are more links than the limit, the answer is -1.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
 while id ~= '' do
@@ -152,9 +153,9 @@ return {links, id, 0}`)
 // Argument: id.
 var deleteScript = redis.NewScript(sizing + `return drop(ARGV[1])`)
 
-// Arguments: id, token, most bytes of the conversation, overhead of an item, most bytes of a user,
-// items. A call that got no answer is made again, with the same token. The tokens of the last calls
-// are kept, so that the items are added once.
+// Arguments: id, token, the bytes that the conversation may have, overhead of an item, the bytes
+// that the user may have, items. A call that got no answer is made again with the same token. The
+// script keeps the tokens of the last calls, so that it does not add the items twice.
 var appendScript = redis.NewScript(sizing + `
 local key, list = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')
@@ -227,7 +228,7 @@ if #ARGV > 9 or ARGV[7] == '1' then redis.call('PUBLISH', ARGV[5], ARGV[1]) end
 return e[3] and 'cancel' or 'done'`)
 
 // Arguments: id, response, time to keep events, channel, number of the event, its name, its data.
-// It does nothing if the owner has continued meanwhile.
+// The script does nothing if the owner has continued the response meanwhile.
 var loseScript = redis.NewScript(sizing + `
 local key, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
 local e = redis.call('HMGET', key, 'running', 'events', 'over')

@@ -9,7 +9,7 @@ import (
 
 // shares counts the bytes of entries. When there is no room, the least recently used entries of the
 // user with the most bytes are dropped, so that no user can push out the entries of others. The
-// store that embeds shares guards it.
+// lock of the store that embeds shares guards it.
 type shares struct {
 	maxBytes int64
 	bytes    int64

@@ -1,5 +1,5 @@
 // Package socket serves requests that come over a WebSocket, one after the other. Each message
-// becomes the body of an HTTP request. The events of its answer become messages.
+// becomes the body of an HTTP request. Each event of the answer becomes a message.
 package socket
 
 import (
@@ -20,7 +20,7 @@ import (
 const (
 	// maxSockets is how many WebSockets a server serves at once.
 	maxSockets = 1024
-	// maxAge is the age from which a WebSocket accepts no more requests, as with OpenAI.
+	// maxAge is the age at which a WebSocket accepts no more requests. OpenAI has the same limit.
 	maxAge = time.Hour
 	// pingEvery is how often a WebSocket is pinged. pongTime is how long the client may take to
 	// answer.
@@ -44,8 +44,8 @@ type Server struct {
 	stop       context.CancelFunc
 }
 
-// NewServer returns a server for bodies of at most maxBody bytes. Handlers enforce this limit. Each
-// user in a crowd has a share of the WebSockets.
+// NewServer returns a server. maxBody is the most bytes of a request's body, which handlers
+// enforce. If several users have WebSockets, crowd limits each user to a share of them.
 func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 	end, stop := context.WithCancel(context.Background())
 	return &Server{maxMessage: maxBody + slack, places: claims.NewBudget(maxSockets, 1, crowd), end: end, stop: stop}
@@ -54,8 +54,8 @@ func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 // Open returns how many WebSockets are open.
 func (s *Server) Open() int64 { return s.places.Held() }
 
-// Close ends idle WebSockets at once, and the others after their answers. The clients connect
-// again.
+// Close ends idle WebSockets at once, and WebSockets with a request after the answer. The clients
+// connect again.
 func (s *Server) Close() { s.stop() }
 
 // Serve accepts a WebSocket of a user. The caller has checked its origin. handle answers its
@@ -88,15 +88,15 @@ type conn struct {
 	blocked  atomic.Bool // read is busy with a message, and reads no pongs meanwhile
 }
 
-// message is the body of a request. Its reader may stop before the end of the body. So the body
-// comes through a pipe: a read from the connection that stops early would end the connection.
+// message is the body of a request. A handler may stop reading before the end of the body. So it
+// reads from a pipe: if it stopped while reading from the WebSocket, the connection would end.
 type message struct {
 	*io.PipeReader
 	to *io.PipeWriter
 }
 
-// serve answers requests until one side ends the connection. When end ends, serve returns as soon
-// as it is not answering a request.
+// serve answers requests until one side ends the connection. When the context end is cancelled,
+// serve first completes the answer under way.
 func (c *conn) serve(end context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.handshake.Context()))
 	var others sync.WaitGroup
@@ -128,8 +128,8 @@ func (c *conn) serve(end context.Context) {
 	}
 }
 
-// read passes messages on, one at a time. While an answer is made, it already waits for the next
-// message: so it notices when the client leaves.
+// read passes messages to serve, one at a time. While serve answers a request, read already waits
+// for the next message. So read notices when the client leaves.
 func (c *conn) read(ctx context.Context) {
 	for {
 		_, from, err := c.ws.Reader(ctx)

@@ -14,11 +14,12 @@ type Document struct {
 	Version    string      `json:"version"` // of this module
 	AppServers []AppServer `json:"app_servers"`
 	Turns      Turns       `json:"turns"`
-	// Requests are the oldest that are under way, and those whose turns are parked.
+	// Requests are the oldest requests that are under way, and all requests whose turns are parked.
 	Requests []Request `json:"requests"`
 }
 
-// Turns counts the turns of all handlers; on the page, of the handler that serves the page.
+// Turns counts turns. The document counts those of all handlers. The page counts only those of the
+// handler that serves the page.
 type Turns struct {
 	Running int `json:"running"`
 	Waiting int `json:"waiting"` // requests in the queue
@@ -37,9 +38,8 @@ type AppServer struct {
 }
 
 // Public returns the status without what only the operator may know: data that identifies the
-// machine, its files or its processes, and what the account has bought. The remedy, which has
-// no such data, replaces the reason. The sign-in is left out, too: whoever knows its code could
-// complete it.
+// machine, its files or its processes, and what the account has bought. remedy replaces the reason,
+// which may have such data. The sign-in is left out, too: whoever knows its code could complete it.
 func (a AppServer) Public(remedy string) AppServer {
 	a.Program, a.Home, a.Address, a.Reason, a.PID = "", "", "", remedy, 0
 	a.Login.Credits, a.Login.ResetCredits, a.Login.SignIn = nil, nil, nil

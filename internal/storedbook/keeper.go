@@ -28,8 +28,8 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns a struct to encode as JSON, which begins with a [Header], and the number
-	// of changes of the book so far. The document is nil if this number is still since.
+	// Document returns a struct to encode as JSON, which begins with a [Header], and the number of
+	// changes of the book so far. If this number equals since, the document is nil.
 	Document(since uint64) (document any, changes uint64)
 	// Restore adds the counts of a document to the book. The error means that the document cannot
 	// be read.
@@ -68,8 +68,8 @@ func NewKeeper(book Book, what string, every time.Duration) *Keeper {
 }
 
 // Hold stores the book in file until release is called. The last release waits until the book is
-// stored. The first Hold restores the book from file. If file does not exist, it uses the first file
-// in before that exists.
+// stored. The first Hold restores the book from file. If file does not exist, Hold reads the first
+// existing file of before, which are older names of the file.
 func (k *Keeper) Hold(logger *slog.Logger, file string, before ...string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

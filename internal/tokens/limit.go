@@ -10,17 +10,17 @@ const (
 	// pieces of that size, between runes. No language has words that long. The count of the pieces
 	// differs a little from the count of the whole, but does not depend on how the text was cut.
 	maxRun = 512
-	// maxUncounted bounds the text that is kept uncounted, in bytes. Beyond it,
-	// text is counted even if the limit is far away.
+	// maxUncounted bounds the text that is kept uncounted, in bytes. If there is more text, it is
+	// counted even if the limit is far away.
 	maxUncounted = 1 << 20
 )
 
-// Limit cuts texts at a total number of tokens. The texts come in pieces; the
-// output does not depend on the sizes of the pieces.
+// Limit cuts texts at a total number of tokens. The texts come in pieces; the output does not
+// depend on the sizes of the pieces.
 //
-// A token has at least one byte. So as many bytes as there are tokens left can be output without
-// counting them. Near the limit, up to maxRun bytes are held until their boundaries are known.
-// Each byte is counted once; only the text at the limit is counted twice.
+// A token has at least one byte. So while n tokens are left, n bytes can be output without counting
+// them. Near the limit, at most maxRun bytes are held until their boundaries are known. Each byte
+// is counted once; only the text at the limit is counted twice.
 type Limit struct {
 	max     int
 	counted int // tokens counted; after Whole it can be more than max
@@ -97,8 +97,8 @@ func (l *Limit) Fits(n int) bool {
 	return len(l.text)+n <= left
 }
 
-// Count returns the number of tokens counted so far. Once the limit is reached,
-// these are all tokens of the output.
+// Count returns the number of tokens counted so far. Text that is far from the limit may be
+// missing. After the limit is reached, the number includes all output.
 func (l *Limit) Count() int { return l.counted }
 
 // Held returns the text that was added and not yet output. It is valid until the next call.

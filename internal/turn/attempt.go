@@ -64,9 +64,9 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	}
 }
 
-// Waits reports whether Codex waits for the answers to structured calls. While it waits, Codex does
-// not report that the model's response broke off. brokeOff reports whether the events show it
-// nevertheless.
+// Waits reports whether Codex waits for the answers to structured calls. While Codex waits, it does
+// not report that the model's response broke off. brokeOff reports whether earlier events show
+// that.
 func (m *Machine) Waits() (waits, brokeOff bool) {
 	return m.structured.whole && !m.structured.refused && !m.done && len(m.pictures.open) == 0, m.attempt.cut
 }
@@ -78,8 +78,8 @@ func (m *Machine) CallsRefused() { m.structured.refused, m.rest.differs = true, 
 // with response.incomplete.
 const incompleteMark = "Incomplete response returned, reason: "
 
-// incomplete returns the finish of a turn whose response was cut. For a client a cut is no failure.
-// For other errors it returns false.
+// incomplete reports whether err means that the model's response was cut, which is no failure for
+// the client. It returns the finish reason of the turn.
 func incomplete(err *codexrpc.TurnError) (FinishReason, bool) {
 	if err == nil {
 		return "", false

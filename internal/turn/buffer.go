@@ -45,8 +45,8 @@ func (m *Machine) part(p *aggregator.Part) {
 	}
 }
 
-// called starts the grace after a call, if a grace follows this call. got is false for the twin of
-// another call, which the client does not get.
+// called starts the grace after a call, if a grace follows this call. got is false if the client
+// does not get the call, since it repeats another one.
 func (m *Machine) called(textual, got bool) {
 	switch {
 	case got && m.policy.closed():
@@ -57,8 +57,8 @@ func (m *Machine) called(textual, got bool) {
 }
 
 // blockAborted processes the end of a block that is not a call. The text of the block follows. If
-// calls came before, the grace starts again. If the block is too large, the grace stops instead: it
-// would cut the rest of the block.
+// calls came before, the grace starts again. If the block is too large, the grace stops instead,
+// since its end would cut the remaining text of the block.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
@@ -97,8 +97,9 @@ func (m *Machine) blockName(name string) string {
 	return name
 }
 
-// closeBuffer ends a message. It passes on what is held; a begun tag and an open block become text,
-// and a code fence ends. reason is why an open block is no call; empty: the block was not closed.
+// closeBuffer ends a message. Text that was held is passed on. A tag that has begun and an open
+// block become text, and a code fence ends. reason is why an open block is no call; it is empty if
+// the block was not closed.
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {
@@ -107,8 +108,9 @@ func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.pass(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
-// grace is the time for which a turn goes on after a textual block. Each block starts it
-// again. The machine has no clock: its caller watches the generation.
+// grace is the time for which a turn goes on after a textual block or another call. Each start of
+// the grace changes generation. The machine has no clock: its caller sets a deadline at each
+// change.
 type grace struct {
 	running    bool
 	generation int

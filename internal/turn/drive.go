@@ -24,8 +24,7 @@ type Source interface {
 
 // Consumer is the client's side of a turn.
 type Consumer interface {
-	// Consume gets the outputs, in order, at least one. The slice is valid during the
-	// call.
+	// Consume gets one or more outputs, in order. It must not keep the slice.
 	Consume([]Output) error
 	// Leave gets the outputs that were held when the turn ended because its client has gone. Nobody
 	// reads them any more, but the answer may be stored.
@@ -36,11 +35,11 @@ type Consumer interface {
 	Wake() error
 }
 
-// Drive runs a turn until its last output has been consumed. idle bounds the silence of the model:
-// the time without an event of the turn. Events about failed attempts do not count. The failure of
-// a turn is an output. The error of Drive is the consumer's error, or the cause of the end of ctx,
-// which means that the client has gone. If the cause is ErrShutdown, the client is still there, and
-// the turn fails instead.
+// Drive runs a turn until its last output has been consumed. If the turn has no event for the time
+// idle, it fails. Events about failed attempts do not count. A failure of the turn is an output,
+// not an error of Drive. The error is the consumer's error, or the cause of the end of ctx, which
+// means that the client has gone. If the cause is ErrShutdown, the client is still there, and the
+// turn fails instead.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
 	defer func() {
 		if held := m.Abandon(); len(held) > 0 { // empty once the turn is done
@@ -125,9 +124,10 @@ func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	return min(d.silence, d.wake, d.grace, d.refuseCalls(now)), nil
 }
 
-// patience is how long the model may be silent after a call. Also while it writes another call, it
-// sends nothing. After this time the calls are refused. If the response goes on, the thread cannot
-// be kept. If it broke off, the client gets the failure now and not after the idle timeout.
+// patience is how long the model may be silent after a call. The model is also silent while it
+// writes another call. After this time the calls are refused. If the model was writing, the thread
+// cannot be kept. If its response broke off, the client gets the failure now instead of after the
+// idle timeout.
 const patience = 30 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
@@ -164,9 +164,9 @@ func later(now, after time.Duration) time.Duration {
 	return now + after
 }
 
-// clock rings at a set time. Each event moves deadlines later, but does not set the clock again:
-// the clock rings too early, and is set then. So events cost no work on timers, which would wake
-// other threads of the process.
+// clock rings at a set time. Each event moves deadlines later, but does not set the clock again. So
+// the clock may ring before the deadline, and only then is set to it. In this way events cost no
+// work on timers, which would wake other threads of the process.
 type clock struct {
 	start time.Time
 	timer *time.Timer
@@ -207,8 +207,8 @@ func alive(events []codexrpc.Event) bool {
 }
 
 var (
-	// ErrIdle ends a turn that had no event for the idle timeout. An error that matches it may
-	// contain Codex's last error.
+	// ErrIdle ends a turn that had no event for the idle timeout. An error that wraps ErrIdle may
+	// also contain Codex's last error.
 	ErrIdle = errors.New("codex sent nothing for the idle timeout")
 
 	// ErrCompacted ends a turn in which Codex began to summarise the history because it
@@ -222,7 +222,7 @@ var (
 	// ErrInterrupted ends a turn that somebody else interrupted.
 	ErrInterrupted = errors.New("the turn was interrupted")
 
-	// ErrShutdown ends a turn because the server is shutting down. As the cause of a
-	// context's end it does not mean that the client has gone, see [Drive].
+	// ErrShutdown ends a turn because the server is shutting down. If it is the cause of the end of
+	// a context, the client is still there, see [Drive].
 	ErrShutdown = errors.New("the server is shutting down")
 )

@@ -91,8 +91,8 @@ func (e *emitter) endReasoning(o Output) {
 // forgetReasoning drops the reasoning items that are pending.
 func (e *emitter) forgetReasoning() { e.reasoning = e.reasoning[:0] }
 
-// fail adds the failure that ends the turn. It drops what is pending, since the failure may have to
-// be the first output.
+// fail adds the failure that ends the turn. It drops the pending reasoning items, so that the
+// failure is the first output if the client has got nothing else.
 func (e *emitter) fail(err error) {
 	e.call, e.picture = 0, ""
 	e.forgetReasoning()

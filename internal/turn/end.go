@@ -39,7 +39,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	}
 }
 
-// errNoReason is the failure of a turn for which Codex has sent no error. Codex always sends one.
+// errNoReason is the failure of a turn if Codex has sent no error, which should never happen.
 var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
 // finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not within
@@ -94,12 +94,12 @@ func (m *Machine) end(reason FinishReason) {
 	m.out.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.cuts.sequence, Usage: total, Estimated: estimated})
 }
 
-// Usage returns the tokens of the turn so far, and whether some of them are estimated here. An
-// interrupted response is estimated: only its output that has arrived is known.
+// Usage returns the tokens of the turn so far, and whether this package has estimated some of them.
+// It estimates an interrupted response, of which only the output that has arrived is known.
 func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usage.total() }
 
-// Price returns what the provider charges for the responses of the turn so far, as far as it says
-// so.
+// Price returns the sum of the prices that the provider has reported for the responses of the turn
+// so far.
 func (m *Machine) Price() Price { return m.usage.price }
 
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }

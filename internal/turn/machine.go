@@ -1,7 +1,7 @@
-// Package turn makes the outputs of one choice from the events of one Codex turn. The
-// [Machine] is pure: it gets events and returns [Output] values, and has no clock and
-// no I/O. [Drive] runs it over a live turn. The answers of chat completions and of
-// Responses, streamed or not, are folds over the same outputs, so they cannot differ.
+// Package turn makes the outputs of one choice from the events of one Codex turn. The [Machine] is
+// pure: it gets events and returns [Output] values, and has no clock and no I/O. [Drive] runs it
+// over a live turn. The answers of chat completions and of Responses, streamed or not, are made
+// only from these outputs, so they cannot differ.
 package turn
 
 import (
@@ -49,7 +49,7 @@ type structured struct {
 	refused bool // their answers were failures
 }
 
-// lastSaid describes the last thing that the model has said, if this is a call.
+// lastSaid describes the call that the model has said last. It is zero if text came after the call.
 type lastSaid struct {
 	open      bool   // it is a block without an end
 	call      bool   // it is a structured call
@@ -60,7 +60,7 @@ type lastSaid struct {
 // structured call whose arguments are not JSON.
 func (l *lastSaid) isCut() bool { return l.open || l.call && !json.Valid([]byte(l.arguments)) }
 
-// New returns a machine at the start of a turn. It reads the options until the turn ends.
+// New returns a machine at the start of a turn. opts must not change until the turn ends.
 func New(opts *Options) *Machine {
 	m := new(Machine)
 	m.Reset(opts)
@@ -118,8 +118,8 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace has passed. While another block is being written,
-// or only its tag, or a picture is made, the grace starts again.
+// GraceOver ends a turn whose grace has passed. But if another block or its tag is being written,
+// or a picture is being made, the grace starts again.
 func (m *Machine) GraceOver() []Output {
 	m.out.start()
 	switch {
@@ -151,7 +151,7 @@ func (m *Machine) Fail(err error) []Output {
 }
 
 // Abandon ends the turn because its client has gone. It returns the text that was held, since the
-// answer may be stored. There is no last output.
+// answer may be stored. It returns no OutputFinish or OutputFailure.
 func (m *Machine) Abandon() []Output {
 	m.out.start()
 	if !m.done {
@@ -342,8 +342,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.stopped() || !known && m.full() {
 		return
 	}
-	// Codex waits for an answer, even if the client does not get this call because it is
-	// the twin of a block. So no grace runs.
+	// Codex waits for an answer, even if the client does not get this call because the call repeats
+	// a block. So no grace runs.
 	m.structured.whole = true
 	m.grace.running = m.policy.closed()
 	m.last = lastSaid{call: true, arguments: e.Text}

@@ -23,17 +23,17 @@ const (
 )
 
 // StopMode says when a turn with tool calls ends before the model does. In every mode a structured
-// call ends the turn with the model response, since only the client can answer the call.
+// call ends the turn at the end of the model response, since only the client can answer the call.
 type StopMode string
 
 const (
 	// StopOff lets the model finish.
 	StopOff StopMode = "off"
-	// StopFirst gives the client the first call and nothing after it. The turn ends with
-	// the next call, with the model response, or a grace after the first call.
+	// StopFirst gives the client the first call and nothing after it. The turn ends at the next
+	// call, at the end of the model response, or when Grace has passed since the first call.
 	StopFirst StopMode = "first"
-	// StopBurst ends the turn with the model response, or a grace after the last
-	// textual block.
+	// StopBurst ends the turn at the end of the model response, or when Grace has passed since the
+	// last textual block.
 	StopBurst StopMode = "burst"
 )
 
@@ -63,15 +63,15 @@ type ToolOptions struct {
 	// `auto`.
 	OutputMode Mode `json:"output_mode,omitempty" option:"auto|openai-json|obsidian-xml" default:"auto"`
 
-	// When a turn with tool calls ends. `off`: when the model has finished. `first`: with the first
-	// call; the turn goes on for `stop_after_tools_grace` to find out whether there are more calls.
-	// `burst`: with the model's response, or when no textual block has followed the last one for
-	// `stop_after_tools_grace`. A structured call always ends the answer with the model's response.
-	// Default: `burst`.
+	// When a turn with tool calls ends. `off`: when the model has finished. `first`: after the
+	// first call; the turn goes on for `stop_after_tools_grace` to find out whether there are more
+	// calls. `burst`: at the end of the model's response, or when no textual block has followed the
+	// last one for `stop_after_tools_grace`. A structured call always ends the answer at the end of
+	// the model's response. Default: `burst`.
 	StopAfterTools StopMode `json:"stop_after_tools,omitempty" option:"off|first|burst" default:"burst"`
 
-	// Whether text after the last tool call is dropped, unless it contains a block
-	// that is not a call: a client may run that. Default: true.
+	// Whether text after the last tool call is dropped. Text up to the end of a block that is not a
+	// call is kept, since a client may run the block. Default: true.
 	SuppressTailAfterTools *bool `json:"suppress_tail_after_tools,omitempty" option:"on|off" default:"on"`
 
 	// Which <use_tool> blocks in the model's text are calls. `auto`: all of them in
@@ -102,8 +102,8 @@ type ToolOptions struct {
 	XMLEscape usetool.Escaping `json:"xml_escape,omitempty" option:"literal|entities" default:"literal"`
 }
 
-// Options are the options of a [Machine] for one turn. The zero value is a plain
-// OpenAI turn: structured calls only, ended with the model response.
+// Options are the options of a [Machine] for one turn. The zero value is a plain OpenAI turn: it
+// has only structured calls, and ends at the end of the model response.
 type Options struct {
 	ToolOptions
 
@@ -112,8 +112,8 @@ type Options struct {
 	// IDSuffix is a part of the call ids of this turn, in lower case. It makes them differ from the
 	// call ids of other turns of the same conversation. Empty: none.
 	IDSuffix string
-	// Spent is what the thread had cost before this turn, or before this part of a
-	// turn that goes on.
+	// Spent is the usage of the thread before this turn. If the turn was parked and goes on, it is
+	// the usage before this part of the turn.
 	Spent codexrpc.Usage
 	// ClientName returns the client's own name of a tool that Codex knows as
 	// name. False: the tool is not the client's, and Codex answers its calls.
@@ -125,16 +125,17 @@ type Options struct {
 	// Patterns are the textual forms of calls beside <use_tool>, for TextualOn. They
 	// have passed [aggregator.CheckPatterns].
 	Patterns []aggregator.NamedPattern
-	// Grace is how long the turn goes on after a textual block, in StopBurst, and after
-	// the first call, in StopFirst. After a call above the limit it is how long the turn
-	// goes on to learn its usage. 0: until all events that have arrived are processed.
+	// Grace is how long the turn goes on after a textual block, in StopBurst, and after the first
+	// call, in StopFirst. If a call is above the limit, it is how long the turn waits for its usage
+	// after this call. 0: the turn goes on until all events that have arrived are processed.
 	Grace time.Duration
 
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
 	// may send summaries that nobody asked for.
 	NoReasoning bool
-	// Items is for a client that reads items rather than one text. An output, not an empty line,
-	// separates messages. The ends of reasoning items are outputs, with their encrypted content.
+	// Items is for a client that reads items rather than one text. Messages are separated by an
+	// output instead of an empty line. The ends of reasoning items are outputs, with their
+	// encrypted content.
 	Items bool
 
 	// Encrypted is for a client that wants the encrypted content of the reasoning.
@@ -151,11 +152,11 @@ type Options struct {
 	// the model is no output.
 	PictureOnly bool
 
-	// StopSequences end the text of the model, and the turn, before the first of them: at most 4,
-	// none empty. They are looked for in the text of the model, blocks included, but not in its
-	// reasoning and not in the arguments of structured calls. A sequence that spans two messages,
-	// or a structured call, does not count. The finish is FinishStop, or FinishToolCalls if calls
-	// were sent. A block that is open at the cut is text.
+	// StopSequences are at most 4 texts, none of them empty. The text of the model, and the turn,
+	// end before the first that occurs. They are looked for in the text of the model, blocks
+	// included, but not in its reasoning and not in the arguments of structured calls. A sequence
+	// that spans two messages, or a structured call, does not count. The finish is FinishStop, or
+	// FinishToolCalls if calls were sent. A block that is open at the cut is text.
 	StopSequences []string
 	// MaxTokens is the most tokens (o200k_base) that the client gets: of the text as
 	// the model wrote it, blocks included, and of the names and arguments of

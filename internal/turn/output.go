@@ -14,9 +14,8 @@ const (
 	// OutputReasoning is new text of the reasoning summary, in Text; ID and Part
 	// identify its item and its part.
 	OutputReasoning
-	// OutputReasoningEnd ends a reasoning item: ID, and in Text its encrypted content,
-	// if there is any. An item may have no summary. Only turns with [Options].Items have
-	// such outputs.
+	// OutputReasoningEnd ends the reasoning item ID. Text has its encrypted content, if there is
+	// any. An item may have no summary. Only turns with [Options].Items have such outputs.
 	OutputReasoningEnd
 	// OutputCallStart begins a tool call: Call, ID and Name are set. Name is the
 	// client's own name of the tool.
@@ -27,20 +26,21 @@ const (
 	// OutputCallEnd ends a tool call: no fragment of it follows. Name is set, and Text has all the
 	// arguments, so that nobody has to join the fragments.
 	OutputCallEnd
-	// OutputSearchStart begins a web search, which the provider runs: ID. Only turns with
+	// OutputSearchStart begins the web search ID, which the provider runs. Only turns with
 	// [Options].Items have such outputs.
 	OutputSearchStart
-	// OutputSearchEnd ends a web search: ID, and in Text what was done, as JSON. Text is empty if
+	// OutputSearchEnd ends the web search ID. Text is JSON that says what was done, or empty if
 	// this is not known.
 	OutputSearchEnd
 	// OutputAnnotations are the annotations of the message under way, in Text as a JSON
 	// array. Their indexes count characters in the message; Part is where the message
 	// begins in the text of the answer.
 	OutputAnnotations
-	// OutputPictureStart begins a picture: ID. A turn with [Options].PictureOnly has none.
+	// OutputPictureStart begins the picture ID. A turn with [Options].PictureOnly has no such
+	// output.
 	OutputPictureStart
-	// OutputPicture is a picture: ID, in Text the PNG in base64, in Name the prompt that it was made
-	// of, and Transparent; or Err, why there is none.
+	// OutputPicture is the picture ID. Text is the PNG in base64, and Name is the prompt from which
+	// it was made. Transparent may be set. If there is no picture, Err says why.
 	OutputPicture
 	// OutputFinish is the last output of a turn that ended well: Finish and
 	// Usage are set.
@@ -60,9 +60,9 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
-// Output is a piece of a turn's answer. A turn has any number of text, reasoning and call
-// outputs, then exactly one OutputFinish or OutputFailure. All encoders, streaming or
-// not, are folds over this sequence, and nothing else decides what a client sees.
+// Output is a piece of a turn's answer. A turn has any number of text, reasoning and call outputs,
+// then exactly one OutputFinish or OutputFailure. All encoders, streaming or not, use only these
+// outputs: nothing else decides what a client sees.
 type Output struct {
 	Kind OutputKind
 	// Gap marks a boundary. Between two parts of the reasoning it has a Text, for clients that read
@@ -98,8 +98,8 @@ type Output struct {
 	Err error
 }
 
-// Report is what a turn did with tool calls and text, for headers, metrics and logs. Each
-// block in Started is in Flushed or in Aborted as well.
+// Report is what a turn did with tool calls and text, for headers, metrics and logs. Each block in
+// Started is also in Flushed or in Aborted.
 type Report struct {
 	Started int                         // textual blocks begun
 	Flushed int                         // textual blocks that were calls

@@ -8,8 +8,8 @@ import (
 )
 
 // Codex 0.169 sends each structured call as a whole, before it says that the call has begun. Some
-// builds announce the call first, and then send fragments of its arguments. The client then gets
-// the name at once, and each fragment.
+// builds of Codex announce the call first, and then send its arguments in fragments. In this case
+// the client gets the name at once, and then each fragment.
 
 // callBegun processes the begin of a structured call.
 func (m *Machine) callBegun(e *codexrpc.Event) {
@@ -43,8 +43,8 @@ func (m *Machine) partialCall(call aggregator.Input) {
 	m.pass(m.choice.Call(call, m.parts[:0]))
 }
 
-// endItems ends the calls that were sent in fragments, and the pictures: nothing more of them will
-// come.
+// endItems ends the calls that were sent in fragments, and the pending pictures, because nothing
+// more of them will come.
 func (m *Machine) endItems() {
 	m.endPictures()
 	if !m.structured.partial {

@@ -100,8 +100,8 @@ func (m *Machine) patience(idle time.Duration) time.Duration {
 	return idle
 }
 
-// isPNG reports whether data is base64 and begins like a PNG. Encoders write the data without
-// escaping it.
+// isPNG reports whether data is base64 and begins like a PNG. It checks all of data, since encoders
+// write the data without escaping it.
 func isPNG(data string) bool {
 	const magic = "\x89PNG\r\n\x1a\n"
 	var head [12]byte
@@ -159,7 +159,7 @@ func (e *PictureError) Error() string { return e.Message }
 var pictureStatus = regexp.MustCompile(`(?s)http (\d{3})[^:]*(?:: Some\((".*")\))?`)
 
 // newPictureError returns the error of a picture that could not be made. text is Codex's answer to
-// the call.
+// the call. failure is Codex's error about the picture, or nil.
 func newPictureError(text string, failure *codexrpc.TurnError) *PictureError {
 	e := &PictureError{Message: cmp.Or(text, "the picture could not be made")}
 	if found := pictureStatus.FindStringSubmatch(text); found != nil {

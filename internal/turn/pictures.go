@@ -6,11 +6,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// maxPictures bounds the pictures of a turn that are under way. Further calls are not shown.
+// maxPictures bounds the pictures of a turn that are pending at the same time. If the model calls
+// for more, the client does not see these calls.
 const maxPictures = 16
 
-// pictures follows the pictures that the model makes within its answer. Codex makes one after the
-// other, once the model has called for them, and then asks the model again.
+// pictures follows the pictures that the model makes within its answer. After the model has called
+// for pictures, Codex makes them one after the other, and then asks the model again.
 type pictures struct {
 	open  []string     // the ids of the calls whose picture is still to come
 	begun string       // the id of the picture that Codex has begun last
@@ -50,7 +51,7 @@ func (m *Machine) pictureEnded(out Output) {
 	m.endHeldPictures()
 }
 
-// awaitPictures lets the turn end, with a reason, once all pending pictures are there. It reports
+// awaitPictures makes the turn end with a reason when all pending pictures have come. It reports
 // false if no picture is pending.
 func (m *Machine) awaitPictures(reason FinishReason) bool {
 	if len(m.pictures.open) == 0 {
@@ -61,15 +62,15 @@ func (m *Machine) awaitPictures(reason FinishReason) bool {
 	return true
 }
 
-// endHeldPictures ends a turn that only waits for pictures, if Codex begins none of them before it
-// has the result of a client's call. Codex runs one tool at a time, in any order.
+// endHeldPictures ends a turn that waits only for pictures which Codex does not make: Codex runs
+// one tool at a time, in any order, and now waits for the result of a client's call.
 func (m *Machine) endHeldPictures() {
 	if p := &m.pictures; p.held && p.last != "" && !slices.Contains(p.open, p.begun) {
 		m.endPictures()
 	}
 }
 
-// endPictures ends the pictures that are still to come with an error: they will not come any more.
+// endPictures emits an error for each pending picture, because it will not come any more.
 func (m *Machine) endPictures() {
 	for len(m.pictures.open) > 0 {
 		m.pictureEnded(Output{ID: m.pictures.open[0], Err: errPictureCut})

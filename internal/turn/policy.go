@@ -50,8 +50,8 @@ func (p *policy) text(text string) {
 	}
 }
 
-// textAt processes text at an offset. A block that is no call, and the text before it, are sent at
-// once.
+// textAt processes text that begins at an offset. Text before p.kept is sent at once: it is a block
+// that is no call, or text before such a block.
 func (p *policy) textAt(text string, offset int64) {
 	if n := int(min(max(0, p.kept-offset), int64(len(text)))); n > 0 {
 		if p.closed() {
@@ -65,8 +65,8 @@ func (p *policy) textAt(text string, offset int64) {
 	p.text(text)
 }
 
-// gap separates two messages. For a client that reads items, it ends the message. But if text is
-// held, the texts of both messages become one.
+// gap separates two messages. For a client that reads items, gap ends the first message. But if
+// text is held, both messages become one, with the argument text between them.
 func (p *policy) gap(text string) {
 	switch {
 	case p.closed():
@@ -110,11 +110,11 @@ func (p *policy) release() {
 	}
 }
 
-// blockAborted prepares for the text of a block that is not a call. The block is not dropped as a
-// tail: the model meant it as a call, and a client may run it. So the block is sent, and before it
-// the text that precedes it, as before a call. The text behind the block is a tail again. Behind a
-// block that was too large it is not: it may be the rest of the block. An opening tag that a text
-// only mentions belongs to the text.
+// blockAborted prepares for the text of a block that is not a call. The block is not dropped like
+// other text after a call, since the model meant it as a call, and a client may run it. So the
+// block and the text before it are sent. The text after the block is held again, unless the block
+// was too large: such text may be the end of the block. If a text only mentions an opening tag, the
+// tag is a part of the text.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.closed() {
 		return
@@ -186,7 +186,8 @@ func (p *policy) begin(part *aggregator.Part) {
 	p.spoken, p.flows, p.open = false, false, false
 }
 
-// beforeCall sends the text before a call, and the delimiter between two blocks.
+// beforeCall sends the text before a call, and the delimiter between two blocks. first says that
+// the call is the first of the turn.
 func (p *policy) beforeCall(first bool) {
 	blank := !p.spoken && isBlank(p.tail.String())
 	if blank && !p.opts.xml() {
@@ -198,8 +199,8 @@ func (p *policy) beforeCall(first bool) {
 	}
 }
 
-// emitBlock sends a call as text. A client reads a block without an end up to the end of the next
-// block. So if there is one, its end is sent before a block that is made here.
+// emitBlock sends a call as text: the model's own block, or a new one. If a block before it has no
+// end, a client would read both as one block. So the missing end is sent before a new block.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if part.Pattern != "" || text == "" || part.Rewrite {
@@ -222,8 +223,8 @@ func (p *policy) block(call *aggregator.Delta) string {
 	return xml
 }
 
-// quoted returns a text as a JSON string without angle brackets, so that nothing in it
-// reads as a block.
+// quoted returns a text as a JSON string without angle brackets, so that clients find no block in
+// it.
 func quoted(text string) string {
 	quoted, _ := json.Marshal(text) // a string always encodes
 	return string(quoted)

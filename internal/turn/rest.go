@@ -52,9 +52,9 @@ func (r *rest) reason(e *codexrpc.Event) {
 // again forgets the items of a response that broke off.
 func (r *rest) again() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
-// call records a structured call. The thread differs if the call shares its id with another, since
-// such calls cannot be answered. It also differs if Codex cannot read the arguments: Codex then
-// answers the call itself and goes on.
+// call records a structured call. theirs says whether the tool is the client's. The thread differs
+// if it is not, or if two calls have the same id, since such calls cannot be answered. It also
+// differs if Codex cannot read the arguments: Codex then answers the call itself and goes on.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true

@@ -63,8 +63,8 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 	return text[:len(text)-len(held)], false
 }
 
-// shortPiece is the length up to which looking at each byte is faster than searching for
-// each sequence. Nearly all deltas are shorter.
+// shortPiece is the largest length of a piece for which looking at each byte is faster than
+// searching for each sequence. Nearly all deltas are shorter.
 const shortPiece = 64
 
 // begins reports whether a sequence may begin in a piece.

@@ -28,8 +28,8 @@ func (s *strays) add(id string) {
 // has reports whether an id belongs to a recorded call.
 func (s *strays) has(id string) bool { return slices.Contains(s.calls, id) }
 
-// responded records the end of a response with such calls. It reports whether another such response
-// may follow.
+// responded records the end of a response that called tools which are not the client's. It reports
+// whether another such response may follow.
 func (s *strays) responded() bool {
 	s.now = false
 	s.responses++

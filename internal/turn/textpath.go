@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// The text of the model passes, in this order,
+// The text of the model passes these steps, in this order:
 //
-//	untilStop    the stop sequences, which end it,
-//	withinLimit  the limit of tokens, which ends it,
-//	buffered     the scanner, which separates the blocks from it, and the policy.
+//	untilStop    the stop sequences, which may end the text,
+//	withinLimit  the limit of tokens, which may end the text,
+//	buffered     the scanner, which separates the blocks from the text, and the policy.
 //
 // Each step may hold a part of the text, and each may end the turn. Text after the end is ignored.
 
@@ -66,8 +66,9 @@ func (c *cuts) fund(opts *Options, n int) {
 	}
 }
 
-// A turn takes as many tokens from its budget at once as it has taken already, within these bounds.
-// So it takes few tokens that it does not need and other turns would lack.
+// A turn takes tokens from its budget in steps. Each step is as large as all earlier ones together,
+// but within these bounds. So the turn takes few tokens that it does not need and that other turns
+// could use.
 const (
 	leastStep = 16
 	mostStep  = 1024

@@ -6,13 +6,13 @@ import "hash/maphash"
 // sends as separate items and a client reads as one text.
 const MessageGap = "\n\n"
 
-// maxItems bounds the messages of one turn that are tracked. A turn has a few. Beyond the bound,
-// the whole text of a message no longer replaces lost deltas.
+// maxItems bounds the messages of one turn that are tracked. A turn has a few. If there are more,
+// deltas that were lost are not replaced by the whole text of their message.
 const maxItems = 1024
 
-// texts tracks the agent messages of a turn. A message comes as deltas and once more as a
-// whole; the whole adds only what the deltas lack. Messages are identified by the id of
-// their item, never by their text, so that repeated text is kept.
+// texts tracks the agent messages of a turn. The text of a message comes as deltas, and then once
+// more as a whole. From the whole text, the client gets only what the deltas lack. Messages are
+// identified by the id of their item, never by their text, so that repeated text is kept.
 type texts struct {
 	seed  maphash.Seed
 	first message             // the only message of most turns
@@ -31,8 +31,8 @@ type texts struct {
 	reasons bool // there was reasoning: summary is its last part
 }
 
-// message is the text of one item so far: its length, and its hash, so that the whole
-// can be compared without keeping the text.
+// message has the length and the hash of the text of one item so far. With them the deltas can be
+// compared with the whole text, without keeping the text.
 type message struct {
 	id     string
 	length int
@@ -65,11 +65,10 @@ func (t *texts) delta(item, text string) (gap, added string) {
 	return t.gap(item), text
 }
 
-// completed returns the part of an item's whole text that its deltas lack, and the gap before that
-// part. It is the whole text if there were no deltas, and the rest if the text begins with them. A
-// text that differs from the deltas is ignored, since the client has seen the deltas. The turn does
-// not fail then, since some providers trim or mend a text at its end. But Codex's thread has another
-// text than the client.
+// completed returns what the deltas of an item lack of its whole text, and the gap before that.
+// Without deltas it returns the whole text. If the whole text does not begin with the deltas, it
+// returns nothing, since the client has seen the deltas. The turn does not fail then, since some
+// providers trim or mend a text at its end. But Codex's thread has another text than the client.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
 	if m == nil {
@@ -101,8 +100,8 @@ func (t *texts) gap(item string) string {
 	return ""
 }
 
-// item returns the message of an item, and makes one if there is none. It returns nil above
-// maxItems.
+// item returns the message of an item. If there is none, item makes one, or returns nil if there
+// are maxItems messages.
 func (t *texts) item(id string) *message {
 	if t.recent != nil && t.recent.id == id {
 		return t.recent

@@ -9,10 +9,10 @@ import (
 // counts as one token for four bytes.
 const maxSaid = 8 << 10
 
-// usage adds up the tokens of a turn. Codex reports the usage of each complete model response, but
-// not of a response that broke off. A little later it reports the total of the thread, which
-// includes both kinds of responses and earlier turns. For an interrupted response it reports
-// neither. So the tokens of the response's text and calls are counted here.
+// usage adds up the tokens of a turn. Codex reports the usage of each complete model response. A
+// little later it reports the total of the thread, which also includes earlier turns and responses
+// that broke off. If a response is interrupted, Codex reports neither. So the tokens of its text
+// and calls are counted here.
 type usage struct {
 	responses codexrpc.Usage
 	atThread  codexrpc.Usage
@@ -64,9 +64,9 @@ func (u *usage) thread(v *codexrpc.Usage, before codexrpc.Usage) {
 	u.atThread = v.Sub(before)
 }
 
-// total returns the larger of the two sums, of responses and of the thread. It adds the tokens that
-// only this package has counted: those of an interrupted response, or, if the limit of tokens ended
-// the turn, those that were sent. estimated reports whether it has added any.
+// total returns the usage of the responses, or that of the thread if it has more tokens. It adds
+// the tokens that only this package has counted: those of an interrupted response, or, if the limit
+// of tokens ended the turn, those that were sent. estimated reports whether it has added any.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.atThread.TotalTokens > total.TotalTokens {

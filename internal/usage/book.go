@@ -85,8 +85,8 @@ func (b *Book) Account(user string) Account {
 	return sum.view(user, users, b.since.Unix(), b.started.Unix(), now)
 }
 
-// view returns the body of GET /v1/usage about a user, where a has the counts. users are the totals
-// of each user, for [Everybody]. The times are in Unix seconds.
+// view returns the body of GET /v1/usage about a user, whose counts are in a. For [Everybody],
+// users are the totals of each user. The times are in Unix seconds.
 func (a *account) view(user string, users []UserTotals, since, started, now int64) Account {
 	view := Account{
 		Object:            "usage",
@@ -114,8 +114,8 @@ func (a *account) view(user string, users []UserTotals, since, started, now int6
 	return view
 }
 
-// Raw looks at the last maxEntries turns of all users. It returns the turns of one user among them,
-// or all of them for [Everybody].
+// Raw returns those turns of a user that are among the last maxEntries turns of all users. For
+// [Everybody] it returns all of these.
 func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()

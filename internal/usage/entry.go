@@ -69,8 +69,8 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// put adds the entry of a turn. It keeps the last maxEntries entries. Up to maxEntries older entries
-// also stay, so that put moves the entries only rarely.
+// put adds the entry of a turn. It keeps the last maxEntries entries. It also keeps some older
+// ones, at most maxEntries, so that it moves the entries only rarely.
 func (b *Book) put(r *gateway.Record) {
 	if len(b.entries) == 2*maxEntries {
 		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])

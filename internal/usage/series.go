@@ -17,8 +17,8 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// begin returns the start of the part that contains at. oldest returns the start of the oldest part
-// that is kept while the part that contains at is the newest. Times are in Unix seconds.
+// begin returns the start of the part that contains at. If this is the newest part, oldest returns
+// the start of the oldest part that is kept. Times are in Unix seconds.
 func (s span) begin(at int64) int64  { return at - at%s.width }
 func (s span) oldest(at int64) int64 { return s.begin(at) - (s.keep-1)*s.width }
 
@@ -67,7 +67,8 @@ func (s series) find(start int64) (i int, found bool) {
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
-// recent returns a copy of the parts that are neither too old at now nor dropped by upTo.
+// recent returns a copy of the parts that are kept at the time now: none before by.oldest(now), and
+// none that upTo drops.
 func (s series) recent(by span, now int64) []TimeTotals {
 	s = s.upTo(by, now)
 	first, _ := s.find(by.oldest(now))

@@ -18,7 +18,7 @@ import (
 )
 
 // Shared counts the turns of all nodes in Redis. It is safe for concurrent use. A turn is counted
-// within moments, or later if Redis does not work.
+// soon after its end, or later if Redis does not work then.
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
@@ -44,8 +44,8 @@ type Batch struct {
 // storeTime bounds the time to store one batch, and to read the counts or the turns.
 const storeTime = 5 * time.Second
 
-// NewShared returns the usage of all nodes. run runs a script with one key, which it makes from the
-// tag. All keys that the script uses begin with that key.
+// NewShared returns the usage of all nodes. run runs a script with one key of Redis, which run
+// makes from tag. The names of all keys that the script uses begin with that key.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
 	return &Shared{run: run, started: time.Now(), me: rand.Text(), pending: New()}
 }
@@ -67,8 +67,7 @@ func (s *Shared) begin() {
 	}
 }
 
-// Unstored returns the batches that are not stored yet, and removes them from s: the caller keeps
-// them.
+// Unstored returns the batches that are not stored yet, and removes them from s.
 func (s *Shared) Unstored() []Batch {
 	s.storing.Lock()
 	defer s.storing.Unlock()
@@ -268,8 +267,8 @@ func countsOf(pairs any) map[string]int64 {
 	return counts
 }
 
-// Raw looks at the last turns of all nodes. It returns the turns of one user among them, or all of
-// them for [Everybody].
+// Raw returns those turns of a user that are among the last turns of all nodes. For [Everybody] it
+// returns all of these.
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	account, err := s.Account(ctx, user)
 	if err != nil {
@@ -301,8 +300,9 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 // Only the first 20 models and 1000 users of an account have counts of their own. The other models
 // share one entry, and so do the other users.
 
-// once begins the scripts that store a batch. It ends the script if the batch is stored already: a
-// node stores its batches in the order of their numbers, so the last number is enough to know.
+// once begins the scripts that store a batch. It ends the script if the batch is stored already. A
+// node stores its batches in the order of their numbers, so comparing with the last number is
+// enough.
 const once = `
 local batch = KEYS[1] .. 'batch:' .. ARGV[1]
 if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end

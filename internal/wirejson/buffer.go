@@ -2,11 +2,11 @@ package wirejson
 
 import "sync"
 
-// Buffer is reusable memory for output. It must not be copied. The zero value is ready to use. A
-// stream waits most of the time, so thousands of streams share the buffers of the few that write.
+// Buffer is reusable memory for output. It must not be copied. The zero value is ready to use. At
+// any time most streams only wait, so thousands of streams share the memory of the few that write.
 type Buffer struct{ lent *[]byte }
 
-// maxLent bounds the memory that is kept for another Buffer, in bytes. Few events are larger.
+// maxLent bounds the memory that Release keeps for other Buffers, in bytes. Few events are larger.
 const maxLent = 16 << 10
 
 var lent = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}

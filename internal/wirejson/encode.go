@@ -33,7 +33,7 @@ const hexDigits = "0123456789abcdef"
 
 // AppendString appends s as a JSON string. The result is valid JSON and valid UTF-8 for any s:
 // bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are escaped, since old JavaScript reads
-// them as line breaks. < > and & are not, since nothing here ends up in HTML.
+// them as line breaks. < > and & are not escaped, since the result never becomes a part of HTML.
 func AppendString[T text](dst []byte, s T) []byte {
 	b := View(s)
 	dst = append(dst, '"')

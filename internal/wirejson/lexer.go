@@ -14,8 +14,8 @@ const (
 	lexerHex                      // within the four digits of \uXXXX
 )
 
-// lexerToken is the kind of the last token outside of strings. It reveals a surplus quote: after
-// one, a string begins, or a token follows a string, where JSON does not allow that.
+// lexerToken is the kind of the last token outside of strings. With it the lexer finds a surplus
+// quote, which makes a string begin where JSON does not allow one, or a token follow a string.
 type lexerToken uint8
 
 const (

@@ -82,7 +82,8 @@ func unescape[T text](s T) (char rune, size int) {
 	return utf8.RuneError, 6
 }
 
-// escapes has, for the second character of an escape such as \n, the character that it stands for.
+// escapes has the character for which an escape such as \n stands. The index is the second
+// character of the escape.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // codeUnit reads the code unit of an escape \uXXXX at the start of s.

@@ -88,7 +88,8 @@ func (s *Scanner) fail(problem string) {
 	s.pos = len(s.data)
 }
 
-// unexpected fails with an error about the next byte, or about the end of the text.
+// unexpected fails with an error about the next byte, or about the end of the text. wanted is what
+// should have come instead.
 func (s *Scanner) unexpected(wanted string) {
 	switch {
 	case !s.OK():
@@ -101,8 +102,8 @@ func (s *Scanner) unexpected(wanted string) {
 	}
 }
 
-// Peek skips white space and returns the next byte, or 0 at the end. A NUL byte in the text is an
-// error wherever it is read, just as the end is.
+// Peek skips white space and returns the next byte, or 0 at the end. It also returns 0 for a NUL
+// byte in the text: where a token is expected, both are errors.
 func (s *Scanner) Peek() byte {
 	if s.pos < len(s.data) && s.data[s.pos] > ' ' { // the usual case
 		return s.data[s.pos]
@@ -163,8 +164,8 @@ func (s *Scanner) Enter(end byte) bool {
 	return false
 }
 
-// More goes to the next element of an array or an object, or past the end. It reports whether there
-// is a next element.
+// More goes to the next element of an array or an object, or past its closing bracket, which is
+// end. It reports whether there is a next element.
 func (s *Scanner) More(end byte) bool {
 	switch next := s.Peek(); {
 	case next == ',':

@@ -1,10 +1,9 @@
-// Package wirejson reads JSON by walking its text instead of decoding it into Go
-// values. A member then costs no allocation, and a value keeps its own spelling.
+// Package wirejson reads JSON by walking its text instead of decoding it into Go values. So reading
+// a member allocates nothing, and a value can be passed on exactly as it was written.
 //
 // [Scanner] reads and checks a text in one pass, for the lines of the app-server. [Value] is a view
-// of bytes that [Parse] has checked, for the bodies of requests. [Walker] and [String] read
-// strings that [Valid] has checked, for events and tool calls. [AppendString] and [Append] write
-// JSON.
+// of bytes that [Parse] has checked, for the bodies of requests. [Walker] and [String] read strings
+// that [Valid] has checked, for events and tool calls. [AppendString] and [Append] write JSON.
 package wirejson
 
 import (
@@ -15,9 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// Value is the text of a JSON value, without white space around it. It is a view of a
-// text that [Parse] has checked. A nil Value is absent. Methods for one kind of value
-// must not be called on another kind.
+// Value is the text of a JSON value, without white space around it. It is a part of a text that
+// [Parse] has checked, not a copy. A nil Value stands for an absent value. Methods for one kind of
+// value must not be called on another kind.
 type Value []byte
 
 // Parse checks a JSON text and returns its value. It is an error if the text is no JSON, no UTF-8
@@ -166,7 +165,7 @@ func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	}
 }
 
-// Member is a member of an object for [Value.Pick] to find, and where its value goes.
+// Member names a member of an object that [Value.Pick] looks for, and the variable for its value.
 type Member struct {
 	name string
 	into *Value
@@ -181,8 +180,8 @@ func (v Value) Pick(wanted ...Member) {
 	v.PickTyped(&kind, wanted...)
 }
 
-// PickTyped is Pick that also sets kind to the member type. kind is apart from wanted: as one of
-// them, it and the other targets would move to the heap.
+// PickTyped is Pick that also sets kind to the member type. kind is not one of wanted: if it were,
+// Go would allocate all targets on the heap.
 func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	c.PickTyped(kind, wanted...)

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Valid returns a copy of a text, without the white space around it, if it is JSON.
+// Valid reports whether data is valid JSON. If so, it returns a copy of the text without the white
+// space around it.
 func Valid(data []byte) (text string, ok bool) {
 	if !json.Valid(data) {
 		return "", false
@@ -33,7 +34,8 @@ func (t String) String() string {
 
 // Part returns the decoded text of a string that may be a part of a longer one, cut within a
 // character. Half of a surrogate pair at the beginning or the end does not become U+FFFD: it is
-// encoded in three bytes, as if it were a character. The text is valid until buf is used again.
+// encoded in three bytes, as if it were a character. The text may be in buf, so it is valid until
+// buf changes.
 func (t String) Part(buf *[]byte) string {
 	if !t.escaped {
 		return t.raw

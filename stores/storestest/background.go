@@ -25,8 +25,8 @@ func someEvents(first int64, names ...string) stores.Events {
 	return events
 }
 
-// namesOf returns the names of the events of a response from a number on, with a dot when they are
-// over.
+// namesOf returns the names of the events of a response, beginning with the event number from. A
+// dot at the end means that no more events come.
 func namesOf(t *testing.T, b stores.Background, from int64) string {
 	t.Helper()
 	events, err := b.Events(t.Context(), "u", ID(1), from)
@@ -117,8 +117,8 @@ func testBackground(t *testing.T, tested Engine) {
 	}
 }
 
-// testLost checks that a response whose owner is gone has failed for everybody, and that what the
-// owner may still do does not change that.
+// testLost checks that a response whose owner is gone has failed for everybody, and that later
+// calls of the owner do not change that.
 func testLost(t *testing.T, tested Engine) {
 	b := tested.background()
 	ctx := t.Context()
@@ -159,7 +159,7 @@ func testLost(t *testing.T, tested Engine) {
 	}
 }
 
-// testLostWhileRead checks that who waits for events learns that the owner is gone.
+// testLostWhileRead checks that a reader of events gets the failure when the owner is gone.
 func testLostWhileRead(t *testing.T, tested Engine) {
 	b := tested.background()
 	if err := b.Begin(t.Context(), ID(1), Begun("u")); err != nil {
@@ -194,7 +194,8 @@ func testGap(t *testing.T, tested Engine) {
 	}
 }
 
-// testWatch checks that changes at one node reach the others long before they would poll.
+// testWatch checks that a change at one node closes the channel of Watch at another node long
+// before WatchTime.
 func testWatch(t *testing.T, tested Engine) {
 	b := tested.background()
 	if !tested.Shared {

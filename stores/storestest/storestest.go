@@ -19,10 +19,11 @@ type Engine struct {
 	Store stores.Store
 	Age   time.Duration       // of entries; less than the tests take
 	Later func(time.Duration) // lets this time pass for the store
-	// Other returns what another node, or the next process, has of the same entries. Nil: nothing
-	// outlives this one. It must not be nil for a [stores.Background].
+	// Other returns a store with the same entries, as another node or the next process opens it. It
+	// is nil if the entries do not outlive this store. It must not be nil for a
+	// [stores.Background].
 	Other func(*testing.T) stores.Store
-	// Shared says that Store works beside what Other returns: it is another node.
+	// Shared says that Store and the result of Other are used at the same time, as by two nodes.
 	Shared bool
 }
 
@@ -54,7 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) Engine) {
 // testTime is the time in the ids of the tests.
 var testTime = time.Now().Truncate(time.Second)
 
-// ID returns the id of a response that was made so many milliseconds after the start of the tests.
+// ID returns the id of a response that was made n milliseconds after the start of the tests.
 func ID(n int) string {
 	at := testTime.Add(time.Duration(n) * time.Millisecond)
 	return fmt.Sprintf("%s%s%019d", responseid.Prefix, responseid.NewSuffix(at)[:7], n)
@@ -127,7 +128,8 @@ func testStore(t *testing.T, tested Engine) {
 	}
 }
 
-// testOrder checks that items keep their order, and that of two equal ones one is removed.
+// testOrder checks that items keep their order, and that RemoveItem removes only one of several
+// equal items.
 func testOrder(t *testing.T, tested Engine) {
 	s, ctx, at := tested.Store, t.Context(), ConversationID(0)
 	item := func(text string) json.RawMessage { return json.RawMessage(`"` + text + `"`) }
@@ -203,8 +205,8 @@ func testLargeEntry(t *testing.T, tested Engine) {
 	}
 }
 
-// testConversation checks that of what many writers append to a conversation, at two nodes if
-// there are several, nothing is lost or doubled.
+// testConversation checks that items are neither lost nor doubled when many writers append to a
+// conversation, at two nodes if there are several.
 func testConversation(t *testing.T, tested Engine) {
 	s, ctx, at := tested.Store, t.Context(), ConversationID(0)
 	if err := s.Append(ctx, "u", at, nil); !errors.Is(err, stores.ErrNotFound) {

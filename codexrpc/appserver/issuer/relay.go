@@ -1,11 +1,11 @@
 // Package issuer stands between app-servers and the issuer of the tokens of their logins.
 //
-// An issuer accepts a refresh token once. If Codex sends it again, the login is lost. Codex does so
-// after it was killed during a renewal, and after it has given up the call that needed the renewal:
-// some calls end after five seconds. Several app-servers that renew one login at the same time also
-// send the same token. So app-servers ask a [Relay] instead. The relay asks the issuer once for
-// each refresh token, even if nobody waits any more. It gives the same answer to all app-servers
-// with the old token, and stores the new tokens if no app-server does.
+// An issuer accepts each refresh token only once. If Codex sends it again, the login is lost. That
+// happens after Codex was killed during a renewal, and after it has given up the call that needed the
+// renewal: some calls end after five seconds. Several app-servers that renew one login at the same
+// time also send the same token. So app-servers ask a [Relay] instead. The relay asks the issuer only
+// once for each refresh token, and waits for the answer even if no app-server does. It gives the same
+// answer to all app-servers with the old token, and stores the new tokens if no app-server does.
 package issuer
 
 import (
@@ -45,8 +45,9 @@ type Issuer struct {
 	Env []string
 }
 
-// Relay answers the app-servers of one login on loopback. Its URL has a secret path; requests with
-// another path get a 404. All methods are safe for concurrent use.
+// Relay is an HTTP server on loopback. It answers the requests for new tokens of the app-servers
+// with one login. Its URL has a secret path; requests with another path get a 404. All methods are
+// safe for concurrent use.
 type Relay struct {
 	log     func() *slog.Logger
 	server  *http.Server
@@ -86,8 +87,8 @@ func (r *Relay) SetIssuer(i Issuer) {
 	r.issuer = i
 }
 
-// Client returns a client that reaches the network as the app-server does. It fails if the system's
-// certificates are needed and cannot be read.
+// Client returns a client with the same proxy and certificates as the app-server. It fails if the
+// system's certificates are needed and cannot be read.
 func (r *Relay) Client() (*http.Client, error) {
 	r.mu.Lock()
 	issuer := r.issuer
@@ -95,8 +96,8 @@ func (r *Relay) Client() (*http.Client, error) {
 	return issuer.client()
 }
 
-// Close ends the relay. It waits for the renewals under way, which take askTime at most, since their
-// tokens would be lost.
+// Close ends the relay. It waits for the renewals under way, which take askTime at most: otherwise
+// their new tokens would be lost.
 func (r *Relay) Close() {
 	renewals.Lock()
 	if !r.closed {

@@ -22,8 +22,8 @@ const (
 	// not be asked again. keepFailure is for any other failure: Codex asks again at once, and gets
 	// the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
-	// keepFresh is how long new tokens are not renewed again. Codex asks to renew them if it has
-	// waited while another app-server renewed the login.
+	// keepFresh is how long the relay does not renew new tokens, but answers with them again. Codex
+	// asks to renew new tokens if it has waited while another app-server renewed the login.
 	keepFresh = 5 * time.Second
 	// storeWait is how long the relay waits for an app-server to store the tokens that it has got.
 	// If the relay stored them first, the app-server would find a changed login in the file, and
@@ -93,7 +93,8 @@ func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
 	return made
 }
 
-// end gives the answer to all requests that wait for it, and returns their number.
+// end ends a renewal with the answer got: the requests that wait for it get the answer. end returns
+// the number of these requests.
 func (r *renewal) end(got answer, now time.Time) (asking int) {
 	renewals.Lock()
 	defer renewals.Unlock()
@@ -105,8 +106,8 @@ func (r *renewal) end(got answer, now time.Time) (asking int) {
 	return r.asking
 }
 
-// store stores the new tokens of an answer in file. If an app-server has got the answer, store
-// first waits storeWait, so that the app-server can store them.
+// store stores the new tokens of an answer in file. answered says that an app-server has got the
+// answer: then store first waits storeWait, so that the app-server can store the tokens itself.
 func (r *Relay) store(file, refresh string, got answer, answered bool) {
 	if answered {
 		timer := time.NewTimer(storeWait)

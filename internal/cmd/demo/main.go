@@ -155,9 +155,9 @@ func newFolder(dir string, port int) (string, error) {
 	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
-// chooseModel chooses the model that answers. If codex has a login, the user's own model answers, and
-// chosen is empty. Else the scripted model answers, and chosen is home, where chooseModel writes a
-// CODEX_HOME for that model.
+// chooseModel chooses the model that answers. If codex has a login, the user's own model answers,
+// and chosen is empty. Else the scripted model answers, until the caller calls closeModel. Then
+// chosen is home, where chooseModel has written a CODEX_HOME for that model.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -235,8 +235,9 @@ func waitReady(ctx context.Context, port int) error {
 	}
 }
 
-// untilEnd returns a context that ends on Ctrl-C, SIGTERM, a closed terminal (unless nohup
-// ignores it), or the end of the parent: a make that is killed cannot pass a signal on.
+// untilEnd returns a context that ends on Ctrl-C, SIGTERM or a closed terminal (unless nohup
+// ignores that). It also ends when the parent process ends, since a killed make cannot pass a
+// signal on.
 func untilEnd(parent int) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -252,7 +253,8 @@ func untilEnd(parent int) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// stopCaddy prints a failure and makes Caddy exit as on SIGTERM, which ends the process.
+// stopCaddy prints a failure and sends SIGTERM to this process, so that Caddy ends the process. The
+// folder is removed before that.
 func stopCaddy(folder string, failure error) error {
 	if failure != nil {
 		fmt.Fprintln(os.Stderr, "demo:", failure)
