@@ -120,9 +120,10 @@ func (c *Choice) byID(in *Input) (found *call, known bool) {
 	return c.among(c.keys[key{keyThreadItem, id}], in)
 }
 
-// among picks the call that an input is about from the calls that share an id. If known is true
-// and found is nil, the input is about a new call. known is false if the input can be about none of
-// the calls.
+// among picks the call that an input is about from the calls that share an id. known is false if the
+// input contradicts all of them, for example by its name: other ids may then find the call. If known
+// is true and found is nil, the input is about a new call with the same id, since each call that it
+// does not contradict has other complete arguments already.
 func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 	if same == nil {
 		return nil, false

@@ -18,7 +18,7 @@ var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a bl
 // argument is not left out, since the call would then be another one.
 var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in a block")
 
-// Escaping is the way text is written in a block. The zero value is EscapeLiteral.
+// Escaping is the way text is written in a block. The zero value means EscapeLiteral.
 type Escaping string
 
 const (

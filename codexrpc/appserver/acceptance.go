@@ -75,8 +75,8 @@ func (a *Acceptance) Instructions(model string) bool {
 	return a.instructions[model]
 }
 
-// InstructionsAccepted records that the provider has accepted instructions in place of
-// Codex's own prompt with a model.
+// InstructionsAccepted records that the provider has accepted, in requests with this model,
+// instructions in place of Codex's own prompt.
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()

@@ -155,10 +155,10 @@ func systemTrust() *trustStore {
 	}
 }
 
-// certificates returns variables for the environment of Codex. With them, Codex trusts the same
-// certificates as without them, but reads the certificates in less time. The variables name files
-// that certificates writes to dir. It returns nil if caVariable is set, even to nothing, or if Codex
-// might not trust the same certificates.
+// certificates writes files to dir, and returns variables for the environment of Codex that name
+// them. With the variables, Codex trusts the same certificates as without them, but reads them in
+// less time. The result is nil if this is not certain, if caVariable is set, even to an empty value,
+// or if the files cannot be written.
 func (s *trustStore) certificates(dir string, command, env []string, config *providerConfig) []string {
 	set := make(map[string]string)
 	for _, entry := range env {

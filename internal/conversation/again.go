@@ -172,10 +172,10 @@ func (s *Session) mayAppend() bool {
 // mayWait reports whether the turn is started again, after a wait, if the provider fails.
 func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.ProviderRetries() }
 
-// Again restarts a turn that has failed before its first output, if one of the remedies may help.
-// If no remedy has started the turn, Again returns false and the failure of the turn, or that of
-// another login if that login can be used again sooner. If a remedy was tried, Again returns true;
-// the error is then why the turn could not be started.
+// Again restarts a turn that has failed before its first output, if one of the remedies may help and
+// can be tried. Then it returns true, even if the new start fails: err says why it failed.
+// Otherwise it returns false and the failure of the turn, or that of another login if that login can
+// be used again sooner.
 func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
 	f := s.record(failure)
 	if s.request.Plan == nil {

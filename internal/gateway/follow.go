@@ -98,8 +98,8 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 }
 
 // streamResponse streams the events of a background response of the caller. When the server exits,
-// the stream may go on for the drain timeout. A response that this server is making may go on as
-// long.
+// the stream may go on for the drain timeout. If this server is making the response, that may go on
+// for the same time.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
 	x := g.newExchange(w, r)
 	defer x.close()

@@ -68,11 +68,8 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different URLs. It
-// returns the images by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. The
-// first image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has
-// ended, the error is that of ctx. Before Fetch keeps n more bytes, it calls grow(n), never from
-// two goroutines at once. If grow returns false, the error is [ErrNoMemory].
+// Close closes idle connections. A Fetch that is under way goes on; its connections close by
+// themselves.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
 // Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different URLs. It

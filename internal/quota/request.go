@@ -148,9 +148,10 @@ func (l *Limits) leave(k *Key) {
 	}
 }
 
-// Reserve counts a request, and takes input tokens for each grant, all in one step. input is the
-// number of tokens in the input of a turn. One more token must be left for the output of each turn.
-// The error is ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was counted.
+// Reserve counts a request, and takes at least the tokens of the input for each of its turns, all in
+// one step. Each turn has one of the grants. input is the number of tokens in the input of one turn.
+// Beyond them, at least one token must be left for the output of each turn. The error is
+// ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was counted.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.k.limits(Tokens) {
 		grants = nil

@@ -83,8 +83,8 @@ func (w Window) part() time.Duration {
 	return (w.length + unit - 1) / unit * time.Microsecond
 }
 
-// keep returns how long a store must keep the counts of a part. It is more than the time for which
-// the part counts.
+// keep returns how long a store must keep what was counted in one part of the window. This is longer
+// than the limit takes the part into account.
 func (w Window) keep() time.Duration {
 	switch w.period {
 	case day:

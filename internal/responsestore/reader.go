@@ -174,10 +174,10 @@ func (r *Reader) link(ctx context.Context, id string) (link stores.Link, previou
 // Reference names an item of a response.
 type Reference struct{ Response, Item string }
 
-// Items returns items by their ids; named refers to them. idOf reads the id of an item. An item to
-// which several references refer counts several times. The error is a *MissingError if an item does
-// not exist, ErrTooLong if the items have more bytes than may be read, and ErrNoMemory if there is
-// no memory for them.
+// Items returns the items to which named refers, by their ids. idOf reads the id of an item. The
+// error is a *MissingError if an item does not exist, ErrTooLong if the items have more bytes than
+// may be read, and ErrNoMemory if there is no memory for them. The bytes of an item count once for
+// each reference to it.
 func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	times := make(map[string]map[string]int) // how often an item is named, by response
 	for _, n := range named {

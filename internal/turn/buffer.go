@@ -57,8 +57,8 @@ func (m *Machine) called(textual, got bool) {
 }
 
 // blockAborted processes the end of a block that is not a call. The text of the block follows. If
-// calls came before, the grace starts again. If the block is too large, the grace stops instead,
-// since its end would cut the remaining text of the block.
+// calls came before, the grace starts again. If the block is too large, the grace stops instead: a
+// turn that ended with the grace would cut the remaining text of the block.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
@@ -98,8 +98,8 @@ func (m *Machine) blockName(name string) string {
 }
 
 // closeBuffer ends a message. Text that was held is passed on. A tag that has begun and an open
-// block become text, and a code fence ends. reason is why an open block is no call; it is empty if
-// the block was not closed.
+// block become text, and a code fence ends. reason is why an open block is no call; empty stands for
+// [usetool.AbortUnclosed].
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {

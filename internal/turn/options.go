@@ -17,8 +17,8 @@ const (
 	// ModeJSON gives every call as OpenAI's tool_calls, and removes textual blocks
 	// from the text.
 	ModeJSON Mode = "openai-json"
-	// ModeXML gives every call as a <use_tool> block in the text, as Obsidian
-	// Copilot reads it, with tool_calls beside it.
+	// ModeXML gives every call as a <use_tool> block in the text, as Obsidian Copilot reads it. In
+	// chat completions the call is also in tool_calls.
 	ModeXML Mode = "obsidian-xml"
 )
 

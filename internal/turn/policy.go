@@ -186,8 +186,9 @@ func (p *policy) begin(part *aggregator.Part) {
 	p.spoken, p.flows, p.open = false, false, false
 }
 
-// beforeCall sends the text before a call, and the delimiter between two blocks. first says that
-// the call is the first of the turn.
+// beforeCall sends the held text before a call. If no visible text has come since the last call,
+// white space is dropped; in ModeXML it is sent, and the delimiter between two blocks follows.
+// first says that the call is the first of the turn, so that no block precedes it.
 func (p *policy) beforeCall(first bool) {
 	blank := !p.spoken && isBlank(p.tail.String())
 	if blank && !p.opts.xml() {
