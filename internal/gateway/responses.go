@@ -130,6 +130,9 @@ const putPause = 500 * time.Millisecond
 func (f *responseForm) put(ctx context.Context) error {
 	for {
 		err := f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
+		if err == nil {
+			f.q.g.objects.Running.Kept(f.meta.ID)
+		}
 		if !f.q.Background || !errors.Is(err, stores.ErrUnavailable) {
 			return err
 		}

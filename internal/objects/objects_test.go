@@ -112,3 +112,29 @@ func idOf(t *testing.T, object []byte) string {
 
 // free holds nothing.
 func free(int64) *apierror.Error { return nil }
+
+// TestEndedResponse checks that a response whose events are still being stored is read as it ended
+// once that is stored, and as it is being made before.
+func TestEndedResponse(t *testing.T) {
+	o := &Objects{
+		Store: responsestore.NewMemory(1<<20, time.Hour), Running: NewRunning(), Logger: slog.New(slog.DiscardHandler),
+		User: func(r *http.Request) string { return r.Header.Get("User") },
+	}
+	id := responseid.Prefix + responseid.NewSuffix(time.Now())
+	_, end := o.Running.Begin(t.Context(), Response{
+		ID: id, Entry: &stores.Entry{User: "ann"}, Stored: true,
+		InProgress: func() json.RawMessage { return json.RawMessage(`"made"`) },
+	})
+	defer end()
+	read := func(want string) {
+		t.Helper()
+		if got, apiErr := o.Response(as("ann"), id, free); apiErr != nil || string(got) != want {
+			t.Errorf("it is %s, %v, want %s", got, apiErr, want)
+		}
+	}
+	read(`"made"`)
+	o.Running.Ended(id, json.RawMessage(`"ended"`))
+	read(`"made"`)
+	o.Running.Kept(id)
+	read(`"ended"`)
+}

@@ -33,6 +33,7 @@ type running struct {
 	cancel context.CancelCauseFunc
 	over   chan struct{}   // closed when it has ended
 	last   json.RawMessage // the response as it ended; nil: it is running, or has ended before it began
+	kept   bool            // last is stored, but perhaps not all events
 }
 
 // NewRunning returns an empty register.
@@ -72,6 +73,15 @@ func (r *Running) Ended(id string, response json.RawMessage) {
 	}
 }
 
+// Kept records that the response as it ended is stored.
+func (r *Running) Kept(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one := r.byID[id]; one != nil {
+		one.kept = true
+	}
+}
+
 // hasEnded reports whether a response of the register has ended and is only being stored.
 func (r *Running) hasEnded(one *running) bool {
 	r.mu.Lock()
@@ -97,15 +107,27 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a running response of a user, without output. A response counts as running until
-// its end is stored: a client that knows of the end may refer to the response. entry returns nil if
-// the response is not running, or will not be stored.
+// entry returns a response of the register: as it ended if that is stored, otherwise as it is now,
+// without output. A response stays in the register until all its events are stored: a client that
+// knows of the end may refer to the response. entry returns nil if that user has no such response in
+// the register, or if the response will not be stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
 		return nil
 	}
-	return &stores.Entry{User: user, Response: one.InProgress(), Input: one.Entry.Input}
+	return &stores.Entry{User: user, Response: r.now(one), Input: one.Entry.Input}
+}
+
+// now returns a response of the register as [Running.entry] does.
+func (r *Running) now(one *running) json.RawMessage {
+	r.mu.Lock()
+	last, kept := one.last, one.kept
+	r.mu.Unlock()
+	if kept {
+		return last
+	}
+	return one.InProgress()
 }
 
 // stop cancels a response and waits for its end. It returns the ended response, or nil if the

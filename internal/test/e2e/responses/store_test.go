@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bufio"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -178,6 +179,7 @@ func TestResponsesStores(t *testing.T) {
 			if again := s.ParseResponse([]byte(body)); again.Text() != "Kept <over> it." {
 				t.Errorf("%q", again.Text())
 			}
+			checkReadAtItsEnd(s)
 			if next := s.Respond(e2e.Asks("say:More.", e2e.Fields{"previous_response_id": r.ID}), nil); next.Text() != "More." {
 				t.Errorf("%+v", next)
 			}
@@ -193,6 +195,24 @@ func TestResponsesStores(t *testing.T) {
 				t.Errorf("after a restart: %d %s", status, body)
 			}
 		})
+	}
+}
+
+// checkReadAtItsEnd checks that a background response is completed for a client that has just read
+// that in its stream.
+func checkReadAtItsEnd(s *e2e.Site) {
+	stream := s.Do(http.MethodPost, "/v1/responses", strings.NewReader(e2e.EncodeJSON(e2e.Asks("chunk=3; say:One two three.", e2e.Fields{"stream": true, "background": true}))), nil)
+	defer stream.Body.Close()
+	id, last := "", ""
+	for lines := bufio.NewScanner(stream.Body); last != "event: response.completed" && lines.Scan(); {
+		if last = lines.Text(); id == "" {
+			_, rest, _ := strings.Cut(last, `"id":"`)
+			id, _, _ = strings.Cut(rest, `"`)
+		}
+	}
+	status, body := about(s, http.MethodGet, id, nil)
+	if made := s.ParseResponse([]byte(body)); status != http.StatusOK || made.Status != "completed" || made.Text() != "One two three." {
+		s.T.Errorf("at its end, after %q, it is %s", last, body)
 	}
 }
 
