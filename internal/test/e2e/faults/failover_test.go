@@ -21,7 +21,7 @@ func TestNodesFailover(t *testing.T) {
 	master := redisserver.Start(t)
 	master.Replica(t)
 	sentinel := master.Sentinel(t)
-	const limit = 200
+	const limit = 100
 	keys := keyFile(t, map[string]string{"sk-limited": fmt.Sprintf("requests %d 1h", limit), "sk-free": ""})
 	c := e2e.NewCluster(t, func(int) string {
 		return keys + "store redis " + sentinel.URL("") + " {\nmaster main\n}"

@@ -17,7 +17,7 @@ import (
 // usage of all. In a Redis that was emptied they begin anew. Its clock is an hour ahead of the nodes.
 func TestKeysOfNodes(t *testing.T) {
 	server := redisserver.StartAhead(t, time.Hour)
-	keys := keyFile(t, map[string]string{"sk-requests": "requests 240 1h\ntokens 10000000 day", "sk-tokens": "tokens 20000 1h", "sk-few": "requests 30 1h", "sk-free": ""})
+	keys := keyFile(t, map[string]string{"sk-requests": "requests 80 1h\ntokens 10000000 day", "sk-tokens": "tokens 8000 1h", "sk-few": "requests 30 1h", "sk-free": ""})
 	c := e2e.NewCluster(t, func(int) string { return keys + "store redis " + server.URL("") })
 	expect := func(key, prompt string, want int) {
 		t.Helper()
@@ -28,13 +28,13 @@ func TestKeysOfNodes(t *testing.T) {
 			t.Errorf("of %s, %v", key, counts)
 		}
 	}
-	expect("sk-requests", "say:ok", 240)
+	expect("sk-requests", "say:ok", 80)
 	expect("sk-tokens", "say:"+strings.Repeat("one two ", 100), 0)
 	const one = 400 // the most tokens of an answer with its input
 	for node := range c.Nodes {
 		all := usage(c.Through(node), "sk-requests")
 		requests, tokens := all.Get("keys.0.limits.0.used").Int(), usage(c.Through(node), "sk-tokens").Get("keys.0.limits.0.used").Int()
-		if requests != 240 || all.Get("requests").Int() != 240 || all.Get("by_model.0.requests").Int() != 240 || tokens < 20_000-one || tokens > 20_000+one {
+		if requests != 80 || all.Get("requests").Int() != 80 || all.Get("by_model.0.requests").Int() != 80 || tokens < 8_000-one || tokens > 8_000+one {
 			t.Errorf("node %d: %d requests and %d tokens are used; %s", node, requests, tokens, all)
 		}
 	}
