@@ -10,11 +10,15 @@ import (
 )
 
 // TestToolBursts checks several calls of both forms in both modes, streamed and not.
-func TestToolBursts(t *testing.T) { e2e.OverBoth(t, testToolBursts) }
+func TestToolBursts(t *testing.T) { e2e.OverBothSampled(t, testToolBursts) }
 
-func testToolBursts(t *testing.T) {
+func testToolBursts(t *testing.T, all bool) {
 	s := e2e.NewSite(t, "")
-	for _, n := range []int{1, 2, 3, 20} {
+	numbers := []int{3}
+	if all {
+		numbers = []int{1, 2, 20}
+	}
+	for _, n := range numbers {
 		for _, form := range []string{"tool", "usetool"} {
 			for _, mode := range []string{e2e.ModeJSON, e2e.ModeXML} {
 				t.Run(fmt.Sprintf("%d %s in %s", n, form, mode), func(t *testing.T) {
@@ -72,10 +76,10 @@ const noteBlock = "<use_tool>\n<name>writeToFile</name>\n<path>Haus/Küche – P
 	"| Tag | Ziel |\n|---|---|\n| Mo | Boden |\n\nSiehe [[Haus/Plan]], https://example.org/?a=1&b=2 und 你好\n</content>\n</use_tool>"
 
 // TestToolWriteNote checks that an Obsidian client gets an answer like a real one
-// unchanged, with the block in one chunk, for deltas of every size.
+// unchanged, with the block in one chunk, in deltas of any size.
 func TestToolWriteNote(t *testing.T) {
 	s := e2e.NewSite(t, "")
-	for _, chunk := range []string{"1", "3", "7", "all"} {
+	for _, chunk := range []string{"1", "7", "all"} {
 		t.Run(chunk, func(t *testing.T) {
 			s := s.At(t)
 			q := e2e.Question{Prompt: "chunk=" + chunk + "; verbatim:" + note, System: e2e.Taught}

@@ -59,7 +59,7 @@ func TestToolPatterns(t *testing.T) {
 	text := "Hm. " + asToolCall("a") + " and " + useTool("localSearch", "b") + " search(c)\n" + asToolCall("</tool_call>") + " That was all."
 	inXML := "Hm. " + useTool("localSearch", "a") + " and " + useTool("localSearch", "b") + " " + useTool("localSearch", "c") + "\n" + useTool("localSearch", "</tool_call>")
 	inJSON := "Hm.  and "
-	for _, size := range []string{"1", "3", "8", "all"} {
+	for _, size := range []string{"1", "8", "all"} {
 		q := e2e.Question{Prompt: "chunk=" + size + "; verbatim:" + text, Tools: true}
 		for mode, content := range map[string]*string{e2e.ModeJSON: &inJSON, e2e.ModeXML: &inXML} {
 			q.Mode = mode

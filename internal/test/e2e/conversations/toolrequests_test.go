@@ -123,7 +123,7 @@ func TestToolText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.At(t)
-			for _, chunk := range []string{"1", "5", "all"} {
+			for _, chunk := range []string{"1", "all"} {
 				got := s.AskBoth(e2e.Question{Prompt: "chunk=" + chunk + "; verbatim:" + c.text, Mode: c.mode, Tools: true})
 				finish := "stop"
 				if len(c.calls) > 0 {
