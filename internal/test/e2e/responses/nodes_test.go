@@ -184,6 +184,7 @@ func TestNodesRolling(t *testing.T) {
 					refused++
 				}
 				mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
 			}
 		})
 	}
