@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-codex/caddy-codex/internal/test/draw"
 	"github.com/caddy-codex/caddy-codex/internal/test/e2e"
 	"github.com/caddy-codex/caddy-codex/internal/test/scriptedmodel"
 )
@@ -90,18 +91,22 @@ func TestLongHistory(t *testing.T) {
 	sameText(t, got.String()[max(0, at):], want+"q")
 }
 
-// TestLongToolResults checks that long results of tools reach the model unchanged.
+// TestLongToolResults checks that long results of tools reach the model unchanged. What Codex would
+// leave out depends on the model and the length, not on the API, so the APIs take turns.
 func TestLongToolResults(t *testing.T) {
 	s := longSite(t, "")
 	for model, sizes := range map[string][]int{
 		"gpt-5":              {1e3, 13e3, 60e3, 500e3, 1e6, 10e6}, // not in Codex's catalogue
 		"gpt-6-astra":        {1e3, 13e3, 60e3, 500e3, 1e6, 2e6},
-		"gpt-5.5-2026-01-01": {1e6},
-		"other/model":        {1e6},
+		"gpt-5.5-2026-01-01": {1e6, 14e3},
+		"other/model":        {14e3, 1e6},
 	} {
-		for _, size := range sizes {
+		for i, size := range sizes {
 			result := numbered(size)
-			check := func(name, path string, body e2e.Fields) {
+			check := func(turn int, name, path string, body e2e.Fields) {
+				if i%2 != turn && draw.Cases(1, 2) == 1 {
+					return
+				}
 				t.Run(fmt.Sprintf("%s/%d/%s", model, size, name), func(t *testing.T) {
 					request := asked(s.At(t), path, body)
 					last := request.Input[len(request.Input)-1]
@@ -111,13 +116,13 @@ func TestLongToolResults(t *testing.T) {
 					sameText(t, last.Output[0].Text, result)
 				})
 			}
-			check("chat", "/v1/chat/completions", e2e.Fields{"model": model, "messages": []any{
+			check(1, "chat", "/v1/chat/completions", e2e.Fields{"model": model, "messages": []any{
 				e2e.Fields{"role": "user", "content": "q"},
 				e2e.Fields{"role": "assistant", "tool_calls": []any{
 					e2e.Fields{"id": "c", "type": "function", "function": e2e.Fields{"name": "f", "arguments": "{}"}}}},
 				e2e.Fields{"role": "tool", "tool_call_id": "c", "content": result},
 			}})
-			check("responses", "/v1/responses", e2e.Fields{"model": model, "store": false, "input": []any{
+			check(0, "responses", "/v1/responses", e2e.Fields{"model": model, "store": false, "input": []any{
 				e2e.Says("user", "q"),
 				e2e.Fields{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
 				e2e.Fields{"type": "function_call_output", "call_id": "c", "output": []any{e2e.Fields{"type": "input_text", "text": result}}},
@@ -126,24 +131,26 @@ func TestLongToolResults(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks the same for other long texts.
+// TestLongTexts checks the same for other long texts, each with a model that Codex knows or with one
+// that it does not.
 func TestLongTexts(t *testing.T) {
 	s := longSite(t, "")
 	text, shorter := numbered(1.2e6), numbered(1e6)
 	arguments := strings.TrimSpace(e2e.EncodeJSON(e2e.Fields{"a": text}))
 	user := func(text string) any { return e2e.Fields{"role": "user", "content": text} }
 	for name, c := range map[string]struct {
+		model    string
 		messages []any
 		found    func(scriptedmodel.Request) string
 		want     string
 	}{
-		"user":          {[]any{user(text), user("q")}, itemText(1), text},
-		"user at last":  {[]any{user("q"), user(text)}, itemText(2), text},
-		"a turn's text": {[]any{user("q"), user(shorter)}, itemText(2), shorter},
-		"instructions":  {[]any{e2e.Fields{"role": "system", "content": text}, user("q")}, itemText(0), text},
-		"developer":     {[]any{user("q"), e2e.Fields{"role": "developer", "content": text}, user("q")}, itemText(2), text},
-		"assistant":     {[]any{user("q"), e2e.Fields{"role": "assistant", "content": text}, user("q")}, itemText(2), text},
-		"arguments": {[]any{
+		"user":          {"gpt-5", []any{user(text), user("q")}, itemText(1), text},
+		"user at last":  {"gpt-5.5", []any{user("q"), user(text)}, itemText(2), text},
+		"a turn's text": {"gpt-5", []any{user("q"), user(shorter)}, itemText(2), shorter},
+		"instructions":  {"gpt-5.5", []any{e2e.Fields{"role": "system", "content": text}, user("q")}, itemText(0), text},
+		"developer":     {"gpt-5", []any{user("q"), e2e.Fields{"role": "developer", "content": text}, user("q")}, itemText(2), text},
+		"assistant":     {"gpt-5.5", []any{user("q"), e2e.Fields{"role": "assistant", "content": text}, user("q")}, itemText(2), text},
+		"arguments": {"gpt-5", []any{
 			user("q"),
 			e2e.Fields{"role": "assistant", "tool_calls": []any{
 				e2e.Fields{"id": "c", "type": "function", "function": e2e.Fields{"name": "f", "arguments": arguments}}}},
@@ -151,7 +158,11 @@ func TestLongTexts(t *testing.T) {
 		}, func(r scriptedmodel.Request) string { return r.Input[len(r.Input)-2].Arguments }, arguments},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, model := range []string{"gpt-5", "gpt-5.5"} {
+			models := []string{c.model}
+			if draw.Cases(1, 2) > 1 {
+				models = []string{"gpt-5", "gpt-5.5"}
+			}
+			for _, model := range models {
 				sameText(t, c.found(asked(s.At(t), "/v1/chat/completions", e2e.Fields{"model": model, "messages": c.messages})), c.want)
 			}
 		})
