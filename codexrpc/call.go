@@ -94,9 +94,14 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 	if err != nil {
 		return err
 	}
-	if err := c.sendUntil(ctx, deadline, line, do.method); err != nil {
+	select { // the writer takes it once it has written the one before
+	case c.out.calls <- line:
+	case err = <-p.ready: // it has waited too long, or the connection has ended
 		c.calls.unregister(id, p)
 		return err
+	case <-ctx.Done():
+		c.calls.unregister(id, p)
+		return context.Cause(ctx)
 	}
 	if do.by != nil {
 		do.by.onSent()
@@ -148,13 +153,6 @@ func (c *Conn) takeSlot(ctx context.Context, deadline time.Time, method string) 
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, timeoutError(method))
 	defer cancel()
 	return pass(ctx, c, c.calls.slots, struct{}{})
-}
-
-// sendUntil hands a call to the writer, and waits for the writer until the deadline.
-func (c *Conn) sendUntil(ctx context.Context, deadline time.Time, line []byte, method string) error {
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, timeoutError(method))
-	defer cancel()
-	return c.send(ctx, line)
 }
 
 // handleAnswer passes an answer to its call.
