@@ -29,8 +29,9 @@ const (
 type call struct {
 	method string
 	params any
-	result any    // the answer is decoded into it, unless it is nil
-	by     caller // the callbacks of the call; nil: none
+	result any       // the answer is decoded into it, unless it is nil
+	by     caller    // the callbacks of the call; nil: none
+	until  time.Time // when it is given up; zero: after callTimeout
 	// urgent calls do not wait for a free slot and are not retried.
 	urgent bool
 }
@@ -57,15 +58,17 @@ type pendingCall struct {
 }
 
 // call calls a method. It waits for a free slot, retries a refusal for
-// overload, and gives up when ctx ends or after callTimeout. Errors:
+// overload, and gives up when ctx ends or its time is over. Errors:
 // *CallError, an error that matches ErrClosed or ErrTimeout, or the cause of the end of ctx.
 func (c *Conn) call(ctx context.Context, do call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	deadline := time.Now().Add(callTimeout)
+	if do.until.IsZero() {
+		do.until = time.Now().Add(callTimeout)
+	}
 	for attempt := 0; ; attempt++ {
-		err := c.attempt(ctx, deadline, &do)
+		err := c.attempt(ctx, &do)
 		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || do.urgent {
 			return err
 		}
@@ -84,13 +87,13 @@ func (c *Conn) call(ctx context.Context, do call) error {
 }
 
 // attempt sends a call once and waits for its answer.
-func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error {
+func (c *Conn) attempt(ctx context.Context, do *call) error {
 	if !do.urgent {
-		if err := c.takeSlot(ctx, deadline, do.method); err != nil {
+		if err := c.takeSlot(ctx, do); err != nil {
 			return err
 		}
 	}
-	id, p, line, err := c.begin(do, deadline)
+	id, p, line, err := c.begin(do)
 	if err != nil {
 		return err
 	}
@@ -123,9 +126,9 @@ func (c *Conn) attempt(ctx context.Context, deadline time.Time, do *call) error 
 
 // begin registers a call and returns its encoded line. It runs after the wait for a slot, so that
 // waiting calls keep no lines in memory. A retry encodes the line again.
-func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, line []byte, err error) {
+func (c *Conn) begin(do *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.pending()
-	p.call, p.params, p.expires, p.slot = *do, nil, deadline, !do.urgent
+	p.call, p.params, p.expires, p.slot = *do, nil, do.until, !do.urgent
 	line, err = encodeCall(id, do.method, do.params)
 	switch {
 	case err != nil:
@@ -143,14 +146,14 @@ func (c *Conn) begin(do *call, deadline time.Time) (id int64, p *pendingCall, li
 	return id, p, line, nil
 }
 
-// takeSlot waits for a free slot until the deadline.
-func (c *Conn) takeSlot(ctx context.Context, deadline time.Time, method string) error {
+// takeSlot waits for a free slot until the call is given up.
+func (c *Conn) takeSlot(ctx context.Context, do *call) error {
 	select {
 	case c.calls.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, timeoutError(method))
+	ctx, cancel := context.WithDeadlineCause(ctx, do.until, timeoutError(do.method))
 	defer cancel()
 	return pass(ctx, c, c.calls.slots, struct{}{})
 }

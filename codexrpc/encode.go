@@ -181,8 +181,8 @@ func encodeCall(id int64, method string, params any) ([]byte, error) {
 		line, err = p.AppendJSON(callHead(id, method, 2<<10))
 	case *TurnStartParams:
 		line, err = p.appendJSON(callHead(id, method, p.size()))
-	case threadParams:
-		line = p.appendJSON(callHead(id, method, 0))
+	case *Thread: // the call is about it and has no other parameters
+		line = append(wirejson.AppendString(append(callHead(id, method, 0), `{"threadId":`...), p.id), '}')
 	case Constant:
 		line = append(callHead(id, method, len(p)), p...)
 	default:
@@ -197,14 +197,6 @@ func callHead(id int64, method string, size int) []byte {
 	line := strconv.AppendInt(append(make([]byte, 0, size+rest), `{"id":`...), id, 10)
 	line = append(line, `,"method":`...)
 	return append(wirejson.AppendString(line, method), `,"params":`...)
-}
-
-// threadParams are the parameters of calls about a thread.
-type threadParams struct{ threadID string }
-
-// appendJSON appends the parameters.
-func (p threadParams) appendJSON(to []byte) []byte {
-	return append(wirejson.AppendString(append(to, `{"threadId":`...), p.threadID), '}')
 }
 
 // injectParams are the parameters of thread/inject_items. The items may have tens of

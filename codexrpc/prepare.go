@@ -1,6 +1,9 @@
 package codexrpc
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // PrepareThread starts a thread in the background. params are the JSON that
 // [ThreadStartParams.AppendJSON] writes. PrepareThread reports false if too many calls are in
@@ -13,11 +16,11 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 		return false
 	}
 	var t *Thread
-	c.background(func(ctx context.Context) {
+	c.background(func(until time.Time) {
 		defer func() { <-c.calls.slots }()
 		var err error
 		// As an urgent call, it takes no second slot and is tried once.
-		if t, err = c.startThread(ctx, call{method: methodThreadStart, params: params, urgent: true}); err != nil {
+		if t, err = c.startThread(context.Background(), call{method: methodThreadStart, params: params, until: until, urgent: true}); err != nil {
 			c.logger().Debug("preparing a thread", "error", err)
 		}
 	}, func() { ready(t) })

@@ -36,14 +36,10 @@ func (c *Conn) addCloser() bool {
 // background runs f in a goroutine of the connection, with a deadline. Afterwards it calls the
 // function then, unless that is nil. If the connection has ended, background runs both functions
 // before it returns: all calls of f fail at once.
-func (c *Conn) background(f func(context.Context), then func()) {
-	run := func() {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, ErrTimeout)
-		defer cancel()
-		f(ctx)
-	}
+func (c *Conn) background(f func(until time.Time), then func()) {
+	until := time.Now().Add(closeTimeout)
 	if !c.addCloser() {
-		run()
+		f(until)
 		if then != nil {
 			then()
 		}
@@ -55,18 +51,18 @@ func (c *Conn) background(f func(context.Context), then func()) {
 			defer then()
 		}
 		defer c.closers.Done()
-		run()
+		f(until)
 	}()
 }
 
 // unload does the work of Close.
-func (t *Thread) unload(ctx context.Context) {
+func (t *Thread) unload(until time.Time) {
 	t.queue.drop(errClosedThread)
 	if t.running() {
-		t.finish(ctx)
+		t.finish()
 	}
-	t.answerParked(ctx)
-	t.unsubscribe(ctx)
+	t.answerParked(until)
+	t.unsubscribe(until)
 	t.remove()
 }
 
@@ -85,8 +81,14 @@ func (t *Thread) remove() {
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
 // answerParked answers the parked tool calls of the turn.
-func (t *Thread) answerParked(ctx context.Context) {
-	for _, call := range t.unpark() {
+func (t *Thread) answerParked(until time.Time) {
+	parked := t.unpark()
+	if len(parked) == 0 {
+		return
+	}
+	ctx, cancel := context.WithDeadlineCause(context.Background(), until, ErrTimeout)
+	defer cancel()
+	for _, call := range parked {
 		message, err := encode(outgoing{ID: call.request, Result: toolCallFailed})
 		if err == nil {
 			err = t.conn.send(ctx, message)
@@ -101,8 +103,8 @@ func (t *Thread) answerParked(ctx context.Context) {
 var errClosedThread = errors.New("the thread was closed")
 
 // finish interrupts the turn and waits until it has ended.
-func (t *Thread) finish(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(ctx, finishTimeout, ErrTimeout)
+func (t *Thread) finish() {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), finishTimeout, ErrTimeout)
 	defer cancel()
 	if err := t.Interrupt(ctx); err != nil {
 		t.conn.logger().Debug("interrupting a turn", "thread", t.id, "error", err)
@@ -118,8 +120,8 @@ func (t *Thread) finish(ctx context.Context) {
 }
 
 // unsubscribe makes the app-server unload the thread.
-func (t *Thread) unsubscribe(ctx context.Context) {
-	if err := t.conn.call(ctx, call{method: methodThreadUnsubscribe, params: threadParams{t.id}}); err != nil {
+func (t *Thread) unsubscribe(until time.Time) {
+	if err := t.conn.call(context.Background(), call{method: methodThreadUnsubscribe, params: t, until: until}); err != nil {
 		t.conn.logger().Debug("unloading a thread", "thread", t.id, "error", err)
 	}
 }
