@@ -210,12 +210,14 @@ func (s *Session) hash(lease Lease) *Chain {
 	}
 	s.hashed = true
 	plan := s.request.Plan
-	id := Identity{Site: strings.ToLower(s.request.Host), User: s.request.User, Thread: plan.Thread, AnyEffort: anyEffort(lease, plan)}
-	var err error
-	s.request.Compute(func() { s.chain, err = NewChain(id, plan.History, plan.Turn.Input) })
-	if err != nil {
-		s.opener.Logger.Warn("a conversation is not kept", "error", err)
-	}
+	s.request.Compute(func() {
+		id := Identity{Site: strings.ToLower(s.request.Host), User: s.request.User, Thread: plan.Thread, AnyEffort: anyEffort(lease, plan)}
+		chain, err := NewChain(id, plan.History, plan.Turn.Input)
+		if err != nil {
+			s.opener.Logger.Warn("a conversation is not kept", "error", err)
+		}
+		s.chain = chain
+	})
 	return s.chain
 }
 

@@ -262,18 +262,18 @@ func (run *running) sideBySide(ctx context.Context, do func(*running, context.Co
 		return do(run, ctx, run.choices[0])
 	}
 	panics := make(chan any, len(run.choices))
-	all, ctx := errgroup.WithContext(ctx)
+	all, each := errgroup.WithContext(ctx) // a changed ctx would be allocated for a single choice, too
 	for _, c := range run.choices {
 		all.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
-					run.g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a choice has panicked",
+					run.g.opts.Logger.LogAttrs(each, slog.LevelError, "a choice has panicked",
 						slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 					panics <- p
 					err = errPanicked
 				}
 			}()
-			return do(run, ctx, c)
+			return do(run, each, c)
 		})
 	}
 	err := all.Wait()
