@@ -1,6 +1,7 @@
 package codexrpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,6 +87,9 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	}
 }
 
+// errUnasked means that the app-server has answered a call that was not sent to it.
+var errUnasked = errors.New("the app-server answers a call before it was asked")
+
 // attempt sends a call once and waits for its answer.
 func (c *Conn) attempt(ctx context.Context, do *call) error {
 	if !do.urgent {
@@ -101,7 +105,7 @@ func (c *Conn) attempt(ctx context.Context, do *call) error {
 	case c.out.calls <- line:
 	case err = <-p.ready: // it has waited too long, or the connection has ended
 		c.calls.unregister(id, p)
-		return err
+		return cmp.Or(err, errUnasked)
 	case <-ctx.Done():
 		c.calls.unregister(id, p)
 		return context.Cause(ctx)
