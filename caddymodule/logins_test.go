@@ -37,6 +37,10 @@ func newLoginPool(t *testing.T, kinds ...string) *loginPool {
 		p.logins = append(p.logins, login)
 		h.AppServers = append(h.AppServers, server)
 	}
+	t.Cleanup(func() { // the last turn holds its app-server until its thread is unloaded
+		eventually(t, "no app-server is left", func() bool { return len(supervisor.All()) == 0 })
+		supervisor.Wait()
+	})
 	p.load(h)
 	return p
 }
