@@ -138,7 +138,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// isEcho checks only lines of at least largeLine bytes.
+// largeLine is the size in bytes from which isEcho checks a line.
 const largeLine = 8 << 10
 
 // isEcho reports whether a large line repeats input from this client: injected history and the

@@ -33,16 +33,13 @@ type member struct {
 	AppServer string `json:"app_server"`       // its state
 	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"
 	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
-	// Ready serves GET /readyz: 200 if an app-server takes turns and its login is not signed out.
-	// Otherwise the answer is a 503 that says what to do. It has a Retry-After if the app-server
-	// may recover by itself. The request needs no key, so the answer has no details of this
-	// machine.
+	// Account says what is wrong with the account's back end. Turns are tried all the same.
 	Account string `json:"account,omitempty"`
 }
 
 // Ready serves GET /readyz: 200 if an app-server takes turns and its login is not signed out.
-// Otherwise it is 503, and says what to do. Retry-After is set if the app-server may recover by
-// itself. The request needs no key, so the answer has no details of this machine.
+// Otherwise the answer is a 503 that says what to do. It has a Retry-After if the app-server may
+// recover by itself. The request needs no key, so the answer has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	lease, err := g.upstream.Lease()
 	if err != nil {

@@ -19,14 +19,15 @@ import (
 // responder writes the answer to a request. Its methods are never called by two
 // goroutines at once.
 type responder interface {
+	// write writes the next outputs of a choice. None of them is a failure. An *apierror.Error fails
+	// the request.
+	write(choice int, outputs []turn.Output) error
 	// leave gets the last outputs of a choice after its client has gone. An answer that is stored
 	// needs them.
-	write(choice int, outputs []turn.Output) error
-	// nextWake returns the time until wake has to be called.
 	leave(choice int, outputs []turn.Output)
 	// restart is called when a turn that had no output yet was started again.
 	restart()
-	// nextWake returns when wake has to be called if nothing else happens.
+	// nextWake returns the time until wake has to be called.
 	nextWake() time.Duration
 	// wake writes what is due: a header, or a keepalive.
 	wake() error

@@ -150,12 +150,13 @@ func (c *Conversation) ServiceTier() string {
 const (
 	// MaxStops is how many stop sequences OpenAI allows.
 	MaxStops = 4
-	// AddStop reads one stop sequence, and adds it unless it is there already. The caller bounds
-	// their number by [MaxStops].
+	// MaxStopBytes bounds a stop sequence, because text that may be the beginning of one is held
+	// back.
 	MaxStopBytes = 4096
 )
 
-// AddStop reads a stop sequence, of which there are at most [MaxStops].
+// AddStop reads one stop sequence, and adds it unless it is there already. The caller bounds their
+// number by [MaxStops].
 func (c *Conversation) AddStop(_ int, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
