@@ -76,6 +76,39 @@ func TestAbandonedUsage(t *testing.T) {
 	}
 }
 
+// TestAbandonedStart: a turn whose client leaves while it begins is in the usage, as its key is
+// charged for it.
+func TestAbandonedStart(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	u := newFakeUpstream(t, fakecodex.Options{Turn: func(fakecodex.Asked) []fakecodex.Step {
+		begun <- struct{}{}
+		return []fakecodex.Step{{Pause: patience, Message: `{}`}}
+	}})
+	ended := make(recorded, 1)
+	url, _ := responsesServer(t, u, Options{Observer: ended})
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"model":"m","input":"`+strings.Repeat("word ", 1000)+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-begun
+		leave()
+	}()
+	if response, err := http.DefaultClient.Do(r); err == nil {
+		response.Body.Close()
+		t.Fatal("it was answered with ", response.Status)
+	}
+	select {
+	case record := <-ended:
+		if in := record.Usage.InputTokens; !record.Estimated || in < 900 || in > 1500 || record.Code != apierror.ClientGone().Code {
+			t.Errorf("%+v", record)
+		}
+	case <-time.After(patience):
+		t.Fatal("the turn was not recorded")
+	}
+}
+
 // recorded gets the record of each turn.
 type recorded chan Record
 

@@ -70,7 +70,9 @@ func (g *Gateway) runBackground(ctx context.Context, x *exchange, lease conversa
 	}
 	defer to.close()
 	settleAll(run.choices, err)
-	g.report(x.r, to.finish(req.form.apiError(err)))
+	outcome := to.finish(req.form.apiError(err))
+	outcome.turns = run.abandoned(outcome.apiErr)
+	g.report(x.r, outcome)
 }
 
 // recoverBackground ends a background response whose goroutine has panicked. Without it, the panic

@@ -131,7 +131,9 @@ func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
 	run, err := g.start(ctx, x, lease, req)
 	if err != nil {
 		settleAll(run.choices, context.Cause(ctx))
-		return g.refuse(x.w, x.r, req.form.apiError(err))
+		outcome := g.refuse(x.w, x.r, req.form.apiError(err))
+		outcome.turns = run.abandoned(outcome.apiErr)
+		return outcome
 	}
 	return g.respond(ctx, run, g.newResponder(x, req, run.place(), &run.group.tally))
 }

@@ -38,6 +38,17 @@ func (g *Gateway) start(ctx context.Context, x *exchange, lease conversation.Lea
 	return run, err
 }
 
+// abandoned returns the records of the turns that were left while they began, if the model was
+// probably asked: their keys are charged.
+func (run *running) abandoned(apiErr *apierror.Error) (records []Record) {
+	for _, c := range run.choices {
+		if c.account.ran {
+			records = append(records, newRecord(run.x, run.req, c, apiErr))
+		}
+	}
+	return records
+}
+
 // newChoices makes the choices of a request, none of them started.
 func newChoices(g *Gateway, x *exchange, req *request) []*choice {
 	choices := x.own.choices[:]
