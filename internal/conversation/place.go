@@ -66,7 +66,7 @@ func (at Place) provider() codexrpc.Constant {
 
 // useCatalogue sets the file with the properties of the model.
 func (s *settings) useCatalogue(path string) {
-	to := append(make([]byte, 0, 512), s.provider...)
+	to := append(make([]byte, 0, 512), s.provider...) // with room for the path, which is added below
 	if len(to) > 0 {
 		to = append(to, ',')
 	}
