@@ -2,12 +2,13 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 
-// seen counts how often an action came as a block of text, and how often as a structured call.
+// seen counts the calls of one action, which is a tool with its arguments: those from blocks of
+// text, and the structured ones.
 type seen struct{ textual, structured int }
 
-// watchActions begins to record the actions of the calls. It is called at the first block of text:
-// before that, there is no block that a structured call could repeat. The arguments of calls are
-// parsed for these records only.
+// watchActions begins to count the action (tool and arguments) of each call. The first block of
+// text starts it: without blocks, no block and structured call can be the same action. Before that,
+// the arguments of calls need no parsing.
 func (c *Choice) watchActions() {
 	if c.actions != nil {
 		return
@@ -20,9 +21,10 @@ func (c *Choice) watchActions() {
 	}
 }
 
-// mayRepeat reports whether a call has to wait until its arguments are complete: a call with the
-// same name exists, and equal arguments would make the new call a repetition. In an Aggregator calls
-// do not wait, since it never calls End, which would release them.
+// mayRepeat reports whether a call may turn out to be a repetition, and so has to wait until its
+// arguments are complete: there is a call with the same name, and only the arguments can show
+// whether both are one action. An Aggregator never calls End, which would release waiting calls, so
+// its calls do not wait.
 func (c *Choice) mayRepeat(made *call) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -35,8 +37,7 @@ func (c *Choice) mayRepeat(made *call) bool {
 	return false
 }
 
-// remember counts the action of the tool call made. It returns what the action's counts were before
-// made was counted.
+// remember counts the action of the tool call made. It returns the action's counts from before.
 func (c *Choice) remember(made *call) (before seen) {
 	if c.actions == nil {
 		return seen{}
@@ -56,9 +57,9 @@ func (c *Choice) remember(made *call) (before seen) {
 	return before
 }
 
-// repeats reports whether a complete call repeats an earlier one. A model may write a block and
-// make the same structured call, and mean one action. So each block is paired with at most one
-// structured call. Two calls of the same form are two actions, unless Dedup is set.
+// repeats reports whether a complete call repeats an earlier one. For one action, a model may write
+// a block and also make a structured call. So each block is paired with at most one structured call
+// of the same action. Two blocks, or two structured calls, are two actions, unless Dedup is set.
 func (c *Choice) repeats(made *call) bool {
 	if c.actions == nil {
 		return false

@@ -24,9 +24,9 @@ func New(opts Options) *Aggregator {
 }
 
 // Ingest reads one event of a choice, as JSON, and returns the changes. The package documentation
-// lists the shapes of events. Events without a call, and broken events, change nothing and are
-// counted in Stats. The result of a broken event has an error. If an element of the choices of a
-// chat.completion.chunk has an index, that index is used instead of choice.
+// lists the shapes of events. Events without a call and broken events change nothing; Stats counts
+// them. For a broken event, the result has an error. If an element of the choices of a
+// chat.completion.chunk has an index, Ingest uses that index instead of choice.
 func (a *Aggregator) Ingest(choice int, event []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,10 +53,11 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 
 // IngestMessage reads a complete message: an assistant message, an object with such a message or
 // with the choices of a chat.completion, a Responses object or one of its items, or an agentMessage
-// item of the app-server. Calls and arguments that deltas have already brought are not added again.
+// item of the app-server. It does not repeat calls and arguments that deltas have already brought.
 // Missing arguments are "", and malformed arguments stay as they are.
 //
-// Text in the message makes no calls, see [Aggregator.SynthesizeCalls].
+// Blocks in the message's text do not become calls; [Aggregator.SynthesizeCalls] makes calls of
+// them.
 func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()

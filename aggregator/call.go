@@ -69,7 +69,8 @@ type wholeText struct {
 	sum   [sha256.Size]byte // of the text, in the state wholeOther
 }
 
-// wholeState says whether a complete text has come, and whether it is the text of the call.
+// wholeState is what is known of the complete text of one wholeKind: whether it has come, and
+// whether it is the text of the call.
 type wholeState uint8
 
 const (
@@ -78,8 +79,8 @@ const (
 	wholeOther                     // it differs from the text of the call
 )
 
-// fits reports whether an event with this name can be about the call: the names are equal, or the
-// event or the call has none.
+// fits reports whether an event with this name can be about the call: the names are equal, or one
+// of them is empty.
 func (c *call) fits(name string) bool { return name == "" || c.name == "" || c.name == name }
 
 // shown reports whether the call has its id, and is in snapshots.
@@ -94,7 +95,7 @@ func (c *call) backend() string {
 	return c.ids[keyID]
 }
 
-// delta returns the changes of the call since the last delta; first marks the first one.
+// delta returns the changes of the call since its last delta; first is true for its first delta.
 // Arguments and Fragment are views of the call's buffer, whose bytes do not change.
 func (c *call) delta(choice int, first bool) Delta {
 	text := c.args.String()
@@ -152,8 +153,8 @@ func (c *call) note(in *Input) {
 	}
 }
 
-// part is called before the arguments change. A complete text that was equal to the old arguments
-// will differ from the new ones, so its hash is kept instead.
+// part must be called before the arguments change. If an input had the current arguments as its
+// complete text, part stores their hash: the arguments will no longer hold that text.
 func (c *call) part() {
 	for kind := range c.wholes {
 		if whole := &c.wholes[kind]; whole.state == wholeOwn {
@@ -178,8 +179,8 @@ func (in *Input) hash() [sha256.Size]byte {
 	return in.sum
 }
 
-// The size and the first byte of half a surrogate pair, when it is encoded like a character of UTF-8.
-// The text of an Input may have such a half at each end.
+// halfSize and halfFirst are the size and the first byte of one half of a surrogate pair, encoded
+// like a UTF-8 character. The text of an Input may begin and end with such a half.
 const (
 	halfSize  = 3
 	halfFirst = 0xed
@@ -208,8 +209,8 @@ func joinHalves(high, low string) string {
 // replacement replaces half a surrogate pair if the other half does not come.
 const replacement = "\ufffd"
 
-// grow appends as much of a fragment as the choice has room for; whole reports whether this is all of
-// it. If the fragment ends with the first half of a surrogate pair, that half waits for the next
+// grow appends as much of a fragment as the choice has room for; whole reports whether all of it
+// fit. If the fragment ends with the first half of a surrogate pair, that half waits for the next
 // fragment.
 func (c *call) grow(text string, s *Choice) (whole bool) {
 	if c.half != "" && text != "" {
@@ -237,7 +238,7 @@ func (c *call) grow(text string, s *Choice) (whole bool) {
 	return c.write(text, s)
 }
 
-// write appends as much of a text as the choice has room for; whole reports whether this is all of it.
+// write appends as much of a text as the choice has room for; whole reports whether all of it fit.
 func (c *call) write(text string, s *Choice) (whole bool) {
 	n := min(len(text), s.room)
 	c.args.WriteString(text[:n])

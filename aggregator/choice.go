@@ -10,7 +10,7 @@ import (
 type ChoiceOptions struct {
 	// Index is the choice's index, which is a part of the ids of its calls.
 	Index int
-	// IDSuffix is the end of the ids of the calls, see [CallID]. Empty: the ids have no suffix.
+	// IDSuffix is appended to the ids of the calls, see [CallID]. Empty: the ids have no suffix.
 	IDSuffix string
 	// MaxCalls is the most calls of the choice. Below 1: DefaultMaxCalls.
 	MaxCalls int
@@ -29,10 +29,10 @@ type ChoiceOptions struct {
 	Dedup bool
 }
 
-// Choice assembles the tool calls of one choice in one turn, whether they come as structured calls,
-// whole or in fragments, or as blocks in the text. It decides which inputs are about one call, and
-// keeps the order of the calls, their ids and their arguments. It has no lock: only one goroutine
-// may use it at a time.
+// Choice assembles the tool calls of one choice in one turn. A call comes as a structured call
+// (whole or in fragments) or as a block in the text. A Choice decides which inputs belong to the
+// same call. It keeps the calls with their order, ids and arguments. It has no lock: only one
+// goroutine may use it at a time.
 //
 // Methods return the changes of an input as [Part] values, in order. Parts of text and parts of
 // calls keep the order in which the model wrote them, so that a caller only has to pass them on.
@@ -92,20 +92,21 @@ const (
 	PartText PartKind = iota + 1
 	// PartBlockStarted says that a block has begun. Its text is held from now on.
 	PartBlockStarted
-	// PartBlockAborted says that the begun block is not a call. Reason says why; if it is
-	// AbortMalformed, Err says more. The text of the block follows.
+	// PartBlockAborted means that the block which has begun is not a call. Reason is the cause; for
+	// AbortMalformed, Err has the details. The text of the block follows.
 	PartBlockAborted
 	// PartCall is a change of a call, in Call.
 	PartCall
 	// PartDuplicate is a call that was dropped because it repeats an earlier one.
 	PartDuplicate
 	// PartOverLimit is a call above the limit, or a call whose arguments were cut at the limit. It
-	// also comes for text that is no call here, if an Obsidian client would run that text as a call
-	// above the limit. If Reason is set, it replaces the PartBlockAborted of the block.
+	// also marks text that is no call for a Choice, but that an Obsidian client would run as a call
+	// above the limit. If Reason is set, this part replaces the PartBlockAborted of the block.
 	PartOverLimit
 )
 
-// AbortUndeclared is the reason of a well-formed block whose tool [ScannerOptions].Accept refuses.
+// AbortUndeclared is the reason for which a well-formed block is not a call:
+// [ScannerOptions].Accept refuses its tool.
 const AbortUndeclared usetool.AbortReason = "undeclared"
 
 // Part is one result of a [Choice].
@@ -134,9 +135,9 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	return c.scanned(out)
 }
 
-// Plain reads the next piece of the text if the piece surely has no part of a block and no earlier
-// text is held. It then returns true, and the caller passes the piece on as it is. Otherwise it
-// reads nothing and returns false; the caller then calls Text.
+// Plain is the fast path of Text. If the piece cannot hold any part of a block and no earlier text
+// is held back, Plain reads the piece and returns true: the caller passes the piece on as it is.
+// Otherwise Plain reads nothing and returns false, and the caller calls Text.
 func (c *Choice) Plain(text string) bool {
 	return c.scanner == nil || !c.runs.Open() && c.scanner.skip(text)
 }
@@ -204,12 +205,12 @@ func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
 }
 
 // limited reports whether the limit of calls also bounds the blocks that an Obsidian client would
-// run. It does if the text is searched and the limit is lower than the default.
+// run. It returns true if the text is searched for blocks and the limit is lower than the default.
 func (c *Choice) limited() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
 
-// readText appends the part for text that is no call. A block that the scanner gave up may still be
-// open in this text for an Obsidian client. If the client would run that block as a call above the
-// limit, readText cuts the text before the byte that makes the client run it.
+// readText appends the part for text that is no call. For an Obsidian client, a block that the
+// scanner gave up may still be open in this text. If the client would run that block as a call
+// above the limit, readText cuts the text before the byte that makes the client run it.
 func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
 	if fresh := int(max(0, c.read-s.Offset)); c.limited() && fresh < len(s.Text) {
@@ -222,8 +223,8 @@ func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 }
 
 // aborted appends the part for a block that is no call. If an Obsidian client would run the block
-// nevertheless, the block counts towards the limit of calls. The block counts in answers to all
-// clients, so that the limit is the same for all of them.
+// nevertheless, the block counts towards the limit of calls. It counts for clients of all kinds, so
+// that they have the same limit.
 func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limited() {
@@ -243,11 +244,13 @@ func (c *Choice) full() bool {
 	return c.limited() && !c.fits && c.runs.Count() >= c.opts.MaxCalls
 }
 
-// BlockOpen reports whether a block is being held: its opener is complete, but its end has not come.
+// BlockOpen reports whether the Choice holds back a block: the opener of the block is complete, but
+// its end has not come.
 func (c *Choice) BlockOpen() bool { return c.scanner != nil && c.scanner.Open() }
 
-// Writing reports whether the model may be writing a block, or the beginning of its opening tag. It
-// returns false if prose follows the tag.
+// Writing reports whether the held text may be the beginning of a block: a part of an opening tag,
+// or an open block. It returns false if prose follows the opening tag: such a text only mentions
+// the tag.
 func (c *Choice) Writing() bool {
 	if c.scanner == nil || c.scanner.useTool.reader == nil {
 		return c.Held() > 0
@@ -286,7 +289,7 @@ func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 // Stats returns the counts so far. Its Events, Unknown and Malformed are 0.
 func (c *Choice) Stats() Stats { return c.stats }
 
-// keep returns a copy of a name or an id. It reports false if there is no room for it.
+// keep returns a copy of a name or an id. It returns false if there is no room for the copy.
 func (c *Choice) keep(text string) (string, bool) {
 	if len(text) > c.idRoom {
 		return "", false

@@ -1,9 +1,9 @@
-// Package aggregator assembles the tool calls of a model's turn. A [Choice] keeps the calls of one
-// choice, whether they come as structured calls, whole or in fragments, or as blocks in the text.
-// It decides which inputs are about one call, and keeps the order of the calls, their ids and their
-// arguments. It finds calls that repeat another one, and limits how many there may be. The gateway
-// has one Choice for each choice. An [Aggregator] reads the JSON that Codex and OpenAI write about
-// calls, and has a Choice for each choice; it is for other programs.
+// Package aggregator assembles the tool calls of a model's turn. A [Choice] assembles the calls of
+// one choice. A call comes as a structured call (whole or in fragments) or as a block in the text.
+// The Choice decides which inputs belong to the same call. It keeps the calls with their order, ids
+// and arguments, finds repeated calls, and limits the number of calls. The gateway makes one Choice
+// for each choice of an answer. An [Aggregator] is for other programs: it reads the JSON that Codex
+// and OpenAI send about calls, and has a Choice for each choice.
 //
 // A [Pattern] is a textual form of calls. The subpackage usetool has the built-in form, the
 // <use_tool> block. A [Scanner] finds blocks in streamed text; [Aggregator.ExtractBlocks] finds them

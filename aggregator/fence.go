@@ -1,6 +1,7 @@
 package aggregator
 
-// lineState says whether the line so far is a fence, may become one, or can be none.
+// lineState is what the line, as far as it is read, shows: it is a fence, may become one, or cannot
+// be one.
 type lineState uint8
 
 const (

@@ -4,11 +4,12 @@ package aggregator
 // index. The entries of tool_calls have indexes from 0. A message has at most one function_call.
 const legacySlot = -1
 
-// callHead records the heads of a call: the chat deltas that have its name. Each head after the
-// first is a fragment or a repetition, see the package documentation. Until this is known, heads
-// that equal the first one and come right after it are counted. When a head differs, the counted
-// heads were fragments, and their text is added. A fragment without a name, or the end of the call,
-// shows that they were repetitions.
+// callHead records the heads of a call: the chat deltas that contain its name. Each head after the
+// first one is either a fragment of the arguments or a repetition, see the package documentation.
+// At first nobody knows which, so callHead counts the heads that equal the first one and come right
+// after it. If a later head differs, the counted heads were fragments, and their text is added to
+// the arguments. If a fragment without a name or the end of the call comes first, they were
+// repetitions.
 type callHead struct {
 	seen     bool
 	repeats  bool // each head is a fragment
@@ -16,14 +17,14 @@ type callHead struct {
 	equal    int  // heads equal to the first one, while nothing shows what they are
 }
 
-// findEntry finds the call of an entry of a chat delta or of a message.
-//   - An entry with an id means the call with this id. If several calls share the id, the entry
-//     means the call at the entry's place (its index).
-//   - An entry with a name and no id means the same call as an earlier entry without an id that had
+// findEntry finds the call that an entry of a chat delta or of a message is about.
+//   - An entry with an id is about the call with this id. If several calls share the id, it is about
+//     the one at the entry's place (its index).
+//   - An entry with a name and no id is about the call of the earlier entry without an id that had
 //     the same name and index.
-//   - Otherwise the entry means the call at its place, or else the call whose number in the order
-//     of the calls is the entry's index. If that call has another name, or if the call and the
-//     entry both have an id, findEntry returns nil.
+//   - Any other entry is about the call at its place. If there is none with a fitting name, it is
+//     about the call whose ordinal is the entry's index. findEntry returns nil if that call has
+//     another name, or if both the call and the entry have an id.
 func (c *Choice) findEntry(in *Input) *call {
 	at := c.places[in.place]
 	if in.Name == "" && at != nil && at.backend() == in.ID {
@@ -47,8 +48,9 @@ func (c *Choice) findEntry(in *Input) *call {
 	return at
 }
 
-// placed returns the call whose ordinal is slot, the index of an entry; legacySlot counts as 0. It is
-// for entries that identify their call in no other way. It returns nil for a call made from text.
+// placed returns the call whose ordinal is slot, the index of an entry; legacySlot counts as 0. It
+// is used for entries that do not identify their call by an id or a name. It returns nil for a call
+// made from text.
 func (c *Choice) placed(slot int) *call {
 	at := max(slot, 0)
 	if at >= len(c.calls) || c.calls[at].textual {
@@ -78,7 +80,8 @@ func (c *Choice) newHead(made *call, in *Input) bool {
 	h, plain := &made.head, ""
 	plain, _ = cutHigh(in.Text)
 	if !h.seen {
-		// If an event of another shape has given the call a name and a text, the head adds nothing.
+		// If an event of another shape has already given the call a name and a text, this head adds
+		// nothing.
 		fresh := !made.shown() || made.source == SourceNone
 		h.seen = true
 		if fresh {

@@ -11,7 +11,8 @@ const (
 	placeBlock                       // offset of a block in the text of a message
 )
 
-// place is the position of a call, as an event gives it. The zero value means that none is given.
+// place is the position of a call, as an event gives it. The zero value means that the event gives
+// no position.
 type place struct {
 	kind  placeKind
 	index int
@@ -50,15 +51,16 @@ type namesakes struct {
 	current *call    // the first of the calls with the name that came last
 }
 
-// keysPerCall bounds the ids and places of a call: its call id, the ids of its items, its places,
-// and some more for backends that change them.
+// keysPerCall bounds the ids and places of a call. A call has a call id, ids of items and places;
+// the bound leaves room for backends that change them.
 const keysPerCall = 16
 
 // find returns the call that an input is about, or nil if the call is new. It looks for the id of
-// the item, then for the id of the call, then for the place. An input with none of these means the
-// call that was created last. find skips a call whose name, item or place differs from that of the
-// input. It also skips a call that got other complete arguments from the same kind of input, unless
-// in.summary is set: the input is then from a list that repeats earlier items.
+// the item, then for the id of the call, then for the place. An input with none of these is about
+// the call that was created last. find skips a call whose name, item or place differs from that of
+// the input, and a call that got other complete arguments from the same kind of input. If
+// in.summary is set, find does not skip the latter: the input comes from a list that repeats
+// earlier items.
 func (c *Choice) find(in *Input) *call {
 	if in.head {
 		return c.findEntry(in)
@@ -94,7 +96,7 @@ func (in *Input) id(kind keyKind) string {
 }
 
 // byItem finds the call of an input by the ids of its items. If known is true and found is nil, the
-// input is about a new call. known is false if the ids decide nothing.
+// input is about a new call. If known is false, these ids do not decide which call it is.
 func (c *Choice) byItem(in *Input) (found *call, known bool) {
 	for kind := keyItem; kind < keyKinds && !known; kind++ {
 		if id := in.id(kind); id != "" {
@@ -104,8 +106,8 @@ func (c *Choice) byItem(in *Input) (found *call, known bool) {
 	return found, known
 }
 
-// byID finds the call of an input by the id of the call, or by the id of the app-server's item: both
-// have the same value. The results mean what those of byItem mean.
+// byID finds the call of an input by the id of the call, or by the id of the app-server's item:
+// both have the same value. found and known mean the same as in byItem.
 func (c *Choice) byID(in *Input) (found *call, known bool) {
 	id := in.ID
 	if id == "" {
@@ -120,10 +122,13 @@ func (c *Choice) byID(in *Input) (found *call, known bool) {
 	return c.among(c.keys[key{keyThreadItem, id}], in)
 }
 
-// among picks the call that an input is about from the calls that share an id. known is false if the
-// input contradicts all of them, for example by its name: other ids may then find the call. If known
-// is true and found is nil, the input is about a new call with the same id, since each call that it
-// does not contradict has other complete arguments already.
+// among picks the call that an input is about from the calls that share an id. There are three
+// results:
+//   - found is the call.
+//   - found is nil and known is true: the input is about a new call with the same id, since the
+//     other calls already have other complete arguments.
+//   - known is false: the input contradicts all calls, for example by its name. Other ids of the
+//     input may then find the call.
 func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 	if same == nil {
 		return nil, false
@@ -151,8 +156,8 @@ func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 }
 
 // open does what among does, for an input without a complete text. It returns the call at the
-// input's place, or else the first call with the input's name. An input without a name means the
-// first call with the name that came last.
+// input's place, or otherwise the first call with the input's name. For an input without a name,
+// that is the first call with the name that came last.
 func (c *Choice) open(same *namesakes, in *Input) (found *call, known bool) {
 	if at := c.places[in.place]; at != nil && c.free(at, in) && slices.Contains(same.calls, at) {
 		return at, true
@@ -183,13 +188,13 @@ func (c *Choice) free(found *call, in *Input) bool {
 	return found.fits(in.Name) && (same || in.loose() || found.place.kind != in.place.kind || found.place == in.place)
 }
 
-// loose reports whether the place of an input identifies no call: the input has no place, or it is a
-// chat entry without an index, whose place is only its number in the list.
+// loose reports whether the place of an input is useless for finding its call: the input has no
+// place, or it is a chat entry without an index, whose place is only its number in the list.
 func (in *Input) loose() bool { return in.place == place{} || in.head && !in.fixed }
 
-// create makes a call for an input. The call is not shown yet. If maxUnseen calls already wait to be
-// shown or were dropped, create keeps no further one: it returns a transient call, which is lost
-// unless it is shown at once, or nil if the input has no name.
+// create makes a call for an input. The call is not shown yet. If maxUnseen calls already wait to
+// be shown or were dropped, create does not store the new call. It then returns a transient call,
+// which is lost unless it is shown at once, or nil if the input has no name.
 func (c *Choice) create(in *Input) *call {
 	made := &call{ordinal: -1}
 	if c.unseen >= maxUnseen {

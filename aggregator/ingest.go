@@ -53,7 +53,8 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
 }
 
-// choice does what Aggregator.choice does. It also counts an index that is refused.
+// choice does what Aggregator.choice does. If that method refuses the index, choice also counts the
+// refusal.
 func (in *ingestion) choice(index int) *Choice {
 	in.calls = true
 	c := in.agg.choice(index)
@@ -68,8 +69,8 @@ func (in *ingestion) choice(index int) *Choice {
 	return c
 }
 
-// take passes an input about a call to the choice with an index. It reports false if there is no
-// such choice and no room for it.
+// take passes an input about a call to the choice with an index. It returns false if the choice
+// does not exist and there is no room for another one.
 func (in *ingestion) take(choice int, u *Input) (room bool) {
 	c := in.choice(choice)
 	if c == nil {
@@ -89,8 +90,8 @@ func (in *ingestion) take(choice int, u *Input) (room bool) {
 	return true
 }
 
-// collect keeps the deltas that announce a call or change its arguments. before has the counts of
-// the choice before these parts.
+// collect keeps the deltas that announce a call or change its arguments. before is the Stats of the
+// choice before these parts were made.
 func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
 	if c.stats.OverLimit > before.OverLimit {
 		in.fail(ErrOverLimit, "too many calls, or too large ones")
@@ -105,8 +106,8 @@ func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
 }
 
 // echoes reports whether an input was made from a snapshot of the choice, so that it adds nothing.
-// Such an input has an id that this package gave to a call and that the backend does not use. Its
-// name and its arguments are those that the call has or had.
+// Such an input has an id that this package made, not the backend. Its name and its arguments are
+// those that the call has or had.
 func (c *Choice) echoes(in *Input) bool {
 	if in.ID == "" || c.keys[key{keyID, in.ID}] != nil {
 		return false

@@ -35,9 +35,9 @@ func (in *ingestion) readFunction(object string, whole bool) Input {
 	return u
 }
 
-// takeChat reads the calls of a delta or, if whole is true, of a message, whose calls are complete.
-// A function_call beside tool_calls is not read: it is the same call in the older form. takeChat
-// reports false if there is no room for the choice.
+// takeChat reads the calls of a delta or, if whole is true, of a complete message. It ignores a
+// function_call beside tool_calls: it is the same call in the older form. takeChat returns false if
+// there is no room for the choice.
 func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
 	n, room := 0, true
 	for w := wirejson.Walk(m.toolCalls); w.Next(); {

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// members holds the members of an object that any of the shapes uses, as raw JSON. A missing member
-// is "".
+// members holds the raw JSON of all members of an object that some shape uses. A missing member is
+// "".
 type members struct {
 	kind, method, id, status, index, outputIndex, sequence string
 	callID, itemID, name, tool, arguments                  string // of calls
@@ -105,7 +105,7 @@ func (in *ingestion) dispatch(choice int, m members) {
 	}
 }
 
-// tag reads a string by which shapes are distinguished. It returns "" for other values.
+// tag reads a string that tells shapes apart, such as a type. It returns "" for other values.
 func (in *ingestion) tag(value string) string {
 	text, _ := wirejson.AsString(value)
 	return text.String()
@@ -130,9 +130,9 @@ func (in *ingestion) identifier(value string) string {
 	return id
 }
 
-// argumentText reads arguments: a string, which is text as the model wrote it, or an
-// object, which a backend has parsed. The second result is the source of the text: the parameter
-// from for a string, SourceParsed for an object. The text is valid until the next call.
+// argumentText returns the text of arguments and its source. A string is text as the model wrote
+// it: its source is from. An object was parsed by a backend: its source is SourceParsed. The text
+// is valid until the next call.
 func (in *ingestion) argumentText(value string, from Source) (string, Source) {
 	text, ok := wirejson.AsString(value)
 	switch {

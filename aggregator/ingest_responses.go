@@ -43,9 +43,9 @@ func (in *ingestion) outputItems(choice int, items string) {
 	}
 }
 
-// takeItem reads an item of the Responses API or, if its kind is in camel case, of the app-server.
-// u has the place that the event gives the item. An item that is not complete is only announced:
-// more of it follows. Items of other kinds have no call.
+// takeItem reads an item of the Responses API or, if its type is in camel case, of the app-server.
+// u has the place that the event gives the item. If complete is false, the item is only announced:
+// more of it follows. Items of other types have no call.
 func (in *ingestion) takeItem(choice int, m members, u Input, complete bool) {
 	u.ID, u.Name = in.identifier(m.callID), in.identifier(m.name)
 	switch in.tag(m.kind) {
@@ -64,8 +64,8 @@ func (in *ingestion) takeItem(choice int, m members, u Input, complete bool) {
 }
 
 // functionCall reads a Responses function_call, which has the model's own text of the arguments. If
-// an announced item already has arguments, they are a fragment. They count only in the first
-// announcement of the item, not if the announcement is repeated.
+// the item is only announced and already has arguments, they are a first fragment. A repeated
+// announcement does not add them again.
 func (in *ingestion) functionCall(choice int, m members, u Input, complete bool) {
 	in.calls = true
 	u.Item = in.looseID(m.id)
@@ -110,8 +110,8 @@ func (in *ingestion) toolCall(choice int, m members) {
 	in.parsedCall(choice, m, Input{ID: in.identifier(m.callID)}, true)
 }
 
-// parsedCall reads a tool call whose arguments Codex has parsed, so that they are not the text of
-// the model. If done is false, the call is only announced.
+// parsedCall reads a tool call whose arguments Codex has parsed, so that they may differ from the
+// model's text. If done is false, the call is only announced.
 func (in *ingestion) parsedCall(choice int, m members, u Input, done bool) {
 	in.calls = true
 	u.Name, u.Done = in.identifier(m.tool), done

@@ -6,7 +6,7 @@ import (
 )
 
 // Input is the content of an event about one call, in the same form for all shapes of events.
-// Fields that the event does not have stay empty. A Choice keeps none of the strings.
+// Fields for which the event has no value stay empty. A Choice copies the strings that it keeps.
 type Input struct {
 	ID         string // the backend's id of the call (Codex: call_id, callId)
 	Item       string // the id of the model's item (Codex: the id of the raw item)
@@ -98,7 +98,7 @@ func (c *Choice) take(in *Input, out []Part) []Part {
 	return c.apply(made, in, named, out)
 }
 
-// apply applies an input to a call. named says that this input has given the call its name. An
+// apply applies an input to a call. named is true if this input has given the call its name. An
 // input that changes nothing counts as a duplicate.
 func (c *Choice) apply(made *call, in *Input, named bool, out []Part) []Part {
 	wasCut, news := made.truncated, false
@@ -127,9 +127,10 @@ func (c *Choice) apply(made *call, in *Input, named bool, out []Part) []Part {
 	return out
 }
 
-// fragment appends the next part of the arguments. A part whose number was seen is a
-// repetition. A part without a number always counts, since two parts may have equal text.
-// fragment returns false only for a repetition or an empty part; a refused part is counted.
+// fragment appends the next part of the arguments. A part whose number was seen is a repetition. A
+// part without a number always counts, since two parts may have equal text. fragment returns false
+// for a repetition or an empty part. For a part that it refuses it returns true, and counts the
+// refusal.
 func (c *Choice) fragment(made *call, in *Input) bool {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= made.sequence {
 		return false
@@ -148,9 +149,9 @@ func (c *Choice) fragment(made *call, in *Input) bool {
 	return true
 }
 
-// complete sets the complete text of a call. It returns false if there was nothing to do: the text
-// adds nothing to what the call has. It returns true if the text changed the call, and also if the
-// text was refused, which is counted.
+// complete sets the complete text of a call. It returns false if the text adds nothing to what the
+// call has. It returns true if the text changed the call, and also if complete refused and counted
+// it.
 func (c *Choice) complete(made *call, in *Input) bool {
 	made.half = ""
 	have, wasCut := made.args.String(), made.truncated
@@ -190,8 +191,9 @@ func (c *Choice) complete(made *call, in *Input) bool {
 }
 
 // show appends the changes of a call since its last delta to out, and returns out. A call that is
-// shown for the first time gets its ordinal and its id. A call that repeats another one, or is above
-// the limit, is dropped instead. A call waits while it has no name, or while mayRepeat is true.
+// shown for the first time gets its ordinal and its id. show drops a call that repeats another one
+// or is above the limit. It does nothing yet for a call that has no name, or for which mayRepeat is
+// true.
 func (c *Choice) show(made *call, out []Part) []Part {
 	if made.name == "" || made.dropped {
 		return out
@@ -264,9 +266,9 @@ func (c *Choice) refuse(made *call, out []Part) []Part {
 	return c.drop(made, PartOverLimit, out)
 }
 
-// says reports whether an input says enough to make a call. It returns false for an input without a
-// name, an id and a place, for a nameless entry of a complete message, and for a chat delta without a
-// name, an id and text. Such an input is counted in Stats.
+// says reports whether an input says enough to make a call. It counts in Stats and refuses: an
+// input without a name, an id and a place; a nameless entry of a complete message; and a chat delta
+// without a name, an id and text.
 func (c *Choice) says(in *Input) bool {
 	switch {
 	case in.Name != "":

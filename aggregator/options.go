@@ -30,8 +30,8 @@ type Options struct {
 	// fragments, and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.
 	MaxCalls int
 	// MaxArgumentBytes is the most bytes of arguments that a choice holds, over all its calls. A
-	// call that exceeds the limit keeps the bytes that had room, gets no further ones, and is
-	// marked Truncated. Below 1: DefaultMaxArgumentBytes.
+	// call that exceeds the limit is cut there, gets no further bytes, and is marked Truncated.
+	// Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
 }
 

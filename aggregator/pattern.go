@@ -16,8 +16,7 @@ const UseToolPattern = "use_tool"
 // MaxOpener is the size of the longest opener of a Pattern, in bytes.
 const MaxOpener = 64
 
-// ErrPattern is the error for a text pattern that cannot be used, because of its name or its
-// opener.
+// ErrPattern is the error for a text pattern that cannot be used because of its name or its opener.
 var ErrPattern = errors.New("aggregator: invalid text pattern")
 
 // Pattern is a textual form of tool calls: text that a model writes instead of
@@ -59,12 +58,12 @@ const (
 	BlockOpen BlockState = iota
 	// BlockComplete: the byte is the last one of the block.
 	BlockComplete
-	// BlockBroken: with this byte the text cannot be a block. The bytes that were read are text. Only
-	// their end is searched again, for the beginning of an opener.
+	// BlockBroken: with this byte the text cannot be a block. The bytes read so far become text.
+	// Only the end of these bytes is searched again: a new opener may begin there.
 	BlockBroken
 )
 
-// NamedPattern is a Pattern and the name by which blocks and segments refer to it.
+// NamedPattern is a Pattern and its name, which the blocks and segments of this form contain.
 type NamedPattern struct {
 	Name    string
 	Pattern Pattern
@@ -134,8 +133,8 @@ type Block struct {
 	Pattern    string // the name of the pattern that found the block
 }
 
-// RegisterTextPattern adds a textual form of calls for ExtractBlocks and SynthesizeCalls, or
-// replaces the form with this name. The error wraps ErrPattern.
+// RegisterTextPattern adds a textual form of calls for ExtractBlocks and SynthesizeCalls. It
+// replaces an earlier form with this name. Its errors wrap ErrPattern.
 func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	added := NamedPattern{Name: name, Pattern: pattern}
 	if err := added.check(nil); err != nil {

@@ -38,9 +38,8 @@ type Delta struct {
 	Done     bool // the call is complete with this delta
 }
 
-// Record is a call as it stands. Its JSON is an element of OpenAI's
-// message.tool_calls, and the JSON of its Function is the older
-// message.function_call, so one Record serves both forms.
+// Record is the current state of a call. Its JSON is an element of OpenAI's message.tool_calls, and
+// the JSON of its Function is the older message.function_call, so one Record serves both forms.
 type Record struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
@@ -54,16 +53,16 @@ type Record struct {
 	Provisional bool   `json:"-"` // the model's text was not seen: the arguments are JSON that Codex rendered
 }
 
-// Function is the name of a call and its arguments: JSON text as the model wrote
-// it, neither parsed nor repaired.
+// Function is the name of a call and its arguments. The arguments are JSON text as the model wrote
+// it: this package does not parse or repair it.
 type Function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
-// Stats counts the input of an Aggregator since New, and the parts of it that had no
-// effect. ResetTurn keeps the counts. An event with several calls may count in several
-// fields.
+// Stats counts the input of an Aggregator since New. Events counts all of it; most other fields
+// count what had no effect. ResetTurn keeps the counts. An event with several calls may count in
+// several fields.
 type Stats struct {
 	Events  uint64 // events and messages ingested
 	Unknown uint64 // the Events without a tool call in any known shape, such as text and usage
@@ -77,7 +76,7 @@ type Stats struct {
 	// and replaced them or were refused.
 	Conflicts uint64
 	// OverLimit counts calls, argument texts and choices beyond the limits. They were refused, or
-	// only the part that had room was kept.
+	// cut at the limit.
 	OverLimit uint64
 }
 

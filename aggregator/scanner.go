@@ -10,9 +10,8 @@ const DefaultMaxBlock = 1 << 20
 // ScannerOptions define which blocks are calls, and how large one may be. The zero value is
 // right for Obsidian clients, which act on every <use_tool> block.
 type ScannerOptions struct {
-	// MaxBlock is the size, in bytes from the opening to the closing tag, above
-	// which a block is given up as [usetool.AbortTooLarge]. Zero or less stands for
-	// [DefaultMaxBlock].
+	// MaxBlock is the most bytes of a block, from the opening to the closing tag. A larger block is
+	// given up as [usetool.AbortTooLarge]. Zero or less stands for [DefaultMaxBlock].
 	MaxBlock int
 
 	// SkipFenced means that a block is text, not a call, if it begins inside a fenced code
@@ -21,8 +20,8 @@ type ScannerOptions struct {
 	SkipFenced bool
 
 	// Accept reports whether a complete block with this tool name is a call. If Accept returns
-	// false, a [usetool.SegmentUndeclared] and then the block as text are returned. Nil accepts
-	// every name.
+	// false, the Scanner returns a [usetool.SegmentUndeclared], and then the block as text. Nil
+	// accepts every name.
 	Accept func(name string) bool
 
 	// Patterns are textual forms beside <use_tool>. They must have passed
@@ -30,12 +29,11 @@ type ScannerOptions struct {
 	Patterns []NamedPattern
 }
 
-// Scanner is the tool buffer of one choice. It is fed the text of a model's messages in
-// pieces and separates the blocks from it. Text outside blocks is returned at once. From its
-// opener on, a block is held until its end has come, and then returned as one. Nothing is
-// lost or returned twice: the Text of all segments, joined, is the text that was fed. The
-// segments do not depend on how the text was cut, except that text outside blocks may come
-// as several segments.
+// Scanner finds the blocks in the text of one choice. It reads the text of a model's messages in
+// pieces, and returns text outside blocks at once. It holds a block back from its opener to its
+// end, and then returns the whole block. Nothing is lost or returned twice: the Text of all
+// segments, joined, is the text that was fed. The segments do not depend on how the text was cut,
+// except that text outside blocks may come as several segments.
 //
 // What a <use_tool> block is:
 //
@@ -98,10 +96,10 @@ func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 // It reports whether it has read the piece.
 func (s *Scanner) skip(text string) bool { return s.patterns == nil && s.useTool.skip(text) }
 
-// Finish ends a message: it appends everything held to out, and returns out. A begun opener is text.
-// An open block becomes text, and reason is the Reason of its SegmentAborted; an empty reason stands
-// for [usetool.AbortUnclosed]. The Scanner is then ready for the next message of the choice, whose
-// offsets continue those of the ended message. Calling Finish again adds nothing to out.
+// Finish ends a message: it appends everything held to out, and returns out. A begun opener or an
+// open block becomes text. reason is the Reason of the open block's SegmentAborted; an empty reason
+// stands for [usetool.AbortUnclosed]. The Scanner is then ready for the next message of the choice,
+// whose offsets continue those of the ended message. Calling Finish again adds nothing to out.
 func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []usetool.Segment {
 	if reason == "" {
 		reason = usetool.AbortUnclosed
@@ -134,14 +132,14 @@ func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	return out
 }
 
-// Open reports whether a block is being held: its opener is complete, but its end has
-// not come.
+// Open reports whether the Scanner holds back a block: the opener of the block is complete, but its
+// end has not come.
 func (s *Scanner) Open() bool {
 	return s.useTool.reader != nil || s.patterns != nil && s.patterns.reader != nil
 }
 
-// Held returns the number of bytes held back between two calls of Feed: open blocks, begun
-// openers, or up to three bytes of a UTF-8 sequence.
+// Held returns the number of bytes held back between two calls of Feed. These are an open block,
+// the beginning of an opener, or up to three bytes of a UTF-8 sequence.
 func (s *Scanner) Held() int {
 	held := len(s.useTool.held)
 	if s.patterns != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The errors of malformed blocks. The parsers of the textual forms have further errors.
+// The errors of malformed blocks. The parsers of the textual forms add their own errors.
 var (
 	errBroken     = errors.New("aggregator: the block breaks off")
 	errName       = errors.New("aggregator: the name of the tool is empty or too long")
 	errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 )
 
-// opening is how the blocks of a textual form of calls begin. Without a Pattern, the form is
+// opening describes how the blocks of a textual form of calls begin. Without a Pattern, the form is
 // <use_tool>.
 type opening struct {
 	NamedPattern
@@ -41,7 +41,7 @@ func (f *opening) match(text []byte) (size int, more bool) {
 
 // blockReader finds the end of one block.
 type blockReader interface {
-	// read reads block[from:]. Earlier calls have read the bytes before. block always begins at the
+	// read reads block[from:]. Earlier calls have read block[:from]. block always begins at the
 	// start of the block.
 	read(block []byte, from int) ending
 	// last returns the ending of a block that gets no more bytes. Its state is BlockOpen if nothing
@@ -57,13 +57,13 @@ type ending struct {
 	state BlockState
 	read  int // bytes of the block that were looked at
 	// at is where the block ends, if state is BlockComplete or blockNested. In the other states, at
-	// is the first offset where another opener may have begun; 0: no opener has begun.
+	// is the first offset where another opener may have begun, or 0 if none has begun.
 	at int
 }
 
-// layer separates the blocks of some forms from a text. It looks at most bytes one time, and at the
-// bytes of a broken JSON value twice (see useToolReader). When a piece ends within an opener, the
-// next piece makes the layer look at the begun opener again.
+// layer separates the blocks of some forms from a text. It reads most bytes once, and the bytes of
+// a broken JSON value twice (see useToolReader). If a piece ends within an opener, the layer reads
+// the begun opener again with the next piece.
 //
 // Bytes that were fed and not yet returned are pending: window[given:]. Outside of a block, no
 // opener begins in window[given:pos]. An open block begins at window[given] and is read up to pos.
@@ -132,8 +132,8 @@ func (l *layer) isPlain(text string) bool {
 }
 
 // finish ends the text: it appends everything pending to out, and returns out. An open block
-// becomes text, and reason is the Reason of its SegmentAborted. The layer is then ready for
-// another text, whose Markdown state begins as the parameter fence says.
+// becomes text, and reason is the Reason of its SegmentAborted. The layer is then ready for another
+// text; fence is the Markdown state at the beginning of that text.
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
@@ -173,9 +173,9 @@ func (l *layer) scan() {
 	}
 }
 
-// search looks for the opener that is complete first, and begins its block. If several openers are
-// complete with the same byte, it takes the longest. It reports whether an opener is complete. If
-// not, it moves pos to where an opener may have begun.
+// search looks for the first complete opener, and begins its block. If several openers end with the
+// same byte, search picks the longest. It reports whether it found a complete opener. If not, it
+// moves pos to where an opener may have begun.
 func (l *layer) search() bool {
 	var found *opening
 	start, end, begun := 0, len(l.window)+1, len(l.window)
@@ -287,8 +287,8 @@ func (l *layer) read() {
 	}
 }
 
-// end ends the open block if it is complete, or if another one begins in it. It reports whether
-// the block has ended.
+// end ends the open block if the block is complete, or if another block begins in it. It reports
+// whether the block has ended.
 func (l *layer) end(e ending) bool {
 	switch e.state {
 	case BlockComplete:
@@ -301,9 +301,9 @@ func (l *layer) end(e ending) bool {
 	return true
 }
 
-// begun is called when the open block is given up after size bytes. An opener may have begun at the
-// end of these bytes. begun returns the offset of that opener, or size if there is none. It does not
-// search the bytes before the offset from, and searches nothing if from is 0.
+// begun is called when the open block is given up after size bytes. It looks for an opener that has
+// begun at the end of these bytes, but not before the offset from. It returns the offset of the
+// opener, or size if it finds none. If from is 0, it searches nothing.
 func (l *layer) begun(from, size int) int {
 	block := l.window[l.given : l.given+size]
 	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {
@@ -316,8 +316,8 @@ func (l *layer) begun(from, size int) int {
 	return size
 }
 
-// complete ends the open block after its first size bytes. It returns them as a block if they
-// are a call, or else as text.
+// complete ends the open block after its first size bytes. It returns these bytes as a block if
+// they are a call, and otherwise as text.
 func (l *layer) complete(size int) {
 	s := usetool.Segment{Pattern: l.opening.Name, Offset: l.offset}
 	l.leave(size)
@@ -344,8 +344,8 @@ func (l *layer) complete(size int) {
 	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
 }
 
-// abort gives up the open block. Its bytes are text. The search for openers continues after its first
-// size bytes.
+// abort gives up the open block, so that its bytes become text. The search for openers continues
+// after the first size bytes of the block.
 func (l *layer) abort(reason usetool.AbortReason, err error, size int) {
 	block := string(l.window[l.given : l.given+size])
 	l.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})

@@ -15,14 +15,16 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 // useToolReader finds the end of a <use_tool> block.
 //
 // If a JSON value is broken, its block ends at the first tag in the value's strings, and the text
-// after this tag is read again. No byte is read a third time. Proof: let block A have a broken value.
-// Suppose that the text that is read again has a block B, whose value also has a tag in a string and
-// is also broken, before the byte that broke A's value. The lexer accepts neither < nor a backslash
-// outside of strings. So B's opening tag is in a string of A's value. The first quote of B's value
-// ends this string for A, and begins a string for B. Each later quote, too, ends a string of one
-// value and begins one of the other: none is escaped, since its backslash would be outside the
-// strings of one value. So the tag in B's string is outside the strings of A's value, and broke A's
-// value there, which is earlier than supposed: a contradiction.
+// after this tag is read again. No byte is read a third time. Proof: let A be a broken value.
+// Suppose that a block in the text that is read again has a broken value B, with a tag in a string
+// of B before the byte that broke A.
+//   - The lexer accepts neither < nor a backslash outside of strings. So the opening tag of B's
+//     block is in a string of A.
+//   - B's first quote ends that string of A, and begins a string of B. Each later quote also ends a
+//     string of one value and begins a string of the other. No quote is escaped: its backslash
+//     would be outside the strings of one value.
+//   - So the tag in B's string is outside the strings of A, and broke A there. That is earlier than
+//     supposed: a contradiction.
 type useToolReader struct {
 	json wirejson.Lexer
 	tag  int    // the offset of the last < if no > has come since; 0: there is none

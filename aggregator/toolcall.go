@@ -18,17 +18,17 @@ const (
 
 var errToolCallName = errors.New("aggregator: the <tool_call> block has no name")
 
-// ToolCall is the Pattern of the <tool_call> blocks that many models write (Hermes,
-// Qwen and others):
+// ToolCall is the Pattern of the <tool_call> blocks that many models write (Hermes, Qwen and
+// others):
 //
 //	<tool_call>
 //	{"name": "readNote", "arguments": {"path": "a.md"}}
 //	</tool_call>
 //
 // Between the tags is one JSON object with a name and arguments. The arguments are an object, which
-// is kept as it is spelled, or a string that holds an object. Missing arguments are {}. An id and a
-// type are ignored. A block with any other member is not a call, since that member would be lost.
-// Tags inside of strings are part of the strings.
+// stays as the model wrote it, or a string that contains an object. Missing arguments are {}. An id
+// and a type are ignored. A block with any other member is not a call: the call would lose that
+// member. Tags inside of strings are part of the strings.
 type ToolCall struct{}
 
 // Opener returns <tool_call>.

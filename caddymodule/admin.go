@@ -52,14 +52,15 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, body)
 }
 
-// liveRequests are the requests under way of all handlers. A reload keeps them.
+// liveRequests holds the requests of all handlers that are under way. A reload keeps them.
 var liveRequests status.Set
 
 // maxRequests is the most requests that requestsOf returns.
 const maxRequests = 50
 
-// requestsOf returns at most maxRequests requests of a user or of [usage.Everybody]: first the
-// running ones, the oldest first, then those whose turns wait for the results of tool calls.
+// requestsOf returns at most maxRequests requests of a user or of [usage.Everybody]. The running
+// requests come first, oldest first. Then come the requests whose turns wait for the results of
+// tool calls.
 func requestsOf(user string) []status.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
@@ -87,7 +88,7 @@ func appServerID(of *appserver.Process) string {
 	return ""
 }
 
-// serveRestart replaces all app-servers, or the one that the query names by its id. Turns that run
+// serveRestart replaces all app-servers, or only the one whose id is in the query. Running turns
 // continue.
 func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
@@ -131,9 +132,10 @@ var version = sync.OnceValue(func() string {
 	return versionIn(info)
 })
 
-// versionIn returns the version of this module in a build, where it is the main module or a
-// dependency. If go.mod replaces this module, the version of the replacement counts. If it is
-// replaced by a directory, the version in go.mod counts, which the Makefile takes from the git tag.
+// versionIn returns the version of this module in a build, in which it may be the main module or a
+// dependency. If go.mod replaces this module by another version, versionIn returns that version. If
+// go.mod replaces it by a directory, versionIn returns the version that go.mod requires, which the
+// Makefile sets from the git tag.
 func versionIn(info *debug.BuildInfo) string {
 	const fromDirectory = "(devel)" // as Go calls it
 	if info == nil {

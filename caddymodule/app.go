@@ -41,8 +41,8 @@ var supervisor = pool.NewSupervisor(pool.Options{
 })
 
 func init() {
-	// Caddy waits only for running requests. It waits neither for the processes nor for background
-	// responses, whose requests have ended.
+	// When Caddy exits, it waits only for running requests. It does not wait for the processes, or
+	// for background responses, whose requests have ended.
 	caddy.OnExit(func(ctx context.Context) {
 		exit.begin()
 		runningResponses.Wait(ctx) // each ends after its drain timeout at the latest
@@ -75,8 +75,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	})
 }
 
-// Start starts the processes that do not run yet. It forks them before it returns: a fork during
-// the swap of listeners would inherit the old listeners and lose waiting connections.
+// Start starts the processes that do not run yet. It forks them before it returns: Caddy then swaps
+// listeners, and a process forked during that swap would inherit the old listeners and lose waiting
+// connections.
 func (a *App) Start() error {
 	for _, start := range a.starts {
 		if err := start(); err != nil {
@@ -93,8 +94,8 @@ func (a *App) Start() error {
 // process is stopped when its last reference is released.
 func (a *App) Stop() error { return nil }
 
-// Cleanup releases the processes as soon as no request is about to choose one. It also stores the
-// counts of the usage and of the API keys, if no other configuration keeps them.
+// Cleanup releases the processes once no request is about to choose one of them. It also stores the
+// counts of the usage and of the API keys, if no other configuration uses them.
 func (a *App) Cleanup() error {
 	if a.servers != nil { // else it was not provisioned
 		a.servers.Release()
@@ -112,7 +113,8 @@ const (
 )
 
 // Handle handles two events of Caddy: the configuration has started, or is about to stop. This
-// module emits its own events only after the first one: until then, apps may still subscribe.
+// module emits its own events only once the configuration has started: before that, other apps may
+// still subscribe.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == eventStopping {
 		exit.follow(a)
@@ -154,8 +156,9 @@ func (w *exitWatch) now() bool {
 }
 
 // follow is called when the configuration of an app ends. It asks Caddy at once, and then every
-// exitLag, whether an exit has begun. It stops after an exit, or when no process is left. It also
-// stops when there is a newer configuration with this module, since that one gets the event.
+// exitLag, whether an exit has begun. It stops after an exit, when no process is left, or when
+// there is a newer configuration with this module: Caddy reports an exit to that configuration by
+// an event.
 func (w *exitWatch) follow(a *App) {
 	newest := supervisor.Newest()
 	if w.now() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
@@ -164,8 +167,8 @@ func (w *exitWatch) follow(a *App) {
 	time.AfterFunc(exitLag, func() { w.follow(a) })
 }
 
-// list holds items that configurations have registered, the newest last. It is safe for concurrent
-// use.
+// list holds values that configurations have registered, in the order of their registration. It is
+// safe for concurrent use.
 type list[T comparable] struct {
 	mu    sync.Mutex
 	items []T
@@ -194,7 +197,8 @@ func (l *list[T]) all() []T {
 // finish their requests, are not among them.
 var inUse list[*Handler]
 
-// queue counts the turns that run, the requests that wait, and the bytes of their bodies.
+// queue returns the running turns, the waiting requests, and the bytes of request bodies in memory,
+// summed over the handlers in use.
 func queue() (running, waiting int, bodies int64) {
 	for _, h := range inUse.all() {
 		r, w := h.gateway.Queue()

@@ -20,9 +20,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
-// AppServer is the configuration of a `codex app-server`: how it is started or, if it
-// runs elsewhere, how it is reached. Handlers with the same AppServer share the processes.
-// A reload keeps the processes of an AppServer that it does not change.
+// AppServer is the configuration of a `codex app-server`: how it is started or, if it runs
+// elsewhere, how it is reached. Handlers with the same AppServer share the processes. A reload
+// keeps the processes of each AppServer that stays the same.
 type AppServer struct {
 	// The program and its arguments. Default: `codex app-server`.
 	Command []string `json:"command,omitempty"`
@@ -37,9 +37,9 @@ type AppServer struct {
 	// How many processes run, at most 1024. Default: 1.
 	Processes int `json:"processes,omitempty" option:"<n>"`
 
-	// The CODEX_HOME with the login and the settings of the model provider. The
-	// app-server gets a home of its own, which has only that login and these settings.
-	// Default: the CODEX_HOME of Caddy's environment, else ~/.codex.
+	// The CODEX_HOME with the login and the settings of the model provider. The app-server has its
+	// own CODEX_HOME, with only the login and these settings. Default: the CODEX_HOME of Caddy's
+	// environment, else ~/.codex.
 	Home string `json:"home,omitempty" option:"<name>"`
 
 	// The working directory. Default: a new, empty, private one.
@@ -50,8 +50,8 @@ type AppServer struct {
 	// configurations of its model providers name.
 	Env map[string]string `json:"env,omitempty"`
 
-	// How much memory of its own a process may use, in bytes. Above it, a fresh process takes
-	// over, and the old one ends with its last turn. Negative: no limit. Default: 1 GiB.
+	// How much private memory a process may use, in bytes. Above it, a fresh process replaces the
+	// old one, which ends with its last turn. Negative: no limit. Default: 1 GiB.
 	MaxMemory int64 `json:"max_memory,omitempty" option:"<size>|off"`
 
 	// How long the app-server may take to answer after its start or a new connection. Default: `10s`.
@@ -60,8 +60,8 @@ type AppServer struct {
 	// How long a stop may take before the process is killed. Default: `5s`.
 	StopTimeout caddy.Duration `json:"stop_timeout,omitempty" option:"<duration>"`
 
-	// How often a request to the model's provider is repeated if it fails before an answer begins.
-	// A value in Codex's config.toml takes precedence. Default: 1.
+	// How often a turn is repeated if the request to the model's provider fails before an answer
+	// begins. A value in Codex's config.toml takes precedence. Default: 1.
 	ProviderRetries *int `json:"provider_retries,omitempty" option:"<n>"`
 
 	// How long the model's provider may take to accept a WebSocket before Codex asks over HTTP.
@@ -76,15 +76,16 @@ const (
 	defaultMaxMemory = 1 << 30
 	// defaultProviderRetries bridges a single failure. Clients repeat requests, too.
 	defaultProviderRetries = 1
-	// defaultProviderTimeout is longer than a handshake over a slow network takes, TLS included.
+	// defaultProviderTimeout is more than a handshake takes over a slow network, TLS included.
 	defaultProviderTimeout = 3 * time.Second
 	// maxProcesses is more than a machine can reasonably run.
 	maxProcesses = 1024
 )
 
 // quietLog has environment variables that make the app-server's log readable within Caddy's log:
-// without colours, and without the error that Codex logs when a tool call of the client ends a turn.
-// The lines that this module reads stay. Caddy's environment and the option env take precedence.
+// without colours, and without the error that Codex logs when a tool call of the client ends a
+// turn. The log keeps the lines that this module reads. Caddy's environment and the option env take
+// precedence.
 var quietLog = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
@@ -111,9 +112,9 @@ func (a *AppServer) validate() error {
 	return err
 }
 
-// resolve replaces placeholders and fills in the command. An empty placeholder is an error,
-// not a default: a home whose variable is not set would become the home of another login. In
-// the command and in env, braces that are no placeholder stay: an argument may be JSON.
+// resolve replaces placeholders and fills in the command. An empty placeholder is an error: if the
+// variable of a home is not set, the default home would have another login. In the command and in
+// env, braces that are no placeholder stay, since an argument may be JSON.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),
@@ -141,7 +142,8 @@ func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err err
 	return cfg, err
 }
 
-// resolveCommand returns the command, whose program is on the PATH or has an absolute path.
+// resolveCommand returns the command. Its program is a name to look up on the PATH, or an absolute
+// path.
 func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
 	if len(a.Command) == 0 {
 		return []string{"codex", "app-server"}, nil
@@ -255,8 +257,8 @@ type Conversations struct {
 	// Whether each request gets a fresh thread. Default: false.
 	Off bool `json:"off,omitempty"`
 
-	// The most threads that each process keeps. A thread takes about 1 MB of the process's
-	// memory, or 1.5 MB while its turn waits, and twice the size of its history. Default: 128.
+	// The most threads that each process keeps. A thread takes about 1 MB of the process's memory
+	// (1.5 MB while its turn waits), plus twice the size of its history. Default: 128.
 	Max int `json:"max,omitempty" option:"<n>" default:"128"`
 
 	// How long a thread is kept after its last turn. Default: `10m`.
@@ -273,8 +275,9 @@ type Conversations struct {
 	Spares *int `json:"spares,omitempty" option:"<n>" default:"8"`
 }
 
-// maxKeptBytes bounds the histories of all kept threads of one process together, in bytes. Each byte
-// takes two bytes of memory, so all of them take a quarter of the default max_memory.
+// maxKeptBytes bounds the histories of all kept threads of one process together, in bytes. A byte
+// of history takes two bytes of the process's memory, so this is a quarter of the default
+// max_memory.
 const maxKeptBytes = 128 << 20
 
 // parse reads on, off, or a block.

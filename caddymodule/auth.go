@@ -32,8 +32,9 @@ type APIKey struct {
 	User string `json:"user,omitempty"`
 }
 
-// keyring maps the hashes of keys to their users, each a string or an [unnamedKey]. The time of
-// a look-up reveals at most a part of a hash, from which nobody can make a key.
+// keyring maps the hashes of keys to their users, each a string or an [unnamedKey]. A look-up does
+// not take constant time, but its time reveals at most a part of a hash, and nobody can make a key
+// from that.
 type keyring map[apikeys.Hash]any
 
 // unnamedKey is the user of a key without a configured name, as the value of {http.auth.user.id}.
@@ -73,8 +74,8 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// allows sets the user of a request whose key is in the ring. It returns false if the ring has keys,
-// but not the one of the request.
+// allows sets the user of a request whose key is in the ring. It returns false if the ring has keys
+// and the request's key is not among them.
 func (ring keyring) allows(r *http.Request) bool {
 	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
 	if found {
@@ -150,8 +151,9 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	return apiErr
 }
 
-// keyOf checks the key of a request and sets the user. A key in the file of keys is returned. For a
-// key in the configuration, which has no limits, keyOf returns nil, and also if there are no keys.
+// keyOf checks the key of a request and sets the user. It returns the key if it is in the file of
+// keys. It returns nil for a key of the configuration, since these keys have no limits, and if
+// there are no keys at all.
 func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
@@ -169,9 +171,9 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return &k.Key, nil
 }
 
-// keyStill checks the key of a request again, as keyOf does: on a WebSocket, the user may have been
-// identified long ago. If the key belongs to another user now, keyStill refuses the request, so that
-// the client connects again.
+// keyStill checks the key of a request on a WebSocket again, as keyOf does, since the user may have
+// been identified long ago. If the key belongs to another user now, keyStill refuses the request,
+// so that the client connects again.
 func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)

@@ -251,7 +251,7 @@ func (h *Handler) checkModels() error {
 }
 
 // newAliases returns the models for the gateway, with their placeholders replaced. It refuses a
-// placeholder that is empty or unknown, since Codex has no model of such a name.
+// placeholder that is empty or unknown: Codex has no model with the name that would result.
 func (h *Handler) newAliases(repl *caddy.Replacer) ([]prompt.Alias, error) {
 	var aliases []prompt.Alias
 	seen := make(map[string]bool, len(h.Models))

@@ -35,7 +35,8 @@ var exposedHeaders = strings.Join([]string{
 // headerNames matches the list of header names in a preflight.
 var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 
-// cors lists the origins whose pages may use the API. A nil cors allows no other origin.
+// cors lists the origins whose pages may use the API. A nil cors allows no origin except the API's
+// own.
 type cors struct {
 	any     bool
 	origins []string // in the form that browsers send
@@ -110,8 +111,8 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
-// answerPreflight repeats the names of the headers that a page asks for, which allows them. A fixed
-// list would lack clients' own headers, and browsers do not apply a wildcard to Authorization.
+// answerPreflight allows the headers that a page asks for, by repeating their names. A fixed list
+// would lack clients' own headers, and browsers do not apply a wildcard to Authorization.
 func answerPreflight(answer, asked http.Header) {
 	answer.Add("Vary", "Access-Control-Request-Headers")
 	answer.Add("Vary", "Access-Control-Request-Private-Network")
@@ -138,9 +139,9 @@ var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded"
 // crossOrigin detects requests that browsers mark as coming from another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// forged reports whether a request comes from a page that may not use the API, and is of a kind
-// for which browsers send no preflight. The page could not read the answer, but its turn would
-// use up the plan. Programs do not send the headers by which browsers mark such requests.
+// forged reports whether a request comes from a page that may not use the API, and is of a kind for
+// which browsers send no preflight. The page could not read the answer, but the turn would use up
+// the plan. Browsers mark such requests by headers that programs do not send.
 func (c *cors) forged(r *http.Request) bool {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "application/json" { // as nearly all programs send it

@@ -36,16 +36,16 @@ const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
-// It serves POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations
-// and the routes below these two, GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET
-// /v1/usage/raw, GET /healthz and GET /readyz. Any other path below /v1/ is a 404 in
-// OpenAI's format; all other paths are passed to the next handler.
+// It serves POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations and the
+// routes below the last two, GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw,
+// GET /healthz and GET /readyz. Any other path below /v1/ is a 404 in OpenAI's format; all other
+// paths are passed to the next handler.
 type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
 
-	// How an app-server is chosen for a turn. Only those count that are ready, and whose login can
-	// be used: its plan is not spent, it is signed in, and its provider has not just failed.
+	// How an app-server is chosen for a turn. It must be ready, and its login must be usable:
+	// signed in, with a plan that is not spent, and with a provider that has not just failed.
 	Pool Pool `json:"pool,omitzero"`
 
 	// The keys that clients may present as `Authorization: Bearer KEY`. Without any,
@@ -69,10 +69,10 @@ type Handler struct {
 	// How many turns run at the same time. Further requests wait. Default: 64.
 	MaxConcurrent int `json:"max_concurrent,omitempty" option:"<n>" default:"64"`
 
-	// How many turns of one user run at the same time; callers without a name are one
-	// user. Further requests wait, and requests of other users overtake them. Default: all of
-	// max_concurrent. If the keys have several users, or another user has sent a request within
-	// the last hour: at most seven times as many as then remain free, so 56 of 64.
+	// How many turns of one user run at the same time; callers without a name are one user. Further
+	// requests wait, and requests of other users overtake them. Default: all of max_concurrent. If
+	// the keys have several users, or another user has sent a request within the last hour: at most
+	// seven times as many turns as slots stay free, so 56 of 64 while only this user has turns.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
 	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
@@ -84,13 +84,13 @@ type Handler struct {
 	// Default: `10s`.
 	MaxQueueWait caddy.Duration `json:"max_queue_wait,omitempty" option:"max_queue [<duration>]" default:"10s"`
 
-	// How long the model may be silent within a turn before the client gets a 504.
-	// Codex itself gives up a silent provider, by default after five minutes. An
-	// app-server that hangs is detected within seconds in another way. Default: `6m`.
+	// How long the model may be silent within a turn before the client gets a 504. Codex itself
+	// gives up a silent provider, by default after five minutes. This timeout is not for an
+	// app-server that hangs: that is detected within seconds. Default: `6m`.
 	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty" option:"<duration>" default:"6m"`
 
-	// How long a stream may be silent before a comment is sent to keep its
-	// connection open. Negative: never. Default: `15s`.
+	// How long a stream may be silent before the handler sends a comment to keep its connection
+	// open. Negative: never. Default: `15s`.
 	Keepalive caddy.Duration `json:"keepalive,omitempty" option:"<duration>|off" default:"15s"`
 
 	// How long turns may continue when Caddy exits; then they end with the code
@@ -111,8 +111,8 @@ type Handler struct {
 	// always allowed. Placeholders are resolved when the configuration is loaded. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
-	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists. `own`: those
-	// of the caller's user. `all`: those of all users of this Caddy. Default: `own`.
+	// Whose usage /v1/usage and /v1/usage/raw show, and whose requests the page lists. `own`: only
+	// the caller's user. `all`: all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty" option:"own|all" default:"own"`
 
 	// The realm of the users. In a realm, users with one name are one user: for the usage,
@@ -125,28 +125,29 @@ type Handler struct {
 	// app-servers, plans and usage. It asks for a key if there are keys. Default: false.
 	Page bool `json:"page,omitempty" option:"on|off"`
 
-	// Whether Ollama's API is served, too: at `/`, and at `/api/chat` and the other routes below
-	// /api/. Clients may then append `:latest` to the names of models on every route. It is best on
-	// a site of its own, at port 11434. Default: false.
+	// Whether the handler also serves Ollama's API: at `/`, and at `/api/chat` and the other routes
+	// below /api/. Clients may then append `:latest` to the names of models on every route.
+	// Ollama's API is best served on a site of its own, at port 11434. Default: false.
 	Ollama bool `json:"ollama,omitempty" option:"on|off"`
 
 	// The key for administrators on the page. They can sign app-servers in, and see the requests of
-	// all users, credits, and what identifies this machine. The key must not be an API key, has 16
-	// characters or more, and needs `page`. Placeholders are resolved when the configuration is
-	// loaded. Default: none; then administration is possible only by the admin API.
+	// all users, credits, and what identifies this machine. The key must have 16 characters or more
+	// and must not be an API key. It needs `page`. Placeholders are resolved when the configuration
+	// is loaded. Default: none; then administration is possible only by the admin API.
 	AdminKey string `json:"admin_key,omitempty"`
 
-	// Names of your own for Codex's models. GET /v1/models lists them after those
-	// that Codex lists. Your name takes precedence over a model of the same name.
+	// Your own names for Codex's models. GET /v1/models lists them after Codex's models. If a model
+	// has the same name, your name takes precedence.
 	Models []prompt.Alias `json:"models,omitempty"`
 
-	// Whether images that a request names by an https URL are fetched for the model. If not, such
-	// a request is refused. Only public addresses are contacted, and the number of images, their
-	// size and the time are bounded. Default: false.
+	// Whether the handler fetches images that a request names by an https URL. If not, it refuses
+	// such a request. It contacts only public addresses, and bounds the number of images, their
+	// size and the time. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty" option:"on|off"`
 
-	// Whether pictures are made: at /v1/images/generations and /v1/images/edits, and within responses
-	// and chat completions. It needs a ChatGPT login with a plan that is not free. Default: false.
+	// Whether the model can make pictures: at /v1/images/generations and /v1/images/edits, and
+	// within responses and chat completions. This needs a ChatGPT login with a plan that is not
+	// free. Default: false.
 	Images bool `json:"images,omitempty" option:"on|off"`
 
 	// Whether the model may search the web for requests that ask for it, with the tool web_search
@@ -157,9 +158,9 @@ type Handler struct {
 	// reasoning_content and as reasoning items. Default: true.
 	Reasoning *bool `json:"reasoning,omitempty" option:"on|off" default:"on"`
 
-	// Where the instructions of a conversation go: the system and developer messages at its
-	// beginning. `replace`: they replace Codex's own prompt. `append`: they follow Codex's own
-	// prompt. `auto`: replace, but append after the model's provider has refused the
+	// Where the instructions of a conversation go, which are the system and developer messages at
+	// its beginning. `replace`: they replace Codex's own prompt. `append`: they follow Codex's own
+	// prompt. `auto`: like replace, but like append once the model's provider has refused the
 	// replacement for the login. Default: `auto`.
 	Instructions conversation.Instructions `json:"instructions,omitempty" option:"auto|replace|append" default:"auto"`
 
@@ -171,7 +172,8 @@ type Handler struct {
 
 	// With stop_after_tools `burst`: how long a turn waits for another textual block after each
 	// block. With `first`: how long a turn goes on after the first call, to learn its usage and
-	// whether there are more calls. 0: until all that has arrived is read. Default: `300ms`.
+	// whether there are more calls. 0: the turn ends once it has read everything that has already
+	// arrived. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
 	store     stores.Module
@@ -231,7 +233,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if options.Patterns, err = h.loadPatterns(ctx); err != nil {
 		return err
 	}
-	// The store is loaded before the app: in the other order, Caddy would name the store as the
+	// The store is loaded before the app. If the app came first, Caddy would name the store as the
 	// origin of the app's events.
 	if err := h.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -315,7 +317,7 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	}
 }
 
-// Cleanup releases what Provision has acquired, also if Provision has failed. Requests of this
+// Cleanup releases what Provision has acquired, even if Provision failed halfway. Requests of this
 // configuration may still run afterwards, and use what was released.
 func (h *Handler) Cleanup() error {
 	for _, release := range h.releases {
@@ -359,12 +361,12 @@ func (h *Handler) complete() error {
 	return h.Pool.check(h.AppServers)
 }
 
-// unhandled is the variable that Caddy's last handler sets to true if no other has answered.
+// unhandled is the variable that Caddy's last handler sets to true if no handler has answered.
 const unhandled = "unhandled"
 
-// ServeHTTP answers the paths of the API and passes others to the next handler. If no handler answers
-// a path, ServeHTTP does: a client with a wrong base URL may have misspelt a path of the API. It then
-// serves the route that the client means, or else an error that says where the API is.
+// ServeHTTP answers the paths of the API and passes others to the next handler. If no handler
+// answers a path, a client with a wrong base URL may have misspelt a path of the API. ServeHTTP
+// then serves the route that the client means, or else an error that says where the API is.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	route, ok := h.routeOf(r.URL.Path)
 	if !ok && h.Page {

@@ -13,7 +13,7 @@ const eventKey = "codex.key_used"
 // keyThresholds remember which thresholds of the limits of all keys were passed. A reload keeps them.
 var keyThresholds quota.Thresholds
 
-// reportLimits emits an event for each limit of the turn's key whose use has just reached 80 or 100
+// reportLimits emits an event for each limit of the turn's key that has just been used to 80 or 100
 // percent.
 func reportLimits(r *gateway.Record) {
 	for _, s := range r.Limits {

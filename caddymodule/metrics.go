@@ -19,11 +19,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// registry has the metrics of this process. The registry of each configuration collects from it,
-// so that a reload keeps the values. No label has a value that a client can choose freely.
+// registry has the metrics of this process. Each configuration has its own registry, which collects
+// from this one, so that a reload keeps the values. No label has a value that a client can choose
+// freely.
 var registry = prometheus.NewRegistry()
 
-// These metrics change when something happens. The readings below are computed when they are collected.
+// These metrics change when something happens. The readings below have no stored value: they are
+// computed when they are collected.
 var (
 	requestsMetric = counterVec("codex_requests_total", "Requests of the API, by route and status.", "route", "status")
 	errorsMetric   = counterVec("codex_request_errors_total", "Requests that failed, before or within their answer, by the error's code.", "code")
@@ -61,8 +63,8 @@ const (
 	provider  = "openai"
 )
 
-// The buckets are those of OpenTelemetry's conventions for generative AI, and some above them for
-// reasoning models, which take longer.
+// The buckets are those of OpenTelemetry's conventions for generative AI. Some larger ones are
+// added for reasoning models, which take longer.
 var (
 	durationBuckets    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36}
 	firstOutputBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
@@ -86,15 +88,16 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 func init() {
-	// The counters begin at 0: Prometheus would miss the first event of a counter that did not exist.
+	// The counters begin at 0: if a counter first appeared with its first event, Prometheus would
+	// not see an increase.
 	for _, code := range apierror.Labels() {
 		errorsMetric.WithLabelValues(code)
 	}
 	registry.MustRegister(stateCollector{})
 }
 
-// registerMetrics adds the metrics to those of a configuration, unless another handler of the
-// configuration has done so.
+// registerMetrics adds the metrics to the registry of a configuration. It does nothing if another
+// handler of the configuration has already added them.
 func registerMetrics(ctx caddy.Context) error {
 	err := ctx.GetMetricsRegistry().Register(registry)
 	if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
@@ -103,15 +106,16 @@ func registerMetrics(ctx caddy.Context) error {
 	return err
 }
 
-// modelLabels are the models that have a label of their own: those that Codex lists and the
-// configured aliases, not a name that a client made up.
+// modelLabels are the models with a label of their own: the models that Codex lists and the
+// configured aliases. A name that a client made up gets no label.
 var modelLabels = labels{limit: 50}
 
 // otherModel has the metrics of all models without a label of their own.
 var otherModel = newModelMetrics("other")
 
-// modelMetrics are the metrics of a model's turns. Each is looked up by its labels only once, since
-// a look-up costs more than counting does. A metric that has counted nothing does not exist yet.
+// modelMetrics are the metrics of a model's turns. Each function looks its metric up by the labels
+// at the first use only, since a look-up costs more than counting does. Before that, the metric
+// does not exist.
 type modelMetrics struct {
 	label                                string
 	duration, firstOutput, input, output func() prometheus.Observer // duration: of requests that succeed
@@ -140,8 +144,8 @@ func newModelMetrics(label string) *modelMetrics {
 	}
 }
 
-// learnModels gives a label to each model that Codex lists. If the list cannot be read, the label of
-// these models is "other".
+// learnModels gives a label to each model that Codex lists. If it cannot read the list, these
+// models have the label "other".
 func learnModels(p *pool.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
@@ -287,7 +291,7 @@ func sendState[T comparable](to chan<- prometheus.Metric, r reading, all []T, is
 	}
 }
 
-// collectBuild sends the versions of this module, of Caddy and of each Codex that runs.
+// collectBuild sends the versions of this module, of Caddy and of each running Codex.
 func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
 	if len(releases) > 1 {
 		delete(releases, "") // not known yet

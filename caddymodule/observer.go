@@ -26,8 +26,8 @@ type observer struct {
 	shared *usage.Shared // the usage of all nodes; nil: there is none
 }
 
-// AnswerBegan counts an answer as active, and as a stream if stream is true, until the returned
-// function is called.
+// AnswerBegan adds one to the metrics of active answers and, if stream is true, of active streams.
+// The returned function takes it off again.
 func (observer) AnswerBegan(stream bool) func() {
 	answersMetric.Inc()
 	if !stream {
@@ -48,7 +48,7 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 	traceFailure(r.Context(), e)
 }
 
-// TurnsEnded counts and logs the turns of a request, and describes them in its trace.
+// TurnsEnded counts and logs the turns of a request, and adds their data to the request's trace.
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	for i := range turns {
 		book.TurnEnded(turns[i])
@@ -66,7 +66,7 @@ func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 }
 
 // requestContext is the context of a request. It also has the request's result, and values that are
-// looked up or allocated only one time for each request. Only the request's goroutine uses its fields.
+// looked up or allocated only once for the request. Only the request's goroutine uses its fields.
 type requestContext struct {
 	context.Context
 	failure    *apierror.Error  // nil: the request succeeded
@@ -104,7 +104,7 @@ type routeCounts struct {
 	succeeded func() prometheus.Counter // of requests with status 200; looked up by its labels only once
 }
 
-// countsOf returns the counts of the routes with a name. Several routes may have the same name.
+// countsOf returns the counts of all routes that have the given name.
 func countsOf(route string) *routeCounts {
 	return &routeCounts{route, sync.OnceValue(func() prometheus.Counter {
 		return requestsMetric.WithLabelValues(route, strconv.Itoa(http.StatusOK))
@@ -221,8 +221,8 @@ func (r turnLine) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// addTools adds the fields about the tool calls and the textual tool blocks of a turn: how many there
-// were, what was dropped, and which settings differ from the defaults.
+// addTools adds the fields about the tool calls and the textual tool blocks of a turn: how many
+// calls and blocks there were, what was dropped, and which settings differ from the defaults.
 func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 	aborted := 0
 	for _, n := range r.Tools.Aborted {
@@ -238,9 +238,9 @@ func (r turnLine) addTools(to zapcore.ObjectEncoder) {
 	zap.Strings("tool_overrides", r.Overrides).AddTo(to)
 }
 
-// traceTurns describes the turns of a request in its span, by OpenTelemetry's conventions for
-// generative AI, without any text. A background response is left out, since its span has ended
-// before its turns.
+// traceTurns adds the data of a request's turns to its trace span, by OpenTelemetry's conventions
+// for generative AI, without any text. It skips a background response, whose span has ended before
+// its turns.
 func traceTurns(ctx context.Context, turns []gateway.Record) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || len(turns) == 0 {
@@ -269,8 +269,8 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 	}
 }
 
-// traceFailure names the error of a request in its span. An error of the server also marks the span
-// as failed, since the HTTP status does not show an error after a stream has begun.
+// traceFailure adds the error of a request to its trace span. For an error of the server it also
+// marks the span as failed: after a stream has begun, the HTTP status no longer shows an error.
 func traceFailure(ctx context.Context, e *apierror.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

@@ -13,7 +13,8 @@ import (
 var (
 	ollamaCounts = countsOf("ollama")
 
-	// ollamaRoutes are the routes of Ollama's API by their paths, in the form of [routes].
+	// ollamaRoutes maps the paths of Ollama's API to their routes, as [routes] does for OpenAI's
+	// API.
 	ollamaRoutes = map[string]route{
 		"/":            {counts: ollamaCounts, refused: true, methods: readMethods, form: ollamaErrors, open: true, serve: plain((*gateway.Gateway).OllamaReady)},
 		"/api/version": ollamaRoute(readMethods, gateway.OllamaDocument(ollama.VersionBody, nil)).opened(),
@@ -50,19 +51,19 @@ func (rt route) opened() route {
 	return rt
 }
 
-// ollamaRefusal returns a route that answers each request with an error, whatever its body.
+// ollamaRefusal returns a route that answers each request with an error and does not read its body.
 func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
 	rt := ollamaRoute(methods, gateway.OllamaDocument(nil, refusal))
 	rt.noBody = true
 	return rt
 }
 
-// ollamaPrefix matches the beginning of a path of Ollama's API, with the prefixes that clients with
-// a wrong base URL add.
+// ollamaPrefix matches the beginning of a path of Ollama's API. Clients with a wrong base URL
+// repeat /v1 or /api there.
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
 // ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/ it
-// returns ollamaUnknown, unless the path belongs to OpenAI's or Anthropic's API.
+// returns ollamaUnknown, except for the paths of OpenAI's and Anthropic's APIs.
 func ollamaRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {

@@ -100,8 +100,8 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 	return nil
 }
 
-// suggestion returns the part of an error that suggests the option nearest to an unknown name.
-// It is empty if each option differs in a third of its letters or more.
+// suggestion returns the part of an error that suggests the known option nearest to an unknown
+// name. It returns "" if even the nearest option differs in a third of its letters or more.
 func suggestion(name string, options []option, specials map[string]special) string {
 	nearest, least := "", len(name)
 	try := func(known string) {
@@ -122,7 +122,7 @@ func suggestion(name string, options []option, specials map[string]special) stri
 }
 
 // editDistance returns how many bytes must be added, removed or replaced to turn a into b. If a is
-// more than twice as long as b, it returns the length of a without comparing them.
+// more than twice as long as b, editDistance skips the comparison and returns the length of a.
 func editDistance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)
@@ -199,8 +199,8 @@ func parseDuration(arg string) (int64, error) {
 	return int64(value), err
 }
 
-// quantity returns the kind of the option's value, and the least value that is allowed. ok is false
-// if the value is no number.
+// quantity returns the kind of the option's value, and the least allowed value. ok is false if the
+// value is not a number.
 func (o *option) quantity() (q quantity, least int64, ok bool) {
 	q, ok = quantities[strings.TrimSuffix(o.syntax, "|off")]
 	if o.field.Kind() == reflect.Pointer || o.byDefault == "0" {
@@ -238,7 +238,8 @@ func (o *option) set(arg string) error {
 	return isOneOf(arg, o.syntax)
 }
 
-// isOneOf refuses a word that is not in the syntax. For <text> and <name> it accepts any text.
+// isOneOf returns an error for a word that the syntax does not list. The syntax <text> or <name>
+// allows any word.
 func isOneOf(word, syntax string) error {
 	allowed := strings.Split(syntax, "|")
 	if strings.HasPrefix(syntax, "<") || slices.Contains(allowed, word) {
@@ -247,8 +248,8 @@ func isOneOf(word, syntax string) error {
 	return fmt.Errorf("%q must be one of %s", word, strings.Join(allowed, ", "))
 }
 
-// complete sets the default if the field is not set. Else it checks the value, which may come from
-// JSON.
+// complete sets the option's default if the field is not set. Otherwise it checks the value: one
+// that comes from JSON has not been checked yet.
 func (o *option) complete() error {
 	if o.field.IsZero() && o.byDefault != "" {
 		return o.set(o.byDefault)

@@ -23,7 +23,8 @@ const pageIndex = "index.html"
 //go:embed page
 var pageFiles embed.FS
 
-// pageTypes are the media types of the page's files. The types of package mime depend on the machine.
+// pageTypes are the media types of the page's files. Package mime is not used, since its types
+// depend on the machine.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -42,7 +43,7 @@ func readPage(name string) ([]byte, error) {
 	return pageFiles.ReadFile("page/" + cmp.Or(name, pageIndex))
 }
 
-// hasPage reports whether there is a file of this name. The empty name is the page itself.
+// hasPage reports whether the page has a file of this name. The empty name is the page itself.
 func hasPage(name string) bool {
 	_, err := readPage(name)
 	return err == nil
@@ -78,8 +79,8 @@ var (
 	}
 )
 
-// pageRouteOf returns the route of a path of the page. The page itself needs no key, since it
-// has only the files of this module. The status that the page shows needs a key.
+// pageRouteOf returns the route of a path of the page. The page's files need no key, since they are
+// the same for everybody. The status that the page shows needs a key.
 func (h *Handler) pageRouteOf(path string) (route, bool) {
 	if path == pagePrefix+"status" {
 		return pageStatus, true
@@ -100,8 +101,8 @@ func (h *Handler) pageRouteOf(path string) (route, bool) {
 	}}, toPage || ok && hasPage(name)
 }
 
-// servePageStatus answers with the state of this handler's app-servers, as far as every
-// caller of the API may know it, and with the requests whose usage the caller may see.
+// servePageStatus answers with the state of this handler's app-servers, without what only
+// administrators may see, and with the requests whose usage the caller may see.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		body := h.document(r, h.seenBy(r))
@@ -116,7 +117,7 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 }
 
 // document returns the state of this handler's app-servers, and the requests of a user or of
-// all.
+// [usage.Everybody].
 func (h *Handler) document(r *http.Request, user string) status.Document {
 	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), h.pool.Processes()), Requests: requestsOf(user)}
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()

@@ -10,11 +10,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// Pool is the way in which one of several app-servers is chosen for a turn. If an app-server
-// keeps the thread of a conversation, the conversation goes on there, whatever the policy.
+// Pool is the policy by which an app-server is chosen for a turn. An app-server that keeps the
+// thread of a conversation also gets the conversation's next turn, whatever the policy.
 type Pool struct {
 	// `spread`: the app-server with the fewest turns. `reserve`: like spread, but the last
-	// app_servers take turns only if no other can. Default: `spread`.
+	// app_servers get turns only if no other app-server can take them. Default: `spread`.
 	Policy string `json:"policy,omitempty" option:"spread|reserve" default:"spread"`
 
 	// How many app_servers are the reserve, for the policy `reserve`. Default: 1.

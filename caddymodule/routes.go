@@ -50,7 +50,7 @@ var (
 	responsesCounts = countsOf("responses")
 	messagesCounts  = countsOf("messages")
 
-	// routes are the routes by their paths. A * in a path stands for one part that is not empty.
+	// routes maps paths to routes. A * in a path stands for one part that is not empty.
 	routes = map[string]route{
 		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
 		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
@@ -132,7 +132,8 @@ func exactly(path string) (route, bool) {
 	return route{}, false
 }
 
-// match returns the parts of a path that stand for * in a pattern, and whether the path matches.
+// match reports whether a path matches a pattern, and returns the parts of the path that stand for
+// * in the pattern.
 func match(pattern, path string) (args []string, ok bool) {
 	before, after, wild := strings.Cut(pattern, "*")
 	rest, ok := strings.CutPrefix(path, before)
@@ -146,8 +147,9 @@ func match(pattern, path string) (args []string, ok bool) {
 	return append([]string{part}, args...), true
 }
 
-// prepare sets up outcome, the context that records the request's result and knows the form of its
-// errors. It is called before any check, so that every refusal is recorded and has that form.
+// prepare sets up outcome, the context that records the request's result and has the encoder for
+// its errors. It is called before any check, so that each refusal is recorded and encoded like
+// other errors.
 func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *requestContext) {
 	if rt.counts == nil {
 		return
@@ -166,9 +168,9 @@ func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *reques
 	replacerOf(r).Map(outcome.placeholder)
 }
 
-// serve checks, in this order and before the body is read: the origin, the key, the host, the method
-// and, except for GET and HEAD, that the TLS handshake has ended. Then it serves the route and counts
-// the result in the metrics.
+// serve makes its checks before it reads the body, in this order: the origin, the key, the host,
+// the method and, except for GET and HEAD, that the TLS handshake has ended. Then it serves the
+// route and counts the result in the metrics.
 func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcome *requestContext) {
 	if rt.socket && isHandshake(r) {
 		rt = responsesSocket
@@ -211,15 +213,15 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 	}
 }
 
-// inEarlyData reports whether a request may have come before the end of its TLS handshake, here
-// or at a proxy that reports it. An attacker who records such a request can send it again, and its
-// turn would run once more. HTTP/3 accepts such requests unless 0rtt is off.
+// inEarlyData reports whether a request may have arrived before its TLS handshake ended, here or at
+// a proxy (which adds the header Early-Data). An attacker can record such a request and send it
+// again, which would run its turn twice. HTTP/3 accepts such requests unless 0rtt is off.
 func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
 
-// refuse answers with an error before the body was read. It ignores a failure to write: then the
-// client has gone.
+// refuse answers with an error before the body is read. It ignores a write error, which means that
+// the client has gone.
 func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 	if r.ContentLength != 0 {
 		reqbody.LimitDiscard(w)
@@ -230,11 +232,13 @@ func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 
 const requestIDHeader = "X-Request-Id"
 
-// validRequestID matches the ids that are accepted from clients, for headers and logs.
+// validRequestID matches the request ids that the handler accepts from clients, for headers and
+// logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
-// setRequestID sets the request's id on the answer and on the request. The id is the client's own
-// if that is valid, else the uuid of Caddy's access log. ids holds the values of the headers.
+// setRequestID sets the request's id in the headers of the request and of the answer. It uses the
+// client's own id if that is valid, and otherwise the uuid of Caddy's access log. ids holds the
+// values of the two headers.
 func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 	if ids[0] = r.Header.Get(requestIDHeader); ids[0] == "" || !validRequestID.MatchString(ids[0]) {
 		ids[0] = newRequestID(r)
@@ -247,9 +251,9 @@ func setRequestID(w http.ResponseWriter, r *http.Request, ids *[2]string) {
 // requestUUID is the placeholder with the uuid of a request.
 const requestUUID = "http.request.uuid"
 
-// newRequestID returns the uuid of a request. With an access log it uses Caddy's placeholder, which
-// makes the uuid and prepares it for the log. That takes half a microsecond, so without a log the uuid
-// is made here.
+// newRequestID returns the uuid of a request. With an access log, it uses Caddy's placeholder, so
+// that the log has the same uuid. Without a log, it makes the uuid itself, which saves the half
+// microsecond that the placeholder needs.
 func newRequestID(r *http.Request) string {
 	repl := replacerOf(r)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -265,8 +269,8 @@ func newRequestID(r *http.Request) string {
 	return id
 }
 
-// responsesSocket is the route of WebSockets at /v1/responses. It counts each request over a
-// WebSocket itself.
+// responsesSocket is the route of WebSockets at /v1/responses. It counts each request that comes
+// over a WebSocket. Of the handshakes, serve counts only the refused ones.
 var responsesSocket = route{counts: responsesCounts, refused: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.forgedHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
@@ -293,13 +297,14 @@ func (h *Handler) forgedHandshake(r *http.Request) bool {
 	return h.cors.forged(post)
 }
 
-// foreignPrefix matches the beginning of a path in place of /v1/. A client with a wrong base URL leaves
-// /v1 out or repeats it. Azure's clients name a deployment, which can be ignored: the body names the
-// model.
+// foreignPrefix matches what a path may have in place of /v1/. A client with a wrong base URL
+// leaves /v1 out or repeats it. Azure's clients name a deployment, which is ignored, since the body
+// names the model.
 var foreignPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
-// misspelt returns the route that a client means by a path with doubled or trailing slashes, or with
-// a wrong base URL. It returns false if there is no such route, or if the path is spelt correctly.
+// misspelt returns the route that a client means by a path with doubled or trailing slashes, or
+// with a wrong base URL. It returns false if it finds no such route, or if the path needs no
+// correction.
 func misspelt(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	meant := "/v1/" + clean[len(foreignPrefix.FindString(clean)):]
@@ -335,7 +340,7 @@ func signpostAt(path string) route {
 	return rt
 }
 
-// baseURL returns the base URL by which the client of a request reaches the API.
+// baseURL returns the base URL of the API as the client of a request sees it.
 func baseURL(r *http.Request) string {
 	scheme := "https://"
 	if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" {
@@ -344,10 +349,11 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// ownDeadlines keeps Caddy from setting a deadline before each write and each flush of a
-// request's answer, which costs more than a small chunk. Caddy wraps w in a writer that sets the
-// deadlines; if that is the outermost writer, ownDeadlines returns the writer inside. A stream bounds
-// its writes itself, by less than Caddy's default. A stricter limit of the operator stays in force.
+// ownDeadlines keeps Caddy from setting a deadline before each write and each flush of an answer,
+// since that costs more than writing a small chunk. Caddy wraps w in a writer that sets the
+// deadlines; if that is the outermost writer, ownDeadlines returns the writer inside. Streams set
+// their own write deadlines, which are shorter than Caddy's default. A stricter limit of the
+// operator stays in force.
 func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

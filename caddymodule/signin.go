@@ -71,8 +71,8 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 // administration is an action of an administrator on an app-server. It returns the body of the answer.
 type administration func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// of calls do for the app-server in all whose id is in the query, and returns the results of do. It
-// returns an error if all has no such app-server.
+// of finds the app-server in all whose id is in the query, calls do for it, and returns the results
+// of do. It returns an error if all has no such app-server.
 func (do administration) of(all []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
 	for _, p := range all {
@@ -98,8 +98,8 @@ func (do administration) serveAdmin(w http.ResponseWriter, r *http.Request) erro
 	return writeAdmin(w, body)
 }
 
-// signIn begins the sign-in of an app-server and waits for the code to enter. A DELETE cancels the
-// sign-in. Both return the state of the sign-in.
+// signIn begins the sign-in of an app-server, and waits for the code that a person has to enter. A
+// DELETE request cancels the sign-in. Both return the state of the sign-in.
 func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	if r.Method == http.MethodDelete {
 		return p.CancelSignIn(), nil
@@ -114,11 +114,12 @@ func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	return now, nil
 }
 
-// maxAttempt bounds the name of an attempt to reset the windows of a plan, in bytes.
+// maxAttempt bounds the header Idempotency-Key, which names an attempt to reset the windows of a
+// plan, in bytes.
 const maxAttempt = 128
 
-// spendResetCredit resets the windows of an app-server's plan for a credit. The header
-// Idempotency-Key names the attempt: repeated with the same name, it spends no second credit.
+// spendResetCredit spends a credit to reset the windows of an app-server's plan. The header
+// Idempotency-Key names the attempt: a repetition with the same name spends no second credit.
 func spendResetCredit(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	attempt := r.Header.Get("Idempotency-Key")
 	if attempt == "" || len(attempt) > maxAttempt {

@@ -15,9 +15,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// hosts are the host names under which callers may send requests that nothing has
-// authenticated. By DNS rebinding, a web page can point its own host name at this server
-// and is then of the same origin, but its requests still carry that name.
+// hosts are the host names under which callers may send requests that neither a key nor another
+// handler has authenticated. They stop DNS rebinding: a web page can point its own host name at
+// this server, and browsers then treat the server as the page's origin, but the requests still
+// carry the page's host name.
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option
 
@@ -68,8 +69,8 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s siteMatcher) bool { return s.Match(r) })
 }
 
-// find returns the server of a request, or nil if the request does not come from Caddy. The first
-// call also finds the server's routes to the handler, which belongs to only one server.
+// find returns the server of a request, or nil if the request does not come from Caddy. A handler
+// belongs to only one server; the first call also finds that server's routes to the handler.
 func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
@@ -108,8 +109,8 @@ type siteSearch struct {
 	found   []*caddyhttp.MatchHost
 }
 
-// search collects the host matchers of routes to the handler, and reports whether there is such a
-// route.
+// search collects the host matchers of routes that lead to the handler, and reports whether there
+// is such a route.
 func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (leads bool) {
 	for _, route := range routes {
 		routeLeads := false
@@ -132,7 +133,7 @@ func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPE
 	return leads
 }
 
-// leads reports whether handler is the handler that the search is for, or has a route to that one.
+// leads reports whether handler is the handler that s looks for, or has a route to it.
 func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 	switch h := handler.(type) {
 	case *Handler:
@@ -153,8 +154,8 @@ func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 // maxRealm bounds the name of a realm, in bytes.
 const maxRealm = 100
 
-// accountOf returns the name under which usage, responses and conversations of a request's user
-// are kept: user@realm. So users with the same name at two sites have two accounts.
+// accountOf returns the name under which this Caddy stores the usage, responses and conversations
+// of a request's user: user@realm. So users with the same name at two sites have two accounts.
 func (h *Handler) accountOf(r *http.Request) string {
 	realm := h.realm
 	if realm == "" {
@@ -163,8 +164,8 @@ func (h *Handler) accountOf(r *http.Request) string {
 	return usage.UserName(userOf(r) + realm)
 }
 
-// inRealm returns the end of the account names in a realm: an @ and the realm, or "" without a realm.
-// Callers keep it, so that the account of a user without a name needs no new string.
+// inRealm returns the end of the account names in a realm: an @ and the realm, or "" without a
+// realm. Callers store the result, so that accountOf allocates no string for a user without a name.
 func inRealm(realm string) string {
 	if realm == "" {
 		return ""
@@ -172,7 +173,8 @@ func inRealm(realm string) string {
 	return "@" + realm
 }
 
-// checkRealm refuses realms that could give two users the same account, or that harm logs.
+// checkRealm refuses realms that could give two users the same account, or that could break log
+// lines.
 func checkRealm(realm string) error {
 	if realm == "" || len(realm) > maxRealm || strings.ContainsFunc(realm, func(c rune) bool { return c <= ' ' || c == '@' || c == 0x7f || c == 0xfffd }) {
 		return fmt.Errorf("realm: %.100q is no name of 1 to %d bytes without spaces and @", realm, maxRealm)
@@ -193,9 +195,9 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	return checkRealm(realm)
 }
 
-// site returns the realm of the site of a request: the first name of the outermost host matcher
-// that has led the request to the handler, with the server's port unless that is HTTP's or HTTPS'.
-// Without a host matcher it is the server's address. It returns "" for a request that does not
+// site returns the realm of a request's site. It is the first name of the outermost host matcher
+// that has led the request to the handler, with the server's port unless that is 80 or 443. Without
+// a host matcher, the realm is the server's address. site returns "" for a request that does not
 // come from Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {
 	if h.find(handler, r) == nil {
@@ -209,7 +211,8 @@ func (h *hosts) site(handler *Handler, r *http.Request) string {
 	return h.address
 }
 
-// unusualPort returns the port of a server's address after a colon, or "" for HTTP and HTTPS.
+// unusualPort returns the port of a server's address, with a colon before it. It returns "" for the
+// default ports of HTTP and HTTPS.
 func unusualPort(address string) string {
 	at, err := caddy.ParseNetworkAddress(address)
 	if err != nil || at.StartPort == 0 || at.StartPort == caddyhttp.DefaultHTTPPort || at.StartPort == caddyhttp.DefaultHTTPSPort {

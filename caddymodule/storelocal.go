@@ -14,7 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// OffStore stores nothing, so a request cannot follow an earlier response. It has no options.
+// OffStore stores no responses, so a request cannot refer to an earlier response. It has no
+// options.
 type OffStore struct{}
 
 // CaddyModule returns the Caddy module information.

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// RedisStore stores responses in Redis or Valkey, which several nodes may share. It also stores the
-// usage, and what API keys have used of their limits, both for all nodes together.
+// RedisStore stores responses in Redis or Valkey, so that several nodes can share them. It also
+// stores the usage, and what API keys have used of their limits. Both count all nodes together.
 type RedisStore struct {
 	// The URLs of the nodes: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for
 	// TLS, or `unix://`. Several URLs name the nodes of a cluster or, with `master`, the sentinels.
@@ -39,8 +39,8 @@ type RedisStore struct {
 	// The name of the master that the sentinels watch. Default: none.
 	Master string `json:"master,omitempty" option:"<name>"`
 
-	// What happens to requests of keys with limits while Redis does not work. `closed`: they get a
-	// 503. `open`: they are let through, and not counted. Default: `closed`.
+	// What happens to requests of keys with limits while Redis does not work. `closed`: the client
+	// gets a 503. `open`: the request is served, and not counted. Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 
 	// A file with the certificates of the authorities that sign the nodes' certificates.
@@ -123,7 +123,7 @@ func (s *RedisStore) Open(logger *slog.Logger) stores.Store {
 // Start implements [stores.Module].
 func (*RedisStore) Start(store stores.Store) error { return store.(*responsestore.Redis).Start() }
 
-// universal returns the settings of a URL in a form that also fits clusters and sentinels.
+// universal converts the settings of a URL to the form that also fits clusters and sentinels.
 func universal(o *redis.Options) redis.UniversalOptions {
 	return redis.UniversalOptions{
 		ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,
@@ -135,7 +135,7 @@ func universal(o *redis.Options) redis.UniversalOptions {
 	}
 }
 
-// trust makes connections accept the certificates that the authorities of a file have signed.
+// trust makes connections accept only certificates that the authorities in a file have signed.
 func trust(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error {
 	if o.TLSConfig == nil {
 		return errors.New("only a rediss:// URL has certificates")

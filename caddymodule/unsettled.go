@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// unsettled is what could not be counted in Redis before the exit, since Redis did not work. It is
-// kept in a file until a later process opens the same store.
+// unsettled are the counts that Redis could not store before the exit, since it did not work. They
+// stay in a file until a later process opens the same store.
 type unsettled struct {
 	Limits []quota.Unsettled
 	Usage  []usage.Batch
@@ -55,8 +55,8 @@ func (e *engine) saveUnsettled(key string) {
 	e.logger.Warn("Redis did not work; what it could not count waits for the next start", "turns", len(u.Limits), "file", file.Name())
 }
 
-// resettle counts the contents of the files of earlier processes, and removes the files. Only one
-// process can remove a file, so each is counted once.
+// resettle adds the counts in the files of earlier processes to the store, and removes the files.
+// Only one process can remove a file, so each file is counted once.
 func (e *engine) resettle(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
 	if !ok {

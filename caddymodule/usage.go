@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// book counts the usage of this process, and ledger what API keys have used of their limits. A reload
-// keeps both.
+// book has the usage of this process, and ledger has what API keys have used of their limits. A
+// reload keeps both.
 var (
 	book      = usage.New()
 	ledger    = quota.NewLedger(time.Now)
@@ -37,9 +37,9 @@ var (
 // lookupTimeout bounds the requests to an app-server that belong to no turn.
 const lookupTimeout = 5 * time.Second
 
-// keepBooks begins to store the usage in Caddy's data directory, and also what API keys have used if
-// a handler has a file of keys. Earlier releases had the id of this Caddy in the names of the files;
-// such a file is read if there is no newer one.
+// keepBooks begins to store the usage in Caddy's data directory. If a handler has a file of keys,
+// it also begins to store what API keys have used. Earlier releases had the id of this Caddy in the
+// file names; keepBooks reads such a file if there is no newer one.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
 	hold := func(keeper *storedbook.Keeper, name string) {
@@ -52,7 +52,8 @@ func (a *App) keepBooks() {
 	}
 }
 
-// userOf returns the authenticated user in a form that can be stored, or "" if there is none.
+// userOf returns the name of the authenticated user in a form that can be stored, or "" if no user
+// is authenticated.
 func userOf(r *http.Request) string {
 	if outcome, ok := r.Context().(*requestContext); ok && outcome.identified {
 		return outcome.user
@@ -65,8 +66,9 @@ func userOf(r *http.Request) string {
 	return usage.UserName(name)
 }
 
-// likeUnnamed matches the names of unnamed keys, also with "user:" before them once or more. userOf
-// adds one more "user:" to such a name of any other user, so that no two users get the same name.
+// likeUnnamed matches the names of unnamed keys, such as key-1, also with one or more "user:" in
+// front. userOf adds one more "user:" to such a name of any other user, so that no two users get
+// the same name.
 var likeUnnamed = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
 // The values of the option usage.
@@ -84,7 +86,7 @@ func (h *Handler) seenBy(r *http.Request) (user string) {
 	return h.accountOf(r)
 }
 
-// serveUsage answers with the usage of the caller or of all, and the limits of the plan.
+// serveUsage answers with the usage of the caller or of all users, and with the limits of the plan.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		var account usage.Account
@@ -113,7 +115,8 @@ func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []stri
 	})
 }
 
-// usageError returns the API's error if Redis could not return the usage, and nil for nil.
+// usageError returns the API's error for err, which says that Redis could not return the usage. It
+// returns nil if err is nil.
 func usageError(err error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -138,8 +141,8 @@ type rateWindow struct {
 	ResetsAt    *int64  `json:"resets_at,omitempty"` // Unix time in seconds
 }
 
-// rateLimits returns the limits of all logins of this handler's app-servers. App-servers that share
-// a home share a plan, which is listed for only one of them.
+// rateLimits returns the plan limits of the logins of this handler's app-servers. App-servers with
+// the same home have the same login and plan, so rateLimits lists that plan for only one of them.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all of them
 	defer cancel()

@@ -39,8 +39,8 @@ func tagsOf(text string) []tag {
 	return tags
 }
 
-// markup is a text with its tags and their pairs. They are found in one pass, so the time is
-// linear even for a text that has only openers, or nested pairs.
+// markup is a text with its tags, and the closer of each opener. One pass finds them all, so the
+// time is linear even for a text that has only openers, or nested pairs.
 type markup struct {
 	text  string
 	tags  []tag

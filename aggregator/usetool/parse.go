@@ -21,8 +21,8 @@ const (
 	ArgsOpener = "<args>"
 )
 
-// MaxOpener is the size of the largest opening tag with its attributes, in bytes. It
-// bounds how much text of a sentence such as "<use_tool is a tag" is held back. No known
+// MaxOpener is the size of the largest opening tag with its attributes, in bytes. It bounds how
+// much text is held back where a sentence mentions "<use_tool" without closing the tag. No known
 // client uses attributes.
 const MaxOpener = 256
 
@@ -54,8 +54,7 @@ func Parse(block string) (name, argsJSON string, err error) {
 		return "", "", err
 	}
 	if args, found := strings.CutPrefix(strings.TrimSpace(rest), ArgsOpener); found {
-		// The element reaches to the last </args>, since the JSON may hold that text in a
-		// string.
+		// The element ends at the last </args>: the JSON may have an earlier </args> in a string.
 		if text, last := strings.CutSuffix(args, argsCloser); last {
 			if text = strings.TrimSpace(text); text == "" {
 				text = "{}"

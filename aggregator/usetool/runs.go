@@ -3,9 +3,9 @@ package usetool
 import "strings"
 
 // Runs counts the blocks of a text that Obsidian Copilot runs. Such a block begins with a
-// <use_tool> without attributes and has a name. It ends with the next </use_tool>, wherever that
-// stands, or at the end of the text. A Scanner may find other calls, since only the client ends a
-// block at a tag in a JSON string. The zero value is at the beginning of a text. A copy of a Runs
+// <use_tool> without attributes and has a name. It ends with the next </use_tool>, even inside a
+// JSON string, or at the end of the text. A Scanner may find other calls, since it skips a
+// </use_tool> inside a JSON string. The zero value is at the beginning of a text. A copy of a Runs
 // reads on independently.
 type Runs struct {
 	closed  int  // blocks that ended
@@ -37,7 +37,7 @@ func (r *Runs) Count() int {
 func (r *Runs) Open() bool { return r.open }
 
 // Read reads the next piece of the text, and returns the number of bytes read. It stops before the
-// byte with which Count would be more than the parameter most.
+// byte that would raise Count above the parameter most.
 func (r *Runs) Read(text string, most int) int {
 	for i := range len(text) {
 		next := *r
@@ -49,9 +49,9 @@ func (r *Runs) Read(text string, most int) int {
 	return len(text)
 }
 
-// ReadOpen reads the next piece of the text as Read does, but only up to the end of the open block. It
-// reads nothing if no block is open. If it stops at the limit, it returns the number of bytes read;
-// otherwise it returns the length of text, also if it read less.
+// ReadOpen reads the next piece of the text as Read does, but only up to the end of the open block.
+// It reads nothing if no block is open. If it stops at the limit, it returns the number of bytes
+// read. Otherwise it returns the length of text, even if the block ended earlier.
 func (r *Runs) ReadOpen(text string, most int) int {
 	for i := 0; i < len(text) && r.open; i++ {
 		if r.Read(text[i:i+1], most) == 0 {

@@ -3,21 +3,22 @@ package usetool
 // SegmentKind is the kind of a [Segment], as a word for logs.
 type SegmentKind string
 
-// The kinds of segments. SegmentText and SegmentBlock have the text. The others are notices
-// for counters and logs. After each SegmentStarted comes one SegmentBlock if the block is a
-// call, or else one SegmentAborted or SegmentUndeclared.
+// The kinds of segments. SegmentText and SegmentBlock have the text. The others are notices for
+// counters and logs. Each SegmentStarted is followed by one SegmentBlock if the block is a call,
+// and otherwise by one SegmentAborted or SegmentUndeclared.
 const (
 	// SegmentText is text outside of blocks, or of a block that was given up.
 	SegmentText SegmentKind = "text"
-	// SegmentStarted says that an opening tag is complete, and text is held from now on.
+	// SegmentStarted means that an opening tag is complete. From now on, the text of the block is
+	// held.
 	SegmentStarted SegmentKind = "started"
 	// SegmentBlock is a whole block, with a name, arguments and the text as the model wrote it.
 	SegmentBlock SegmentKind = "block"
-	// SegmentAborted says that the begun block is given up for Reason. Its text follows as
-	// SegmentText.
+	// SegmentAborted means that the Scanner has given up the open block; Reason is the cause. The
+	// text of the block follows as SegmentText.
 	SegmentAborted SegmentKind = "aborted"
-	// SegmentUndeclared says that the block is complete and well-formed, but that Accept, an
-	// option of the scanner, refused Name. Its text follows as SegmentText.
+	// SegmentUndeclared means that the block is complete and well-formed, but the option Accept of
+	// the Scanner refused Name. The text of the block follows as SegmentText.
 	SegmentUndeclared SegmentKind = "undeclared"
 )
 
@@ -25,8 +26,8 @@ const (
 // can be labels of a metric.
 type AbortReason string
 
-// The first four come from the scanner. The others are for callers of the scanner's method
-// Finish, who know why the text ended.
+// A Scanner itself finds the first four reasons. The others are for callers of its method Finish,
+// who know why the text ended.
 const (
 	// AbortNested is the reason of a block in which another one was opened.
 	AbortNested AbortReason = "nested"
@@ -48,9 +49,9 @@ const (
 type Segment struct {
 	// Kind determines which of the other fields are set.
 	Kind SegmentKind
-	// Text is the text of a SegmentText or SegmentBlock, byte for byte; never
-	// empty there and always empty elsewhere. It may share memory with the piece
-	// of text that was fed.
+	// Text is the text of a SegmentText or SegmentBlock, byte for byte. It is never empty in these
+	// two kinds, and always empty in the others. It may share memory with the piece of text that
+	// was fed.
 	Text      string
 	Name      string      // of the tool, of a SegmentBlock or SegmentUndeclared
 	Arguments string      // the JSON object of a SegmentBlock

@@ -21,11 +21,11 @@ type Param struct {
 	Value string // raw JSON, spelled as in the call
 }
 
-// Shape turns the arguments of a call into the parameters of its tool, in canonical order
-// and under canonical names. Unknown arguments are left out. Missing ones are not added,
-// not even required ones. For a tool outside the canon, all arguments are kept in their
-// order. If a name occurs twice, the last value counts. A value under the canonical name
-// counts before one under an alias. Empty arguments and null mean a call without arguments.
+// Shape turns the arguments of a call into the parameters of its tool, in canonical order and under
+// canonical names. It drops unknown arguments, and adds no missing ones, not even required ones.
+// For a tool outside the canon, it keeps all arguments in their order. If a name occurs twice, the
+// last value counts. A value under the canonical name takes precedence over a value under an alias.
+// Empty arguments and null mean a call without arguments.
 //
 // The error is ErrArguments.
 func Shape(name, arguments string) ([]Param, error) {
@@ -80,11 +80,11 @@ func readArguments(arguments string) ([]Param, error) {
 // ActionKey identifies the action of a call; see [Action].
 type ActionKey [sha256.Size]byte
 
-// Action returns a key that is equal for two calls of the same tool with the same arguments, also
-// if one is a <use_tool> block and the other a structured call. The order of the arguments, their
-// white space and null arguments do not count. An alias counts as the canonical name, and a number
-// as its text, since a block has only text. Arguments that are not a JSON object are compared as
-// they are.
+// Action returns a key that is equal for two calls of the same tool with the same arguments, even
+// if one is a <use_tool> block and the other a structured call. The order of the arguments, white
+// space and null arguments make no difference. An alias is equal to its canonical name, and a
+// number to its text, since a block has only text. Arguments that are not a JSON object are
+// compared as they are.
 func Action(name, arguments string) ActionKey {
 	hash := sha256.New()
 	field := func(text string) {

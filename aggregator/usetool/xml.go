@@ -14,18 +14,18 @@ import (
 // markup, or has white space around it.
 var ErrToolName = errors.New("usetool: the name of the tool cannot stand in a block")
 
-// ErrParameter is the error for a call with an argument whose name cannot be a tag. The
-// argument is not left out, since the call would then be another one.
+// ErrParameter is the error for a call with an argument whose name cannot be a tag. Leaving the
+// argument out would change what the call does.
 var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in a block")
 
 // Escaping is the way text is written in a block. The zero value means EscapeLiteral.
 type Escaping string
 
 const (
-	// EscapeLiteral writes text as it is: Obsidian Copilot decodes nothing, so that
-	// "R&D" has to be written "R&D". Only one thing is changed: a closing tag gets a
-	// space before its '>' if it would end the parameter or match an opening tag in
-	// the text. Such a tag cannot be written without a change. This is the default.
+	// EscapeLiteral, the default, writes text as it is: Obsidian Copilot decodes nothing, so that
+	// "R&D" has to be written "R&D". It changes only some closing tags: a tag that would end the
+	// parameter or match an opening tag in the text gets a space before its '>', since there is no
+	// other way to write it.
 	EscapeLiteral Escaping = "literal"
 	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt;, for readers that decode
 	// them.
@@ -79,8 +79,9 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 	return out.String(), nil
 }
 
-// maxCloserSpaces bounds the spaces in a closing tag, and so the size of a text that
-// consists of such tags. A closing tag that would need more spaces still closes a tag.
+// maxCloserSpaces bounds the spaces that spaceClosers adds to a closing tag, and so the size of a
+// text that consists of such tags. If a tag would need more spaces to stay text, it still closes a
+// tag.
 const maxCloserSpaces = 16
 
 // isTagName reports whether a name can be a tag without attributes.
@@ -117,9 +118,9 @@ func compactJSON(value string) string {
 	return escaped.String()
 }
 
-// spaceClosers adds a space to each closing tag in a text that the client would act on. Such a tag
-// closes the parameter or the block around the text, or an earlier tag in the text. </b > does not
-// close <b>. If the text also has a <b >, the closing tag gets two spaces, and so on.
+// spaceClosers adds a space to each closing tag in a text that would end something for the client:
+// the parameter, the block around the text, or an earlier tag in the text. The client does not see
+// </b > as the end of <b>. If the text also has a <b >, the closing tag gets two spaces, and so on.
 func spaceClosers(text, name string) string {
 	if !strings.Contains(text, "</") {
 		return text

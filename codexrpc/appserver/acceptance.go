@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Acceptance records which forms of a request the model's provider has accepted or refused over
-// one connection. It is empty again when the login has changed: another login may have another
-// provider. All methods are safe for concurrent use.
+// Acceptance records which forms of a request the model's provider has accepted or refused over one
+// connection. A change of the login empties it: another login may have another provider. All
+// methods are safe for concurrent use.
 type Acceptance struct {
 	conn *codexrpc.Conn
 
@@ -51,7 +51,7 @@ func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
 	return a
 }
 
-// lock locks a record, and empties it if the login has changed since the record was begun.
+// lock locks the record. It empties the record if the login has changed since the record was begun.
 func (a *Acceptance) lock() {
 	a.mu.Lock()
 	if logins := a.conn.LoginChanges(); logins != a.logins {
@@ -59,32 +59,32 @@ func (a *Acceptance) lock() {
 	}
 }
 
-// Strict reports whether the provider has refused instructions in place of Codex's
-// own prompt.
+// Strict reports whether the provider has refused a request whose instructions replace Codex's own
+// prompt.
 func (a *Acceptance) Strict() bool {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.strict
 }
 
-// Instructions reports whether the provider has accepted instructions in place of Codex's own
-// prompt with a model.
+// Instructions reports whether the provider has accepted instructions that replace Codex's own
+// prompt, in a request with this model.
 func (a *Acceptance) Instructions(model string) bool {
 	a.lock()
 	defer a.mu.Unlock()
 	return a.instructions[model]
 }
 
-// InstructionsAccepted records that the provider has accepted, in requests with this model,
-// instructions in place of Codex's own prompt.
+// InstructionsAccepted records that the provider has accepted instructions that replace Codex's own
+// prompt, in a request with this model.
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.instructions.add(model)
 }
 
-// InstructionsRefused records that the provider has refused instructions in place of Codex's own
-// prompt. It reports whether this is the first time.
+// InstructionsRefused records that the provider has refused instructions that replace Codex's own
+// prompt, in a request with this model. It reports whether this is the first refusal for any model.
 func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -94,9 +94,10 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	return first
 }
 
-// ParallelCalls is about lite models, which Codex lets call only one tool at a time. In the full form
-// of a request, such a model may call several. ParallelCalls reports whether the provider has
-// accepted the full form with a model, and whether it has refused it. At first both are false.
+// ParallelCalls is about lite models, which Codex lets call only one tool at a time. In the full
+// form of a request, such a model may call several tools at a time. ParallelCalls reports whether
+// the provider has accepted the full form with a model, and whether it has refused it. Both are
+// false until the provider has answered a request in the full form.
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -140,8 +141,8 @@ const (
 // modelSet is a bounded set of the names of models. The zero value is empty.
 type modelSet map[string]bool
 
-// add adds a model, unless the set is full or the name too long. It reports whether it has added
-// the model.
+// add adds a model if the set has room and the name is not too long. It reports whether it has
+// added the model.
 func (s *modelSet) add(model string) bool {
 	if len(model) > maxModelSetName || len(*s) >= maxModelSet || (*s)[model] {
 		return false

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// accountTime bounds one question for the account. Codex asks the back end three times,
-	// for five seconds each.
+	// accountTime bounds one call for the account. In one call, Codex asks the back end three
+	// times, for five seconds each.
 	accountTime = 20 * time.Second
 	// The first and the longest pause after a failed question for the account.
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
 )
 
-// signInAgain is part of Codex's message about a login whose refresh token the provider refuses
-// for good.
+// signInAgain is a part of Codex's error message about a login whose refresh token the provider has
+// refused for good.
 const signInAgain = "sign in again"
 
 // accountWait is how long a turn waits for the account. Codex itself would wait up to half a
@@ -39,10 +39,10 @@ type accountState struct {
 }
 
 // AwaitAccount waits up to accountWait for the account of a login with a plan. It returns the
-// connection for the turn: conn or, if the app-server was replaced, the connection of the new one.
-// Errors: a *NotReadyError if the back end does not answer; the cause of the end of ctx. Other
-// failures of the back end are no errors here: Codex asks again in the turn, and reports them at
-// once.
+// connection for the turn: conn or, if the app-server was replaced, the new app-server's
+// connection. It returns a *NotReadyError if the back end does not answer, and the cause if ctx
+// ends. Other failures of the back end are no errors of AwaitAccount: Codex asks again in the turn,
+// and reports them at once.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.board.mu.Lock()
@@ -71,8 +71,8 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 	return conn, nil
 }
 
-// learnAccount asks for the account of a serving instance until the back end has answered, or
-// its connection has ended. It publishes each failure in the status.
+// learnAccount asks for the account of a serving instance until the back end has answered or the
+// instance's connection has ended. It publishes each failure in the status.
 func (p *Process) learnAccount(in *instance) {
 	for pause := accountPause; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), accountTime)
@@ -105,8 +105,8 @@ func (p *Process) learnAccount(in *instance) {
 	}
 }
 
-// noteAccount publishes err, the result of the question for the account of the serving instance. It
-// logs the first failure, and the success after failures.
+// noteAccount publishes err, the result of asking for the account of the serving instance. It logs
+// the first failure, and the first success after a failure.
 func (s *supervisor) noteAccount(in *instance, err error) {
 	if in != s.serving || in.conn.Err() != nil || s.board.account.known {
 		return
@@ -140,9 +140,9 @@ var errSilent = errors.New("the account back end does not answer")
 // errRefused is matched by the error of a login that the provider refuses for good.
 var errRefused = errors.New("the provider refuses the login; run `codex login`")
 
-// CheckAccount asks the back end for the account of the login. Its error says what is wrong with
-// the back end or the login. It has no addresses, so clients may see it. A provider that needs no
-// login has no account; that is no error.
+// CheckAccount asks the back end for the account of the login. The error says what is wrong with
+// the back end or the login. It contains no addresses, so clients may see it. A provider that needs
+// no login has no account; CheckAccount then returns nil.
 func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 	account, err := conn.Account(ctx)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -163,8 +163,8 @@ func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 var statusInMessage = regexp.MustCompile(`failed: (\d{3} [A-Z][A-Za-z ]+)`)
 
 // backendError returns what is wrong with the back end. Codex does not report how the back end has
-// answered the question for the account. So backendError asks for the limits of the plan, since
-// Codex reports the answer to that question.
+// answered the call for the account. So backendError asks for the limits of the plan instead: Codex
+// reports how the back end answers that call.
 func backendError(ctx context.Context, conn *codexrpc.Conn, message string) error {
 	var refused *codexrpc.CallError
 	if _, err := conn.RateLimits(ctx); errors.As(err, &refused) {
@@ -179,9 +179,9 @@ func backendError(ctx context.Context, conn *codexrpc.Conn, message string) erro
 }
 
 const (
-	// lookPause is the pause before each check whether a silent account back end answers again, and
-	// lookTime bounds a check. A start takes half a second, and requests should be served within
-	// two seconds.
+	// lookPause is the pause between two checks whether a silent account back end answers again.
+	// lookTime bounds a check. Both are short: a start of the app-server takes half a second, and
+	// requests should be served within two seconds after the back end answers.
 	lookPause, lookTime = 300 * time.Millisecond, 700 * time.Millisecond
 	// accountHost is the default address of the account back end, and accountPath is the path for
 	// the account.
@@ -189,9 +189,9 @@ const (
 	accountPath = "/wham/accounts/check"
 )
 
-// awaitAccountBackend asks the account back end until it answers again. If the instance still waits
-// for its own answer then, that answer is lost: awaitAccountBackend replaces the instance, since
-// Codex itself would ask again only after five seconds. It gives up when ctx ends.
+// awaitAccountBackend asks the account back end until it answers. If the instance has no answer of
+// its own by then, its request is lost, and Codex would repeat it only after five seconds. So
+// awaitAccountBackend replaces the instance. It gives up when ctx ends.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
 	client, err := relay.Client()
 	if err != nil {

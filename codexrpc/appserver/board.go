@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// board is what the supervisor publishes: the status, the connection that takes new turns, and
-// the instances that drain. All methods are safe for concurrent use.
+// board is what the supervisor publishes: the status, the connection for new turns, and the
+// draining instances (they get no new turns). All methods are safe for concurrent use.
 type board struct {
 	mu       sync.Mutex
 	status   Status
@@ -20,16 +20,16 @@ type board struct {
 	changed  chan struct{} // closed and replaced at each change
 }
 
-// read returns the status, the serving connection if there is one, and a channel that is closed
-// with the next change.
+// read returns the status, the serving connection if there is one, and a channel that is closed at
+// the next change.
 func (b *board) read() (Status, *codexrpc.Conn, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.status, b.conn, b.changed
 }
 
-// summary returns the status with the memory and the counts of the instances, and the serving
-// connection.
+// summary returns the status, with the memory and the counts of the instances filled in, and the
+// serving connection.
 func (b *board) summary() (Status, *codexrpc.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +63,8 @@ func (b *board) set(next Status) {
 	b.update(func() { b.setStatus(next) })
 }
 
-// setStatus sets the status and keeps the fields that do not depend on the state. The lock is held.
+// setStatus sets the status, and keeps the fields that do not depend on the state. The caller holds
+// the lock.
 func (b *board) setStatus(next Status) {
 	next.Since = time.Now()
 	if next.State == b.status.State { // the same state, with another instance

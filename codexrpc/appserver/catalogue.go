@@ -19,12 +19,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// catalogueRelease is the minor version of the first release of Codex that is known to
-// use the catalogue (the list of models) in the settings of a thread.
+// catalogueRelease is the minor version of the first release of Codex that is known to use the
+// catalogue (the list of models) which the settings of a thread name.
 const catalogueRelease = 169
 
-// ignoresCatalogue returns an error if a release of Codex does not use the catalogue (the list of
-// models) in the settings of a thread.
+// ignoresCatalogue returns an error if a release of Codex ignores the catalogue (the list of
+// models) which the settings of a thread name.
 func ignoresCatalogue(version string) error {
 	if codexrpc.AtLeast(version, catalogueRelease) {
 		return nil
@@ -34,8 +34,8 @@ func ignoresCatalogue(version string) error {
 
 // changes are new values for members of each model in the catalogue. With these values, Codex
 // offers no tools of its own, does not replace a long history by a summary, and passes on service
-// tiers. No other setting has these effects. The provider then decides whether a history is too
-// long.
+// tiers. No other setting has these effects. The provider, not Codex, then decides whether a
+// history is too long.
 var changes = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // the model calls tools directly, not through exec and wait
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
@@ -48,25 +48,25 @@ var changes = map[string]json.RawMessage{
 	"service_tiers":                json.RawMessage(serviceTiers), // the provider decides whether a model has a tier
 }
 
-// notLite is a change of a lite model, to which Codex otherwise gives only one tool call at a time.
-// With the change, the model can call several tools at a time.
+// notLite is a further change for a lite model. Without it, Codex lets such a model call only one
+// tool at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
-// serviceTiers are the tiers that Codex passes on only for models that have them.
+// serviceTiers lists the service tiers that Codex passes on only if the model's entry has them.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
-// fallback is a catalogue of one model whose empty name is a prefix of every
-// name. It has the properties that Codex assumes of a model that it does not
-// know, but no context window.
+// fallback is a catalogue for models that Codex does not know. Its one model has an empty name,
+// which is a prefix of every name. The model has the properties that Codex assumes for an unknown
+// model, but no context window.
 const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
 
-// learnedFile is where Codex keeps the models that the back end of its login lists, in its
-// CODEX_HOME. The entries have the form of the catalogue's.
+// learnedFile is the file in CODEX_HOME in which Codex stores the models that the back end of the
+// login lists. Its entries have the same form as those of the catalogue.
 const learnedFile = "models_cache.json"
 
-// catalogue has the models of an instance: those that the program knows, and those that
+// catalogue has the models of an instance: the models that the program knows, and the models that
 // only the back end of its login lists. A zero or nil catalogue has no models.
 type catalogue struct {
 	dir      string // for its files
@@ -79,24 +79,25 @@ type catalogue struct {
 	read   time.Time // the modification time of learned when it was last read
 }
 
-// Model is a model of Codex's catalogue, or of the back end's list. The zero Model stands for
-// a model that is in neither.
+// Model is a model in Codex's catalogue or in the back end's list. The zero Model is a model that
+// neither of them has.
 type Model struct {
 	Slug   string // its name
 	Prompt string // "base_instructions", Codex's own; empty: not known
-	// Lite says that the entry has "use_responses_lite". A lite model may get the base prompt
-	// of a thread twice if the thread has no tools. An empty base prompt is not sent to it.
+	// Lite is true if the entry has "use_responses_lite". If a thread has no tools, a lite model
+	// may get the thread's base prompt twice. Codex does not send an empty base prompt to a lite
+	// model.
 	Lite bool
-	// Catalogue is the file for model_catalog_json of a thread with this model. With it, Codex
-	// offers no tools of its own and does not shorten the history. The file has only this model,
-	// since each thread keeps its catalogue in memory: a catalogue of all models would take 1 MB
-	// more. Empty: there is none.
+	// Catalogue is the path of the file for model_catalog_json in the settings of a thread with
+	// this model. With it, Codex offers no tools of its own and does not shorten the history. The
+	// file has only this model, since each thread keeps its catalogue in memory: a catalogue of all
+	// models would take 1 MB more. Empty: there is no file.
 	Catalogue string
-	// Full is a file like Catalogue for a lite model, but in it the model is not lite. With this
-	// file, the model can call several tools at a time, and the provider can run web searches.
-	// Empty: the model is not lite.
+	// Full, for a lite model, is the path of a file like Catalogue in which "use_responses_lite" is
+	// false. With this file, the model can call several tools at a time, and the provider can run
+	// web searches. Empty: the model is not lite.
 	Full string
-	// Efforts reports whether the effort of a conversation may change
+	// Efforts reports whether the reasoning effort may change within a conversation
 	// ("supports_reasoning_effort_updates").
 	Efforts bool
 
@@ -122,9 +123,9 @@ func (c *catalogue) list() []codexrpc.Model {
 	return list
 }
 
-// find returns the entry of a model as Codex looks it up: the name is a slug or a dated
-// version of it, perhaps behind the name of a provider and a slash. It returns the zero Model
-// for an unknown name.
+// find returns the entry of a model. It looks the name up as Codex does: the name is a slug,
+// perhaps with a suffix such as a date, and perhaps after the name of a provider and a slash. find
+// returns the zero Model for an unknown name.
 func (c *catalogue) find(name string) Model {
 	if c == nil {
 		return Model{}
@@ -153,8 +154,8 @@ func longestMatch(models []Model, name string) (found *Model) {
 }
 
 // learn adds the models that only the back end lists, if Codex has stored a new list since the last
-// call. It reports whether it has added any. Without learn, Codex would use the unchanged entries
-// of that list, and offer its own tools. The lock is held.
+// call. It reports whether it has added any. If these models were not in the catalogue, Codex would
+// use their unchanged entries, and offer its own tools. The caller holds the lock.
 func (c *catalogue) learn() bool {
 	info, err := os.Stat(c.learned)
 	if err != nil || info.ModTime().Equal(c.read) {
@@ -186,9 +187,9 @@ func readList(path string) ([]byte, error) {
 	return list, err
 }
 
-// newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed.
-// It writes the files of each model and the fallback to the home. log gets a warning if a list that
-// Codex stores later cannot be read.
+// newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed. It
+// writes the files of each model and the fallback to home. If Codex later stores a list that cannot
+// be read, the catalogue logs a warning to log.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
 	c := &catalogue{dir: home.path, fallback: filepath.Join(home.path, "fallback.json"), learned: home.file(learnedFile), log: log}
 	if err := c.add(printed); err != nil {
@@ -233,8 +234,7 @@ func (c *catalogue) write(model *listedModel) error {
 	return os.WriteFile(model.entry.Full, model.changed(changes, notLite), 0o600)
 }
 
-// maxModels bounds the models of a catalogue, each of which gets a file. Codex has
-// some twenty.
+// maxModels bounds the models of a catalogue, since each model gets a file. Codex has some twenty.
 const maxModels = 1000
 
 // listedModel is a model of a list, with the members of its entry.
@@ -243,8 +243,8 @@ type listedModel struct {
 	members map[string]json.RawMessage
 }
 
-// changed returns a catalogue of the model alone, with members changed. All other members
-// keep their values, also members that this release of Codex does not know. It does not use
+// changed returns a catalogue of the model alone, with changed members. All other members keep
+// their values, even if this release of Codex does not know them. changed does not use
 // [json.Marshal], which would parse all values again: that took a third of the time.
 func (m *listedModel) changed(changes ...map[string]json.RawMessage) []byte {
 	members := maps.Clone(m.members)
@@ -283,8 +283,7 @@ func parseModels(list []byte) ([]listedModel, error) {
 	return models, nil
 }
 
-// entryOf returns what is known of a model in Codex's catalogue. Members of a wrong type are left
-// out.
+// entryOf returns the Model for an entry of Codex's catalogue. It skips members of a wrong type.
 func entryOf(model map[string]json.RawMessage) (entry Model) {
 	_ = json.Unmarshal(model["slug"], &entry.Slug)
 	_ = json.Unmarshal(model["base_instructions"], &entry.Prompt)
@@ -303,8 +302,8 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	return entry
 }
 
-// efforts are the efforts that a request may ask for, the least first. "ultra" is not one of them:
-// with it a model delegates to agents, and there are none.
+// efforts are the reasoning efforts that a request may ask for, the least first. "ultra" is
+// missing: with that effort a model delegates to agents, which are switched off here.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // effortsOf returns the least and the most of the efforts that a model accepts.
@@ -325,9 +324,9 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 // send an empty base prompt to a lite model.
 const liteRelease = 166
 
-// Model returns what is known of a model. Of a remote app-server's models, this program knows
-// nothing: the operator starts that app-server with a catalogue. If its release is liteRelease or
-// newer, all its models count as lite.
+// Model returns what is known of a model. For a remote app-server, only Lite may be set: the
+// operator starts that app-server with a catalogue that is not known here. If its release is
+// liteRelease or newer, all its models count as lite.
 func (p *Process) Model(name string) Model {
 	if p.cfg.Connect != "" {
 		status, _, _ := p.board.read()
@@ -336,9 +335,9 @@ func (p *Process) Model(name string) Model {
 	return p.models.known().find(name)
 }
 
-// FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of
-// its login knows; empty: there is none. Without it a long history would be replaced by a
-// summary.
+// FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of its
+// login knows. Without this file, Codex would replace a long history by a summary. Empty: there is
+// no file.
 func (p *Process) FallbackCatalogue() string {
 	if c := p.models.known(); c != nil {
 		return c.fallback

@@ -21,15 +21,14 @@ const (
 	maxComplaint = 1 << 10
 )
 
-// catalogueArgs make Codex print the catalogue of its models: the operator's
-// own (model_catalog_json) or the one that came with the program. They hide the login from Codex.
-// With a login, Codex would ask the provider first, and would renew an expired login. An app-server
-// may renew it at the same time with the same refresh token, and a run that is cut off could lose
-// the new token.
+// catalogueArgs make Codex print the catalogue of its models: the operator's own
+// (model_catalog_json) or the one that came with the program. They also hide the login from this
+// run of Codex. With a login, the run would ask the provider first, and would renew an expired
+// login. An app-server may be renewing the login with the same refresh token at that time, and a
+// run that is cut off could lose the new token.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
-// catalogueRun is a run of the program that prints its catalogue. wait must be
-// called.
+// catalogueRun is a run of the program that prints its catalogue. Each run needs a call of wait.
 type catalogueRun struct {
 	cmd            *exec.Cmd
 	exit           func() error // waits for the exit
@@ -48,8 +47,8 @@ func (cfg *Config) argsOf(command ...string) ([]string, error) {
 	return slices.Concat(cfg.Command[1:i], command), nil
 }
 
-// startCatalogue forks the program in a directory and with an environment to
-// print its catalogue. The program is killed at the timeout or when ctx ends.
+// startCatalogue starts the program in a directory and with an environment, to print its catalogue.
+// The program is killed at the timeout or when ctx ends.
 func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
 	args, err := cfg.argsOf(catalogueArgs...)
 	if err != nil {
@@ -68,8 +67,8 @@ func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string,
 	return r, nil
 }
 
-// killedAsGroup makes the end of a command's context kill the command's whole process group: the
-// command may be a launcher, which has started the program.
+// killedAsGroup makes the end of a command's context kill the command's whole process group, since
+// the command may be a launcher that has started the program.
 func killedAsGroup(cmd *exec.Cmd) {
 	ownGroup(cmd)
 	cmd.Cancel = func() error {
@@ -107,9 +106,9 @@ func (r *catalogueRun) failure(err error) error {
 	return err
 }
 
-// boundedBuffer keeps the first bytes that are written to it, up to its limit. If whole is
-// set, a write beyond the limit fails, which ends the program. Otherwise no write fails, so
-// that a program with a long stderr ends by itself and with its own error.
+// boundedBuffer keeps the first bytes that are written to it, up to its limit. If whole is true, a
+// write beyond the limit fails, which ends the program. Otherwise no write fails: a program with a
+// long stderr can then end by itself and report its own error.
 type boundedBuffer struct {
 	kept        bytes.Buffer // not embedded: its ReadFrom would bypass the limit
 	limit       int

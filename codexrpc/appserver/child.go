@@ -28,9 +28,9 @@ func (in *instance) run(program *Program, logger func() *slog.Logger) {
 	go in.wait()
 }
 
-// wait waits for the exit. Then it kills the process group: the program may be a
-// launcher, as npm's is, whose child may live on and keep the pipes open. If a process outside of
-// the group keeps them open, wait waits for pipeGrace at most.
+// wait waits for the exit, and then kills the process group: the program may be a launcher (such as
+// npm's) whose child lives on and keeps the pipes open. If a process outside of the group keeps the
+// pipes open, wait waits for pipeGrace at most.
 func (in *instance) wait() {
 	defer close(in.exited)
 	in.status = in.program.Wait()
@@ -46,8 +46,8 @@ func (in *instance) wait() {
 // succeeded is the exit status of a program that reports no error.
 const succeeded = "exit status 0"
 
-// exitStatus returns how a child exited, or "" if that explains nothing: end had to
-// terminate the child, or the child reports no error.
+// exitStatus returns how a child exited. It returns "" if that explains nothing: the child reports
+// no error, or end had to terminate it.
 func (in *instance) exitStatus() string {
 	if in.program == nil {
 		return ""
@@ -63,8 +63,8 @@ func (in *instance) exitStatus() string {
 	}
 }
 
-// end closes the stdin of a child, which asks the child to exit. It terminates a child that still
-// runs after the time toClose, and kills one that still runs the time toTerminate later. When end
+// end closes the stdin of a child, which asks the child to exit. If the child still runs after
+// toClose, end terminates it. If it still runs after a further toTerminate, end kills it. When end
 // returns nil, the child has exited and its goroutines have ended.
 func (in *instance) end(toClose, toTerminate time.Duration) error {
 	_ = in.conn.Close() // closes stdin

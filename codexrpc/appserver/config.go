@@ -10,9 +10,9 @@ import (
 type Config struct {
 	// Command is the program and its arguments, for example codex app-server.
 	Command []string
-	// Start, if not nil, starts an app-server in place of Command, for example one
-	// that runs within this process. Such an app-server has no catalogue of models,
-	// since the catalogue comes from another run of Command.
+	// Start, if not nil, starts an app-server in place of Command, for example one that runs within
+	// this process. Such an app-server has no catalogue (list of models), since only a run of
+	// Command can print one.
 	Start func() (*Program, error) `json:"-"`
 	// Connect is the address of an app-server that runs elsewhere, in place of
 	// Command: ws://HOST:PORT, wss://HOST or, in Caddy's notation for a unix socket,
@@ -20,27 +20,27 @@ type Config struct {
 	Connect string
 	// Token is sent to the app-server at Connect as a bearer token; empty: none.
 	Token string
-	// Home is the CODEX_HOME of the operator, from which the program gets the login
-	// and the settings of the model provider. All else in the program's CODEX_HOME is private to
-	// the program. Empty: the CODEX_HOME in Env or in this process's environment, else ~/.codex.
+	// Home is the CODEX_HOME of the operator. The program gets the login and the settings of the
+	// model provider from there; all else in the program's own CODEX_HOME is private to the
+	// program. Empty: the CODEX_HOME in Env or in this process's environment, or else ~/.codex.
 	Home string
 	// Dir is the working directory; empty: a new, empty one, removed at the end. Not
 	// used with Connect.
 	Dir string
-	// Env is added to the environment of the program. From this process's environment
-	// the program gets the variables that it needs to run, to reach the network and to log,
-	// and those that its model providers name.
+	// Env is added to the environment of the program. The program also gets some variables of this
+	// process's environment: those that it needs to run, to reach the network and to log, and those
+	// that its model providers name.
 	Env map[string]string
 	// StartTimeout bounds a start up to the end of the handshake; 0: 10 s.
 	StartTimeout time.Duration
 	// StopTimeout bounds a stop before the process is killed; 0: 5 s.
 	StopTimeout time.Duration
-	// MaxMemory is the memory above which the app-server is replaced by a fresh one, in
-	// bytes; 0: no limit. On Linux it is the process's own memory, without the pages of files;
-	// elsewhere it is the resident memory. Not used with Connect.
+	// MaxMemory is the limit of the app-server's memory, in bytes: above it, a fresh app-server
+	// replaces this one. 0: no limit. On Linux the process's own memory counts, without the pages
+	// of files; elsewhere the resident memory counts. Not used with Connect.
 	MaxMemory int64
-	// Provider is how Codex reaches the model's provider, unless the operator's
-	// configuration of Codex says otherwise. Not used with Connect.
+	// Provider are the settings by which Codex reaches the model's provider. The operator's
+	// configuration of Codex takes precedence. Not used with Connect.
 	Provider Provider
 	// Client names this client to the app-server.
 	Client codexrpc.ClientInfo

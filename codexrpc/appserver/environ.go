@@ -18,10 +18,10 @@ import (
 // homeVariable is the variable for the directory of all files of Codex.
 const homeVariable = "CODEX_HOME"
 
-// inheritedVariables are passed on from this process's environment to an app-server. A program
-// needs them to run, to reach the network and to log; the last ones are for Codex's login and its
-// built-in providers. mayHave also passes on LC_…, the proxies in lower case, and the variables
-// that the providers name. Keys of other programs are not passed on.
+// inheritedVariables are the variables that an app-server gets from this process's environment. A
+// program needs most of them to run, to reach the network and to log; the last ones are for Codex's
+// login and its built-in providers. mayHave also allows LC_…, the proxies in lower case, and the
+// variables that the providers name. An app-server does not get the keys of other programs.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -29,16 +29,16 @@ var inheritedVariables = []string{
 	"CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_OSS_BASE_URL", "CODEX_OSS_PORT",
 }
 
-// windowsVariables are needed by programs on Windows. The names here are in upper case; Windows
-// ignores the case.
+// windowsVariables are variables that programs on Windows need. The names here are in upper case;
+// Windows ignores the case.
 var windowsVariables = []string{
 	"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "OS", "PROCESSOR_ARCHITECTURE", "NUMBER_OF_PROCESSORS",
 	"USERNAME", "USERDOMAIN", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
 	"PROGRAMFILES", "PROGRAMFILES(X86)", "COMPUTERNAME",
 }
 
-// temporaryVariables are the variables for the directory for temporary files. Each process gives
-// its app-servers a directory of their own.
+// temporaryVariables are the variables that name the directory for temporary files. Each Process
+// gives its app-servers a directory of their own.
 var temporaryVariables = map[bool][]string{false: {"TMPDIR"}, true: {"TEMP", "TMP"}}[runtime.GOOS == "windows"]
 
 // mayHave reports whether an app-server gets a variable. named are the variables that
@@ -54,9 +54,10 @@ func mayHave(name string, named []string) bool {
 	return name == strings.ToLower(name) && strings.HasSuffix(name, "_proxy") && slices.Contains(inheritedVariables, upper)
 }
 
-// environ returns the environment of the programs that use home: the inherited variables, those
-// of their home and temporary directories, Config.Env, which cannot change CODEX_HOME, and those
-// for the proxy and the certificates. If a name has two values, the later one counts.
+// environ returns the environment of the programs that use home. It has the inherited variables,
+// the variables for the home and temporary directories, Config.Env (which cannot change
+// CODEX_HOME), and the variables for the proxy and the certificates. If a name occurs twice, the
+// later value counts.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	named := home.config.variables()
 	for _, variable := range os.Environ() {
@@ -77,15 +78,15 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	return append(env, systemTrust().certificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }
 
-// noProxy is the variable with the names of the hosts that are reached without a proxy.
+// noProxy is the variable that lists the hosts which programs reach without a proxy.
 const noProxy = "NO_PROXY"
 
 // loopback are the names of this machine, as NO_PROXY lists them.
 const loopback = "localhost,127.0.0.1,::1"
 
-// besideProxy returns the variables with which programs reach a provider on this machine without
-// the proxy of env, since a proxy cannot reach it. Programs read the upper-case or the lower-case
-// name, so both are set. Without a proxy it returns nil.
+// besideProxy returns variables that exempt this machine from the proxy of env, since a proxy
+// cannot reach a provider on this machine. Programs read the upper-case or the lower-case name, so
+// it sets both. If env has no proxy, it returns nil.
 func besideProxy(env []string) []string {
 	proxy, except := false, map[string]string{}
 	for _, variable := range env {
@@ -107,20 +108,23 @@ func besideProxy(env []string) []string {
 	return []string{noProxy + "=" + listed, strings.ToLower(noProxy) + "=" + listed}
 }
 
-// The variables that choose the certificates which Codex trusts. Without them, Codex reads the
-// system's certificates for each new thread and, over HTTP, for each request. It parses them with
-// OpenSSL, which takes a third of the CPU time of a short turn. If SSL_CERT_FILE or
-// CODEX_CA_CERTIFICATE is set, Codex uses another library over HTTP, as it always does for
-// WebSockets. That library reads a single file if SSL_CERT_FILE and SSL_CERT_DIR are set. Codex
-// itself also reads the certificates in CODEX_CA_CERTIFICATE or, if that is not set, in
-// SSL_CERT_FILE, which is slow. So CODEX_CA_CERTIFICATE is set to a file with one certificate.
+// These variables choose the certificates that Codex trusts.
+//
+// Without them, Codex reads the system's certificates for each new thread and, over HTTP, for each
+// request. It parses them with OpenSSL, which takes a third of the CPU time of a short turn.
+//
+// If SSL_CERT_FILE or CODEX_CA_CERTIFICATE is set, Codex uses another library over HTTP, as it
+// always does for WebSockets. That library reads a single file if SSL_CERT_FILE and SSL_CERT_DIR
+// are set. Codex itself also reads the file that CODEX_CA_CERTIFICATE names or, if that is not set,
+// the file that SSL_CERT_FILE names, and it does so slowly. So this package makes
+// CODEX_CA_CERTIFICATE name a file with only one certificate.
 const (
 	certFileVariable = "SSL_CERT_FILE"
 	certDirVariable  = "SSL_CERT_DIR"
 	caVariable       = "CODEX_CA_CERTIFICATE" // Codex's own variable; for Codex, an empty value means not set
 )
 
-// maxCertificates bounds the total size of the files with certificates that are read, in bytes.
+// maxCertificates bounds the total size of the certificate files that are read, in bytes.
 // maxCertificateFiles bounds the number of files in a directory.
 const (
 	maxCertificates     = 16 << 20
@@ -131,13 +135,14 @@ const (
 type trustStore struct {
 	files []string // the first that exists has all certificates, except perhaps some in dirs
 	dirs  []string // each file in them has certificates
-	// others are paths that usually do not exist. If one does, it may have further certificates
-	// that Codex trusts, or settings that name other servers. So nothing is then made faster.
+	// others are paths that usually do not exist. If one of them exists, it may have more
+	// certificates that Codex trusts, or settings that name other servers. So certificates then
+	// returns nil, and Codex reads the certificates in the slow way.
 	others []string
 }
 
-// systemTrust returns where the usual Linux distributions keep the certificates that they trust.
-// On other systems it returns nil: there Codex asks the system.
+// systemTrust returns where the usual Linux distributions keep the certificates that they trust. On
+// other systems Codex gets the certificates from the system by itself, so systemTrust returns nil.
 func systemTrust() *trustStore {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -155,10 +160,10 @@ func systemTrust() *trustStore {
 	}
 }
 
-// certificates writes files to dir, and returns variables for the environment of Codex that name
-// them. With the variables, Codex trusts the same certificates as without them, but reads them in
-// less time. The result is nil if this is not certain, if caVariable is set, even to an empty value,
-// or if the files cannot be written.
+// certificates writes files to dir, and returns environment variables for Codex that name these
+// files. With the variables, Codex trusts the same certificates as without them, but reads them in
+// less time. certificates returns nil if it is not certain that Codex trusts the same certificates,
+// if caVariable is set (even to an empty value), or if it cannot write the files.
 func (s *trustStore) certificates(dir string, command, env []string, config *providerConfig) []string {
 	set := make(map[string]string)
 	for _, entry := range env {
@@ -201,8 +206,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// read returns the certificates of the store, and the path of the file that has them
-// all, or "" if the directories have more. It returns nothing if there are too many files or bytes.
+// read returns the certificates of the store as content. whole is the path of a file that has all
+// of them, or "" if the directories have more. read returns nothing if there are too many files or
+// bytes.
 func (s *trustStore) read() (whole string, content []byte) {
 	known, left := make(map[string]bool), maxCertificates
 	for _, file := range s.files {
@@ -239,8 +245,8 @@ func (s *trustStore) read() (whole string, content []byte) {
 	return whole, content
 }
 
-// firstAuthority returns the first certificate that Codex is sure to accept as an authority's, or
-// nil.
+// firstAuthority returns the first certificate that Codex surely accepts as that of an authority.
+// It returns nil if there is none.
 func firstAuthority(content []byte) []byte {
 	for block := range certificatesOf(content) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA && c.Version == 3 {
@@ -264,8 +270,8 @@ func certificatesOf(content []byte) iter.Seq[*pem.Block] {
 
 // reachesOthers reports whether Codex may connect over TLS to servers other than OpenAI's,
 // according to its command, environment and configuration. Such a server may have an unusual
-// certificate, for example one that is its own authority. If caVariable is set, Codex uses a library
-// that refuses it. So caVariable must not be set for such a server.
+// certificate, for example one that is its own authority. With caVariable set, Codex uses a library
+// that refuses such a certificate. So caVariable must not be set for such a server.
 func reachesOthers(command, env []string, config *providerConfig) bool {
 	texts := slices.Concat(command, env, []string{config.OpenAIBaseURL, config.ChatGPTBaseURL})
 	for _, provider := range config.ModelProviders {

@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// probeEvery is the pause between two probes. A probe costs the app-server a tenth
-	// of a millisecond.
+	// probeEvery is the pause between two probes: requests that check whether the app-server
+	// answers. A probe costs the app-server a tenth of a millisecond.
 	probeEvery = 2 * time.Second
-	// probeWait is how long the answer to a probe may take before the app-server
-	// counts as unresponsive.
+	// probeWait is how long an app-server may take to answer a probe. After that, it counts as
+	// unresponsive.
 	probeWait = 4 * time.Second
-	// maxMissed is how many missed probes in a row end the connection. A probe is missed if there
-	// is no answer and nothing else is received. For a remote app-server the number is higher,
-	// since the network to it may be interrupted for a while.
+	// maxMissed is how many missed probes in a row end the connection. A probe is missed if neither
+	// its answer nor anything else arrives. For a remote app-server, maxMissedRemote is higher,
+	// since its network may be interrupted for a while.
 	maxMissed       = 3
 	maxMissedRemote = 6
-	// replaceEvery is the shortest pause between two replacements of an app-server for its health.
+	// replaceEvery is the shortest pause between two replacements by replaceForHealth, which
+	// explains the exception.
 	replaceEvery = time.Minute
 )
 
@@ -40,8 +41,8 @@ func (p *Process) monitor(in *instance) {
 	})
 }
 
-// checkHealth acts on a probe of the serving instance. A draining instance is left alone until its
-// connection ends.
+// checkHealth acts on a probe of the serving instance. It ignores probes of a draining instance,
+// which stays until its connection ends.
 func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	if in != s.serving {
 		return
@@ -56,8 +57,8 @@ func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	}
 }
 
-// checkResponsive gives no new turns to an instance that has missed a probe,
-// until it answers one. Its own turns go on.
+// checkResponsive keeps new turns from an instance that has missed a probe, until it answers a
+// probe again. The running turns of the instance continue.
 func (s *supervisor) checkResponsive(in *instance, missed int) {
 	unresponsive := s.Status().State == StateUnresponsive
 	switch {
@@ -74,10 +75,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth replaces the serving instance, unless a replacement is under way. If an instance
-// was replaced for health less than replaceEvery ago, a fresh one is likely to have the same fault:
-// then replaceForHealth does nothing and reports false. helps says that a fresh instance will not
-// have the fault, and is started even then.
+// replaceForHealth replaces the serving instance, unless a replacement is under way. It does
+// nothing and returns false if it replaced an instance less than replaceEvery ago: the fresh
+// instance seems to have the same fault. helps means that a fresh instance will not have the fault;
+// then replaceForHealth starts one even so soon.
 func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	if s.next != nil {
 		return true
@@ -93,9 +94,8 @@ func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	return true
 }
 
-// checkMemory publishes the memory of the serving instance and replaces the
-// instance if the memory is above the limit. A release that refuses to report its
-// memory has no limit.
+// checkMemory publishes the memory of the serving instance, and replaces the instance if the memory
+// is above the limit. A release of Codex that does not report its memory has no limit.
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
 	if probe.Err != nil {
@@ -122,9 +122,9 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	}
 }
 
-// memory returns the memory of an instance, in bytes. For a child it is, if known, the child's own
-// memory, which is freed when the child ends. The pages of the program, some 110 MB, do not count:
-// all children share them, and the system can drop them when it needs memory.
+// memory returns the memory of an instance, in bytes. For a child it is the child's own memory, if
+// known: the memory that is freed when the child ends. It does not count the pages of the program,
+// some 110 MB, since all children share them and the system can drop them when it needs memory.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {
 		if own, ok := ownMemory(d.PID); ok {
@@ -134,8 +134,8 @@ func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	return d.Memory
 }
 
-// warnOnce logs a warning about the memory of an instance. It logs no other one until the memory
-// was below the limit again.
+// warnOnce logs a warning about the memory of an instance. It logs no further warning until the
+// memory has been below the limit again.
 func (s *supervisor) warnOnce(in *instance, message, why string) {
 	if !in.warned {
 		in.warned = true

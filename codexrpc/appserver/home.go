@@ -24,22 +24,22 @@ const (
 	picturesDir        = "generated_images"
 )
 
-// loginFiles are the login and the lock under which Codex renews it. Private homes
-// have links to the files in the operator's home, so that there is one login: Codex
-// follows the links when it locks and replaces the file.
+// loginFiles are the file with the login, and the lock that Codex holds while it renews the login.
+// Private homes have links to these files in the operator's home, so that all share one login:
+// Codex follows the links when it locks and replaces the file.
 var loginFiles = []string{"auth.json", "auth.lock"}
 
-// agentsDir has a user's skills and plugins for agents of any kind. Codex looks for it
-// in the home directory, and no setting prevents that.
+// agentsDir is the directory with a user's skills and plugins for agents of any kind. Codex looks
+// for it in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is how many directories keep Codex from writing its log. The log is a database file
-// with a version in its name, and a private home has directories with these names, for the versions
-// from 1 on. The log would grow by some 60 KB with each turn, perhaps in a file system in memory.
-// Old releases of Codex do not start with such directories.
+// logVersions is how many directories a private home has in place of Codex's log. The log is a
+// database file with a version in its name. Directories with these names, for the versions from 1
+// on, keep Codex from writing it. Otherwise it would grow by some 60 KB with each turn, perhaps in
+// a file system in memory. Old releases of Codex do not start with such directories.
 const logVersions = 9
 
-// needsLog is part of the error of a release of Codex that does not start without its log.
+// needsLog is a part of the error of those releases of Codex that do not start without their log.
 const needsLog = "failed to initialize sqlite state runtime"
 
 // maxLinks bounds the links to the entries of a home directory.
@@ -49,16 +49,16 @@ const maxLinks = 4096
 //
 //	codex/         its CODEX_HOME, with the operator's login and the settings of the
 //	               model provider, and nothing else of the operator's CODEX_HOME
-//	user/          its home directory, with links to the entries of the user's, except
-//	               agentsDir, so that programs find their files
+//	user/          its home directory, with links to the entries of the user's home
+//	               directory (except agentsDir), so that programs find their files
 //	model-….json, fallback.json   see [catalogue]
 //	certificate…   see trustStore
 type privateHome struct {
 	path     string
 	operator string // the operator's CODEX_HOME; empty: there is none
 	config   operatorConfig
-	// variables are the variables of the .env file, as NAME=VALUE. Escapes in a value are not
-	// decoded.
+	// variables are the variables of the .env file, as NAME=VALUE. Escapes in a value stay as they
+	// are.
 	variables []string
 }
 
@@ -76,8 +76,8 @@ func userHome() string {
 	return ""
 }
 
-// OperatorHome returns the CODEX_HOME with the login and the provider: Config.Home, or
-// else the directory that Codex would use. It returns "" if there is none.
+// OperatorHome returns the CODEX_HOME with the login and the settings of the provider: Config.Home,
+// or else the directory that Codex would use. It returns "" if it finds no directory.
 func (cfg *Config) OperatorHome() (string, error) {
 	home := cmp.Or(cfg.Home, cfg.Env[homeVariable], os.Getenv(homeVariable))
 	if home == "" {
@@ -90,8 +90,8 @@ func (cfg *Config) OperatorHome() (string, error) {
 	return filepath.Abs(home)
 }
 
-// newPrivateHome makes a home within dir. log says whether Codex writes its log there.
-// The error says what an operator can do.
+// newPrivateHome makes a home within dir. log reports whether Codex may write its log there. The
+// error says what an operator can do.
 func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	operator, err := cfg.OperatorHome()
 	if err != nil {
@@ -115,8 +115,8 @@ func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	return h, nil
 }
 
-// fill makes the files of a new home. If log is false, directories in place of the log keep Codex
-// from writing it.
+// fill makes the files of a new home. If log is false, it makes directories in place of the log, so
+// that Codex cannot write the log.
 func (h *privateHome) fill(log bool) error {
 	dirs := []string{h.codex(), h.user()}
 	for version := 1; version <= logVersions && !log; version++ {
@@ -134,8 +134,8 @@ func (h *privateHome) fill(log bool) error {
 	if err := os.WriteFile(h.file(configFile), config, 0o600); err != nil {
 		return err
 	}
-	// This file takes the place of a directory to which Codex would write each picture, and in
-	// which it would keep all of them.
+	// Codex would make a directory of this name, and store each picture in it for good. This file
+	// prevents that.
 	if err := os.WriteFile(h.file(picturesDir), nil, 0o600); err != nil {
 		return err
 	}
@@ -157,7 +157,8 @@ func (h *privateHome) fill(log bool) error {
 // file returns the path of a file in the CODEX_HOME.
 func (h *privateHome) file(name string) string { return filepath.Join(h.codex(), name) }
 
-// linkUser links the entries of the user's home directory, if the directory can be read.
+// linkUser links the entries of the user's home directory. It does nothing if it cannot read that
+// directory.
 func (h *privateHome) linkUser(home string) error {
 	dir, err := os.Open(home)
 	if err != nil {
@@ -204,8 +205,8 @@ func unquoted(value string) string {
 	return value
 }
 
-// copyVariables copies the lines of the operator's .env file that set variables which
-// an app-server may have. Codex adds them to its environment.
+// copyVariables copies lines of the operator's .env file: those that set variables which an
+// app-server may have. Codex adds these variables to its environment.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operator, variablesFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -232,9 +233,9 @@ func (h *privateHome) copyVariables() error {
 
 var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 
-// copyInstallationID copies the id that Codex sends with each request, so that the
-// provider does not see a new installation with each private home. `codex login` makes no id.
-// So if the operator's home has no id, copyInstallationID makes one there, as Codex would.
+// copyInstallationID copies the id that Codex sends with each request, so that the provider does
+// not see a new installation with each private home. If the operator's home has no id (`codex
+// login` makes none), copyInstallationID makes one there, as Codex would.
 func (h *privateHome) copyInstallationID() error {
 	path := filepath.Join(h.operator, installationIDFile)
 	id, err := readBounded(path)
@@ -247,8 +248,8 @@ func (h *privateHome) copyInstallationID() error {
 	return os.WriteFile(h.file(installationIDFile), id, 0o600)
 }
 
-// makeInstallationID writes a new id to a file, unless another process does. It returns the id
-// in the file.
+// makeInstallationID writes a new id to a file. If another process writes an id first, that id
+// stays. makeInstallationID returns the id in the file.
 func makeInstallationID(path string) ([]byte, error) {
 	made, err := os.CreateTemp(filepath.Dir(path), installationIDFile+"-*")
 	if err != nil {
@@ -266,7 +267,7 @@ func makeInstallationID(path string) ([]byte, error) {
 }
 
 // misconfigured returns the error for settings that Codex refuses. It leaves out the file and the
-// line that Codex names: they are in the private file, not in the operator's file.
+// line that Codex names, since they are those of the private file, not of the operator's file.
 func (h *privateHome) misconfigured(err error) error {
 	text := strings.TrimPrefix(err.Error(), codexrpc.ErrMisconfigured.Error()+": ")
 	text = regexp.MustCompile(regexp.QuoteMeta(h.file(configFile))+`(:\d+)*: `).ReplaceAllLiteralString(text, "")

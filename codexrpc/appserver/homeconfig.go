@@ -15,9 +15,10 @@ import (
 // maxConfig bounds a configuration file of Codex, in bytes.
 const maxConfig = 4 << 20
 
-// providerConfig has the settings that are copied from the operator's config.toml. They choose the
-// model provider, describe its models, and say how to reach it and log in. All other settings are
-// left out, so that callers of the API do not reach the operator's tools, hooks and instructions.
+// providerConfig has the settings that a private home copies from the operator's config.toml. They
+// choose the model provider, describe its models, and say how to reach it and log in. The other
+// settings are left out, so that callers of the API cannot use the operator's tools, hooks and
+// instructions.
 type providerConfig struct {
 	Model              string                    `toml:"model,omitempty"`
 	ModelProvider      string                    `toml:"model_provider,omitempty"`
@@ -32,19 +33,20 @@ type providerConfig struct {
 	CredentialsStore string `toml:"cli_auth_credentials_store,omitempty"`
 }
 
-// operatorConfig has the settings that are read from the operator's config.toml.
+// operatorConfig has the settings that this package reads from the operator's config.toml.
 type operatorConfig struct {
 	providerConfig
 	// Profile selects a profile, which only old releases of Codex have. Newer releases ignore it
-	// and use their defaults, perhaps with another provider. So a file with a profile is refused.
+	// and use their defaults, perhaps with another provider. So this package refuses a file with a
+	// profile.
 	Profile  string `toml:"profile"`
 	Features struct {
 		RespectSystemProxy bool `toml:"respect_system_proxy"`
 	} `toml:"features"`
 }
 
-// privateConfig is the config.toml of a private home. Its own settings keep Codex from
-// reading the files of a project around the working directory, and from fetching
+// privateConfig is the config.toml of a private home. Its settings beside those of providerConfig
+// keep Codex from reading the files of a project around the working directory, and from fetching
 // plugins and unpacking skills for each new home.
 type privateConfig struct {
 	providerConfig
@@ -72,7 +74,7 @@ func readOperatorConfig(home string) (operatorConfig, error) {
 	return config, nil
 }
 
-// parseOperatorConfig parses a config.toml. The error for invalid TOML has the line.
+// parseOperatorConfig parses a config.toml. For invalid TOML, its error contains the line.
 func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	if err := toml.Unmarshal(content, &config); err != nil {
 		return operatorConfig{}, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
@@ -167,9 +169,9 @@ func (c *operatorConfig) private() ([]byte, error) {
 }
 
 // inKeyring reports whether Codex may keep the operator's login in the system's keyring. An entry
-// there belongs to the path of the operator's home, so no other home can use it. A private home must
-// not have this setting: when Codex renews the login, it would make an entry for the private home
-// and remove the file with the login.
+// of the keyring belongs to the path of one home, so a private home cannot use the entry of the
+// operator's home. A private home must not have this setting: when Codex renews the login, it would
+// make an entry for the private home and remove the file with the login.
 func (c *providerConfig) inKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

@@ -44,8 +44,9 @@ func (in *instance) pid() int {
 	return in.program.PID
 }
 
-// stop ends an instance whose start has ended: the child with everything that it
-// has started, or the connection.
+// stop ends an instance whose start has ended. For a child, it ends the program and everything that
+// the program has started. For a remote app-server, it interrupts the unfinished turns and closes
+// the connection.
 func (in *instance) stop(timeout time.Duration) error {
 	switch {
 	case in.program != nil:
@@ -67,8 +68,8 @@ func (in *instance) stop(timeout time.Duration) error {
 	return nil
 }
 
-// withExitDetails wraps reason with the exit status of a child, unless end had to terminate
-// the child, and with the last lines of its stderr.
+// withExitDetails wraps reason with the last lines of a child's stderr and with its exit status. It
+// leaves out the status if end had to terminate the child.
 func (in *instance) withExitDetails(reason error) error {
 	if isOneOf(reason, explained) {
 		return reason
@@ -82,9 +83,9 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch begins the start of an instance. When it returns, the programs of a child have been
-// forked; the rest happens in the background until startDone is closed. The error says what an
-// operator can do.
+// launch begins the start of an instance. When it returns, the programs of a child run. The rest of
+// the start happens in the background, until startDone is closed. The error says what an operator
+// can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
 	printing, err := p.startChild(in)
@@ -109,8 +110,8 @@ func (p *Process) launch() (*instance, error) {
 	return in, nil
 }
 
-// startChild starts the programs of an instance that is a child: the app-server, and the program
-// that prints the catalogue. That program has its own timeout, so it may end later than a slow
+// startChild starts the programs of an instance that is a child: the app-server, and the run that
+// prints the catalogue (the list of models). That run has its own timeout, so it may end after the
 // handshake.
 func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	if p.cfg.Connect != "" {
@@ -135,8 +136,8 @@ func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 	return printing, nil
 }
 
-// attend makes the supervisor handle the end of an instance's start, and then the end of its
-// connection.
+// attend calls the supervisor's handleStart after the start of an instance. If the start succeeded,
+// it waits for the end of the connection, and then calls handleFailure.
 func (p *Process) attend(in *instance) {
 	p.do(func(s *supervisor) { s.handleStart(in) })
 	if in.err == nil {
@@ -162,8 +163,8 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	return p.startFailure(in, err)
 }
 
-// readCatalogue waits for the catalogue. Without a catalogue no turn can be served, since models
-// would be offered Codex's own tools.
+// readCatalogue waits for the catalogue (the list of models). Without it, Codex would offer its own
+// tools to the models, so the start fails.
 func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
 	if printing == nil {
 		return nil // the app-server runs elsewhere, or is not started by a command
@@ -184,21 +185,21 @@ func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
 const (
 	// maxUnfinished bounds the remembered threads.
 	maxUnfinished = 1024
-	// interruptTimeout bounds the time to interrupt the turns of all remembered threads. Each
+	// interruptTimeout bounds the time to interrupt the turns of all remembered threads. One turn
 	// takes a few milliseconds.
 	interruptTimeout = 30 * time.Second
 )
 
-// unfinishedTurns are the threads whose turns still run on a remote app-server after the connection
-// was lost. They are interrupted over the next connection: otherwise they would use up the plan, and
-// a turn that waits for the result of a tool would never end.
+// unfinishedTurns are the threads whose turns still ran on a remote app-server when the connection
+// was lost. They are interrupted over the next connection: otherwise they would use up the plan,
+// and a turn that waits for the result of a tool would never end.
 type unfinishedTurns struct {
 	mu      sync.Mutex
 	threads []string
 }
 
 // add remembers the unfinished turns of a remote instance whose connection was lost. It ignores a
-// child, whose turns end with it.
+// child: when a child ends, its turns end too.
 func (u *unfinishedTurns) add(in *instance) {
 	if in.program != nil {
 		return
@@ -217,8 +218,8 @@ func (u *unfinishedTurns) take() (threads []string) {
 	return threads
 }
 
-// interruptUnfinished interrupts the remembered turns over the connection of the
-// serving instance.
+// interruptUnfinished interrupts the turns in s.unfinished over the connection of the serving
+// instance.
 func (s *supervisor) interruptUnfinished() {
 	if s.serving == nil {
 		return

@@ -17,9 +17,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// LoginCommand returns the command `codex login` with arguments, for the login that the
-// app-server uses. The command has the environment of this process. LoginCommand fails for
-// an app-server that runs elsewhere, and for a Command without the argument app-server.
+// LoginCommand returns the command `codex login` with args, for the login that the app-server uses.
+// The command has the environment of this process. LoginCommand fails for an app-server that runs
+// elsewhere, and for a Command without the argument app-server.
 func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	if cfg.Connect != "" {
 		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex login` there")
@@ -44,8 +44,8 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 	return cmd, nil
 }
 
-// LoginFile identifies a version of the file that has a login. The zero value stands for
-// no such file, as with an app-server that runs elsewhere.
+// LoginFile identifies a version of the file that has a login. The zero value means that there is
+// no such file, as for an app-server that runs elsewhere.
 type LoginFile struct {
 	modified int64 // Unix nanoseconds
 	size     int64
@@ -60,15 +60,15 @@ func loginFileOf(home string) LoginFile {
 	return LoginFile{modified: info.ModTime().UnixNano(), size: info.Size()}
 }
 
-// checkLoginFiles returns an error if Codex could not store a renewed login in a CODEX_HOME:
-// renewing spends the old tokens, so the login would be lost. A login without tokens to renew,
-// such as an API key, may be read-only.
+// checkLoginFiles returns an error if Codex could not store a renewed login in a CODEX_HOME: a
+// renewal makes the old tokens invalid, so the login would be lost. A login without tokens to
+// renew, such as an API key, may be read-only.
 func checkLoginFiles(home string) error {
 	if login, err := readLogin(home); err != nil || login.Refresh == "" {
 		return nil // Codex reports what is wrong with it
 	}
-	// Codex makes the lock, too, if there is none. The files are not opened for writing alone,
-	// since that would wait for the reader of a pipe.
+	// A missing lock file is made here, as Codex would make it. Both files are opened for reading
+	// and writing, since opening a pipe only for writing would wait for its reader.
 	for i, flags := range []int{os.O_RDWR, os.O_RDWR | os.O_CREATE} {
 		file, err := os.OpenFile(filepath.Join(home, loginFiles[i]), flags, 0o600)
 		if err != nil {
@@ -120,9 +120,9 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 const (
-	// renewEarly is how long before the end of an access token a serving app-server is asked to renew
-	// its login. So no request has to wait for a renewal, and a failed one can be tried again. Left
-	// alone, Codex renews the login five minutes before the end, within a request.
+	// renewEarly is how long before the end of its access token a serving app-server is asked to
+	// renew its login. So no request has to wait for a renewal, and a failed renewal can be tried
+	// again. Codex by itself renews the login five minutes before the end, within a request.
 	renewEarly = 10 * time.Minute
 	// renewTime bounds a renewal. Codex gives up after 15 seconds.
 	renewTime = 20 * time.Second
@@ -150,8 +150,8 @@ func readLogin(home string) (loginTokens, error) {
 	return login.Tokens, err
 }
 
-// tokenEnd returns when the access token of the login in a CODEX_HOME ends. It reports false
-// for a login that is not renewed, such as an API key, and without a login.
+// tokenEnd returns when the access token of the login in a CODEX_HOME ends. renewable is false for
+// a login that is not renewed, such as an API key, and if there is no login.
 func tokenEnd(home string) (end time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {
@@ -193,7 +193,7 @@ func (p *Process) keepLogin(in *instance) {
 
 const (
 	// signInTime bounds a sign-in: its start, and the time in which a person has to enter the code.
-	// Codex itself stops asking the issuer after the same time.
+	// After the same time, Codex itself stops asking the issuer whether the code was entered.
 	signInTime = 15 * time.Minute
 	// codeTime bounds the wait for the code. Codex itself has no bound for that.
 	codeTime = 20 * time.Second
@@ -205,11 +205,11 @@ var (
 	errNoCode      = errors.New("the issuer of the login does not answer; check the network and HTTPS_PROXY, and begin again")
 )
 
-// SignIn makes a new login for the app-server with a code that a person enters in a browser. It
-// calls show with the code, and returns once the login is in the operator's home, or the sign-in has
-// failed. The error is for the operator: it may have paths, and quote the issuer.
+// SignIn makes a new login for the app-server. A person has to enter a code in a browser: SignIn
+// calls show with the code. It returns once the login is in the operator's home, or the sign-in has
+// failed. The error is for the operator: it may contain paths, and quote the issuer.
 //
-// The process has no app-server while there is no login. So SignIn starts one for the sign-in
+// Without a login, the process has no app-server. So SignIn starts an app-server for the sign-in
 // alone, which logs nothing.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
 	if p.cfg.Connect != "" || p.cfg.Start != nil {
@@ -242,7 +242,8 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 	return in.conn.AwaitSignIn(ctx)
 }
 
-// startSigningIn starts an app-server that stores its login in the operator's home.
+// startSigningIn starts an app-server for a sign-in. This app-server stores its login in the
+// operator's home.
 func (p *Process) startSigningIn(private *privateDir) (*instance, error) {
 	operator, err := p.cfg.OperatorHome()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// listFresh is how long a list of models is used before the app-server is asked again.
+	// listFresh is how long modelLists uses a list of models before it asks the app-server again.
 	listFresh = 30 * time.Second
-	// listTime bounds one request for the list. Codex waits five seconds for the back end of
-	// its login, and then lists the models that it knows itself.
+	// listTime bounds one request for the list. Codex waits five seconds for the back end of its
+	// login, and then lists the models that it knows without the back end.
 	listTime = 15 * time.Second
 	// listWait is how long a caller waits for the first list.
 	listWait = time.Second
@@ -45,8 +45,9 @@ func (l *modelLists) known() *catalogue {
 	return l.catalogue
 }
 
-// get returns the list of a connection, or nil and the last failure. If there is no list, or it is
-// old, get asks for a new one in the background; answered is closed after the answer.
+// get returns the list that came over a connection, or nil and the last failure. If there is no
+// list, or the list is old, get asks for a new one in the background; answered is closed after the
+// answer.
 func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,11 +79,11 @@ func (l *modelLists) ask(conn *codexrpc.Conn, answered chan struct{}) {
 	}
 }
 
-// Models returns the models that an app-server of the process lists. A list that is older than
-// half a minute is renewed in the background. If there is no list yet, Models waits for it, up to
-// listWait, and then returns the models that the program knows. The caller does not change them.
-// Models fails when ctx ends. If the program's models are not known, it waits longer for the list,
-// and also fails if the app-server returns none.
+// Models returns the models that an app-server of the process lists. It renews a list that is older
+// than listFresh in the background. If there is no list yet, Models waits for it up to listWait,
+// and then returns the models that the program knows. If these are not known, it waits longer, and
+// fails if the app-server returns no list. It also fails when ctx ends. The caller must not change
+// the models.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
 	models, answered, _ := p.models.get(conn)
 	if models != nil {
@@ -110,8 +111,9 @@ func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.M
 	return known, nil
 }
 
-// DefaultModel returns the model that an app-server of the process uses if none is named:
-// that of its configuration, else the default of its list. Empty: Codex chooses.
+// DefaultModel returns the model that an app-server of the process uses if a request names none:
+// the model in the app-server's configuration, or else the default of its list. Empty: Codex
+// chooses.
 func (p *Process) DefaultModel(ctx context.Context, conn *codexrpc.Conn) (string, error) {
 	model, err := conn.ConfiguredModel(ctx)
 	if err != nil || model != "" {

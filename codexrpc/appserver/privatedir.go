@@ -18,8 +18,8 @@ import (
 const (
 	// privatePrefix begins the name of every private directory.
 	privatePrefix = "caddy-codex-run-"
-	// sweepNames and sweepDirs bound a sweep: the names in the temporary directory
-	// that are checked, and the directories that are removed.
+	// sweepNames and sweepDirs bound sweepPrivateDirs: how many names in the temporary directory it
+	// checks, and how many directories it removes.
 	sweepNames = 100_000
 	sweepDirs  = 256
 )
@@ -30,8 +30,8 @@ const (
 //	tmp/      its temporary files
 //	home-…/   the home of one instance, see [privateHome]
 //
-// The directory is locked while this program runs. So another program recognizes the
-// directory of a killed program, and removes it.
+// This program holds a lock on the directory while it runs. So another program can see whether the
+// owner of a directory was killed, and then removes the directory.
 type privateDir struct {
 	path string
 	lock *os.File    // nil where there are no locks
@@ -41,8 +41,8 @@ type privateDir struct {
 func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a private directory in the system's temporary directory, and locks it. Then
-// it gives the directory the name by which a sweep finds it.
+// newPrivateDir makes a private directory in the system's temporary directory, and locks it. Only
+// then does it rename the directory to a name that sweepPrivateDirs looks for.
 func newPrivateDir() (*privateDir, error) {
 	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *privateDir) fill() error {
 	return nil
 }
 
-// lost reports whether the directory was removed, also if its path now has another directory.
+// lost reports whether the directory was removed, even if another directory now has its path.
 func (d *privateDir) lost() bool {
 	now, err := os.Lstat(d.path)
 	return err != nil || !os.SameFile(d.made, now)
@@ -116,8 +116,9 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// childFiles are the private directory of the children of a process, and the relay from which
-// they get new tokens. Both are made for the first child that needs them.
+// childFiles are the files and the relay for the children of a process: the private directory, and
+// the relay from which the children get new tokens. Both are made for the first child that needs
+// them.
 type childFiles struct {
 	withLog atomic.Bool // new instances have Codex's log, since one did not start without it
 
@@ -204,7 +205,8 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 
 // withRelay adds the address of the relay to the environment of an app-server, which then gets new
 // tokens from the relay. It adds nothing if there is no login here, or if the app-server uses the
-// system's proxy settings, which are not known here. Then the app-server asks the issuer itself.
+// system's proxy settings, which this program does not know. The app-server then asks the issuer
+// itself.
 func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
 	if home.operator == "" || home.config.Features.RespectSystemProxy {
 		return env, nil

@@ -1,10 +1,10 @@
-// Package appserver keeps a `codex app-server` running, or stays connected to
-// one that runs elsewhere.
+// Package appserver keeps a `codex app-server` running, or stays connected to one that runs
+// elsewhere.
 //
-// A [Process] starts the program in a private home, shakes hands with it, starts
-// it again when it fails, replaces it when it hangs or grows too large, and stops
-// it with everything that it has started. [Process.Conn] is the connection to
-// the instance that takes new turns.
+// A [Process] starts the program in a private home (its own CODEX_HOME and home directory) and
+// initializes the connection. It starts the program again when it fails, replaces it when it hangs
+// or grows too large, and stops it with everything that it has started. [Process.Conn] is the
+// connection to the instance that gets new turns.
 package appserver
 
 import (
@@ -20,10 +20,10 @@ import (
 // maxRetryWait is how long Conn waits for the next start at most.
 const maxRetryWait = 2 * time.Second
 
-// Process keeps one app-server running: it starts the program, restarts it
-// with backoff when it fails, replaces it when it grows too large or leaves calls
-// unanswered, and stops it. For a remote app-server, it keeps a connection in place of a program,
-// with the same states. All methods are safe for concurrent use.
+// Process keeps one app-server running: it starts the program, restarts it with backoff when it
+// fails, replaces it when it grows too large or does not answer, and stops it. For a remote
+// app-server, it keeps a connection instead, with the same states. All methods are safe for
+// concurrent use.
 type Process struct {
 	cfg      Config
 	address  string // of a remote app-server
@@ -88,10 +88,10 @@ func New(cfg Config, logger *slog.Logger) *Process {
 	return p
 }
 
-// SetObserver sets the function that is called after each change: a new state, a
-// replacement, the end of a draining app-server. The calls come one after another,
-// without locks held, from Start and then from the goroutine that supervises the process.
-// So the observer must be quick and must not call Restart or Stop. Nil: none.
+// SetObserver sets the function that is called after each change: a new state, a replacement, the
+// end of a draining app-server. The calls come one after another, without locks held. The first
+// comes from Start, the others from the goroutine that supervises the process. So the observer must
+// be quick and must not call Restart or Stop. Nil: none.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
 // observe calls the observer.
@@ -101,8 +101,8 @@ func (p *Process) observe() {
 	}
 }
 
-// SetLogger sets the logger, also of a running connection: a process may outlive
-// the configuration that started it. Nil: nothing is logged.
+// SetLogger sets the logger, even while the process runs: a process may outlive the configuration
+// that started it. Nil: nothing is logged.
 func (p *Process) SetLogger(logger *slog.Logger) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -113,9 +113,9 @@ func (p *Process) SetLogger(logger *slog.Logger) {
 func (p *Process) log() *slog.Logger { return p.logger.Load() }
 
 // Start starts the app-server and supervises it until Stop. When Start returns, all programs have
-// been forked, so that no fork happens while a server swaps its listeners. A remote app-server is
-// dialled in the background. A failure is retried with backoff, and Status has the reason. Start
-// does nothing if the process was started or stopped before.
+// been forked, so that no fork happens while a server swaps its listeners. Start connects to a
+// remote app-server in the background. After a failure, the process tries again with backoff, and
+// Status has the reason. Start does nothing if the process was started or stopped before.
 func (p *Process) Start() {
 	if p.begun.Swap(true) {
 		return
@@ -128,9 +128,8 @@ func (p *Process) Start() {
 	go s.run()
 }
 
-// Stop ends the process and everything that it has started. It returns when all of
-// that has ended, which takes at most little more than the stop timeout. It may be
-// called more than once.
+// Stop ends the process and everything that it has started. It returns when all of that has ended,
+// which takes little more than the stop timeout at most. It may be called more than once.
 func (p *Process) Stop() {
 	unused := !p.begun.Swap(true)
 	p.cancel(errStopped)
@@ -141,10 +140,10 @@ func (p *Process) Stop() {
 	<-p.done
 }
 
-// Conn returns the connection to a ready app-server. It waits while a start is under
-// way or due within two seconds, and while the app-server is unresponsive. It fails
-// with a *NotReadyError when the process keeps failing or has been stopped, and with
-// the cause of ctx when ctx ends.
+// Conn returns the connection to a ready app-server. It waits while a start is under way or will
+// begin within two seconds, and while the app-server is unresponsive. It fails with a
+// *NotReadyError when the process keeps failing or was stopped, and with the cause of ctx when ctx
+// ends.
 func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	for {
 		status, conn, changed := p.board.read()

@@ -15,15 +15,15 @@ import (
 // Program is a started app-server: a process group, or one that runs within this
 // process (see [Config].Start).
 type Program struct {
-	// Stdin is its input, Stdout and Stderr are its output. Writes to Stdin have a
-	// timeout only if it has SetWriteDeadline.
+	// Stdin is the input of the program; Stdout and Stderr are its output. Writes to Stdin have a
+	// timeout only if Stdin has a method SetWriteDeadline.
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
 	PID            int
 	// Wait waits for the exit and returns how it exited. It is called once.
 	Wait func() string
-	// Terminate asks the program to exit. Kill ends the program or, after its exit,
-	// the rest of its process group. Neither waits.
+	// Terminate asks the program to exit. Kill ends the program or, if it has already exited, the
+	// rest of its process group. Neither of them waits.
 	Terminate, Kill func()
 }
 
@@ -58,8 +58,8 @@ func forkFailure(command, dir string, err error) error {
 	return fmt.Errorf("%w %q: %w; check the command", errNotStarted, command, err)
 }
 
-// fork starts a command with pipes that it makes itself. The pipes that [exec.Cmd] makes
-// would be closed by its Wait, which would cut off the last lines of the output.
+// fork starts a command with pipes that fork makes itself. Pipes made by [exec.Cmd] would be closed
+// by its Wait, which could cut off the last lines of the output.
 func fork(cmd *exec.Cmd) (*Program, error) {
 	var pipes [3][2]*os.File // of stdin, stdout and stderr: the ends for reading and for writing
 	for i := range pipes {
@@ -75,8 +75,8 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 		closeAll(pipes[0][:], pipes[1][:], pipes[2][:])
 		return nil, err
 	}
-	// The child has its own copies of these ends. If they stayed open here, the pipes would never
-	// end.
+	// The child has its own copies of these ends. If this process kept them open, it would never
+	// read the end of the output.
 	closeAll(pipes[0][:1], pipes[1][1:], pipes[2][1:])
 	return &Program{
 		Stdin: pipes[0][1], Stdout: pipes[1][0], Stderr: pipes[2][0], PID: cmd.Process.Pid,
@@ -91,10 +91,10 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 	}, nil
 }
 
-// startOwned starts a command. Where the system can do that (see endWithParent), the command
-// is killed when this process ends, in whatever way. wait returns the error of the exit and is
-// called once. For the kernel, the parent is the thread that started the command. So one thread
-// starts the command and waits for its exit.
+// startOwned starts a command. Where the system allows it (see endWithParent), the command is
+// killed when this process ends, however it ends. wait returns the error of the exit; it must be
+// called only once. For the kernel, the parent is the thread that started the command. So one
+// thread starts the command and waits for its exit.
 func startOwned(cmd *exec.Cmd) (wait func() error, err error) {
 	endWithParent(cmd)
 	started, exited := make(chan error), make(chan error, 1)
@@ -117,15 +117,15 @@ func closeAll(files ...[]*os.File) {
 	}
 }
 
-// npmPackage is the package that contains npmLauncher. Packages beside it contain the
-// native program, one for each platform.
+// npmPackage is the package that contains npmLauncher. Packages beside it contain the native
+// programs, one package for each platform.
 const (
 	npmPackage  = "@openai/codex"
 	npmLauncher = "/" + npmPackage + "/bin/codex.js"
 )
 
-// nativePrograms has the paths of the native programs below a directory node_modules, by system and
-// architecture. Windows is left out: npm's commands are scripts there, not links.
+// nativePrograms maps a system and an architecture to the path of the native program, below a
+// directory node_modules. Windows is missing: npm's commands are scripts there, not links.
 var nativePrograms = map[string]string{
 	"linux/amd64":  npmPackage + "-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
 	"linux/arm64":  npmPackage + "-linux-arm64/vendor/aarch64-unknown-linux-musl/bin/codex",
@@ -133,10 +133,10 @@ var nativePrograms = map[string]string{
 	"darwin/arm64": npmPackage + "-darwin-arm64/vendor/aarch64-apple-darwin/bin/codex",
 }
 
-// executable returns the program to start for the first word of a command. The launcher from npm is
-// a script for Node; for it, executable returns the native program that the launcher would start.
-// For any other word it returns the word itself. Without the launcher, a start takes less time and
-// up to 43 MB less memory.
+// executable returns the program to start for the first word of a command. If the word names npm's
+// launcher, a script for Node, executable returns the native program that the launcher would start:
+// a start without the launcher takes less time and up to 43 MB less memory. Otherwise it returns
+// the word itself.
 func executable(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {

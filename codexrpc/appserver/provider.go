@@ -9,12 +9,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Provider is how Codex reaches the model's provider. Codex's own settings are for a person
-// in front of a terminal: Codex asks a failing provider up to 47 times, for half a minute or
+// Provider are settings for how Codex reaches the model's provider. Codex's own settings are for a
+// person in front of a terminal: Codex asks a failing provider up to 47 times, for half a minute or
 // for ever, sleeps for as long as a Retry-After says, and tries the WebSocket anew in each
-// conversation. Here Codex asks once, and the caller starts a failed turn again.
+// conversation. With the settings of this package Codex asks once, and the caller restarts a failed
+// turn.
 type Provider struct {
-	// Retries is how often the caller restarts a turn that fails before its answer.
+	// Retries is how often the caller restarts a turn that fails before its answer begins.
 	Retries int
 	// ConnectTimeout bounds the handshake of a WebSocket; 0: Codex's own limit, 15 s.
 	ConnectTimeout time.Duration
@@ -23,16 +24,16 @@ type Provider struct {
 const (
 	// openAI is Codex's name of its built-in provider for OpenAI.
 	openAI = "openai"
-	// ownOpenAI is the name of the provider for OpenAI with changed settings. Codex refuses
-	// changed settings under the name openAI.
+	// ownOpenAI is the provider's name for OpenAI with changed settings. Codex refuses changed
+	// settings under the name openAI.
 	ownOpenAI = "openai-of-caddy-codex"
-	// providerRelease is the minor version of the first release of Codex that is known to
-	// use the login, its workspace and its limits for the name ownOpenAI, too.
+	// providerRelease is the minor version of the first release of Codex that is known to use the
+	// login, its workspace and its limits also for the provider ownOpenAI.
 	providerRelease = 169
 )
 
-// providerSettings are the settings of a thread that choose its provider, as members of a JSON
-// object without its braces.
+// providerSettings are those settings of a thread that choose its model provider. sockets and http
+// are members of a JSON object, without its braces.
 type providerSettings struct {
 	sockets codexrpc.Constant // Codex uses a WebSocket, if the provider has WebSockets
 	http    codexrpc.Constant // Codex uses HTTP only
@@ -40,9 +41,9 @@ type providerSettings struct {
 	retries int
 }
 
-// newProviderSettings returns the settings for the provider in a configuration. It returns none
-// for Codex's built-in providers except OpenAI, and for releases that may not accept the settings.
-// It keeps the operator's own settings.
+// newProviderSettings returns the settings for the provider in a configuration. It returns no
+// settings for Codex's built-in providers except OpenAI, and for releases that may not accept the
+// settings. It does not change what the operator has set.
 func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
 	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
 		return providerSettings{}
@@ -125,16 +126,16 @@ func (c *providerChoice) serve(settings providerSettings) {
 	c.settings = settings
 }
 
-// current returns the settings, and whether new threads use no WebSockets for now.
+// current returns the settings, and whether new threads must not use WebSockets for now.
 func (c *providerChoice) current() (settings providerSettings, off bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.settings, c.sockets.off(time.Now())
 }
 
-// ProviderSettings returns the settings of a new thread that choose the model's provider and
-// how Codex reaches it, as members of a JSON object without its braces. They are empty if the
-// app-server's own configuration decides, as for a remote app-server.
+// ProviderSettings returns those settings of a new thread that choose the model's provider and how
+// Codex reaches it, as members of a JSON object without its braces. They are empty if the
+// app-server's own configuration decides, as it does for a remote app-server.
 func (p *Process) ProviderSettings() codexrpc.Constant {
 	settings, off := p.provider.current()
 	if off {
@@ -149,23 +150,23 @@ func (p *Process) HTTPSettings() codexrpc.Constant {
 	return settings.http
 }
 
-// ProviderRetries returns how often the caller restarts a turn that fails before its answer. It is
-// 0 if Codex itself asks the provider again.
+// ProviderRetries returns how often the caller restarts a turn that fails before its answer begins.
+// It returns 0 if Codex itself repeats requests to the provider.
 func (p *Process) ProviderRetries() int {
 	settings, _ := p.provider.current()
 	return settings.retries
 }
 
-// The model may take firstSign × ConnectTimeout to begin a turn. In this time, Codex may wait for two
-// handshakes, and perhaps for the settings of its login, before it asks over HTTP.
+// firstSign × ConnectTimeout is how long the model may take to begin a turn. In this time, Codex
+// may wait for two handshakes, and perhaps for the settings of its login, before it asks over HTTP.
 const firstSign = 6
 
-// FirstSign returns how long the model may take to begin a turn. If it takes longer, the provider
-// counts as not answering. 0: not known.
+// FirstSign returns how long the model may take to begin a turn. If the model takes longer, the
+// caller treats the provider as not answering. 0: not known.
 func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.ConnectTimeout }
 
-// SocketFailed records that the model's provider has answered over HTTP after a WebSocket to
-// it had failed. New threads use HTTP for a while.
+// SocketFailed records that a WebSocket to the model's provider has failed, and the provider has
+// then answered over HTTP. New threads use HTTP for a while.
 func (p *Process) SocketFailed() {
 	p.provider.mu.Lock()
 	pause, began := p.provider.sockets.fail(time.Now())
@@ -176,9 +177,9 @@ func (p *Process) SocketFailed() {
 }
 
 const (
-	// firstSocketPause follows a first failure, which may remain the only one. longestSocketPause
-	// follows many failures. The pauses grow, since a handshake without an answer costs a request
-	// some seconds. A refused handshake costs little.
+	// firstSocketPause is the pause after a first failure, which may remain the only one.
+	// longestSocketPause is the pause after many failures. The pauses grow, since a handshake
+	// without an answer delays a request by some seconds. A refused handshake costs little time.
 	firstSocketPause   = time.Minute
 	longestSocketPause = time.Hour
 )
@@ -191,9 +192,10 @@ type socketPause struct {
 
 func (s *socketPause) off(now time.Time) bool { return now.Before(s.until) }
 
-// fail begins a pause, unless one is under way. The pause is firstSocketPause. But if the last
-// pause has ended less than its own length ago, the new one is four times as long. fail returns the
-// length of the pause, and whether the pause has just begun.
+// fail begins a pause, unless a pause is under way. The pause is firstSocketPause long. But if the
+// last pause ended less than its own length ago, the new pause is four times as long as the last
+// one, and at most longestSocketPause. fail returns the length of the pause, and whether the pause
+// has just begun.
 func (s *socketPause) fail(now time.Time) (pause time.Duration, began bool) {
 	if s.off(now) {
 		return s.pause, false

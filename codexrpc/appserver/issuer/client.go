@@ -43,7 +43,8 @@ func (i *Issuer) client() (*http.Client, error) {
 	}, nil
 }
 
-// trusted returns the certificates that the app-server trusts; nil: those of the system.
+// trusted returns the certificates that the app-server trusts. nil stands for the system's
+// certificates.
 func (i *Issuer) trusted() (pool *x509.CertPool, err error) {
 	file, hasFile := last(i.Env, certFile)
 	dirs, hasDir := last(i.Env, certDir)

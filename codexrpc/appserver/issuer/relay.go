@@ -1,11 +1,14 @@
-// Package issuer stands between app-servers and the issuer of the tokens of their logins.
+// Package issuer puts a server, the [Relay], between app-servers and the issuer of the tokens of
+// their logins.
 //
-// An issuer accepts each refresh token only once. If Codex sends it again, the login is lost. That
-// happens after Codex was killed during a renewal, and after it has given up the call that needed the
-// renewal: some calls end after five seconds. Several app-servers that renew one login at the same
-// time also send the same token. So app-servers ask a [Relay] instead. The relay asks the issuer only
-// once for each refresh token, and waits for the answer even if no app-server does. It gives the same
-// answer to all app-servers with the old token, and stores the new tokens if no app-server does.
+// An issuer accepts each refresh token only once. If Codex sends it again, the login is lost. This
+// can happen in three ways. Codex was killed during a renewal. Codex has given up the call that
+// needed the renewal: some calls end after five seconds. Several app-servers renew one login at the
+// same time.
+//
+// So app-servers ask a Relay instead. The Relay asks the issuer only once for each refresh token,
+// and waits for the answer even if no app-server waits any more. It gives the same answer to all
+// app-servers with the old token. It stores the new tokens if no app-server stores them.
 package issuer
 
 import (
@@ -21,10 +24,10 @@ import (
 	"time"
 )
 
-// DefaultURL is the URL that Codex asks for new tokens, unless [Variable] has another one.
+// DefaultURL is the URL at which Codex asks for new tokens, unless [Variable] has another URL.
 const DefaultURL = "https://auth.openai.com/oauth/token"
 
-// Variable is the environment variable with the URL that Codex asks for new tokens.
+// Variable is the environment variable with the URL at which Codex asks for new tokens.
 const Variable = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
 
 const (
@@ -40,14 +43,14 @@ const (
 type Issuer struct {
 	// File is the path of the auth.json with the login.
 	File string
-	// Env is the environment of the app-server, as NAME=VALUE; of equal names the last counts. Env
-	// decides which issuer, proxy and certificates are used.
+	// Env is the environment of the app-server, as NAME=VALUE. If a name occurs twice, the last
+	// value counts. Env decides which issuer, proxy and certificates are used.
 	Env []string
 }
 
-// Relay is an HTTP server on loopback. It answers the requests for new tokens of the app-servers
-// with one login. Its URL has a secret path; requests with another path get a 404. All methods are
-// safe for concurrent use.
+// Relay is an HTTP server on loopback. It answers the requests for new tokens from the app-servers
+// that share one login. Its URL has a secret path; requests with another path get a 404. All
+// methods are safe for concurrent use.
 type Relay struct {
 	log     func() *slog.Logger
 	server  *http.Server
@@ -61,8 +64,8 @@ type Relay struct {
 	issuer Issuer
 }
 
-// Listen starts a relay on a free port. The caller sets its issuer with [Relay.SetIssuer], and
-// closes the relay.
+// Listen starts a relay on a free port. The caller must set the relay's issuer with
+// [Relay.SetIssuer], and close the relay at the end.
 func Listen(log func() *slog.Logger) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -96,8 +99,8 @@ func (r *Relay) Client() (*http.Client, error) {
 	return issuer.client()
 }
 
-// Close ends the relay. It waits for the renewals under way, which take askTime at most: otherwise
-// their new tokens would be lost.
+// Close ends the relay. It waits for the renewals under way, since their new tokens would otherwise
+// be lost. A renewal takes askTime at most.
 func (r *Relay) Close() {
 	renewals.Lock()
 	if !r.closed {
@@ -139,8 +142,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// last returns the last value of a variable in an environment. The name in the environment may also
-// be in lower case.
+// last returns the last value of a variable in an environment. It also accepts the name in lower
+// case.
 func last(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {

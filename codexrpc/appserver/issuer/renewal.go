@@ -17,15 +17,16 @@ import (
 const (
 	// askTime bounds a renewal. Codex waits for 15 seconds.
 	askTime = 30 * time.Second
-	// How long an answer is remembered. keepTokens is for new tokens: within that time every
-	// app-server has read them. keepRefusal is for a refusal, which is final, so the issuer need
-	// not be asked again. keepFailure is for any other failure: Codex asks again at once, and gets
+	// keepTokens, keepRefusal and keepFailure are how long the relay repeats an answer to later
+	// requests with the same refresh token. keepTokens is for new tokens: within that time, every
+	// app-server has read them. keepRefusal is for a refusal: it is final, so asking the issuer
+	// again is useless. keepFailure is for any other failure: Codex asks again at once, and gets
 	// the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
-	// keepFresh is how long the relay does not renew new tokens, but answers with them again. Codex
-	// asks to renew new tokens if it has waited while another app-server renewed the login.
+	// keepFresh is how long the relay answers a request to renew new tokens with these tokens.
+	// Codex makes such a request if it has waited while another app-server renewed the login.
 	keepFresh = 5 * time.Second
-	// storeWait is how long the relay waits for an app-server to store the tokens that it has got.
+	// storeWait is how long the relay gives an app-server that has received tokens to store them.
 	// If the relay stored them first, the app-server would find a changed login in the file, and
 	// its turn would fail.
 	storeWait = 2 * time.Second
@@ -55,15 +56,15 @@ func (r *renewal) leave() {
 	r.asking--
 }
 
-// renewals are the renewals of all relays, by their refresh tokens: several processes may have one
-// login.
+// renewals maps refresh tokens to the renewals of all relays. They are shared, since several
+// processes may have one login.
 var renewals = struct {
 	sync.Mutex
 	of map[string]*renewal
 }{of: make(map[string]*renewal)}
 
 // renew returns the renewal for a refresh token, and begins it if there is none. After the renewal,
-// the new tokens are in file. renew returns nil if there are too many renewals, or the relay is
+// the new tokens are in file. renew returns nil if there are too many renewals, or if the relay is
 // closed.
 func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
 	renewals.Lock()
@@ -93,7 +94,7 @@ func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
 	return made
 }
 
-// end ends a renewal with the answer got: the requests that wait for it get the answer. end returns
+// end ends a renewal with the answer got, which goes to all requests that wait for it. end returns
 // the number of these requests.
 func (r *renewal) end(got answer, now time.Time) (asking int) {
 	renewals.Lock()
@@ -106,7 +107,7 @@ func (r *renewal) end(got answer, now time.Time) (asking int) {
 	return r.asking
 }
 
-// store stores the new tokens of an answer in file. answered says that an app-server has got the
+// store stores the new tokens of an answer in file. If answered is true, an app-server has got the
 // answer: then store first waits storeWait, so that the app-server can store the tokens itself.
 func (r *Relay) store(file, refresh string, got answer, answered bool) {
 	if answered {
@@ -174,7 +175,8 @@ func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
 	return got
 }
 
-// post sends a request for new tokens to the issuer. With an error, the answer has no status.
+// post sends a request for new tokens to the issuer. If it returns an error, the answer has no
+// status.
 func (i *Issuer) post(ctx context.Context, header http.Header, body []byte) (answer, error) {
 	client, err := i.client()
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// store puts the tokens of an answer into the file of a login, as Codex itself does. It does not
-// change a file without the spent refresh token, since such a file has newer tokens already.
+// store puts the tokens of an answer into the file of a login, as Codex itself does. If the file
+// does not contain the spent refresh token, it has newer tokens already, and store does not change
+// it.
 func store(path, spent string, answer []byte, now time.Time) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -60,8 +61,8 @@ func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([
 	return json.MarshalIndent(login, "", "  ")
 }
 
-// replace replaces a file by one that only its user can read. After a crash, the file has the old or
-// the new content.
+// replace replaces a file by one that only its user can read. Even after a crash, the file has
+// either the old or the new content.
 func replace(path string, content []byte) error {
 	made, err := os.CreateTemp(filepath.Dir(path), ".auth-*.json") // 0600
 	if err != nil {
