@@ -1,5 +1,5 @@
-// Package caddycodex registers all modules of this repository, so that Caddy can be built with the
-// root path: xcaddy build --with github.com/caddy-codex/caddy-codex
+// Package caddycodex registers all Caddy modules of this repository. It stands in the root, so that
+// this command builds Caddy with them: xcaddy build --with github.com/caddy-codex/caddy-codex
 package caddycodex
 
 import _ "github.com/caddy-codex/caddy-codex/caddymodule" // registers the modules

@@ -19,8 +19,8 @@ const (
 	callTimeout = 30 * time.Second
 )
 
-// overloadRetries is how often a call is tried again if the app-server refuses it as overloaded.
-// The first pause is overloadPause, and each further one is twice as long.
+// overloadRetries is how often a call is tried again if the app-server refuses it because of an
+// overload. The first pause is overloadPause, and each further pause is twice as long.
 const (
 	overloadRetries = 5
 	overloadPause   = 20 * time.Millisecond
@@ -33,7 +33,7 @@ type call struct {
 	result any       // the answer is decoded into it, unless it is nil
 	by     caller    // the callbacks of the call; nil: none
 	until  time.Time // when it is given up; zero: after callTimeout
-	// urgent calls do not wait for a free slot and are not retried.
+	// urgent means that the call does not wait for a free slot and is not retried.
 	urgent bool
 }
 
@@ -41,9 +41,9 @@ type call struct {
 type caller interface {
 	// onSent is called once the call has been written or handed to the writer.
 	onSent()
-	// onAnswer is called with the answer by the goroutine that reads the connection, before the
-	// call returns and before any later message is read. The answer is valid until onAnswer
-	// returns. late reports that nobody waits for the answer any more. onAnswer must not block.
+	// onAnswer is called when the answer arrives: before the call returns, and before the next
+	// message is read. It must not block, since the goroutine that reads the connection calls it.
+	// answer is valid until onAnswer returns. If late is true, nobody waits for it any more.
 	onAnswer(answer message, late bool)
 }
 
@@ -58,9 +58,9 @@ type pendingCall struct {
 	gone    bool       // the caller has left without the answer
 }
 
-// call calls a method. It waits for a free slot, retries a refusal for
-// overload, and gives up when ctx ends or its time is over. Errors:
-// *CallError, an error that matches ErrClosed or ErrTimeout, or the cause of the end of ctx.
+// call calls a method. It waits for a free slot, and tries again if the app-server is overloaded.
+// It gives up when ctx ends or at do.until. Errors: a *CallError, an error that matches ErrClosed
+// or ErrTimeout, or the cause of the end of ctx.
 func (c *Conn) call(ctx context.Context, do call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -87,7 +87,7 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	}
 }
 
-// errUnasked means that the app-server has answered a call that was not sent to it.
+// errUnasked is the error when the app-server answers a call that was not sent yet.
 var errUnasked = errors.New("the app-server answers a call before it was asked")
 
 // attempt sends a call once and waits for its answer.
@@ -128,8 +128,8 @@ func (c *Conn) attempt(ctx context.Context, do *call) error {
 	return err
 }
 
-// begin registers a call and returns its encoded line. It runs after the wait for a slot, so that
-// waiting calls keep no lines in memory. A retry encodes the line again.
+// begin registers a call and encodes it as a line. attempt calls begin only once the call has its
+// slot, so that waiting calls keep no lines in memory. A retry encodes the line again.
 func (c *Conn) begin(do *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.pending()
 	p.call, p.params, p.expires, p.slot = *do, nil, do.until, !do.urgent
@@ -150,7 +150,7 @@ func (c *Conn) begin(do *call) (id int64, p *pendingCall, line []byte, err error
 	return id, p, line, nil
 }
 
-// takeSlot waits for a free slot until the call is given up.
+// takeSlot waits for a free slot, at most until ctx ends or until do.until.
 func (c *Conn) takeSlot(ctx context.Context, do *call) error {
 	select {
 	case c.calls.slots <- struct{}{}:

@@ -11,7 +11,8 @@ import (
 // stays registered so that a late answer is still handled.
 const maxAbandoned = 1024
 
-// callTable has the calls of a connection that wait for an answer, and the abandoned calls.
+// callTable is the table of a connection's calls: those that wait for an answer, and abandoned
+// ones, whose callers have left. A call in flight occupies one of maxInFlight slots.
 type callTable struct {
 	slots    chan struct{} // holds one element for each call in flight
 	lastID   atomic.Int64
@@ -52,8 +53,7 @@ func (t *callTable) reuse(p *pendingCall) {
 	t.spare.Put(p)
 }
 
-// register makes p the call that gets the answer with this id. It fails if the connection has
-// ended.
+// register adds p, so that p gets the answer with this id. It fails if the connection has ended.
 func (t *callTable) register(id int64, p *pendingCall) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,8 +65,8 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 	return nil
 }
 
-// unregister drops a call that was never sent. It reports false if the wait for its answer has
-// ended already.
+// unregister removes a call that was never sent. It reports false if something else, such as a
+// timeout, has already ended the wait for its answer.
 func (t *callTable) unregister(id int64, p *pendingCall) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,8 +79,8 @@ func (t *callTable) unregister(id int64, p *pendingCall) bool {
 }
 
 // abandon ends the wait for an answer. It reports false if the wait has just ended in another way;
-// p.ready then gets the outcome. After a timeout the call counts as lost and loses its slot.
-// Otherwise it keeps its slot, since the app-server still works on it.
+// p.ready then gets the outcome. After a timeout, abandon frees the slot of the call. Otherwise the
+// call keeps its slot until its answer or a timeout, since the app-server still works on it.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +98,8 @@ func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	return true
 }
 
-// wakeAt makes expireDue run at the given time or earlier. All calls share one timer: a timer
-// for each would cost as much as the call. The lock is held.
+// wakeAt makes expireDue run at the given time or earlier. All calls share one timer, since a
+// timer for each call would cost as much as the call itself. The caller holds the lock.
 func (t *callTable) wakeAt(at time.Time) {
 	switch {
 	case t.watch == nil:
@@ -132,7 +132,7 @@ func (t *callTable) expireDue() {
 	}
 }
 
-// expire ends the wait for a call that has timed out. The lock is held.
+// expire ends the wait for a call that has timed out. The caller holds the lock.
 func (t *callTable) expire(id int64, p *pendingCall) {
 	if !p.gone {
 		p.gone = true
@@ -142,8 +142,8 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 	t.giveUp(id, p)
 }
 
-// giveUp frees the slot of a call that nobody waits for. The call stays registered if a late answer
-// still has to be handled. The lock is held.
+// giveUp frees the slot of a call that nobody waits for. A call with callbacks (p.by) stays
+// registered, since they also handle a late answer. The caller holds the lock.
 func (t *callTable) giveUp(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)
@@ -152,8 +152,7 @@ func (t *callTable) giveUp(id int64, p *pendingCall) {
 	}
 }
 
-// freeSlot gives back the slot of a call. The caller holds the lock, unless the call is not
-// registered.
+// freeSlot gives back the slot of a call. For a registered call, the caller holds the lock.
 func (t *callTable) freeSlot(p *pendingCall) {
 	if p.slot {
 		p.slot = false
@@ -177,8 +176,8 @@ func (t *callTable) fail(err error) {
 	t.waiting = nil // a nil map reads as empty; nothing is added after the end
 }
 
-// answered returns the call with the id of an answer, and removes it; nil: there is no such call.
-// late reports that nobody waits for the answer any more.
+// answered removes and returns the call with the id of an answer, or returns nil if there is no
+// such call. late reports that nobody waits for the answer any more.
 func (t *callTable) answered(text string) (p *pendingCall, late bool) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	t.mu.Lock()
@@ -191,8 +190,8 @@ func (t *callTable) answered(text string) (p *pendingCall, late bool) {
 	return p, p.gone
 }
 
-// noteTimeout counts a call that has timed out and requests a probe. The lock is
-// held.
+// noteTimeout counts a call that has timed out, and requests a probe of the app-server. The caller
+// holds the lock.
 func (t *callTable) noteTimeout(method string) {
 	t.unanswered[method]++
 	select {
@@ -201,7 +200,8 @@ func (t *callTable) noteTimeout(method string) {
 	}
 }
 
-// unansweredMethod returns a method whose last MaxUnanswered calls all timed out, or "".
+// unansweredMethod returns a method whose last MaxUnanswered calls all timed out, or "" if there
+// is none.
 func (t *callTable) unansweredMethod() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 )
 
 // Call calls a method for which this package has no function, and decodes the answer into an R.
-// The connection must be initialized. Like all calls, it waits while too many are in flight,
-// retries a refusal for overload, and gives up after 30 seconds. Errors: a [*CallError], or one
-// that matches [ErrClosed], [ErrTimeout] or the cause of the end of ctx.
+// The connection must be initialized. Like all calls, it waits while too many calls are in flight,
+// tries again if the app-server is overloaded, and gives up after 30 seconds. Errors: a
+// [*CallError], or an error that matches [ErrClosed], [ErrTimeout] or the cause of the end of ctx.
 func Call[R any](ctx context.Context, c *Conn, method string, params any) (R, error) {
 	var result R
 	err := c.call(ctx, call{method: method, params: params, result: &result})
 	return result, err
 }
 
-// Notify sends a notification, which has no answer. params may be nil. Errors: params cannot be
-// encoded; one that matches [ErrClosed]; the cause of the end of ctx.
+// Notify sends a notification, which has no answer. params may be nil. It fails if params cannot
+// be encoded, with an error that matches [ErrClosed], or with the cause of the end of ctx.
 func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	message, err := encode(outgoing{Method: method, Params: params})
 	if err != nil {
@@ -26,9 +26,9 @@ func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 }
 
 // Events returns the events of the turn. It waits for each event, and ends after
-// [EventTurnCompleted]. If the turn's events end without [EventTurnCompleted], the last element has
-// an error instead of an event: the error of [Thread.Recv], or the cause of the end of ctx. Only
-// one goroutine may use Events. It must not also use [Thread.Ready] or [Thread.Recv].
+// [EventTurnCompleted]. If the turn fails or ctx ends before that, the last element has an error
+// instead of an event: the error of [Thread.Recv], or the cause of the end of ctx. Only one
+// goroutine may use Events, and it must not also use [Thread.Ready] or [Thread.Recv].
 func (t *Thread) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {

@@ -1,16 +1,16 @@
-// Package codexrpc is a client of `codex app-server`, the JSON-RPC program
-// behind OpenAI's Codex.
+// Package codexrpc is a client of `codex app-server`, the JSON-RPC program behind OpenAI's Codex.
 //
-// A [Transport] moves whole messages: [NewStdio] over a pair of pipes, one JSON
-// object a line, and [DialWebSocket] over a WebSocket. A [Conn] multiplexes
-// calls, notifications and the server's own requests over a transport. One
-// goroutine reads and never waits for a consumer: each [Thread] has a bounded queue, and gets only
-// the events with its id and the id of its turn.
+// A [Transport] reads and writes whole messages. [NewStdio] makes one for a pair of pipes, with a
+// JSON object on each line, and [DialWebSocket] makes one for a WebSocket. A [Conn] multiplexes
+// calls, notifications and the app-server's own requests over a transport. A [Thread] is one
+// conversation with Codex, and a turn is one answer of the model in it. One goroutine reads the
+// connection. It never waits for a consumer: each Thread has a bounded queue, and gets only the
+// events with its id and the id of its turn.
 //
-// Package appserver, below this one, starts and supervises the program. Neither
-// package depends on Caddy or on the OpenAI API. The shapes are those of codex-cli
-// 0.169.0 as `codex app-server generate-ts --experimental` prints them. Unknown
-// messages are counted (see [Stats]) and have no other effect.
+// Package appserver, in the directory below, starts and supervises the program. Neither package
+// depends on Caddy or on the OpenAI API. The types of the protocol follow codex-cli 0.169.0, as
+// `codex app-server generate-ts --experimental` prints them. Unknown notifications are counted (see
+// [Stats]) and have no other effect.
 package codexrpc
 
 import (
@@ -48,7 +48,7 @@ type Conn struct {
 	unfinished []string // threads whose turns may have run when the connection ended
 }
 
-// inbox is the state that only the reader uses.
+// inbox is state that only the goroutine that reads the connection uses.
 type inbox struct {
 	scratch Event // reused for each line, to save an allocation
 	wakes   wakes
@@ -64,9 +64,9 @@ type session struct {
 	badConfig       atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
 }
 
-// NewConn makes a connection over t, and starts two goroutines that read and write. They end with
-// the transport or with [Conn.Close], which also closes t. logger is called for each message that
-// is logged; if logger is nil, nothing is logged.
+// NewConn makes a connection over t, and starts two goroutines that read and write. They end when
+// the transport fails or [Conn.Close] is called; Close also closes t. NewConn calls logger for each
+// message that it logs. If logger is nil, nothing is logged.
 func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	if logger == nil {
 		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -86,10 +86,11 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	return c
 }
 
-// Done is closed when the connection has ended.
+// Done returns a channel that is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err says why the connection ended; it matches [ErrClosed]. It is nil before.
+// Err returns why the connection has ended, as an error that matches [ErrClosed]. It returns nil
+// before the end.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,14 +121,14 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// HasCompletedTurn reports whether turn/completed was received on the connection.
+// HasCompletedTurn reports whether any turn has completed on this connection.
 func (c *Conn) HasCompletedTurn() bool { return c.completed.Load() }
 
-// LoginChanges returns how often the app-server has said that its login has changed.
+// LoginChanges returns how often the app-server has reported a change of its login.
 func (c *Conn) LoginChanges() uint64 { return c.session.loginChanges.Load() }
 
-// Fail ends the connection: every call and every turn gets the cause, unless the
-// connection has ended before. Unlike Close it waits for nothing.
+// Fail ends the connection: every call and every turn fails with the cause. If the connection has
+// already ended, Fail does nothing. Unlike Close, it neither closes the transport nor waits.
 func (c *Conn) Fail(cause error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -169,7 +170,7 @@ func (c *Conn) readLoop() {
 	}
 }
 
-// dispatch handles one message.
+// dispatch handles one message from the app-server.
 func (c *Conn) dispatch(line []byte) {
 	if d, ok := parseDelta(line); ok {
 		c.handleDelta(&d)
@@ -235,7 +236,7 @@ func (c *Conn) thread(id string) *Thread {
 	return t
 }
 
-// Stats counts what a connection received and did not use, since it began.
+// Stats counts what a connection has received and could not use, since the connection began.
 type Stats struct {
 	UnknownNotifications uint64 // of methods that this client does not know
 	UnknownRequests      uint64 // answered with -32601
@@ -267,8 +268,8 @@ func (c *counts) add(field *uint64) {
 	*field++
 }
 
-// declined are the answers to requests for a decision by a person: no person is there, so they
-// grant nothing. An unanswered request would stall its turn for ever.
+// declined are the answers to requests that ask a person for a decision. Since there is no person,
+// the answers grant nothing. Without an answer, the turn would wait for ever.
 var declined = map[string]any{
 	"applyPatchApproval":                    map[string]any{"decision": "abort"},
 	"execCommandApproval":                   map[string]any{"decision": "abort"},
@@ -279,14 +280,15 @@ var declined = map[string]any{
 	"mcpServer/elicitation/request":         map[string]any{"action": "decline", "content": nil, "_meta": nil},
 }
 
-// toolCallFailed answers a tool call that gets no result in this turn: the client
-// sends the result with its next request.
+// toolCallFailed is the answer to a tool call whose result does not come during this turn. The
+// client sends the result with its next request.
 var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"
 
-// handleRequest answers one request from the app-server. It only records (parks) a tool call of an
-// open thread, since the answer needs the client's result. handleRequest never blocks.
+// handleRequest answers one request from the app-server. If the request is a tool call of an open
+// thread, handleRequest only parks it: the thread records the call and answers it when the client
+// has sent the result. handleRequest never blocks.
 func (c *Conn) handleRequest(m message) {
 	id := json.RawMessage(m.id)
 	if m.method == methodToolCall {

@@ -1,16 +1,16 @@
 package codexrpc
 
-// delta is a parsed line with a piece of text or of reasoning. Its strings may share the line's
-// memory.
+// delta is a parsed line from the app-server with a piece of text or of reasoning. Its strings may
+// share the line's memory.
 type delta struct {
 	kind                           EventKind
 	threadID, turnID, itemID, text string
 	index                          int
 }
 
-// parseDelta parses a delta in exactly the form that Codex writes. This is fast, and nearly all
-// lines are deltas. It reports false for any other line. [parseMessage] then parses the line, which
-// may be a delta in another form, another message or no JSON at all.
+// parseDelta parses a delta, but only in exactly the form that Codex writes. It is faster than
+// [parseMessage], which matters since nearly all lines are deltas. It returns false for any other
+// line; parseMessage must then parse the line.
 func parseDelta(line []byte) (d delta, ok bool) {
 	s := newScanner(line)
 	s.Expect(`{"method":"`)
@@ -49,8 +49,8 @@ func (c *Conn) handleDelta(d *delta) {
 	}
 }
 
-// acceptDelta queues a delta of the thread. It reports false if the delta does not belong to the
-// turn.
+// acceptDelta queues a delta for the consumer of the thread. It reports false if the delta belongs
+// to another turn.
 func (t *Thread) acceptDelta(d *delta) bool {
 	turnID := t.turn()
 	if turnID == "" {

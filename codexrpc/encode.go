@@ -11,8 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// This file encodes the calls that every turn needs. encoding/json would copy a long input several
-// times, and encoding the settings of a thread would take as long as the rest of a short turn.
+// This file encodes the calls that every turn needs, without encoding/json. That package would copy
+// a long input several times, and would need as long for the settings of a thread as the rest of a
+// short turn takes.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
@@ -87,13 +88,13 @@ func (p *TurnStartParams) size() int {
 	return size
 }
 
-// MarshalJSON encodes the variant that Type names.
+// MarshalJSON encodes the text or the image, as Type says.
 func (u UserInput) MarshalJSON() ([]byte, error) { return u.appendJSON(nil), nil }
 
-// MarshalJSON returns c, which is JSON.
+// MarshalJSON returns c as it is, since c is already JSON.
 func (c Constant) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
-// appendJSON appends the variant that Type names.
+// appendJSON appends the text or the image, as Type says.
 func (u UserInput) appendJSON(to []byte) []byte {
 	if u.Type != "image" {
 		to = wirejson.AppendString(append(to, `{"type":"text","text":`...), u.Text)
@@ -106,7 +107,8 @@ func (u UserInput) appendJSON(to []byte) []byte {
 	return append(to, '}')
 }
 
-// appendValue appends the JSON of a value, like encode, but faster for common types.
+// appendValue appends the JSON of a value. It writes the same JSON as encode, but is faster for
+// common types.
 func appendValue(to []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case bool:
@@ -134,7 +136,7 @@ func (c Config) MarshalJSON() ([]byte, error) { return c.appendJSON(nil) }
 // appendJSON appends the settings as an object.
 func (c Config) appendJSON(to []byte) ([]byte, error) { return appendMap(to, c.Own, c.Fixed, c.Place) }
 
-// appendMap appends a JSON object: first the fixed members, then those of the map, sorted by name.
+// appendMap appends a JSON object: first the fixed members, then the map's members, sorted by name.
 func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string
@@ -170,7 +172,7 @@ func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, er
 	return append(to, '}'), nil
 }
 
-// encodeCall encodes a call on one line. The slice has spare capacity for the newline.
+// encodeCall encodes a call as one line. The slice has spare capacity for the newline.
 func encodeCall(id int64, method string, params any) ([]byte, error) {
 	var line []byte
 	var err error
@@ -199,8 +201,7 @@ func callHead(id int64, method string, size int) []byte {
 	return append(wirejson.AppendString(line, method), `,"params":`...)
 }
 
-// injectParams are the parameters of thread/inject_items. The items may have tens of
-// megabytes.
+// injectParams are the parameters of thread/inject_items. The items can be tens of megabytes long.
 type injectParams struct {
 	threadID string
 	items    []json.RawMessage

@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	// ErrClosed is matched by the error of every call and turn of a connection
-	// that has ended: the app-server exited, closed its pipe or was stopped.
+	// ErrClosed is matched by the error of every call and turn of a connection that has ended,
+	// because the app-server exited, closed its pipe or was stopped.
 	ErrClosed = errors.New("the codex app-server connection has ended")
 
-	// ErrTooSlow is the error of a turn whose queue overflowed, since its consumer
-	// was too slow.
+	// ErrTooSlow is the error of a turn whose queue has overflowed because the consumer was too
+	// slow.
 	ErrTooSlow = errors.New("the turn's events were not consumed fast enough")
 
 	// ErrTimeout is matched by the error of a call that was not answered in time.
@@ -24,8 +24,8 @@ var (
 	// because its app-server was silent for too long.
 	ErrUnresponsive = errors.New("the codex app-server does not answer")
 
-	// ErrOverloaded is matched by the error of a call that the app-server refused as overloaded
-	// (-32001) and that is not tried again.
+	// ErrOverloaded is matched by the error of a call if the app-server has refused each attempt
+	// because of an overload (-32001).
 	ErrOverloaded = errors.New("the codex app-server is overloaded")
 )
 
@@ -50,13 +50,13 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("codex %s: %s (%d)", e.Method, e.Message, e.Code)
 }
 
-// Is makes a refusal for overload match [ErrOverloaded].
+// Is makes a refusal because of an overload match [ErrOverloaded].
 func (e *CallError) Is(target error) bool {
 	return target == ErrOverloaded && e.Code == codeOverloaded
 }
 
-// tooLargeCall is the error of a call that is too large for the transport. It has
-// the app-server's own code for an input that is too large.
+// tooLargeCall returns the error of a call that is too large for the transport. Its code is the
+// one that the app-server itself uses for an input that is too large.
 func tooLargeCall(method string, size, limit int) *CallError {
 	return &CallError{
 		Method:  method,
@@ -66,56 +66,56 @@ func tooLargeCall(method string, size, limit int) *CallError {
 	}
 }
 
-// ErrNotLoggedIn is matched when the model provider needs a login and nobody is
-// logged in. Without a login, a turn would retry for ever.
+// ErrNotLoggedIn is matched by the error when the model provider needs a login and nobody is logged
+// in. Without this check, a turn would retry for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
-// ErrMisconfigured is matched when Codex cannot use its configuration. With such a configuration,
-// Codex would use its defaults, and so another model provider.
+// ErrMisconfigured is matched by the error when Codex cannot use its configuration. Codex itself
+// would go on with its defaults, and so perhaps with another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
-// Errors of [DialWebSocket] and [Conn.Initialize].
+// The errors of [DialWebSocket] and [Conn.Initialize].
 var (
-	// ErrTooOld is matched when the release of Codex is too old for this client.
+	// ErrTooOld is matched by the error when the release of Codex is too old for this client.
 	ErrTooOld = errors.New("is too old")
-	// ErrUnreachable is matched when nobody answers at an address.
+	// ErrUnreachable is matched by the error when no server answers at an address.
 	ErrUnreachable = errors.New("cannot connect")
-	// ErrRefused is matched when the server at an address refuses the connection.
+	// ErrRefused is matched by the error when the server at an address refuses the connection.
 	ErrRefused = errors.New("the connection is refused")
 )
 
-// The codes of a [TurnError] whose cause is the login.
+// The codes of a [TurnError] that is caused by the login.
 const (
 	CodeUsageLimit   = "usageLimitExceeded" // the plan of the login is spent
 	CodeUnauthorized = "unauthorized"       // the provider refuses the login
 )
 
-// TurnError is the app-server's reason for the failure of a turn (TurnError).
+// TurnError is the error with which the app-server reports a failed turn (TurnError).
 type TurnError struct {
 	// Message is Codex's own text.
 	Message string
 	// Code is the name of the codexErrorInfo variant, for example
 	// "contextWindowExceeded", "httpConnectionFailed" or "other".
 	Code string
-	// HTTPStatus is the HTTP status of the provider, if the variant has one; else 0.
+	// HTTPStatus is the HTTP status of the provider's answer, or 0 if the variant has none.
 	HTTPStatus int
-	// Details is additionalDetails, often empty.
+	// Details is the text in additionalDetails, often empty.
 	Details string
-	// ResetsAt is when the limit that caused the failure is over; zero: not known. A spent plan
-	// (CodeUsageLimit) resets at that time; with other limits, the provider may be asked again
-	// then. [Thread.ExplainLimit] sets ResetsAt. The app-server itself sends a time only for some
-	// failures of pictures.
+	// ResetsAt is when the limit that caused the failure ends; zero: not known. For a spent plan
+	// (CodeUsageLimit), it is when the plan resets. For other limits, it is when a client may ask
+	// the provider again. [Thread.ExplainLimit] sets ResetsAt, since the app-server sends a time
+	// only for some failures of pictures.
 	ResetsAt time.Time
 }
 
-// Error gives Codex's message with its code.
+// Error returns Codex's message and the code.
 func (e *TurnError) Error() string {
 	return fmt.Sprintf("codex: %s (%s)", e.Message, e.Code)
 }
 
-// turnError reads a TurnError. It returns nil if the value is no object. The variant in
-// codexErrorInfo is either a string, or the only key of an object whose value may have
-// httpStatusCode.
+// turnError reads a TurnError, or returns nil if the value is no object. In the JSON,
+// codexErrorInfo is either a string (the code), or an object with one member: its name is the code,
+// and its value may have an httpStatusCode.
 func (s *scanner) turnError() *TurnError {
 	if s.Peek() != '{' {
 		s.Value()
@@ -155,11 +155,11 @@ func (s *scanner) errorInfo(e *TurnError) {
 	}
 }
 
-// maxSaying bounds a text of an error, in bytes: a provider may answer with a whole page,
-// and clients and the log repeat it.
+// maxSaying bounds the message of an error, in bytes. A provider may answer with a whole HTML page,
+// and the message goes to clients and to the log.
 const maxSaying = 16 << 10
 
-// cut returns a copy of the first bytes of a text, with an ellipsis if there are more.
+// cut returns a copy of text, cut to this number of bytes. It ends a cut text with an ellipsis.
 func cut(text string, bytes int) string {
 	if len(text) <= bytes {
 		return strings.Clone(text)
@@ -167,7 +167,7 @@ func cut(text string, bytes int) string {
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
-// timeoutError is the error of a call that was not answered in time. Its text is the name of the
+// timeoutError is the error of a call that was not answered in time. Its value is the name of the
 // method.
 type timeoutError string
 

@@ -26,32 +26,32 @@ const (
 	EventItemCompleted
 	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
 	// CallID, Name and Text (the arguments as the model wrote them). Status is
-	// StatusIncomplete if the model did not finish the call. Codex's tool for pictures has the
-	// name [PictureTool]; no client's tool has a dot in its name.
+	// StatusIncomplete if the model did not finish the call. A call of Codex's own tool for
+	// pictures has the Name [PictureTool], which has a dot; names of clients' tools have none.
 	EventFunctionCall
 	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text (the
 	// encrypted content, or empty if the provider gave none) and Raw (the item as JSON).
 	EventReasoningItem
 	// EventWebSearch is rawResponseItem/completed of a web_search_call: ItemID and Text
-	// (the action as JSON, or empty).
+	// (what the search did, as JSON, or empty).
 	EventWebSearch
 	// EventAnnotations is rawResponseItem/completed of a message with annotations: ItemID,
 	// Text (the annotations as a JSON array) and Index (the number of characters of the
 	// message). It follows the EventItemCompleted of the message.
 	EventAnnotations
-	// EventCallOutput is rawResponseItem/completed of a function_call_output: after the end of
-	// a model response, Codex has added the answer to a call to the thread. CallID names the
-	// call. Status is StatusFailed if Codex has no such tool. Text says why a picture could not
-	// be made, and is empty for any other answer.
+	// EventCallOutput is rawResponseItem/completed of a function_call_output. Codex sends it
+	// after a model response, when it has added the output of a tool call to the thread: CallID
+	// (of that call), Status (StatusFailed if Codex has no such tool) and Text (the reason if a
+	// picture could not be made, else empty).
 	EventCallOutput
-	// EventOffered is rawResponseItem/completed of additional_tools. For some models, Codex lists
-	// the tools in this item before it asks the model: Text (the names, a line each).
+	// EventOffered is rawResponseItem/completed of additional_tools: Text (the names of the
+	// offered tools, a line each). Codex sends it for some models, before it asks the model.
 	EventOffered
-	// EventOwnCall is rawResponseItem/completed of a call of a type that only Codex's own tools
-	// have: Name (the tool's name, or else the type of the call).
+	// EventOwnCall is rawResponseItem/completed of a call of one of Codex's own tools, with a
+	// type that clients' tools do not have: Name (of the tool, or else the type of the call).
 	EventOwnCall
-	// EventItemCut is rawResponseItem/completed of a message that the model did not
-	// finish (status incomplete): ItemID.
+	// EventItemCut is rawResponseItem/completed of a message with the status incomplete, since
+	// the model did not finish it: ItemID.
 	EventItemCut
 	// EventResponseCompleted is rawResponse/completed, the end of one model response: Usage (of
 	// this response; may be nil) and Text (the provider's price for the response, a decimal
@@ -59,16 +59,16 @@ const (
 	EventResponseCompleted
 	// EventTokenUsage is thread/tokenUsage/updated: Usage is the thread's total.
 	EventTokenUsage
-	// EventError is the notification error: Err, and WillRetry when Codex tries
-	// again by itself.
+	// EventError is the notification "error": Err, and WillRetry if Codex tries again by itself.
 	EventError
-	// EventTurnCompleted is turn/completed, the last event of a turn: Status,
-	// and Err when it failed.
+	// EventTurnCompleted is turn/completed, the last event of a turn: Status, and Err if the
+	// turn has failed.
 	EventTurnCompleted
-	// eventTurnStarted is turn/started. It often brings the turn's id before the answer to
-	// turn/start does. Consumers do not get it.
+	// eventTurnStarted is turn/started. Consumers do not get it. The thread reads the turn's id
+	// from it, since it often arrives before the answer to turn/start.
 	eventTurnStarted
-	// The notifications that become one of the events above, or are dropped.
+	// eventRawItem and eventWarning are used only during parsing: parseMessage replaces them by
+	// one of the kinds above, or drops the event.
 	eventRawItem
 	eventWarning
 )
@@ -120,10 +120,10 @@ type Event struct {
 	size     int // of the message, in bytes, for the queue's bound
 }
 
-// own copies the event's strings. Until then they share the memory of the line, which the next line
-// overwrites. Each string is copied by itself, so that a short text does not keep a long message in
-// memory. Constants and strings of the thread need no copy. [Thread.mayBelong] has copied the
-// turn's id.
+// own replaces the event's strings with copies. Before, they share the memory of the line, which
+// the next line overwrites. Each string is copied on its own, so that a short text does not keep a
+// long message in memory. own makes no copy if a constant or a string of the thread is equal.
+// [Thread.mayBelong] has already copied the turn's id.
 func (e *Event) own(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.ownItem(e.ItemID)
 	e.ItemType, e.Status = known(e.ItemType), known(e.Status)
@@ -148,7 +148,7 @@ func (t *Thread) ownItem(id string) string {
 // itemUserMessage is the type of an item that repeats the input of a turn.
 const itemUserMessage = "userMessage"
 
-// known returns a constant that is equal to a text, or else a copy.
+// known returns the constant that equals text, or else a copy of text.
 func known(text string) string {
 	switch text {
 	case ItemAgentMessage:

@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// The oldest supported release. It accepts injected history and, after tool results, an empty
-// input, and it sends a notification at the end of a model response.
+// oldestMajor and oldestMinor are the oldest supported release. Older releases lack what this
+// client needs: injected history, an empty input after tool results, and a notification at the end
+// of a model response.
 const (
 	oldestMajor = 0
 	oldestMinor = 150
 )
 
-// Initialize performs the handshake, which must come before all other calls:
-// initialize, the notification initialized, and getAuthStatus, which the app-server
-// answers without the network. It returns the app-server's version, for example
-// "0.169.0". It fails with [ErrTooOld], with [ErrMisconfigured], or with
-// [ErrNotLoggedIn] when the model provider needs a login that is missing. [Conn.Account]
-// finds out whether the provider accepts the login.
+// Initialize performs the handshake, which must come before all other calls. It calls initialize,
+// sends the notification initialized, and calls getAuthStatus, which needs no network. It returns
+// the app-server's version, for example "0.169.0". It fails with [ErrTooOld], with
+// [ErrMisconfigured], or, if a login is needed and missing, with [ErrNotLoggedIn]. It does not
+// check whether the model provider accepts the login; [Conn.Account] does.
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
@@ -55,15 +55,16 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 }
 
 const (
-	// defaultsUsed begins the summary of the warning that Codex ignores its configuration. This
-	// warning comes before the answer to getAuthStatus. Other warnings concern single settings.
+	// defaultsUsed is the beginning of a warning's summary if Codex ignores its whole
+	// configuration. That warning arrives before the answer to getAuthStatus. Other warnings
+	// concern single settings.
 	defaultsUsed = "Invalid configuration"
-	// maxConfigWarning bounds the kept text of that warning, in bytes.
+	// maxConfigWarning bounds the stored text of that warning, in bytes.
 	maxConfigWarning = 1 << 10
 )
 
-// noteConfigWarning stores why the app-server ignores its configuration. Other warnings are not
-// stored.
+// noteConfigWarning stores the text of a warning if it means that the app-server ignores its whole
+// configuration. Other warnings are dropped.
 func (c *Conn) noteConfigWarning(params string) {
 	summary := textAt(params, "summary")
 	if !strings.HasPrefix(summary, defaultsUsed) {
@@ -73,7 +74,8 @@ func (c *Conn) noteConfigWarning(params string) {
 	c.session.badConfig.Store(&text)
 }
 
-// configError returns an error if the app-server ignores its configuration.
+// configError returns an error if noteConfigWarning has stored a warning: the app-server ignores
+// its configuration.
 func (c *Conn) configError() error {
 	text := c.session.badConfig.Load()
 	if text == nil {
@@ -88,8 +90,8 @@ type authStatusParams struct {
 	RefreshToken bool `json:"refreshToken"`
 }
 
-// authStatus returns the method of the login (empty: there is none), and whether the model provider
-// requires one. If renew is true, the app-server first renews the login.
+// authStatus returns the method of the login (empty: there is no login), and whether the model
+// provider requires a login. If renew is true, the app-server first renews the login.
 func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, required bool, err error) {
 	var result struct {
 		AuthMethod         string `json:"authMethod"` // null: there is no login
@@ -99,22 +101,22 @@ func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, requi
 	return result.AuthMethod, result.RequiresOpenAIAuth, err
 }
 
-// hasLogin reports whether there is a login, or the provider needs none.
+// hasLogin reports whether the app-server is logged in or its model provider needs no login.
 func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 	method, required, err := c.authStatus(ctx, false)
 	c.session.plan.Store(required && method == "chatgpt")
 	return method != "" || !required, err
 }
 
-// HasPlan reports whether the login at the handshake was a ChatGPT login, which has a plan. With
-// such a login, Codex asks the back end for the account before it asks the model.
+// HasPlan reports whether the app-server used a ChatGPT login at the handshake. Such a login has a
+// plan, and Codex asks ChatGPT's back end for the account before it asks the model.
 func (c *Conn) HasPlan() bool { return c.session.plan.Load() }
 
-// RenewLogin makes the app-server renew the tokens of its login, which spends the old tokens. Other
-// app-servers with the same CODEX_HOME read the new tokens when their own are about to expire. A
-// renewal that the back end refuses is a *CallError, or [ErrNotLoggedIn]. If ctx ends the call, the
-// issuer may have spent the old tokens all the same: the app-server must not be stopped before it
-// has stored the new ones.
+// RenewLogin makes the app-server renew the tokens of its login. The old tokens then stop working.
+// Other app-servers with the same CODEX_HOME read the new tokens when their own are about to
+// expire. If the back end refuses, the error is a *CallError or [ErrNotLoggedIn]. Even if ctx ends
+// the call, the issuer may have replaced the old tokens: do not stop the app-server before it has
+// stored the new tokens.
 func (c *Conn) RenewLogin(ctx context.Context) error {
 	method, required, err := c.authStatus(ctx, true)
 	if err == nil && method == "" && required {
@@ -124,14 +126,14 @@ func (c *Conn) RenewLogin(ctx context.Context) error {
 }
 
 // Account returns the account of the app-server's login. The app-server asks the provider's back
-// end for it, so the call takes as long as the back end. If the app-server cannot find out, the
-// error is a *CallError.
+// end, so the call takes as long as the back end does. If the back end gives no account, the error
+// is a *CallError.
 func (c *Conn) Account(ctx context.Context) (Account, error) {
 	return Call[Account](ctx, c, methodAccountRead, struct{}{})
 }
 
-// Models returns the models that Codex offers, including hidden ones, without duplicates. It leaves
-// out entries that cannot be read or have no id.
+// Models returns the models that Codex offers, including hidden ones. It leaves out duplicates,
+// entries without an id, and entries that cannot be read.
 func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	var models []Model
 	listed := make(map[string]bool)
@@ -161,8 +163,8 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// ConfiguredModel returns the model of the app-server's configuration, empty if it has none.
-// The connection asks once, since the configuration does not change during a connection.
+// ConfiguredModel returns the model in the app-server's configuration, or "" if there is none. Only
+// the first call asks the app-server, since the configuration does not change during a connection.
 func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	if known := c.session.configuredModel.Load(); known != nil {
 		return *known, nil
@@ -182,8 +184,8 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 	return result.Config.Model, err
 }
 
-// DefaultModel returns the model that the app-server uses if none is named: the default, or else
-// the first. Hidden models do not count. If there is none, it returns "", and Codex chooses.
+// DefaultModel returns the model to use if the client names none: the default model, or else the
+// first. It ignores hidden models. If all are hidden, it returns "", and Codex chooses.
 func DefaultModel(models []Model) string {
 	first := ""
 	for _, m := range models {
@@ -198,11 +200,11 @@ func DefaultModel(models []Model) string {
 	return first
 }
 
-// maxModelPages bounds the pages of a listing, in case every page names a next one.
+// maxModelPages bounds the pages of the list of models, in case the list never ends.
 const maxModelPages = 50
 
-// AtLeast reports whether a version such as 0.169.0 is at least 0.minor. It is true
-// for a version that cannot be parsed.
+// AtLeast reports whether a version such as 0.169.0 is 0.minor or newer. For a version that cannot
+// be parsed, it returns true.
 func AtLeast(version string, minor int) bool {
 	var major, its int
 	if _, err := fmt.Sscanf(version, "%d.%d.", &major, &its); err != nil {
@@ -211,14 +213,14 @@ func AtLeast(version string, minor int) bool {
 	return major > oldestMajor || its >= minor
 }
 
-// UnknownVersion is the version of an app-server whose version cannot be parsed.
+// UnknownVersion stands for a version that cannot be parsed.
 const UnknownVersion = "unknown"
 
 var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 
-// supportedVersion returns the version in a user agent of the form
-// "name/0.169.0 (…)", with an error if it is too old. A version that cannot be parsed
-// is [UnknownVersion] and accepted.
+// supportedVersion returns the version in a user agent of the form "name/0.169.0 (…)", and an error
+// if the version is too old. If the version cannot be parsed, supportedVersion returns
+// [UnknownVersion] without an error.
 func supportedVersion(userAgent string) (string, error) {
 	m := versionPattern.FindStringSubmatch(userAgent)
 	if m == nil {

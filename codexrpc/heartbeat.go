@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// MaxUnanswered is how many calls of a method have to time out in a row before
-// [Probe].Unanswered names the method.
+// MaxUnanswered is how many calls of one method must time out in a row until [Probe].Unanswered
+// names that method.
 const MaxUnanswered = 2
 
-// Heartbeat configures [Conn.Monitor].
+// Heartbeat has the settings of [Conn.Monitor].
 type Heartbeat struct {
 	Every     time.Duration // the pause between two probes
 	Wait      time.Duration // how long the answer to a probe may take
 	MaxMissed int           // how many missed probes in a row end the connection
 }
 
-// Probe is the result of one probe.
+// Probe is the result of one probe, a call that checks whether the app-server answers.
 type Probe struct {
 	Diagnostics Diagnostics
 	Err         error  // the app-server's refusal, or why there is no answer
@@ -25,11 +25,11 @@ type Probe struct {
 	Unanswered  string // a method whose last MaxUnanswered calls all timed out; empty: there is none
 }
 
-// Monitor probes the app-server in the background, now and until the connection
-// ends, and reports each result. It ends the connection with [ErrUnresponsive] after
-// MaxMissed missed probes in a row. A probe is missed if neither its answer nor other progress on
-// the transport comes before its deadline. Other progress counts, since megabytes of other messages
-// may delay the answer.
+// Monitor probes the app-server in the background until the connection ends, and reports each
+// result. The first probe starts at once. After MaxMissed missed probes in a row, Monitor ends the
+// connection with [ErrUnresponsive]. A probe is missed if, within h.Wait, neither its answer
+// arrives nor any other data moves on the transport. Other data counts, since megabytes of other
+// messages may delay the answer.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
 	if !c.addCloser() {
 		return
@@ -88,14 +88,14 @@ func (c *Conn) progress() uint64 {
 type Diagnostics struct {
 	PID    int   // of the program that answers, on its own machine
 	Memory int64 // resident, in bytes; 0: not known
-	// LiveThreads is how many threads the app-server holds in memory, for all of its
-	// clients. ActiveTurns is how many turns of these threads run.
+	// LiveThreads is how many threads the app-server has in memory, for all of its clients.
+	// ActiveTurns is how many turns run on these threads.
 	LiveThreads, ActiveTurns int64
 }
 
-// Diagnostics asks the app-server for its memory and its threads. It takes no slot, so it works
-// even while all calls in flight are stuck. Releases without server/diagnostics refuse with a
-// *CallError.
+// Diagnostics asks the app-server for its memory and its threads. The call needs no slot, so it
+// works even while maxInFlight other calls are stuck. With a release of Codex that does not know
+// server/diagnostics, the error is a *CallError.
 func (c *Conn) Diagnostics(ctx context.Context) (Diagnostics, error) {
 	var answer struct {
 		Process struct {

@@ -22,13 +22,14 @@ type message struct {
 }
 
 // maxID bounds the id of a message, in bytes, since the reply repeats the id. It also bounds the
-// id of a parked tool call.
+// id of a parked tool call (one that waits for the client's result).
 const maxID = 256
 
 var errGarbage = errors.New("not a message of the protocol")
 
-// parseMessage parses a line, which must not change as long as the message is used. A
-// notification that this client uses for a turn is also read into e. Otherwise e.Kind is 0.
+// parseMessage parses a line. The line must not change while the message is in use. If the line is
+// a notification that this client uses for a turn, parseMessage also reads it into e; otherwise
+// e.Kind is 0.
 func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
 	m := message{size: len(line)}
@@ -78,14 +79,14 @@ func (s *scanner) id() string {
 // scanner reads the JSON of a line.
 type scanner struct{ wirejson.Scanner }
 
-// maxNesting bounds how deep the values of a line may be nested. Codex accepts values with 128
-// levels, and puts them some levels deeper into its own messages.
+// maxNesting bounds the levels of nested JSON in a line. Codex accepts values with 128 levels, and
+// wraps them into some more levels in its own messages.
 const maxNesting = 512
 
 func newScanner(line []byte) scanner { return scanner{wirejson.NewScanner(line, maxNesting)} }
 
-// textAt returns the string at the end of a path of members in an object, or "". It does not read
-// the object beyond that string.
+// textAt follows a path of members into an object and returns the string there, or "". It does not
+// read the object beyond that string.
 func textAt[T string | []byte](object T, path ...string) string {
 	s := newScanner(wirejson.View(object))
 	if s.Find(path...) {
@@ -94,7 +95,7 @@ func textAt[T string | []byte](object T, path ...string) string {
 	return ""
 }
 
-// refused reports whether an answer is an error.
+// refused reports whether an answer is an error instead of a result.
 func (m *message) refused() bool { return m.err != "" && m.err != "null" }
 
 // callError parses the error member of an answer.
@@ -112,7 +113,7 @@ func callError(method, body string) *CallError {
 	return e
 }
 
-// outgoing is a message from this client. The protocol has no "jsonrpc" member.
+// outgoing is a message from this client. The app-server's protocol omits the member "jsonrpc".
 type outgoing struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
@@ -126,8 +127,8 @@ type outgoingError struct {
 	Message string `json:"message"`
 }
 
-// encode encodes a value on one line. It does not escape <, > and &, since histories have many
-// of them.
+// encode encodes a value as JSON on one line. It does not escape <, > and &: histories have many
+// of them, and would grow.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -138,12 +139,12 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// largeLine is the size in bytes from which isEcho checks a line.
+// largeLine is the minimum size, in bytes, of the lines that isEcho checks.
 const largeLine = 8 << 10
 
-// isEcho reports whether a large line repeats input from this client: injected history and the
-// user's message come back as raw items and as items. Such lines are as long as the request and
-// have no use, so they are dropped before they are copied or checked.
+// isEcho reports whether a large line only repeats input from this client. The app-server sends
+// injected history and the user's message back, as raw items and as items. Such a line is as long
+// as the input and has no use, so dispatch drops it without parsing it.
 func (c *Conn) isEcho(line []byte) bool {
 	if len(line) < largeLine {
 		return false
@@ -156,8 +157,8 @@ func (c *Conn) isEcho(line []byte) bool {
 		}
 		return true
 	case method == methodRawItemCompleted:
-		// Any other raw item is injected history, or a new item of the model. Only the turn's id
-		// tells which: a new item has the id of the turn under way.
+		// Any other raw item is either injected history or a new item of the model. A new item has
+		// the id of the running turn.
 		t := c.thread(textAt(line, "params", "threadId"))
 		turnID := textAt(line, "params", "turnId")
 		return t == nil || turnID == "" || turnID != t.turn()
@@ -166,16 +167,16 @@ func (c *Conn) isEcho(line []byte) bool {
 }
 
 // lastID returns the value of the last member with this name in a line. It searches from the end,
-// since the ids follow the item, which may be large. The quoted name cannot be part of a string,
-// since quotes in strings are escaped.
+// since the ids follow the item, which may be large. The search for `"name":"` finds no text inside
+// a string, since JSON escapes quotes in strings.
 func lastID(line []byte, name string) string {
 	_, rest, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(id)
 }
 
-// isInput reports whether a line with this method has a message that the model did not write, as an
-// item or as a raw item. The beginning of the line is enough.
+// isInput reports whether a line with this method has an item, or a raw item, that is a message
+// which the model did not write. line may be cut off, since only its beginning is needed.
 func isInput(method string, line []byte) bool {
 	switch kind := textAt(line, "params", "item", "type"); method {
 	case methodItemStarted, methodItemCompleted:
@@ -186,16 +187,16 @@ func isInput(method string, line []byte) bool {
 	return false
 }
 
-// ErrMessageTooLarge is matched by the error for a message above [MaxMessage].
-// The message was skipped; later ones are read.
+// ErrMessageTooLarge is matched by the error for a message above [MaxMessage]. The transport has
+// skipped that message, and reads the next ones.
 var ErrMessageTooLarge = errors.New("message too large")
 
-// keptEnd is how much of either end of a skipped message is kept, in bytes. One of the ends has
-// the ids of thread and turn.
+// keptEnd is how many bytes tooLarge keeps of each end of a skipped message. One of the two ends
+// has the ids of thread and turn.
 const keptEnd = 1 << 10
 
-// tooLarge is the error for a message that was skipped. The transport writes the message to
-// tooLarge, which keeps both ends.
+// tooLarge is the error for a message that was skipped. The transport writes the skipped bytes to
+// it, and tooLarge keeps the first and the last of them.
 type tooLarge struct {
 	limit      int // in bytes
 	head, tail []byte
@@ -214,9 +215,9 @@ func (e *tooLarge) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// id returns the value of a member that is an id. The quoted name cannot be part of a string, since
-// quotes in strings are escaped. The ids come after an item, but before the text of a delta, so
-// they are searched for in both ends.
+// id returns the value of a member that is an id. It searches both ends of the message, since the
+// ids stand after an item, but before the text of a delta. The search for `"member":"` finds no
+// text inside a string, since JSON escapes quotes in strings.
 func (e *tooLarge) id(member string) string {
 	name := []byte(`"` + member + `":"`)
 	rest := e.head
@@ -231,7 +232,7 @@ func (e *tooLarge) id(member string) string {
 	return id
 }
 
-// handleTooLarge ends the turn of a skipped message, since the client would miss a part of the
+// handleTooLarge fails the turn of a skipped message, since the client would miss a part of the
 // answer. If the message only repeats what the client has sent, the turn goes on.
 func (c *Conn) handleTooLarge(err error) {
 	c.stats.add(&c.stats.TooLarge)

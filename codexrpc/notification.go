@@ -29,7 +29,7 @@ const (
 	methodConfigWarning     = "configWarning"
 )
 
-// unused are the notifications that the app-server is asked not to send.
+// unused are the notifications that Initialize asks the app-server not to send.
 var unused = []string{
 	"app/list/updated",
 	"command/exec/outputDelta",
@@ -54,7 +54,7 @@ var unused = []string{
 	"turn/plan/updated",
 }
 
-// expected are notifications that are received and need no action.
+// expected are notifications that need no action and do not count as unknown.
 var expected = map[string]bool{
 	"deprecationNotice": true,
 	"guardianWarning":   true,
@@ -62,8 +62,8 @@ var expected = map[string]bool{
 	"thread/compacted":  true, // item/started contextCompaction says the same, earlier
 }
 
-// kindOf returns the kind of event that a notification of a turn becomes, or 0 for other methods.
-// A switch is faster than a map, and kindOf runs for every line that parseDelta does not parse.
+// kindOf returns the kind of event for a notification of a turn, or 0 for other methods. It runs
+// for every line that parseDelta does not parse, so it uses a switch, which is faster than a map.
 func kindOf(method string) EventKind {
 	switch method {
 	case methodTextDelta: // for lines that parseDelta does not parse
@@ -94,8 +94,8 @@ func kindOf(method string) EventKind {
 	return 0
 }
 
-// params reads the params of a notification into e, and returns them as JSON. e.Kind is 0 if this
-// client does not use the notification, such as the echo of an input item.
+// params reads the params of a notification into e, and returns them as JSON. It sets e.Kind to 0
+// if this client does not use the notification, for example if it repeats an input item.
 func (s *scanner) params(method string, e *Event) string {
 	s.Peek()
 	start := s.Pos()
@@ -112,7 +112,7 @@ func (s *scanner) params(method string, e *Event) string {
 	return s.From(start)
 }
 
-// param reads a member of the params.
+// param reads one member of the params into e.
 func (s *scanner) param(name string, e *Event) {
 	switch name {
 	case "threadId":
@@ -160,12 +160,12 @@ func (s *scanner) param(name string, e *Event) {
 	}
 }
 
-// fallbackWarning is the beginning of the warning that Codex gives up the WebSocket
-// to the model provider and retries over HTTP. The reason follows.
+// fallbackWarning is how a warning begins when Codex gives up the WebSocket to the model provider
+// and retries over HTTP. The reason follows it.
 const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
 
-// warning reads the warning about a retry over HTTP as an EventError. This warning does not name
-// the turn. All other warnings are ignored.
+// warning turns a fallbackWarning into an EventError. It ignores all other warnings. The EventError
+// has no turn id, since the warning does not name the turn.
 func (s *scanner) warning(e *Event) {
 	if reason, ok := strings.CutPrefix(s.Text(), fallbackWarning); ok && e.Kind == eventWarning {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, true
@@ -173,7 +173,7 @@ func (s *scanner) warning(e *Event) {
 	}
 }
 
-// turn reads a turn.
+// turn reads the turn in a notification into e.
 func (s *scanner) turn(e *Event) {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {
@@ -189,8 +189,8 @@ func (s *scanner) turn(e *Event) {
 	}
 }
 
-// item reads an item. It sets Text only for a completed message, and Name only for a started call.
-// For a completed picture it sets both.
+// item reads an item into e. It sets e.Text only for a completed message or picture, and e.Name
+// only for a started call or a completed picture.
 func (s *scanner) item(e *Event) {
 	var picture struct{ result, prompt, status string }
 	for more := s.Object(); more; more = s.More('}') {
@@ -232,7 +232,8 @@ func (s *scanner) item(e *Event) {
 	}
 }
 
-// pictureFailure reads why there is no picture. It returns nil if the value is no object.
+// pictureFailure reads the error of a picture that could not be made. It returns nil if the value
+// is no object.
 func (s *scanner) pictureFailure() (failure *TurnError) {
 	if s.Peek() == '{' {
 		failure = new(TurnError)
@@ -252,15 +253,15 @@ func (s *scanner) pictureFailure() (failure *TurnError) {
 	return failure
 }
 
-// The types of the raw items that are used.
+// The types of the raw items that this client uses.
 const (
 	itemFunctionCall = "function_call"
 	itemCallOutput   = "function_call_output"
 	itemMessage      = "message"
 	itemWebSearch    = "web_search_call"
 	itemTools        = "additional_tools"
-	// Only calls of Codex's own tools have these types: freeform tools such as exec and
-	// apply_patch, a shell, and the search for tools.
+	// The next three are types of calls that only Codex's own tools have: freeform tools such as
+	// exec and apply_patch, a shell, and the search for tools.
 	itemCustomCall = "custom_tool_call"
 	itemShellCall  = "local_shell_call"
 	itemToolSearch = "tool_search_call"
@@ -272,16 +273,17 @@ const roleAssistant = "assistant"
 // encryptedContent is the member with the content of a reasoning item.
 const encryptedContent = "encrypted_content"
 
-// rawItem has the used members of a raw item of the Responses API. Codex's own items lack the
-// arguments as the model wrote them, the encrypted content and the status.
+// rawItem has those members of a raw item (an item of the Responses API) that this client uses.
+// Codex also sends each item in its own form, but that form lacks the arguments as the model wrote
+// them, the encrypted content and the status.
 type rawItem struct {
 	kind, status, callID, name, namespace, arguments, encrypted, role, text string
 
 	action, annotations, tools, output, whole string // JSON; whole is set only for a reasoning item
 }
 
-// rawItem reads a raw item into e. It ignores the raw items that this client does not use; Codex
-// sends their content also in its own items.
+// rawItem reads a raw item into e. If this client does not use the item, e.Kind stays as it is.
+// Then the client gets the content from the item in Codex's own form.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	s.Peek()
@@ -324,9 +326,8 @@ func (s *scanner) rawItem(e *Event) {
 	item.describe(e)
 }
 
-// describe sets the kind and the fields of e. It leaves e.Kind as it is for an item that this
-// client does not use: a message, for example, unless it has annotations or the model did not
-// finish it.
+// describe sets the kind and the fields of e. If this client does not use the item, e.Kind stays as
+// it is. An example is a finished message without annotations.
 func (item *rawItem) describe(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:
@@ -363,18 +364,19 @@ func (item *rawItem) describe(e *Event) {
 	}
 }
 
-// unsupportedCall is how Codex's answer begins, as JSON, if Codex does not know the called tool.
+// unsupportedCall is how the output of a call begins, as JSON, if Codex does not know the called
+// tool.
 const unsupportedCall = `"unsupported call: `
 
-// noPicture is how Codex's answer begins, as JSON, if a picture could not be made. An answer of
-// more than maxNoPicture bytes is not read.
+// noPicture is how the output of a call begins, as JSON, if a picture could not be made. An output
+// of more than maxNoPicture bytes is not read.
 const (
 	noPicture    = `"image generation failed: `
 	maxNoPicture = 64 << 10
 )
 
-// toolNames returns the names of tools, one per line, including the tools in namespaces. A tool
-// without a name appears with its type.
+// toolNames returns the names of tools, one per line. For a tool without a name, it returns the
+// type. For a namespace, it returns the tools in the namespace.
 func toolNames(tools string) string {
 	var names strings.Builder
 	for tool := wirejson.Walk(tools); tool.Next(); {
@@ -393,8 +395,9 @@ func toolNames(tools string) string {
 	return names.String()
 }
 
-// annotations reads the content of a message with one part: the text, and its annotations as a
-// JSON array, or "" if there are none. For a message with more parts, both are "".
+// annotations reads the content of a message. If it has one part, annotations returns the text of
+// that part and the part's annotations, as a JSON array, or "" if there are none. If it has more
+// parts, both results are "".
 func (s *scanner) annotations() (text, annotations string) {
 	if s.Peek() != '[' {
 		s.Value()
@@ -420,7 +423,7 @@ func (s *scanner) annotations() (text, annotations string) {
 	return text, annotations
 }
 
-// list reads a value. It returns the JSON of an array with elements, and "" for any other value.
+// list reads a value. It returns the JSON of a non-empty array, and "" for any other value.
 func (s *scanner) list() string {
 	v := wirejson.Value(wirejson.View(s.Value()))
 	if v.Kind() != wirejson.KindArray || v.IsEmptyArray() {
@@ -429,11 +432,11 @@ func (s *scanner) list() string {
 	return wirejson.Text(v)
 }
 
-// maxTokens bounds a count of tokens, so that sums of them do not overflow. The largest
-// turns have some millions.
+// maxTokens bounds a count of tokens, so that sums of counts do not overflow. Even the largest
+// turns use only some millions.
 const maxTokens = 1 << 40
 
-// usage reads counts of tokens. It returns nil if the value is no object.
+// usage reads the counts of tokens in an object. It returns nil for any other value.
 func (s *scanner) usage() (u *Usage) {
 	if s.Peek() == '{' {
 		u = new(Usage)
@@ -459,9 +462,9 @@ func (s *scanner) usage() (u *Usage) {
 	return u
 }
 
-// price reads the provider's price for the response from usageMetadata: amount, or else
-// metadata.cost. metadata is the provider's own usage object; its counts of tokens are the same as
-// in the usage.
+// price reads usageMetadata and returns the provider's price for the response: the member amount,
+// or else the cost in the member metadata. metadata is the provider's own usage object. Its counts
+// of tokens are not read, since they are the same as in the usage.
 func (s *scanner) price() (price string) {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {

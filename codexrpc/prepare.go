@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// PrepareThread starts a thread in the background. params are the JSON that
-// [ThreadStartParams.AppendJSON] writes. PrepareThread reports false if too many calls are in
-// flight. Otherwise it calls ready one time: with the thread, or with nil if the thread could not
-// be started.
+// PrepareThread starts a thread in the background. params is JSON from
+// [ThreadStartParams.AppendJSON]. If too many calls are in flight, PrepareThread returns false and
+// starts nothing. Otherwise it calls ready once: with the thread, or with nil if the start has
+// failed.
 func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	select {
 	case c.calls.slots <- struct{}{}:
@@ -19,7 +19,7 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 	c.background(func(until time.Time) {
 		defer func() { <-c.calls.slots }()
 		var err error
-		// As an urgent call, it takes no second slot and is tried once.
+		// The call is urgent, so that it takes no second slot and is not retried.
 		if t, err = c.startThread(context.Background(), call{method: methodThreadStart, params: params, until: until, urgent: true}); err != nil {
 			c.logger().Debug("preparing a thread", "error", err)
 		}

@@ -20,7 +20,8 @@ const (
 	methodDiagnostics       = "server/diagnostics"
 )
 
-// ClientInfo names this client to the app-server (InitializeParams.clientInfo).
+// ClientInfo is the name and the version of this client that Initialize sends to the app-server
+// (InitializeParams.clientInfo).
 type ClientInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
@@ -38,25 +39,25 @@ type initializeParams struct {
 
 // Account is the answer to account/read.
 type Account struct {
-	// Account describes the login; null: there is none, or the provider refuses it.
+	// Account describes the login; null: there is no login, or the provider refuses it.
 	Account json.RawMessage `json:"account"`
 	// RequiresOpenAIAuth reports whether the configured model provider needs a login.
 	RequiresOpenAIAuth bool `json:"requiresOpenaiAuth"`
 }
 
-// LoggedIn reports whether there is a login, or the provider needs none.
+// LoggedIn reports whether there is a login that the provider accepts, or the provider needs none.
 func (a Account) LoggedIn() bool {
 	return !a.RequiresOpenAIAuth || (len(a.Account) > 0 && string(a.Account) != "null")
 }
 
-// Pictures reports whether Codex may offer models its tool for pictures. Codex does so for a login
-// of ChatGPT whose plan is not free. With a provider that needs no login, the offer depends on
-// settings that are not known here, so Pictures reports true.
+// Pictures reports whether Codex may offer its tool for pictures to models. Codex offers it with a
+// ChatGPT login on a paid plan. With a provider that needs no login, the offer depends on settings
+// that are not known here, so Pictures returns true.
 func (a Account) Pictures() bool {
 	return !a.RequiresOpenAIAuth || textAt([]byte(a.Account), "type") == "chatgpt" && textAt([]byte(a.Account), "planType") != "free"
 }
 
-// Model has the used members of an entry of model/list.
+// Model is a model in the answer to model/list, with the members that this client uses.
 type Model struct {
 	ID        string `json:"id"`
 	Model     string `json:"model"`
@@ -65,8 +66,8 @@ type Model struct {
 }
 
 // ThreadStartParams are the parameters of thread/start. For an empty field, the app-server uses its
-// own configuration. A BaseInstructions that is not nil replaces Codex's own prompt, even with an
-// empty text.
+// own configuration. If BaseInstructions is not nil, its text replaces Codex's own prompt, even if
+// the text is empty.
 type ThreadStartParams struct {
 	Model                 string        `json:"model,omitempty"`
 	ServiceTier           string        `json:"serviceTier,omitempty"` // works if the model's catalogue entry has it, or if it is flex; else ignored
@@ -82,20 +83,20 @@ type ThreadStartParams struct {
 	DynamicTools          []DynamicTool `json:"dynamicTools,omitempty"`
 }
 
-// Config is the configuration of a thread: settings by their names.
+// Config is the configuration of a thread. Each setting has a name and a JSON value.
 type Config struct {
-	// Fixed are the settings that all threads have, as members of a JSON object without its
+	// Fixed are the settings that all threads have, as JSON: the members of an object without the
 	// braces.
 	Fixed Constant
 	// Place are the settings that depend on where the thread runs, in the same form as Fixed;
 	// empty: none.
 	Place Constant
-	// Own are all other settings. Their names are not in Fixed or Place.
+	// Own are all other settings of this thread. Their names must not occur in Fixed or Place.
 	Own map[string]any
 }
 
-// EffortSetting is the name of the setting of a thread's reasoning effort. A turn can replace the
-// effort.
+// EffortSetting is the name of the setting for a thread's reasoning effort. A turn can change the
+// effort, see [TurnStartParams].
 const EffortSetting = "model_reasoning_effort"
 
 // Effort returns the reasoning effort; empty: the model's default.
@@ -107,11 +108,11 @@ func (c Config) Effort() string {
 // IsZero reports whether there are no settings.
 func (c Config) IsZero() bool { return c.Fixed == "" && c.Place == "" && len(c.Own) == 0 }
 
-// Constant is a value that never changes, as JSON on one line. It is sent as it is.
+// Constant is JSON on one line that is encoded once and used again and again. It is sent as it is.
 type Constant string
 
-// DynamicTool declares a tool of the client's. Description and InputSchema must be
-// present for the app-server, but may be empty.
+// DynamicTool declares a tool of the client. The app-server requires the members description and
+// inputSchema, but they may be empty.
 type DynamicTool struct {
 	Type        string          `json:"type"` // always "function"
 	Name        string          `json:"name"` // ^[a-zA-Z0-9_-]{1,128}$
@@ -127,8 +128,8 @@ type UserInput struct {
 	Detail string // of an image: auto, high or original; empty means auto
 }
 
-// TurnStartParams are the parameters of turn/start. Input may be empty: then the model goes on
-// after injected tool results.
+// TurnStartParams are the parameters of turn/start. If Input is empty, the model continues from the
+// thread's history, such as injected tool results.
 type TurnStartParams struct {
 	ThreadID     string          `json:"threadId"`
 	Input        []UserInput     `json:"input"`
@@ -136,8 +137,7 @@ type TurnStartParams struct {
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 }
 
-// Usage counts tokens, of one model response or of a thread
-// (TokenUsageBreakdown).
+// Usage has the counts of tokens of one model response or of a thread (TokenUsageBreakdown).
 type Usage struct {
 	TotalTokens           int64 `json:"totalTokens"`
 	InputTokens           int64 `json:"inputTokens"`

@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// maxQueued bounds the messages in the queue of one turn, in bytes. The goroutine that reads the
-// connection never waits for a consumer: if more is queued, the turn ends with ErrTooSlow, without
-// an effect on other turns.
+// maxQueued bounds the messages in the queue of one turn, in bytes. If the queue overflows, the
+// turn ends with ErrTooSlow. The goroutine that reads the connection does not wait for the
+// consumer, since it reads for all other turns as well.
 const maxQueued = 32 << 20
 
-// eventOverhead is the memory of an event beside its message, in bytes.
+// eventOverhead is the memory that an event needs besides its message, in bytes.
 const eventOverhead = 208
 
-// batch is memory for events. A queue has one only while it has events; most queues are empty most
-// of the time.
+// batch is memory for events. A queue borrows a batch only while it has events, since most queues
+// are empty most of the time.
 type batch struct {
 	events []Event
 	text   []byte // the text of the last event, while queue.open is set
 }
 
-// maxLentEvents and maxLentText (in bytes) bound the capacity of a batch that is kept for the next
-// use. A larger batch is left to the garbage collector.
+// maxLentEvents and maxLentText (in bytes) bound the capacity of a batch that goes back to the
+// pool. A larger batch is left to the garbage collector.
 const (
 	maxLentEvents = 64
 	maxLentText   = 8 << 10
@@ -31,7 +31,7 @@ var batches = sync.Pool{New: func() any {
 	return &batch{events: make([]Event, 0, 8), text: make([]byte, 0, 512)}
 }}
 
-// free gives the memory back for other queues. b may be nil. The events must not be used any more.
+// free returns b to the pool, for other queues. b may be nil. The events must not be used any more.
 func (b *batch) free() {
 	if b == nil || cap(b.events) > maxLentEvents || cap(b.text) > maxLentText {
 		return
@@ -41,9 +41,9 @@ func (b *batch) free() {
 	batches.Put(b)
 }
 
-// queue passes the events of one thread, in order and in batches, from the goroutine that reads the
-// connection to one consumer. Both hold the lock only briefly: one to append an event, the other to
-// take all events.
+// queue passes the events of one thread from the goroutine that reads the connection to one
+// consumer, in order and in batches. The lock is never held for long: the reader appends one event,
+// and the consumer removes the whole batch.
 type queue struct {
 	limit int           // in bytes; maxQueued
 	wake  chan struct{} // capacity 1: an element means that there may be something to take
@@ -63,19 +63,21 @@ func (q *queue) init(reader *wakes) {
 	q.limit, q.wake, q.reader = maxQueued, make(chan struct{}, 1), reader
 }
 
-// maxHeld is how many lines are read at most before the consumer of the first one is woken.
+// maxHeld is how many lines are read at most before the waiting consumers are woken.
 const maxHeld = 32
 
-// wakes are the queues whose consumers are woken when all lines that arrived together have been
-// read. To wake a consumer after each line would cost more than to read the line, and would make
-// many small chunks instead of one. Only the goroutine that reads the connection uses wakes.
+// wakes lists the queues that have new events and whose consumers still sleep. They are woken when
+// all lines that arrived together have been read. Waking a consumer after each line would cost more
+// than reading the line, and would make many small chunks instead of one. Only the goroutine that
+// reads the connection uses wakes.
 type wakes struct {
 	from    readingAhead // nil: all are woken at once
 	waiting []*queue
 	lines   int // read since the first queue was added
 }
 
-// lineRead wakes the waiting consumers unless the next line is buffered.
+// lineRead is called after each line. It wakes the waiting consumers if no further line is buffered
+// or maxHeld lines were read.
 func (w *wakes) lineRead() {
 	if len(w.waiting) == 0 {
 		return
@@ -90,8 +92,9 @@ func (w *wakes) lineRead() {
 	w.waiting, w.lines = w.waiting[:0], 0
 }
 
-// note wakes the queue's consumer, but not before all lines that have arrived are read. Only the
-// goroutine that reads the connection calls note.
+// note makes lineRead wake the queue's consumer when all lines that have arrived are read. If the
+// transport does not read ahead, note wakes the consumer at once. Only the goroutine that reads the
+// connection calls note.
 func (q *queue) note() {
 	switch {
 	case q.reader == nil || q.reader.from == nil:
@@ -102,7 +105,8 @@ func (q *queue) note() {
 	}
 }
 
-// push appends an event. It reports false only for the event that overflows the queue.
+// push appends an event. It returns false only for the event that overflows the queue. After the
+// queue has ended, push does nothing and returns true.
 func (q *queue) push(e *Event) bool {
 	q.mu.Lock()
 	if q.err != nil {
@@ -118,13 +122,14 @@ func (q *queue) push(e *Event) bool {
 	return fits
 }
 
-// maxJoined bounds the text of deltas that are joined, in bytes, so that no client gets a
-// very long chunk.
+// maxJoined bounds the text of an event that is joined from several deltas, in bytes, so that no
+// client gets a very long chunk.
 const maxJoined = 2 << 10
 
-// pushDelta appends a delta of a thread's turn. It reports false only for the delta that overflows
-// the queue. Deltas of one item that wait in the queue are joined to one event. So a fast consumer
-// gets each delta; a slow consumer gets fewer events, and does not fall further behind.
+// pushDelta appends a delta of a thread's turn. If a delta of the same item still waits at the end
+// of the queue, pushDelta joins the two to one event. So a fast consumer gets each delta, and a
+// slow consumer gets fewer events and does not fall further behind. pushDelta returns false only
+// for the delta that overflows the queue.
 func (q *queue) pushDelta(d *delta) bool {
 	q.mu.Lock()
 	if q.err != nil {
@@ -150,7 +155,7 @@ func (q *queue) pushDelta(d *delta) bool {
 	return fits
 }
 
-// append appends an event. The lock is held.
+// append appends an event. The caller holds the lock.
 func (q *queue) append(e *Event) {
 	q.seal()
 	if q.batch == nil {
@@ -159,7 +164,7 @@ func (q *queue) append(e *Event) {
 	q.batch.events = append(q.batch.events, *e)
 }
 
-// joins reports whether a delta belongs to the last event. The lock is held.
+// joins reports whether a delta can be joined to the last event. The caller holds the lock.
 func (q *queue) joins(d *delta) bool {
 	if !q.open || len(q.batch.text)+len(d.text) > maxJoined {
 		return false
@@ -168,7 +173,7 @@ func (q *queue) joins(d *delta) bool {
 	return last.Kind == d.kind && last.Index == d.index && last.ItemID == d.itemID && last.turnID == d.turnID
 }
 
-// seal ends the text of the last event. The lock is held.
+// seal stores the text that was joined so far in the last event. The caller holds the lock.
 func (q *queue) seal() {
 	if q.open {
 		q.batch.events[len(q.batch.events)-1].Text = string(q.batch.text)
@@ -176,8 +181,8 @@ func (q *queue) seal() {
 	}
 }
 
-// grow counts n more bytes. If the queue then has too many, grow ends it and reports false. The
-// lock is held.
+// grow adds n to the size of the queue. If the size is now above the limit, grow ends the queue
+// with ErrTooSlow and returns false. The caller holds the lock.
 func (q *queue) grow(n int) bool {
 	q.bytes += n
 	if q.bytes <= q.limit {
@@ -188,13 +193,13 @@ func (q *queue) grow(n int) bool {
 	return false
 }
 
-// clear drops the queued events. The lock is held.
+// clear drops the queued events. The caller holds the lock.
 func (q *queue) clear() {
 	q.batch.free()
 	q.batch, q.bytes, q.open = nil, 0, false
 }
 
-// fail ends the queue with an error, which the consumer gets after the events.
+// fail ends the queue with an error. The consumer gets the error after the queued events.
 func (q *queue) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,14 +218,14 @@ func (q *queue) drop(err error) {
 	q.free()
 }
 
-// free gives back the memory of the events that the consumer has taken. The lock is held.
+// free returns the batch that the consumer has read to the pool. The caller holds the lock.
 func (q *queue) free() {
 	q.taken.free()
 	q.taken = nil
 }
 
-// reset drops the queued events. It returns the queue's error instead if the queue
-// has ended.
+// reset drops the queued events. If the queue has ended, reset keeps them and returns the queue's
+// error.
 func (q *queue) reset() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -244,7 +249,7 @@ func (q *queue) signal() {
 	}
 }
 
-// recv returns the queued events, which are valid until the next call. If there are none, it
+// recv returns the queued events, which are valid until the next call. If there are no events, recv
 // returns the queue's error, or nil if the queue has not ended.
 func (q *queue) recv() ([]Event, error) {
 	q.mu.Lock()
@@ -261,7 +266,7 @@ func (q *queue) recv() ([]Event, error) {
 	return q.taken.events, nil
 }
 
-// ended returns the queue's error if there are no events left.
+// ended returns the queue's error if no events are left, and nil otherwise.
 func (q *queue) ended() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

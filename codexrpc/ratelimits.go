@@ -18,13 +18,13 @@ type RateLimits struct {
 	Primary, Secondary *RateWindow
 	// Plan is the plan's name, for example "plus"; empty: not known.
 	Plan string
-	// Reached is the limit that keeps the account from working, for example
-	// "rate_limit_reached"; empty: none, or not known.
+	// Reached is the reason why the provider refuses the account's requests now, for example
+	// "rate_limit_reached"; empty: the provider accepts them, or the reason is not known.
 	Reached string
-	// LimitID names what is metered, for example "codex".
+	// LimitID names the product whose use is limited, for example "codex".
 	LimitID string
-	// Allowed is whether the provider allows the use that the plan includes; nil: not
-	// known. If the windows say otherwise, Allowed is right.
+	// Allowed is whether the provider still accepts requests within the plan; nil: not known. If
+	// Allowed and the windows disagree, Allowed is right.
 	Allowed *bool
 	// Credits are what the account has bought beyond its plan; nil: not known.
 	Credits *Credits
@@ -41,7 +41,7 @@ type Credits struct {
 	Balance   string `json:"balance,omitempty"` // a decimal number; empty: not known
 }
 
-// RateWindow is one of a plan's windows.
+// RateWindow is a period in which the plan limits the use, such as five hours.
 type RateWindow struct {
 	UsedPercent float64       // 100: it is spent
 	Window      time.Duration // its length; 0: not known
@@ -71,8 +71,8 @@ func (w *RateWindow) Name() string {
 	return strconv.Itoa(int(max(w.Window.Round(time.Hour), time.Hour)/time.Hour)) + "h"
 }
 
-// RetryAt returns when the account can work again: the latest reset of the spent
-// windows. It reports false if none is spent, or their resets are not known.
+// RetryAt returns when the account can be used again: the latest reset of its spent windows. It
+// returns false if no window is spent, or if the resets are not known.
 func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	var at time.Time
 	for _, w := range l.Windows() {
@@ -83,8 +83,8 @@ func (l RateLimits) RetryAt(now time.Time) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// Tightest returns the window with the highest use; nil: none is known. A window whose reset
-// is past counts as not known.
+// Tightest returns the window with the highest use, or nil if no window is known. It ignores a
+// window whose reset is past, since its new use is not known.
 func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 	for _, w := range l.Windows() {
 		if !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
@@ -97,12 +97,12 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 	return tightest
 }
 
-// LastRateLimits returns the limits that the app-server has reported last; ok is false
-// if it has reported none.
+// LastRateLimits returns the limits that the app-server has reported last. ok is false if it has
+// reported none.
 func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.session.limits.snapshot() }
 
-// RateLimits asks the app-server for the limits of the account's plan. The app-server may
-// ask the provider; with a provider that needs no account, it refuses. After a refusal,
+// RateLimits asks the app-server for the limits of the account's plan; the app-server may ask the
+// provider. If the app-server refuses, for example because the provider needs no account,
 // RateLimits returns the limits that came with the model's responses. If there are none, it
 // returns the refusal, a *CallError.
 func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
@@ -122,11 +122,11 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	return known, nil
 }
 
-// ExplainLimit adds the time at which a limit is over to err, the failure of a turn on this thread.
-// It returns a copy of err with ResetsAt if err is a *TurnError of a limit and the time is known.
-// Otherwise it returns err as it is. The time of a spent plan comes from the limits that the
-// app-server has reported, else from [Conn.RateLimits], else from the message. The time of other
-// limits is what [Conn.AskedToWait] has recorded.
+// ExplainLimit finds out when the limit ends that has made a turn on this thread fail. err is the
+// failure of the turn. If err is a *TurnError of a limit and the time is known, ExplainLimit
+// returns a copy of err with ResetsAt; otherwise it returns err as it is. For a spent plan, the
+// time comes from the limits that the app-server has reported, else from [Conn.RateLimits], else
+// from the message. For other limits, it comes from [Conn.AskedToWait].
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var failed *TurnError
 	if !errors.As(err, &failed) {
@@ -163,16 +163,16 @@ func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
 }
 
 // AskedToWait records that the model's provider has refused a request and asks to wait for d. The
-// app-server reports that only in its log.
+// caller has read this in the app-server's log; no message of the protocol reports it.
 func (c *Conn) AskedToWait(d time.Duration) { c.session.limits.ask(time.Now(), d) }
 
-// resetHint finds the time in Codex's message about a spent plan: "try again at 8:07 AM",
+// resetHint captures the time in Codex's message about a spent plan, such as "try again at 8:07 AM"
 // or "try again at Nov 23rd, 2026 2:05 PM".
 var resetHint = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
 
 // resetIn returns the time that a message about a spent plan names. Codex writes the time in the
-// local zone, without seconds. resetIn returns the end of that minute, since the reset may be
-// at any second of it.
+// local zone, without seconds. Since the plan may reset at any second of that minute, resetIn
+// returns the minute's end.
 func resetIn(message string, now time.Time) (time.Time, bool) {
 	hint := resetHint.FindStringSubmatch(message)
 	if hint == nil {
@@ -192,8 +192,8 @@ func resetIn(message string, now time.Time) (time.Time, bool) {
 	return at, at.After(now)
 }
 
-// limits has the plan's limits that a connection has received last, and the provider's last request
-// to wait.
+// limits has the rate limits that a connection has received last, and how long the provider has
+// last asked to wait.
 type limits struct {
 	mu   sync.Mutex
 	last RateLimits // At is zero: not known
@@ -203,9 +203,9 @@ type limits struct {
 }
 
 const (
-	// askedLately is how long a request to wait counts as the cause of failures.
+	// askedLately is how long after a request to wait a failure is explained by that request.
 	askedLately = time.Second
-	// logLag is how long to wait after a failure for the log line that explains it.
+	// logLag is how long askedToWait waits for the log line that explains a failure.
 	logLag = 20 * time.Millisecond
 )
 
@@ -219,8 +219,8 @@ func (l *limits) ask(now time.Time, d time.Duration) {
 	}
 }
 
-// askedToWait returns the end of the wait that the provider has just asked for; zero: it has asked
-// for none. The log line with that request may not have been read yet, so askedToWait waits for the
+// askedToWait returns the time until which the provider has just asked to wait; zero: it has not
+// asked. The log line with that request may not have been read yet, so askedToWait waits for the
 // line, at most logLag.
 func (l *limits) askedToWait(ctx context.Context) time.Time {
 	until, noted := l.lately()
@@ -237,8 +237,8 @@ func (l *limits) askedToWait(ctx context.Context) time.Time {
 	return until
 }
 
-// lately returns the end of the wait that the provider has just asked for. If the provider has not
-// asked, lately returns a channel that is closed when it does.
+// lately returns the time until which the provider has just asked to wait. If the provider has not
+// asked within askedLately, lately returns a channel that is closed when it asks.
 func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,10 +251,10 @@ func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
 	return time.Time{}, l.noted
 }
 
-// update merges a RateLimitSnapshot with the earlier one of the same LimitID. If the plan, credits
-// or resets are null, their earlier value stays. If both windows are null, the earlier windows and
-// the earlier Reached stay. allowed replaces the earlier value even if it is nil (not known), since
-// an older value may be wrong by now.
+// update merges a RateLimitSnapshot with the earlier one of the same LimitID. If the plan, the
+// credits or resets are null, the earlier values stay. If both windows are null, the earlier
+// windows and the earlier Reached stay. allowed replaces the earlier value even if it is nil (not
+// known), since the earlier value may be wrong by now.
 func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 	var v struct {
 		Primary, Secondary                      *rateWindow
@@ -297,7 +297,7 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 // endOfTime is the year 10000 in Unix seconds. Later times cannot be encoded as JSON.
 const endOfTime = 253402300800
 
-// rateWindow is a RateLimitWindow.
+// rateWindow is the JSON of a RateWindow (RateLimitWindow).
 type rateWindow struct {
 	UsedPercent        float64
 	WindowDurationMins int64
@@ -311,7 +311,8 @@ func (v *rateWindow) read() *RateWindow {
 	return &RateWindow{UsedPercent: v.UsedPercent, Window: time.Duration(v.WindowDurationMins) * time.Minute, ResetsAt: unixTime(v.ResetsAt)}
 }
 
-// unixTime returns the time of Unix seconds; zero if they are not positive or too large for JSON.
+// unixTime converts Unix seconds to a time. It returns the zero time if they are not positive or
+// too large for JSON.
 func unixTime(seconds int64) time.Time {
 	if seconds <= 0 || seconds >= endOfTime {
 		return time.Time{}

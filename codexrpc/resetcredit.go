@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// methodSpendReset resets the windows of a plan for a credit.
+	// methodSpendReset spends a credit and resets the windows of the plan.
 	methodSpendReset = "account/rateLimitResetCredit/consume"
-	// maxSpendError bounds the kept text of the reason why a reset has failed, in bytes.
+	// maxSpendError bounds the reason why a reset has failed, in bytes. A longer reason is cut.
 	maxSpendError = 300
 )
 
-// ResetCredits are the credits that an account has saved. Each credit can reset the windows of the
-// account's plan one time.
+// ResetCredits are the credits that an account has saved. Each credit can reset, once, the windows
+// in which the plan counts the account's use.
 type ResetCredits struct {
 	Available int `json:"available"`
-	// ExpiresAt is when the first credit expires; zero: none does, or it is not known.
+	// ExpiresAt is when the first credit expires; zero: no credit expires, or it is not known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-// readResetCredits reads a RateLimitResetCreditsSummary.
+// readResetCredits reads a RateLimitResetCreditsSummary, or returns nil if summary is none.
 func readResetCredits(summary json.RawMessage) *ResetCredits {
 	var v *struct {
 		AvailableCount int
@@ -45,7 +45,7 @@ func readResetCredits(summary json.RawMessage) *ResetCredits {
 // ResetOutcome is the result of an attempt to reset the windows of a plan.
 type ResetOutcome string
 
-// The outcomes.
+// The values of ResetOutcome.
 const (
 	ResetDone      ResetOutcome = "reset"           // a credit was spent
 	ResetUseless   ResetOutcome = "nothingToReset"  // no window needs a reset; no credit was spent
@@ -53,9 +53,9 @@ const (
 	ResetDoneSince ResetOutcome = "alreadyRedeemed" // an attempt with the same key has spent a credit
 )
 
-// SpendResetCredit spends one of the account's credits, which the provider chooses, to reset the
-// windows of the plan. The key must not be empty. It identifies the attempt: a second call with the
-// same key spends no second credit. The error matches [ErrTooOld] if Codex does not know the method.
+// SpendResetCredit spends one of the account's credits and so resets the windows of the plan. The
+// provider chooses the credit. key must not be empty; a second call with the same key spends no
+// second credit. If Codex does not know the method, the error matches [ErrTooOld].
 func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, error) {
 	type params struct {
 		Key string `json:"idempotencyKey"`

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// ToolResult is the result of a parked tool call.
+// ToolResult is the client's result of a parked tool call, one that the turn waits for.
 type ToolResult struct {
 	// CallID is the app-server's id of the call.
 	CallID string
@@ -15,14 +15,14 @@ type ToolResult struct {
 	Parts []UserInput
 }
 
-// toolPart is a part of a result in the form that the app-server reads.
+// toolPart is the JSON of a part of a result.
 type toolPart struct {
 	Type string  `json:"type"`
 	Text *string `json:"text,omitempty"`
 	URL  string  `json:"imageUrl,omitempty"`
 }
 
-// answer returns the result in the form that the app-server reads.
+// answer returns the result as the answer to the app-server's request.
 func (r *ToolResult) answer() map[string]any {
 	parts := make([]toolPart, len(r.Parts))
 	for i, part := range r.Parts {
@@ -40,7 +40,7 @@ var (
 	errWentOn     = errors.New("the turn went on without the results")
 )
 
-// Ended returns a channel that is closed when the turn has ended, in whatever way.
+// Ended returns a channel that is closed when the turn has completed, failed or was interrupted.
 func (t *Thread) Ended() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,16 +53,16 @@ func (t *Thread) Ended() <-chan struct{} {
 	return t.ended
 }
 
-// Completed reports whether the turn has ended and was neither interrupted nor
-// failed.
+// Completed reports whether the turn has ended without a failure or an interruption.
 func (t *Thread) Completed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.completed
 }
 
-// NextTurn prepares the thread for one more StartTurn; before that, items may be injected. NextTurn
-// fails if the last turn has not completed. After an error the thread must be closed.
+// NextTurn prepares the thread for another turn. It fails if the last turn has not completed. After
+// NextTurn, the caller may inject items and then calls StartTurn. After an error, the caller must
+// close the thread.
 func (t *Thread) NextTurn() error {
 	if err := t.queue.reset(); err != nil {
 		return err
@@ -79,8 +79,8 @@ func (t *Thread) NextTurn() error {
 	return nil
 }
 
-// Steer adds a user's message to the running turn. The model reads the message after the results of
-// the tool calls for which the turn waits.
+// Steer adds a user's message to the running turn. If the turn waits for results of tool calls, the
+// model reads the message after these results.
 func (t *Thread) Steer(ctx context.Context, input []UserInput) error {
 	params := struct {
 		ThreadID string      `json:"threadId"`
@@ -96,9 +96,10 @@ func (t *Thread) HasParked(callIDs []string) bool {
 	return arrived == nil && err == nil
 }
 
-// Parked waits until the app-server has sent the requests of exactly these calls, which may come a
-// moment after the model response. Errors: other calls are parked; Codex answered a call itself,
-// since it cannot read the arguments; the turn, the connection or ctx ended.
+// Parked waits until the turn waits for the results of exactly these calls. The app-server's
+// requests for the results may arrive a moment after the model response. Parked fails if other
+// calls are parked, if Codex answered a call itself since it cannot read the arguments, or if the
+// turn, the connection or ctx ends.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		arrived, err := t.compare(callIDs)
@@ -117,8 +118,9 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	}
 }
 
-// compare compares the parked calls with the expected ones. If some are missing, it
-// returns a channel that is closed when the calls of the turn change.
+// compare checks whether the parked calls are exactly the expected ones. If calls are still
+// missing, it returns a channel that is closed when the calls of the turn change. If the turn
+// cannot wait for exactly these calls any more, it returns an error.
 func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,10 +144,10 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 	return t.arrived, nil
 }
 
-// AnswerCalls answers the parked calls, so that the model goes on. The results should be those of
-// all parked calls. AnswerCalls drops the events that are still queued. If a queued event has
-// output of the model, AnswerCalls fails, since the client would miss that output. After an error
-// the thread must be closed.
+// AnswerCalls answers the parked calls. The model goes on when results has an answer to each of
+// them. AnswerCalls drops the events that are still queued. If a queued event has output of the
+// model, it fails instead, since the client would miss that output. After an error, the caller must
+// close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if t.queue.speaks() {
 		return errWentOn

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// maxReplies bounds the replies to the app-server's own requests that wait to be
-// written. Each is some hundred bytes at most.
+// maxReplies bounds the queue of replies to the app-server's own requests. Each reply has at most
+// a few hundred bytes.
 const maxReplies = 4096
 
 // writeTimeout is how long one message may take to be written.
 const writeTimeout = 30 * time.Second
 
-// outbox has the messages for the writer.
+// outbox has the messages for the goroutine that writes to the connection.
 type outbox struct {
 	maxWrite int         // of a message, in bytes; 0: no bound
 	calls    chan []byte // calls and notifications
@@ -31,13 +31,14 @@ func newOutbox(t Transport) outbox {
 
 var errNotReading = errors.New("the codex app-server does not read its input")
 
-// send hands a message to the writer. It waits until the writer has written the previous message,
-// so that large messages do not pile up.
+// send hands a message to the goroutine that writes. It waits until that goroutine has written the
+// previous message, so that large messages do not pile up.
 func (c *Conn) send(ctx context.Context, message []byte) error {
 	return pass(ctx, c, c.out.calls, message)
 }
 
-// pass sends a value to a channel. It fails if ctx or the connection ends first.
+// pass sends a value to a channel. It fails if ctx or the connection ends before a receiver is
+// ready.
 func pass[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	select {
 	case to <- value:
@@ -60,7 +61,8 @@ func (c *Conn) answer(o outgoing) {
 	c.reply(message)
 }
 
-// reply queues a message for the writer without waiting. If the queue is full, the connection ends.
+// reply queues a message for the goroutine that writes. It does not wait: if the queue is full,
+// reply ends the connection.
 func (c *Conn) reply(message []byte) {
 	select {
 	case c.out.replies <- message:

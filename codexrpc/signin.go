@@ -17,17 +17,18 @@ type DeviceCode struct {
 }
 
 const (
-	// methodLogin begins a sign-in. The notification [methodLoginCompleted] reports its end.
+	// methodLogin begins a sign-in. The notification [methodLoginCompleted] reports the result.
 	methodLogin = "account/login/start"
-	// maxDeviceCode bounds the address and the code together, in bytes. Together, Codex's address
-	// and code have some fifty bytes.
+	// maxDeviceCode bounds the sum of the lengths of URL and Code, in bytes. Codex's have some
+	// fifty bytes together.
 	maxDeviceCode = 2 << 10
-	// maxSignInError bounds the kept text of the reason why a sign-in has failed, in bytes.
+	// maxSignInError bounds the reason why a sign-in has failed, in bytes. A longer reason is cut.
 	maxSignInError = 300
 )
 
-// StartSignIn begins to sign the app-server in with a code, which the app-server requests from
-// the issuer of the login. A refusal by the issuer is a *CallError.
+// StartSignIn begins to sign the app-server in. The app-server gets a code from the issuer of the
+// login, and a person enters that code in a browser. If the issuer refuses, the error is a
+// *CallError.
 func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 	code, err := Call[DeviceCode](ctx, c, methodLogin, struct {
 		Type string `json:"type"`
@@ -38,8 +39,9 @@ func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 	return code, err
 }
 
-// AwaitSignIn waits for the end of the sign-in that was begun on this connection. If it returns
-// nil, the login is in the app-server's CODEX_HOME. The error may quote the issuer.
+// AwaitSignIn waits for the result of the sign-in that StartSignIn has begun on this connection. If
+// it returns nil, the app-server has stored the login in its CODEX_HOME. An error may quote the
+// issuer.
 func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	select {
 	case err := <-c.session.signedIn:
@@ -51,7 +53,7 @@ func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	}
 }
 
-// noteSignIn stores the result of the sign-in. A connection has one sign-in.
+// noteSignIn stores the result of the sign-in. There is only one sign-in on a connection.
 func (c *Conn) noteSignIn(params string) {
 	var err error
 	if s := newScanner(wirejson.View(params)); !s.Find("success") || s.Value() != "true" {

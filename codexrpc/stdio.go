@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// MaxMessage bounds one message from the app-server, in bytes. The largest ones
-// are echoes of injected history, as long as the request.
+// MaxMessage bounds one message from the app-server, in bytes. The largest messages repeat injected
+// history and are as long as the client's request.
 const MaxMessage = 96 << 20
 
-// readBuffer is the size of the read buffer, in bytes. Lines that fit are not copied.
+// readBuffer is the size of the read buffer, in bytes. Lines that fit into it are not copied.
 const readBuffer = 64 << 10
 
-// writePart is how much of a message is written at once, in bytes. It is far more
-// than a pipe buffers: after the write, the peer has read nearly all of the part.
+// writePart is how much of a message is written at once, in bytes. It is far more than a pipe
+// buffers. So when the write returns, the other side has read nearly all of the part.
 const writePart = 1 << 20
 
-// keptLine bounds the buffer that is kept for the next long line, in bytes.
+// keptLine bounds the buffer of a long line that is kept for the next long line, in bytes.
 const keptLine = 1 << 20
 
-// Stdio is the transport over a pair of pipes: one JSON object a line.
+// Stdio is the transport over a pair of pipes. Each line is one JSON object.
 type Stdio struct {
 	r     io.ReadCloser
 	w     io.WriteCloser
@@ -47,11 +47,12 @@ func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
 	return s
 }
 
-// Progress grows with each read and each written part of a large message. Small written
-// messages do not count: a pipe buffers them even if the other side reads nothing.
+// Progress returns a count that grows with each read and each written part of a large message. It
+// does not count small written messages, since a pipe buffers them even if the other side reads
+// nothing.
 func (s *Stdio) Progress() uint64 { return s.moved.Load() }
 
-// Read returns the next line that is not blank, without its end.
+// Read returns the next line that is not blank, without the line end.
 func (s *Stdio) Read() ([]byte, error) {
 	if cap(s.long) > keptLine {
 		s.long = nil // the line of the previous Read
@@ -67,7 +68,7 @@ func (s *Stdio) Read() ([]byte, error) {
 	}
 }
 
-// readLine returns one line. If the stream ends without a line end, readLine returns what is left.
+// readLine returns one line. The last line of the stream may lack its line end.
 func (s *Stdio) readLine() ([]byte, error) {
 	line, err := s.br.ReadSlice('\n')
 	if err == nil {
@@ -107,8 +108,8 @@ func (s *Stdio) readLine() ([]byte, error) {
 	return s.long, nil
 }
 
-// HasNext reports whether the next Read will return a line without waiting. It may report
-// false although there is such a line.
+// HasNext reports whether the next Read surely returns a line without waiting. If HasNext returns
+// false, Read may or may not have to wait.
 func (s *Stdio) HasNext() bool {
 	if s.br.Buffered() == 0 {
 		return false
@@ -118,7 +119,7 @@ func (s *Stdio) HasNext() bool {
 	return end > 0 && len(trimSpace(buffered[:end])) > 0
 }
 
-// Write sends one message and a line end. It may use the message's spare capacity.
+// Write sends one message and a line end. It may overwrite the spare capacity of message.
 func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	if d, ok := s.w.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		// Regular files, and pipes on some systems, have no deadlines.
@@ -157,12 +158,12 @@ func trimSpace(line []byte) []byte {
 	return line
 }
 
-// bounded is a Transport that writes messages of MaxWrite bytes at most. Larger
-// calls are refused before they are sent.
+// bounded is a Transport that can write messages of at most MaxWrite bytes. Conn refuses larger
+// calls without sending them.
 type bounded interface{ MaxWrite() int }
 
-// progressing is a Transport that counts the progress of the app-server: reads that returned data,
-// and large writes that the app-server must have read. The count only grows.
+// progressing is a Transport that counts signs that the app-server is alive: reads that returned
+// data, and parts of large messages that the app-server must have read. The count only grows.
 type progressing interface{ Progress() uint64 }
 
 // readingAhead is a Transport that knows whether another message is buffered.
@@ -182,18 +183,18 @@ func (r *countedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Transport moves whole messages, each one JSON object, between this client and an app-server. Read
-// is called by one goroutine and Write by one other. Any goroutine may call Close, which ends a
-// running Read or Write.
+// Transport reads and writes whole messages, each one JSON object, between this client and an
+// app-server. One goroutine calls Read, and one other calls Write. Any goroutine may call Close,
+// which ends a running Read or Write.
 type Transport interface {
-	// Read returns the next message, which is valid until the next Read. An error that matches
-	// [ErrMessageTooLarge] means that one message was skipped; after any other error no message
-	// follows.
+	// Read returns the next message, which is valid until the next Read. If the error matches
+	// [ErrMessageTooLarge], Read has skipped one message and may be called again. After any other
+	// error there are no more messages.
 	Read() ([]byte, error)
-	// Write sends one message within the timeout. After an error the transport is
-	// unusable.
+	// Write sends one message within the timeout. After an error, the transport cannot be used any
+	// more.
 	Write(message []byte, timeout time.Duration) error
-	// Close ends the transport and a running Read. For a child process it closes the child's stdin,
-	// which asks the child to end.
+	// Close ends the transport and a running Read. If the app-server is a child process, Close
+	// closes its stdin, which makes the child end.
 	Close() error
 }

@@ -11,16 +11,17 @@ import (
 	"sync/atomic"
 )
 
-// maxParked bounds the unanswered tool calls of one turn. Further ones are refused
-// at once. The turn then still ends with its model response.
+// maxParked bounds the parked (unanswered) tool calls of one turn. Further calls are refused at
+// once, which does not end the turn.
 const maxParked = 4096
 
-// maxPrevious is how many earlier turns are remembered, so that their late events are recognised.
+// maxPrevious is how many ids of earlier turns a thread remembers, to recognise late events of
+// these turns.
 const maxPrevious = 64
 
-// Thread is one conversation on the app-server. It runs one turn at a time. If a turn has
-// completed, another turn may follow ([Thread.NextTurn]). After an interrupted turn no other turn
-// may follow, since Codex records the interruption in the history.
+// Thread is one conversation on the app-server. It runs one turn (an answer of the model) at a
+// time. After a completed turn, another turn may follow ([Thread.NextTurn]). After an interrupted
+// turn, no other turn may follow, since Codex records the interruption in the history.
 type Thread struct {
 	id    string
 	conn  *Conn
@@ -47,8 +48,8 @@ type Thread struct {
 	arrived   chan struct{} // closed when parked or outputs change; nil: nobody waits
 }
 
-// StartThread starts a thread. If ctx ends before the answer comes, the thread is
-// unloaded in the background.
+// StartThread starts a thread. If ctx ends before the app-server answers, StartThread fails, and
+// the thread is unloaded in the background once the answer arrives.
 func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thread, error) {
 	return c.startThread(ctx, call{method: methodThreadStart, params: &params})
 }
@@ -67,12 +68,13 @@ func (c *Conn) startThread(ctx context.Context, do call) (*Thread, error) {
 	return t, nil
 }
 
-// opening is a thread that is being started.
+// opening is a thread that is being started. Its methods are the callbacks of thread/start.
 type opening Thread
 
 func (*opening) onSent() {}
 
-// onAnswer registers the thread, before the reader reads its first event.
+// onAnswer registers the thread, so that it gets all its events: onAnswer runs before the next
+// message is read.
 func (o *opening) onAnswer(answer message, late bool) {
 	t := (*Thread)(o)
 	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
@@ -84,8 +86,8 @@ func (o *opening) onAnswer(answer message, late bool) {
 	}
 }
 
-// addThread registers a thread for its events. It reports false for an id that is in
-// use, since the events would reach another caller.
+// addThread registers a thread, so that it gets its events. It returns false if another thread has
+// the same id, since the events would reach the wrong caller.
 func (c *Conn) addThread(t *Thread) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,9 +102,8 @@ func (c *Conn) addThread(t *Thread) bool {
 	return true
 }
 
-// FailBeginning ends the running turn of a thread with err, unless the model has already written
-// something: since the turn began, or since its last calls were answered. Codex goes on with the
-// turn until [Thread.Close].
+// FailBeginning makes [Thread.Recv] fail with err if [Conn.Beginning] is true for the thread: the
+// model has written nothing yet. Codex itself continues the turn until [Thread.Close].
 func (c *Conn) FailBeginning(thread string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +112,8 @@ func (c *Conn) FailBeginning(thread string, err error) {
 	}
 }
 
-// Beginning reports whether a turn of the thread runs and the model has written nothing yet: since
-// the turn began, or since its last calls were answered.
+// Beginning reports whether a turn of the thread runs and the model has written nothing since the
+// turn began or its last tool calls were answered.
 func (c *Conn) Beginning(thread string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +121,7 @@ func (c *Conn) Beginning(thread string) bool {
 	return t != nil && t.isBeginning()
 }
 
-// isBeginning is [Conn.Beginning] for this thread.
+// isBeginning does the work of [Conn.Beginning] for this thread.
 func (t *Thread) isBeginning() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,14 +142,14 @@ func (e *Event) speaks() bool {
 // ID returns the app-server's id of the thread.
 func (t *Thread) ID() string { return t.id }
 
-// InjectItems appends Responses-API items, each a JSON object, to the thread's
-// history. The app-server silently drops items with the role system.
+// InjectItems appends items of the Responses API, each a JSON object, to the thread's history. The
+// app-server silently drops items with the role system.
 func (t *Thread) InjectItems(ctx context.Context, items []json.RawMessage) error {
 	return t.conn.call(ctx, call{method: methodThreadInject, params: injectParams{t.id, items}})
 }
 
-// StartTurn starts a turn and sets params.ThreadID. If ctx ends before the answer
-// comes the turn may run; Close interrupts it.
+// StartTurn starts a turn on this thread; it ignores params.ThreadID. If ctx ends before the
+// app-server answers, the turn may run all the same. Close interrupts it.
 func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	params.ThreadID = t.id
 	if params.Input == nil {
@@ -167,17 +168,17 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	return err
 }
 
-// OnInput sets the function f to call when Codex has read the input of the next turn, and so has
-// decoded its images. f may be nil and must be quick. f is not called for a turn that has no input
-// or ends first.
+// OnInput sets the function that is called when Codex has read the input of the next turn, and so
+// has decoded the images in it. f may be nil and must be quick. f is not called if the turn has no
+// input, or if the turn ends before Codex has read the input.
 func (t *Thread) OnInput(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.onInput = f
 }
 
-// readInput calls the function of OnInput, since Codex has read the input of the turn. t may be
-// nil.
+// readInput is called when Codex has read the input of the turn. It calls the function that OnInput
+// has set. t may be nil.
 func (t *Thread) readInput() {
 	if t == nil {
 		return
@@ -191,7 +192,7 @@ func (t *Thread) readInput() {
 	}
 }
 
-// starting is a thread whose turn is being started.
+// starting is a thread whose turn is being started. Its methods are the callbacks of turn/start.
 type starting Thread
 
 // onSent records that turn/start has been sent.
@@ -212,16 +213,16 @@ func (s *starting) onAnswer(answer message, late bool) {
 }
 
 // Ready returns a channel that gets an element when Recv may return something new. Only one
-// goroutine may wait for it.
+// goroutine may receive from it.
 func (t *Thread) Ready() <-chan struct{} { return t.queue.wake }
 
-// Wake adds an element to the channel of Ready unless it has one.
+// Wake adds an element to the channel of Ready if the channel is empty.
 func (t *Thread) Wake() { t.queue.signal() }
 
-// Recv returns the events of the turn that have been received, in order. It does not wait: it may
-// return no events and no error. The events are valid until the next call, or until Close. After
-// the last event it returns why there are no more: an error that matches ErrClosed, ErrTooSlow or
-// ErrMessageTooLarge, or the error of FailBeginning. Before the turn's id is known, it returns no
+// Recv returns the queued events of the turn, in order. It does not wait, so it may return neither
+// events nor an error. The events are valid until the next Recv or Close. If the turn's events were
+// cut off, Recv then returns the reason: an error that matches ErrClosed, ErrTooSlow or
+// ErrMessageTooLarge, or the error of FailBeginning. Before the turn's id is known, Recv returns no
 // events.
 func (t *Thread) Recv() ([]Event, error) {
 	turnID := t.turn()
@@ -239,8 +240,8 @@ func (t *Thread) Recv() ([]Event, error) {
 	}
 }
 
-// ofTurn keeps the events of one turn. Events of other turns may have been queued before the id of
-// this turn was known.
+// ofTurn removes the events of other turns, which may have been queued before the id of this turn
+// was known.
 func ofTurn(events []Event, turnID string) []Event {
 	if len(events) == 1 && events[0].turnID == turnID {
 		return events // the usual case
@@ -248,18 +249,18 @@ func ofTurn(events []Event, turnID string) []Event {
 	return slices.DeleteFunc(events, func(e Event) bool { return e.turnID != turnID })
 }
 
-// FellBack reports whether Codex has given up the WebSocket to the model provider for this
-// thread since the last call of FellBack. Codex then asks the provider over HTTP.
+// FellBack reports whether Codex has switched this thread from a WebSocket to HTTP, for its
+// requests to the model provider, since the last call of FellBack.
 func (t *Thread) FellBack() bool { return t.fellBack.Load() && t.fellBack.Swap(false) }
 
-// Interrupt asks the app-server to end the turn. turn/completed follows, with the
+// Interrupt asks the app-server to end the turn. The app-server then sends turn/completed with the
 // status interrupted.
 func (t *Thread) Interrupt(ctx context.Context) error {
 	return t.conn.interrupt(ctx, t.id, t.turn())
 }
 
-// accept queues an event of the thread for its consumer. It reports false if the event does not
-// belong to the turn. Only the goroutine that reads the connection calls accept.
+// accept queues an event of the thread for its consumer. It returns false if the event belongs to
+// another turn. Only the goroutine that reads the connection calls accept.
 func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case eventTurnStarted:
@@ -297,10 +298,11 @@ func (t *Thread) countOverflow(fits bool) {
 	}
 }
 
-// mayBelong reports whether an event may belong to the turn. Before the turn's id is known,
-// function calls and outputs do not belong: they repeat injected items, under another turn's id.
-// Other events are queued, and Recv drops those of other turns. If the event may belong, mayBelong
-// replaces its turn id by a copy, which does not share the memory of the line.
+// mayBelong reports whether an event may belong to the running turn. If the turn's id is known, it
+// compares the ids. Before that, it accepts all events of a turn that is not in t.previous; Recv
+// later drops those of other turns. But it refuses function calls and outputs, since these repeat
+// injected items, under another turn's id. If mayBelong returns true, it has replaced the event's
+// turn id by a copy that does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -324,7 +326,7 @@ func (t *Thread) turn() string {
 	return turnID
 }
 
-// begin sets the id of the thread's turn, if it is not known yet. Only the goroutine that reads the
+// begin sets the id of the running turn if it is not known yet. Only the goroutine that reads the
 // connection calls begin.
 func (t *Thread) begin(turnID string) {
 	t.mu.Lock()
@@ -338,7 +340,7 @@ func (t *Thread) begin(turnID string) {
 	}
 }
 
-// end records that the turn is over, or that there will be none.
+// end records that the turn has ended, or that it was never started.
 func (t *Thread) end(completed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -357,14 +359,14 @@ func (t *Thread) running() bool {
 	return t.sent && !t.over
 }
 
-// parkedCall is an unanswered item/tool/call request.
+// parkedCall is an item/tool/call request that was not answered yet.
 type parkedCall struct {
 	callID  string
 	request json.RawMessage // the id of the request
 }
 
-// park keeps an item/tool/call request unanswered, since an answer makes the model go on. It
-// reports false if the request must be refused.
+// park stores an item/tool/call request without an answer, since an answer makes the model go on.
+// It returns false if the caller must refuse the request.
 func (t *Thread) park(callID string, request json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -376,7 +378,7 @@ func (t *Thread) park(callID string, request json.RawMessage) bool {
 	return true
 }
 
-// noteOutput counts the output of a call.
+// noteOutput counts a tool call that has an output now.
 func (t *Thread) noteOutput() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -384,7 +386,7 @@ func (t *Thread) noteOutput() {
 	t.callsChanged()
 }
 
-// callsChanged wakes all callers that wait for the calls of the turn. The lock is held.
+// callsChanged wakes the callers of Parked. The caller holds the lock.
 func (t *Thread) callsChanged() {
 	if t.arrived != nil {
 		close(t.arrived)

@@ -9,21 +9,21 @@ import (
 const (
 	// closeTimeout bounds the unloading of a thread.
 	closeTimeout = 20 * time.Second
-	// finishTimeout is the part of closeTimeout in which the turn has to end.
+	// finishTimeout is how long the unloading waits for the end of the turn.
 	finishTimeout = 15 * time.Second
-	// refusedGrace is how long to wait for turn/completed after the interruption was
-	// refused, usually because the turn has just ended by itself.
+	// refusedGrace is how long to wait for turn/completed if the app-server has refused to
+	// interrupt the turn. It usually refuses because the turn has just ended by itself.
 	refusedGrace = time.Second
 )
 
-// Close ends the thread in the background: it interrupts an unfinished turn, waits for the end of
-// the turn, answers parked tool calls and unloads the thread. Close returns at once and must not be
-// called again. released, if not nil, is called after the unloading, also if that failed; released
-// may close the connection.
+// Close ends the thread. It returns at once and does the work in the background: it interrupts an
+// unfinished turn, waits for the turn's end, answers parked tool calls and unloads the thread. At
+// the end it calls released, also after a failure, unless released is nil. released may close the
+// connection. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
-// addCloser adds one to the goroutines and calls for which Close waits. It reports false if
-// the connection has ended.
+// addCloser adds one to c.closers, for which Conn.Close waits. If the connection has ended, it adds
+// nothing and returns false.
 func (c *Conn) addCloser() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,9 +33,9 @@ func (c *Conn) addCloser() bool {
 	return c.err == nil
 }
 
-// background runs f in a goroutine of the connection, with a deadline. Afterwards it calls the
-// function then, unless that is nil. If the connection has ended, background runs both functions
-// before it returns: all calls of f fail at once.
+// background runs f in a goroutine, for which Conn.Close waits. until is the deadline of f. After
+// f, background runs then, unless it is nil. If the connection has ended, background runs both
+// without a goroutine: all calls that f makes fail at once.
 func (c *Conn) background(f func(until time.Time), then func()) {
 	until := time.Now().Add(closeTimeout)
 	if !c.addCloser() {
@@ -47,7 +47,8 @@ func (c *Conn) background(f func(until time.Time), then func()) {
 	}
 	go func() {
 		if then != nil {
-			// Runs after closers.Done: then may call Conn.Close, which waits for closers.
+			// Deferred first, so that then runs after closers.Done: then may call Conn.Close, which
+			// waits for closers.
 			defer then()
 		}
 		defer c.closers.Done()
@@ -55,7 +56,7 @@ func (c *Conn) background(f func(until time.Time), then func()) {
 	}()
 }
 
-// unload does the work of Close.
+// unload does the background work of Close.
 func (t *Thread) unload(until time.Time) {
 	t.queue.drop(errClosedThread)
 	if t.running() {
@@ -66,7 +67,7 @@ func (t *Thread) unload(until time.Time) {
 	t.remove()
 }
 
-// remove ends the routing of events to the thread.
+// remove removes the thread from the connection, so that it gets no more events.
 func (t *Thread) remove() {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
@@ -75,12 +76,12 @@ func (t *Thread) remove() {
 	}
 }
 
-// RefuseCalls answers the parked tool calls of the turn with a failure, in the background. Later
-// calls are refused at once. If the model's response broke off after calls, Codex reports that
-// only when the calls are answered. The thread must be closed after the turn.
+// RefuseCalls answers the parked tool calls of the turn with a failure, in the background, and
+// refuses later calls at once. If a model response breaks off after tool calls, Codex reports the
+// break only when the calls are answered. After the turn, the caller must close the thread.
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
-// answerParked answers the parked tool calls of the turn.
+// answerParked answers the parked tool calls of the turn with a failure.
 func (t *Thread) answerParked(until time.Time) {
 	parked := t.unpark()
 	if len(parked) == 0 {
@@ -126,8 +127,8 @@ func (t *Thread) unsubscribe(until time.Time) {
 	}
 }
 
-// Unfinished returns the ids of the threads whose turns may still be running. After the end of the
-// connection, it returns the threads whose turns may have been running at that moment.
+// Unfinished returns the ids of the threads whose turns may still be running. If the connection has
+// ended, it returns those whose turns may have been running when it ended.
 func (c *Conn) Unfinished() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +147,8 @@ func running(threads map[string]*Thread) (ids []string) {
 	return ids
 }
 
-// InterruptAll interrupts the turns of threads, which may have been started on
-// another connection. It ignores refusals, which mean that the turn has ended.
+// InterruptAll interrupts the turns of the threads with these ids, which may have been started on
+// another connection. It ignores refusals, since these mean that the turn has already ended.
 func (c *Conn) InterruptAll(ctx context.Context, threads []string) {
 	for _, id := range threads {
 		if err := c.interrupt(ctx, id, ""); err != nil {

@@ -23,20 +23,21 @@ import (
 
 // The bounds of a WebSocket.
 const (
-	// dialTimeout bounds a dial: the connection, TLS and the upgrade. The context may end the dial
-	// earlier.
+	// dialTimeout bounds a whole dial: connecting, TLS and the upgrade to a WebSocket. The context
+	// may end the dial earlier.
 	dialTimeout = 10 * time.Second
-	// maxFrame bounds a frame to the app-server, in bytes. Above 16 MiB codex ends the connection
-	// with all its turns. maxFrame is smaller, since each written frame counts as progress.
+	// maxFrame bounds a frame to the app-server, in bytes. If a frame has more than 16 MiB, Codex
+	// ends the connection with all its turns. maxFrame is far smaller, so that Progress, which
+	// counts frames, grows often.
 	maxFrame = 1 << 20
-	// maxSent bounds a message to the app-server, in bytes. Codex ends the connection at a larger
-	// one.
+	// maxSent bounds a message to the app-server, in bytes. If a message is larger, Codex ends the
+	// connection.
 	maxSent = 64 << 20
-	// closeGrace bounds the closing handshake, which is optional.
+	// closeGrace is how long Close waits for the closing handshake, which is optional.
 	closeGrace = time.Second
 )
 
-// WebSocket is the transport over a WebSocket: one message a text frame.
+// WebSocket is the transport over a WebSocket. Each message is one text message of the WebSocket.
 type WebSocket struct {
 	ws    *websocket.Conn
 	raw   net.Conn      // the connection below ws and its TLS
@@ -47,11 +48,10 @@ type WebSocket struct {
 	err   error
 }
 
-// DialWebSocket connects to an app-server that listens elsewhere. The address
-// is ws://HOST:PORT, wss://HOST or, in Caddy's notation for a unix socket,
-// unix//path/of.sock. The token is sent as a bearer token, unless it is empty.
-// Errors say what an operator can do. They match [ErrUnreachable] or [ErrRefused], unless the
-// address is invalid.
+// DialWebSocket connects to an app-server that is already running. The address is ws://HOST:PORT,
+// wss://HOST or, for a unix socket in Caddy's notation, unix//path/of.sock. A token that is not
+// empty is sent as a bearer token. Errors say what an operator can do. For a valid address, they
+// match [ErrUnreachable] or [ErrRefused].
 func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, error) {
 	at, err := parseEndpoint(address)
 	if err != nil {
@@ -83,8 +83,8 @@ func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, erro
 	return s, nil
 }
 
-// client returns an HTTP client for the upgrade of the connection. It does not
-// follow redirections, since the token is for this address only.
+// client returns an HTTP client that upgrades s.raw to a WebSocket. The client follows no
+// redirections, since the token is for this address only.
 func (s *WebSocket) client() *http.Client {
 	dial := func(context.Context, string, string) (net.Conn, error) { return s.raw, nil }
 	return &http.Client{
@@ -101,9 +101,9 @@ type countedConn struct {
 
 func (c *countedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
-// Progress grows with each read, also within a message, and with each written frame of a
-// long message. Small written messages do not count: the system buffers them even if the other
-// side reads nothing.
+// Progress returns a count that grows with each read from the connection and each written frame of
+// a long message. It does not count small written messages, since the system buffers them even if
+// the other side reads nothing.
 func (s *WebSocket) Progress() uint64 { return s.moved.Load() }
 
 // Read returns the next message.
@@ -133,7 +133,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 	}
 }
 
-// skip drops the rest of a message that is too large.
+// skip reads and drops the rest of a message that is too large.
 func (s *WebSocket) skip(r io.Reader) error {
 	skipped := &tooLarge{limit: s.limit}
 	_, _ = skipped.Write(s.buf)
@@ -144,8 +144,8 @@ func (s *WebSocket) skip(r io.Reader) error {
 	return skipped
 }
 
-// endError returns an error that says in plain words how the connection has ended. If err does not
-// come from the end of the connection, endError returns err unchanged.
+// endError returns an error that says in plain words how the connection has ended. If err has
+// another cause, endError returns it unchanged.
 func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {
@@ -159,7 +159,7 @@ func (s *WebSocket) endError(err error) error {
 	return err
 }
 
-// Write sends one message, in one text frame or, if it is long, in several.
+// Write sends one message. It splits a long message into several frames.
 func (s *WebSocket) Write(message []byte, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -190,7 +190,7 @@ func (s *WebSocket) write(ctx context.Context, message []byte) error {
 // bytes. A larger message would end the connection.
 func (s *WebSocket) MaxWrite() int { return maxSent }
 
-// Close ends the connection, with a closing handshake if the peer answers in time.
+// Close ends the connection. It waits at most closeGrace for the closing handshake.
 func (s *WebSocket) Close() error {
 	s.once.Do(func() {
 		timer := time.AfterFunc(closeGrace, func() { _ = s.raw.Close() })
@@ -200,14 +200,14 @@ func (s *WebSocket) Close() error {
 	return s.err
 }
 
-// unixPrefix begins the address of a unix socket, as Caddy writes it:
-// unix//run/codex.sock is the socket /run/codex.sock.
+// unixPrefix is how the address of a unix socket begins in Caddy's notation: unix//run/codex.sock
+// means the socket /run/codex.sock.
 const unixPrefix = "unix/"
 
-// endpointForms are the forms of address that can be dialled, for error messages.
+// endpointForms lists the accepted forms of an address, for error messages.
 const endpointForms = "ws://host:port, wss://host:port or unix//path"
 
-// endpoint is the address of a remote app-server, as dialling needs it.
+// endpoint is a parsed address of a remote app-server, ready to be dialled.
 type endpoint struct {
 	url     string // ws:// or wss://
 	network string // of the address: tcp or unix
@@ -217,9 +217,8 @@ type endpoint struct {
 // maxSocketPath is how long the path of a unix socket may be, in bytes.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// CheckAddress returns an error if [DialWebSocket] cannot dial the address, which
-// is ws://HOST:PORT, wss://HOST or unix//path. The error contains no part of the
-// address that may be a secret.
+// CheckAddress returns an error if the address does not have a form that [DialWebSocket] accepts.
+// The error contains no part of the address that may be a secret.
 func CheckAddress(address string) error {
 	_, err := parseEndpoint(address)
 	return err
@@ -249,15 +248,15 @@ func parseEndpoint(address string) (endpoint, error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return endpoint{}, fmt.Errorf("the address of %s has a port that is not between 1 and 65535", u.Hostname())
 	}
-	// The URL is dialled as http or https, for which the rules are stricter:
-	// http://:: is invalid, ws://:: is not.
+	// websocket.Dial parses the URL again as http or https, with stricter rules: ws://:: is valid,
+	// but http://:: is not.
 	if _, err := url.Parse("http" + strings.TrimPrefix(u.String(), "ws")); err != nil {
 		return endpoint{}, fmt.Errorf("the address of %s must be %s", u.Hostname(), endpointForms)
 	}
 	return endpoint{url: u.String(), network: "tcp", address: net.JoinHostPort(u.Hostname(), port)}, nil
 }
 
-// parseSocket is parseEndpoint for the path of a unix socket.
+// parseSocket returns the endpoint for the path of a unix socket.
 func parseSocket(socket string) (endpoint, error) {
 	clean := path.Clean(socket)
 	switch {
@@ -269,7 +268,7 @@ func parseSocket(socket string) (endpoint, error) {
 	return endpoint{url: "ws://localhost/", network: "unix", address: clean}, nil
 }
 
-// maxRefusal bounds how much of the body of an HTTP error is quoted, in bytes.
+// maxRefusal is how many bytes of an HTTP error's body the error quotes at most.
 const maxRefusal = 200
 
 // dialError adds to err, the error of a dial, what an operator can do.
@@ -285,8 +284,8 @@ func dialError(ctx context.Context, address string, err error) error {
 	return fmt.Errorf("%w to %s: %w; check the address, and that the app-server runs there", ErrUnreachable, address, err)
 }
 
-// refusalError returns the error for an HTTP response in place of a WebSocket, and says what an
-// operator can do.
+// refusalError returns the error when the server has answered with an HTTP response instead of a
+// WebSocket. The error says what an operator can do.
 func refusalError(address string, withToken bool, response *http.Response) error {
 	said := ""
 	if response.Body != nil {

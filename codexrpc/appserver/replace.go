@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// drainLimit is how long a replaced app-server may go on with its turns. Then it
-	// is stopped, and its turns fail.
+	// drainLimit is how long a replaced app-server may finish its turns. After that, Process stops
+	// it, and the turns that still run fail.
 	drainLimit = time.Hour
 	// drainGrace is the minimum time that a replaced app-server keeps running. Within it, callers
 	// that have its connection can open their threads.
 	drainGrace = 5 * time.Second
 	// drainPoll is the pause between two checks for open threads.
 	drainPoll = 200 * time.Millisecond
-	// maxDraining bounds the app-servers that drain at the same time. While so many drain, no other
-	// app-server is replaced.
+	// maxDraining bounds the app-servers that drain (finish their turns after a replacement) at the
+	// same time. While that many drain, Restart fails.
 	maxDraining = 4
 )
 
-// Restart replaces the app-server; turns that run on the old app-server go on. Restart launches a
-// fresh app-server, or connects to the remote one again, and returns without waiting for its
-// handshake. Once the new one is ready, it takes the new turns. The old one ends with its last
-// thread. If the process is in backoff, Restart starts the app-server at once. Restart fails when
-// the process is not ready, when a replacement is starting, and when too many app-servers are
-// draining.
+// Restart replaces the app-server without ending its turns. Restart launches a fresh app-server, or
+// connects to the remote one again, and returns without waiting for the handshake. Once the new
+// app-server is ready, it runs all new turns. The old app-server is stopped after its last thread
+// has closed. In StateBackoff, Restart starts the app-server at once. Restart fails if there is no
+// app-server to replace (the first one is still starting, for example), if a replacement is
+// starting already, or if maxDraining app-servers are draining.
 func (p *Process) Restart() error {
 	if p.Status().State == StateNew {
 		return &NotReadyError{State: StateNew, Reason: "it was never started"}
@@ -60,8 +60,8 @@ func (s *supervisor) replace(why string) error {
 	return nil
 }
 
-// handleReplacement makes the next instance the serving one and drains the old one.
-// If the start of the next one has failed, the old one goes on.
+// handleReplacement makes s.next the serving instance and drains the old one. If s.next has failed
+// to start, handleReplacement stops it, and the old instance keeps serving.
 func (s *supervisor) handleReplacement() {
 	in, old := s.next, s.serving
 	s.next = nil
@@ -101,8 +101,8 @@ func (p *Process) drain(old *instance) {
 	})
 }
 
-// awaitIdle waits until the connection of an instance is not busy, or has ended. It
-// reports false if the connection is busy at the drain limit or when the process is stopped.
+// awaitIdle waits until the connection of an instance is idle or has ended. It also returns at
+// the drain limit and when the process is stopped; false then means that turns still run.
 func (p *Process) awaitIdle(old *instance) bool {
 	limit, end := context.WithTimeout(p.ctx, p.times.drainLimit)
 	defer end()

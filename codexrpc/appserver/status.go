@@ -20,27 +20,27 @@ const (
 	StateNew State = ""
 	// StateStarting: the app-server is being started or dialled, and its handshake has not ended.
 	StateStarting State = "starting"
-	// StateReady: the app-server takes turns.
+	// StateReady: the app-server accepts turns.
 	StateReady State = "ready"
-	// StateUnresponsive: the app-server was ready and does not answer. It becomes
-	// ready again, with all of its turns, or is stopped.
+	// StateUnresponsive: the app-server was ready, but no longer answers. If it answers again, it
+	// is ready and keeps its turns; otherwise it is stopped.
 	StateUnresponsive State = "unresponsive"
-	// StateBackoff: a start has failed, and the next one is due later.
+	// StateBackoff: a start has failed, and the process waits before the next start.
 	StateBackoff State = "backoff"
-	// StateStopping: the app-server has failed, or Stop was called, and its end is
-	// awaited.
+	// StateStopping: the app-server has failed or Stop was called, and the process waits for the
+	// app-server to exit.
 	StateStopping State = "stopping"
-	// StateStopped: the process has ended for good.
+	// StateStopped: the process was stopped and will not start again.
 	StateStopped State = "stopped"
 )
 
-// String returns the word.
+// String returns the state's word; for StateNew it is "new".
 func (s State) String() string { return cmp.Or(string(s), "new") }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Status is the state of a process with its details. Its JSON is for the operator.
+// Status is the state of a [Process] with its details. The operator sees it as JSON.
 type Status struct {
 	Address   string    `json:"address,omitempty"` // of a remote app-server, without credentials
 	State     State     `json:"state"`
@@ -52,22 +52,22 @@ type Status struct {
 	RetryAt   time.Time `json:"retry_at,omitzero"` // when the next start is due, in StateBackoff
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
-	// Account says why the account of the login is not known, in words that clients may see. It is
-	// empty if the account is known or was not asked for yet. While Account is set, turns are still
-	// tried, unless Silent is true.
+	// Account is the reason why the account of the login is not known, in words that clients may
+	// see. It is empty if the account is known or was not asked for yet. While Account is set,
+	// turns are still tried, except when Silent is true.
 	Account  string `json:"account,omitempty"`
 	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
 	Silent   bool   `json:"-"`        // the account back end does not answer, and turns are refused, see Account
 	Restarts int    `json:"restarts"` // starts after the first
-	// Replacements counts the planned replacements: a new app-server, or a new connection to the
-	// remote one, took over while the old one still worked.
+	// Replacements counts how often a working app-server was replaced on purpose, by a new program
+	// or by a new connection to the remote app-server.
 	Replacements int   `json:"replacements"`
 	Remote       bool  `json:"-"`                      // the app-server runs elsewhere
 	Threads      int   `json:"threads"`                // open threads, including those on draining app-servers
 	Draining     int   `json:"draining"`               // replaced app-servers that still have turns
 	Memory       int64 `json:"memory_bytes,omitempty"` // of the app-server that takes new turns, see Config.MaxMemory; 0: not known
 	Strict       bool  `json:"-"`                      // see [Acceptance.Strict]
-	// SerialModels call one tool at a time, see [Acceptance.SerialModels].
+	// SerialModels are the models that call one tool at a time, see [Acceptance.SerialModels].
 	SerialModels []string `json:"serial_models,omitempty"`
 }
 
@@ -94,29 +94,31 @@ func (e *NotReadyError) Error() string {
 	return fmt.Sprintf("the codex app-server is not ready (%s): %s", e.State, e.Reason)
 }
 
-// The classes of failures of a start, besides those of codexrpc.
+// The reasons why a start can fail, besides the errors of package codexrpc.
 var (
-	// errNotStarted is matched by the error of a command that could not be forked.
+	// errNotStarted is matched by the error of a command that the system could not start.
 	errNotStarted = errors.New("cannot start")
 	// errEarlyEnd is matched by the error of a program that ended before it answered.
 	errEarlyEnd = errors.New("ended before it answered")
-	// errNoArgument is matched by the error of a command without [appServerCommand].
+	// errNoArgument is matched by the error of a command line without [appServerCommand].
 	errNoArgument = errors.New("has no argument " + appServerCommand)
-	// errLoginFiles is matched by the error of a login that Codex could not store after a renewal.
+	// errLoginFiles is matched by the error when Codex cannot store a login that it has renewed.
 	errLoginFiles = errors.New("codex cannot store its login")
 	// errConfig is matched by the error of a config.toml or an .env that cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
-	// errNoCatalogue is matched if it is not known which tools Codex would offer.
+	// errNoCatalogue is matched by the error when Codex does not print its models. Without that
+	// list, it is not known which tools Codex would offer.
 	errNoCatalogue = errors.New("codex does not print its catalogue of models")
-	// errNoDir is matched if there is no private directory or home.
+	// errNoDir is matched by the error when the private directory or the CODEX_HOME of the
+	// app-server cannot be made.
 	errNoDir = errors.New("cannot make a directory for codex")
 )
 
-// explained are the errors that need no details. The program was stopped because of them, so its
-// exit status and its stderr would only hide the reason.
+// explained are the errors that are reported without the exit status and the stderr of the program.
+// This client stopped the program because of such an error, so these details explain nothing.
 var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
-// startFailure adds to the error of a handshake what an operator can do.
+// startFailure adds to err, the error of a handshake, what an operator can do about it.
 func (p *Process) startFailure(in *instance, err error) error {
 	switch {
 	case in.program == nil && isOneOf(err, explained):
@@ -128,13 +130,14 @@ func (p *Process) startFailure(in *instance, err error) error {
 	case isOneOf(err, explained):
 		return err
 	case in.home != nil && (errors.Is(err, codexrpc.ErrClosed) || errors.Is(err, errEarlyEnd)):
-		// Only the program is named: its arguments may be secret.
+		// The error names only the program, since its arguments may be secret.
 		return fmt.Errorf("`%s` %w: check that it is Codex, and see what it says", p.cfg.Command[0], errEarlyEnd)
 	}
 	return fmt.Errorf("the codex app-server failed to start: %w", err)
 }
 
-// temporary are the errors of the system that may go away by themselves.
+// temporary are the errors of the operating system that may go away by themselves. An error that
+// matches one of them is not final.
 var temporary = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
 
 // isOneOf reports whether an error matches one of the known errors.
@@ -142,8 +145,8 @@ func isOneOf(err error, known []error) bool {
 	return slices.ContainsFunc(known, func(one error) bool { return errors.Is(err, one) })
 }
 
-// remedies are what to do about each class of errors. The first match counts. A final
-// error does not go away until somebody applies the remedy.
+// remedies lists what to do about each class of errors; remedy uses the first entry that matches.
+// A final error stays until somebody applies the remedy.
 var remedies = []struct {
 	err    error
 	remedy string
@@ -176,8 +179,8 @@ func failed(state State, reason error) Status {
 }
 
 // remedy returns what to do about an error that keeps a process from being ready. final reports
-// whether the error stays until somebody applies the remedy. Unlike the error, the remedy may be
-// shown to clients: it has no path, no address and no output of the app-server.
+// whether the error stays until somebody does that. Clients may see the remedy, since it has no
+// path, no address and no output of the app-server. They may not see the error.
 func remedy(err error) (remedy string, final bool) {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {

@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// keptLines and keptLineBytes bound the last lines that are kept to explain an exit.
-// maxLogLine is the length at which a line is cut in the log, in bytes.
+// keptLines and keptLineBytes bound the last lines that stderrLog keeps to explain an exit.
+// maxLogLine is how many bytes of a line are logged.
 const (
 	keptLines     = 5
 	keptLineBytes = 300
@@ -32,8 +32,8 @@ const (
 	logWindow = 10 * time.Second
 )
 
-// stderrLog logs the stderr of a program, line by line and with a limit, and keeps the
-// last lines.
+// stderrLog logs the stderr of a program line by line, up to a rate limit. It also keeps the last
+// lines to explain an exit.
 type stderrLog struct {
 	end          time.Time // the end of the window in which lines are counted
 	lines, bytes int       // how many may still be logged in the window
@@ -45,7 +45,7 @@ type stderrLog struct {
 	held    []string // the lines that were written while holding was true
 }
 
-// copy logs the lines of r until r ends. It leaves out the lines for which heed returns true.
+// copy logs the lines of r until r ends, except those for which heed returns true.
 func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line string) bool) {
 	br := bufio.NewReaderSize(r, maxLogLine)
 	cut := false
@@ -64,8 +64,8 @@ func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line st
 	}
 }
 
-// add logs a line, unless too many lines or bytes were logged in the window. It warns when the
-// first line is dropped, and logs the number of dropped lines when lines are logged again.
+// add logs a line, or drops it if the limit of the logWindow is reached. It warns at the first
+// dropped line. In the next window, it logs how many lines were dropped.
 func (s *stderrLog) add(line string, log *slog.Logger) {
 	if now := time.Now(); !now.Before(s.end) {
 		s.logDropped(log)
@@ -102,7 +102,7 @@ func logLine(line string, log *slog.Logger) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "codex stderr", slog.String("line", line))
 }
 
-// release logs the lines that are held. From now on lines are logged at once.
+// release logs the held lines. From then on, lines are logged at once.
 func (s *stderrLog) release(log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *stderrLog) release(log *slog.Logger) {
 	s.holding, s.held = false, nil
 }
 
-// sandboxWarning is part of a line that Codex writes at each start on many machines. Its
-// sandbox is not used here.
+// sandboxWarning is part of a line that Codex writes at each start on many machines. The line is
+// not logged, since this client does not use Codex's sandbox.
 const sandboxWarning = "could not find bubblewrap on PATH"
 
 var (
@@ -123,7 +123,7 @@ var (
 	backtrace = regexp.MustCompile(`^(?i:stack backtrace:)$|^\d+: +\S|^at (?:\S+:\d|.+\))`)
 )
 
-// keep adds a line to the last lines, unless the line is part of a backtrace.
+// keep adds a line to s.last. It skips the lines of a backtrace.
 func (s *stderrLog) keep(line string) {
 	if backtrace.MatchString(line) {
 		return
@@ -134,14 +134,14 @@ func (s *stderrLog) keep(line string) {
 	s.last = s.last[max(0, len(s.last)-keptLines):]
 }
 
-// tail returns the last lines on one line.
+// tail returns the last lines of stderr, joined to one line.
 func (s *stderrLog) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.last, " | ")
 }
 
-// cut shortens a text with more than this number of bytes, and adds an ellipsis.
+// cut returns text, or its first bytes and an ellipsis if text is longer than bytes.
 func cut(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -149,9 +149,9 @@ func cut(text string, bytes int) string {
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
-// HeededLog are directives of RUST_LOG. With them, Codex logs facts that no message of the protocol
-// has: the results of handshakes and of requests over a WebSocket to the model's provider, and the
-// headers of answers. heed reads these lines, which are not logged here.
+// HeededLog is a value of RUST_LOG. It makes Codex log what no message of the protocol contains:
+// the results of WebSocket handshakes and requests to the model's provider, and the headers of the
+// provider's answers. heed reads these lines; stderrLog does not log them.
 const HeededLog = "codex_otel.trace_safe[{error.message}]=info,codex_http_client::client[{headers}]=debug"
 
 var (
@@ -160,16 +160,16 @@ var (
 	asked    = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
 	answered = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
-	// refusal finds the thread of a handshake that was refused by a rate limit (429), or of a request
-	// over a WebSocket that was refused by a rate limit (429) or by an overload (503).
+	// refusal matches a line about a WebSocket that the provider has refused: its handshake (429,
+	// a rate limit), or a request over it (429, or 503, an overload). It captures the thread's id.
 	refusal = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
 		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status (503)) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
-	// askedToWait finds for how many seconds the provider asks to wait.
+	// askedToWait captures the seconds that the provider asks to wait.
 	askedToWait = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
 
-// ErrSocketLimited and ErrSocketOverloaded are the failures of a turn whose handshake or request over
-// a WebSocket was refused by a rate limit or by an overload, see [IsSocketRefused].
+// ErrSocketLimited is the failure of a turn if the provider refuses its WebSocket because of a rate
+// limit, and ErrSocketOverloaded if the provider is overloaded. See [IsSocketRefused].
 var (
 	ErrSocketLimited error = &codexrpc.TurnError{
 		Message: "the model's provider limits the rate: it refuses a WebSocket with 429 Too Many Requests",
@@ -187,12 +187,12 @@ func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
-// heed reads a line of Codex's log. only reports whether Codex writes the line just because of
+// heed reads a line of Codex's log. If the line reports that the provider has refused a WebSocket,
+// heed fails the thread's turn. only reports whether Codex writes the line just because of
 // HeededLog.
 //
-// If a rate limit refuses a handshake or a request over a WebSocket, Codex waits for as long as the
-// provider asks, perhaps a minute. It sends no event while it waits; then it tries HTTP. So heed
-// ends the turn at the refusal.
+// Without heed, the client would get no event for as long as the provider asks Codex to wait,
+// perhaps a minute. Only then would Codex try HTTP.
 func (in *instance) heed(line string) (only bool) {
 	switch {
 	case answered.MatchString(line):
@@ -210,8 +210,8 @@ func (in *instance) heed(line string) (only bool) {
 	return false
 }
 
-// refusedSocket returns the thread whose WebSocket was refused according to a line of the log, and
-// the failure of its turn. The failure is nil for other lines.
+// refusedSocket reads a line of Codex's log. If the line reports a refused WebSocket, refusedSocket
+// returns the thread and the failure of its turn. For other lines, failure is nil.
 func refusedSocket(line string) (thread string, failure error) {
 	switch found := refusal.FindStringSubmatch(line); {
 	case found == nil:

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// errStopped is the reason for the end of a process after Stop was called.
+// errStopped is the reason why a process has ended if Stop was called.
 var errStopped = errors.New("it was stopped")
 
-// supervisor is the goroutine that decides which instances a process has. An instance
-// is starting, or one is serving, or the supervisor waits for the next start. While one
-// is serving, the next one may be starting.
+// supervisor starts, replaces and stops the instances of a process, in one goroutine. At any time,
+// an instance starts, an instance serves, or the supervisor waits for the next start. While one
+// instance serves, its replacement may be starting.
 type supervisor struct {
 	*Process
 	launched     bool             // an instance was launched before
@@ -25,7 +25,8 @@ type supervisor struct {
 	replaceAfter time.Time        // no replacement for health before this
 }
 
-// run runs one instance after another until the process is stopped.
+// run is the supervisor's goroutine. It starts instances and handles events until the process is
+// stopped.
 func (s *supervisor) run() {
 	for {
 		select {
@@ -40,8 +41,8 @@ func (s *supervisor) run() {
 	}
 }
 
-// start launches an instance when there is none. why is the reason for the end of the last
-// instance, or empty.
+// start launches an instance. No instance may be starting or serving. why is the reason why the
+// last instance ended, or empty.
 func (s *supervisor) start(why string) {
 	s.retry = nil
 	if s.launched {
@@ -68,8 +69,8 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// handleStart handles the end of an instance's start. A started instance becomes the serving one;
-// after a failure, the next start is planned.
+// handleStart runs when the start of an instance has succeeded or failed. A started instance
+// becomes the serving one. After a failure, handleStart plans the next start.
 func (s *supervisor) handleStart(in *instance) {
 	if in == s.next {
 		s.handleReplacement()
@@ -105,8 +106,9 @@ func (s *supervisor) serve(in *instance) {
 	}
 }
 
-// startsWithLog makes the next instances keep Codex's own log if in, which has been stopped, could
-// not start without that log. It reports whether it is the first call to do so.
+// startsWithLog checks whether the stopped instance in failed because Codex's own log was turned
+// off. If so, it turns the log on for all later instances. It reports true only to the call that
+// has turned it on.
 func (p *Process) startsWithLog(in *instance) bool {
 	return strings.Contains(in.stderr.tail(), needsLog) && p.files.withLog.CompareAndSwap(false, true)
 }
@@ -126,9 +128,9 @@ func (p *Process) publish(in, old *instance) {
 }
 
 // handleFailure stops the serving instance after its connection has ended. If a replacement is
-// already starting, the replacement takes over. Otherwise a new instance is started: at once if the
-// failed one has completed a turn or was ready for long, else after a pause, since the program may
-// crash again and again.
+// already starting, that will serve next. Otherwise handleFailure starts a new instance: at once if
+// the failed instance has completed a turn or was ready for long, or else after a pause, since the
+// program may crash again and again.
 func (s *supervisor) handleFailure(in *instance) {
 	if in != s.serving {
 		return
@@ -153,8 +155,8 @@ func (s *supervisor) handleFailure(in *instance) {
 	}
 }
 
-// stopFailed stops an instance that has failed, and returns the reason with the
-// exit details.
+// stopFailed stops an instance that has failed. It returns the reason with the exit status and
+// the last lines of stderr.
 func (s *supervisor) stopFailed(in *instance, reason error) error {
 	status := failed(StateStopping, reason)
 	status.PID, status.Version = in.pid(), in.version
@@ -208,7 +210,7 @@ func (s *supervisor) stopAll() {
 	close(s.done)
 }
 
-// backoff returns the pauses between the starts of a program that keeps failing.
+// backoff computes the pauses between the starts of a program that keeps failing.
 type backoff struct {
 	first, most time.Duration
 	stable      time.Duration // a program that was ready for so long is stable
@@ -219,9 +221,9 @@ func newBackoff() backoff {
 	return backoff{first: 100 * time.Millisecond, most: 30 * time.Second, stable: 30 * time.Second}
 }
 
-// next counts a failure and returns the pause before the next start. The pause doubles from
-// first to most. It is shortened by a random part, up to a quarter, so that many processes
-// do not restart in step.
+// next counts a failure and returns the pause before the next start. The pause doubles with each
+// failure, from first to most. next then subtracts a random part of up to a quarter, so that many
+// processes do not restart at the same moment.
 func (b *backoff) next() time.Duration {
 	pause := min(b.first<<min(b.failures, 10), b.most)
 	b.failures++

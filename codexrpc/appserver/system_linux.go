@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// endWithParent makes the kernel kill the command when the thread that started the command ends,
-// and so when this process ends. Without it, a program that hangs would go on, since it does not
-// notice that its stdin was closed. endWithParent is called after ownGroup.
+// endWithParent makes the kernel kill the command when this process ends (in fact when the OS
+// thread that started the command ends). Otherwise a program that hangs would keep running, since
+// it does not notice that its stdin was closed. ownGroup must be called first.
 func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
 
-// ownMemory returns a process's own memory in bytes: resident or swapped out, without the pages of
-// files. It returns false if the memory is not known.
+// ownMemory returns the memory of a process in bytes, resident and swapped out. Pages of files do
+// not count. It returns false if the memory is not known.
 func ownMemory(pid int) (bytes int64, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -25,7 +25,7 @@ func ownMemory(pid int) (bytes int64, ok bool) {
 	return parseOwnMemory(text)
 }
 
-// parseOwnMemory adds up the memory in a /proc/PID/status.
+// parseOwnMemory adds up the fields of a /proc/PID/status that count as own memory.
 func parseOwnMemory(text []byte) (sum int64, ok bool) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {

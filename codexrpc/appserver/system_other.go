@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// ownGroup does nothing: there are no process groups here. Closing stdin ends the
-// program.
+// ownGroup does nothing, since this system has no process groups. The program ends when its stdin
+// is closed.
 func ownGroup(*exec.Cmd) {}
 
 // terminateGroup kills the process, since there is no gentler way here.
@@ -24,6 +24,6 @@ func killGroup(cmd *exec.Cmd) {
 // lockPrivate returns no lock: there is no flock here.
 func lockPrivate(string) (*os.File, error) { return nil, nil }
 
-// removeAbandoned removes nothing: without locks the directory of a killed program
-// looks like that of a running one.
+// removeAbandoned removes nothing, since this system has no locks. Without a lock, the directory
+// of a killed program looks like the directory of a running one.
 func removeAbandoned(string) bool { return false }

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// ownGroup makes the command start in a process group of its own. So a signal to the group also
-// ends everything that the command has started. And a Ctrl-C for the server does not end the
-// command before the server has ended its streams.
+// ownGroup makes the command start in a process group of its own. A signal to the group then also
+// ends everything that the command has started, and a Ctrl-C for the server does not end the
+// command before the server has finished its responses.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
@@ -22,17 +22,16 @@ func terminateGroup(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGTERM) }
 // killGroup kills every process of the group.
 func killGroup(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGKILL) }
 
-// signalGroup sends a signal to the group and ignores errors: the group may have
-// ended.
+// signalGroup sends a signal to the group. It ignores errors, since the group may have ended.
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, sig)
 	}
 }
 
-// lockPrivate locks a directory for as long as the returned file is open. The lock is on the
-// directory itself, which also keeps systemd-tmpfiles from removing old files in it. On a file
-// system without locks, lockPrivate returns nil, and removeAbandoned removes nothing.
+// lockPrivate locks a directory for as long as the returned file is open. It locks the directory
+// itself, since systemd-tmpfiles then leaves old files in it alone. On a file system without locks,
+// lockPrivate returns nil, and removeAbandoned removes nothing.
 func lockPrivate(path string) (*os.File, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -48,8 +47,8 @@ func lockPrivate(path string) (*os.File, error) {
 	return nil, nil
 }
 
-// removeAbandoned removes a directory of this user that nobody has locked. It reports whether it
-// has removed the directory.
+// removeAbandoned removes a directory if it belongs to this user and no process has locked it. It
+// reports whether it has removed the directory.
 func removeAbandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {

@@ -24,8 +24,8 @@ const (
 	TypeServer         = "server_error"
 )
 
-// Error is an error of the API (ErrorResponse) with its HTTP status and headers. It
-// must not be changed once it is in use.
+// Error is an error of the API (ErrorResponse) with its HTTP status and headers. An Error that is
+// in use must not be changed.
 type Error struct {
 	Status  int    // the HTTP status
 	Message string // a sentence for the client: Codex's own text if there is one, without what clients must not see
@@ -33,9 +33,9 @@ type Error struct {
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
 	Code    Code   // for example "model_not_found"; empty: null
-	// RetryAfter is when SDKs should try again. 0: no advice.
+	// RetryAfter is how long SDKs should wait before they try again. 0: no advice.
 	RetryAfter time.Duration
-	// ShouldRetry overrides the decision that SDKs make by the status. Nil: no override.
+	// ShouldRetry tells SDKs whether to try again. Nil: SDKs decide by the status.
 	ShouldRetry *bool
 
 	allow string // the methods in the header Allow of a 405
@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Code)
 }
 
-// body is the schema Error of OpenAI's API description. All four members are always there.
+// body is an error in OpenAI's API (the schema Error). Its four members are always present.
 type body struct {
 	Message string  `json:"message"`
 	Type    *string `json:"type"`
@@ -57,7 +57,7 @@ type body struct {
 	Code    *Code   `json:"code"`
 }
 
-// Object returns the error as JSON for a member of another object.
+// Object returns the error as a JSON object, for use as a member of another object.
 func (e *Error) Object() []byte {
 	return wirejson.Append(nil, e.body())
 }
@@ -73,8 +73,9 @@ func (e *Error) Body() []byte {
 	}{e.body()})
 }
 
-// SetHeaders sets the content type and the headers about retrying. Retry-After is in
-// whole seconds; SDKs prefer Retry-After-Ms, which is set as well.
+// SetHeaders sets the headers of the response: the content type, the advice about retrying, the
+// allowed methods and WWW-Authenticate. It sets Retry-After, in whole seconds, and Retry-After-Ms,
+// which SDKs prefer.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	if e.RetryAfter > 0 {
@@ -92,16 +93,16 @@ func (e *Error) SetHeaders(h http.Header) {
 	}
 }
 
-// Encoder encodes an error for the clients of an API: it returns the status and the body of the
-// error, and may set headers.
+// Encoder writes an error in the form of an API other than OpenAI's. It returns the status and the
+// body of the response, and may set headers.
 type Encoder func(e *Error, h http.Header) (status int, body []byte)
 
-// EncoderKey is the key of the [Encoder] in the context of a request. Without an Encoder, errors have
-// OpenAI's form.
+// EncoderKey is the key of the [Encoder] in the context of a request. If the context has no
+// Encoder, errors have OpenAI's form.
 type EncoderKey struct{}
 
-// Respond writes the headers, the status and the body in the form that the clients of the request
-// read. It returns the error of the connection.
+// Respond writes the error as the response to r, in the form of the [Encoder] of r or in OpenAI's.
+// It returns an error if the body cannot be written.
 func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 	e.SetHeaders(w.Header())
 	status, body := e.Status, []byte(nil)
@@ -115,11 +116,11 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// Code is the code of an [Error]. Clients tell failures apart by it.
+// Code is the code of an [Error]. Clients distinguish errors by their codes.
 type Code string
 
-// The codes of this server that other packages need. The classes below have more codes, and a
-// 400 of the model's provider may have any other code.
+// The codes of this server that other packages use, too. NewClass adds more. If the model's
+// provider answers with an error 400, the error has the provider's code, which may be any other.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -145,26 +146,27 @@ const (
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 )
 
-// codes are all codes of this server. NewClass adds the codes of classes; the codes here have no class.
+// codes has all codes of this server: those below, which have no class, and those that NewClass
+// adds.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
 
-// Class is what all errors of one kind share: an [Error] without its message.
+// Class is a kind of errors: an [Error] with all that such errors share, but without a message.
 type Class Error
 
-// The advice to retry.
+// The values of retry for [NewClass] that say more than a duration, or that several classes use.
 const (
 	Never      time.Duration = -1          // another attempt is of no use, whatever the status says
 	Soon                     = time.Second // another attempt may help; when is not known
 	afterQueue               = 5 * time.Second
 )
 
-// ParamMessages is the Param of an error about a conversation that is too long.
+// ParamMessages is the Param of errors that mean that the conversation is too long.
 const ParamMessages = "messages"
 
-// NewClass returns a class, and adds its code to the codes of this server. retry is the time after
-// which a client should try again, or Never; 0: no advice.
+// NewClass returns a class, and adds its code to codes. retry is how long a client should wait
+// before it tries again, or Never; 0: no advice.
 func NewClass(code Code, status int, retry time.Duration) Class {
 	codes[code] = true
 	c := Class{Code: code, Status: status, Type: TypeOf(code, status), RetryAfter: retry}
@@ -174,7 +176,7 @@ func NewClass(code Code, status int, retry time.Duration) Class {
 	return c
 }
 
-// The classes that other packages use, too.
+// The classes that other packages use as well.
 var (
 	// BadRequest is the class of wrong requests. Its errors have no code.
 	BadRequest = Class{Status: http.StatusBadRequest, Type: TypeInvalidRequest}
@@ -182,14 +184,14 @@ var (
 	ContextTooLong = NewClass(CodeContextLength, http.StatusBadRequest, 0).Of(ParamMessages)
 	// NoSuchModel is the class of requests for models that are not offered.
 	NoSuchModel = NewClass(CodeModelNotFound, http.StatusNotFound, 0).Of("model")
-	// RateLimited is the class of requests above a limit that will allow requests again after a
-	// while.
+	// RateLimited is the class of requests that exceed a limit. After a while, the limit allows
+	// requests again.
 	RateLimited = NewClass("rate_limit_exceeded", http.StatusTooManyRequests, Soon)
-	// TimedOut is the class of requests that have taken too long.
+	// TimedOut is the class of requests whose answer has taken too long.
 	TimedOut = NewClass(CodeTimeout, http.StatusGatewayTimeout, 0)
 )
 
-// The classes of errors of this server.
+// The classes that only this package uses.
 var (
 	invalid          = NewClass(CodeInvalidValue, http.StatusBadRequest, 0)
 	unsupported      = NewClass(CodeUnsupportedParameter, http.StatusBadRequest, 0)
@@ -201,7 +203,7 @@ var (
 	storeFailed      = NewClass("response_store_unavailable", http.StatusServiceUnavailable, Soon)
 )
 
-// Of returns the class with a field of the request as Param.
+// Of returns a copy of the class whose errors are about the field param of the request.
 func (c Class) Of(param string) Class {
 	c.Param = param
 	return c
@@ -213,12 +215,12 @@ func (c Class) New(message string) *Error {
 	return (*Error)(&c)
 }
 
-// Newf is New with a format.
+// Newf does the same as New, with a format for the message.
 func (c Class) Newf(format string, args ...any) *Error {
 	return c.New(fmt.Sprintf(format, args...))
 }
 
-// TypeOf returns the type of the errors with a code and a status.
+// TypeOf returns the type of an error with this code and status.
 func TypeOf(code Code, status int) string {
 	switch {
 	case code == CodeInsufficientQuota:
@@ -233,7 +235,7 @@ func TypeOf(code Code, status int) string {
 	return TypeInvalidRequest
 }
 
-// The labels of codes that this server does not define.
+// The values of [Code.Label] for codes that this server does not define.
 const (
 	LabelInvalid = "invalid_request" // a request that is wrong, without a code
 	LabelOther   = "other"           // a code that the model's provider defines
@@ -248,8 +250,9 @@ func Labels() []string {
 	return all
 }
 
-// Label returns the code if it is one of this server's codes. It returns LabelInvalid for an empty
-// code, and LabelOther for all others, since metrics need a bounded number of values.
+// Label returns the value of a metric's label for the code. Since metrics need a bounded number of
+// values, this is the code itself only if it is one of this server's codes. For other codes it is
+// LabelOther, and for an empty code LabelInvalid.
 func (c Code) Label() string {
 	switch {
 	case codes[c]:

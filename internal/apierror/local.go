@@ -7,126 +7,147 @@ import (
 	"time"
 )
 
-// The constructors of errors of this server whose message is fixed except for the arguments.
+// Each variable is a function that returns an error of this server. Its arguments fill the gaps in
+// the message.
 var (
-	// BodyTimeout is the 408 of a body that came more slowly than a rate, in bytes a second, or took
-	// longer than a time.
+	// BodyTimeout returns the 408 error for a body that came too slowly: below a rate, in bytes a
+	// second, or not within a time.
 	BodyTimeout = about2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
-	// PayloadTooLarge is the 413 of a body of more than limit bytes.
+	// PayloadTooLarge returns the 413 error for a body that is larger than a limit, in bytes.
 	PayloadTooLarge = about[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
-	// TooEarly is the 425 of a request in TLS early data that is no GET or HEAD: an attacker may have
-	// repeated it.
+	// TooEarly returns the 425 error for a request in TLS early data with a method other than GET
+	// and HEAD. It is refused since an attacker may have recorded and repeated it.
 	TooEarly = plain(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
-	// UnsupportedEncoding is the 415 of a body in a Content-Encoding that is not read.
+	// UnsupportedEncoding returns the 415 error for a body with a Content-Encoding that this server
+	// does not support.
 	UnsupportedEncoding = about[string](NewClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
-	// CorruptBody is the 400 of a body that is not what its Content-Encoding says.
+	// CorruptBody returns the 400 error for a body that cannot be decoded by its Content-Encoding.
 	CorruptBody = about[string](invalid, "The request body is not in its Content-Encoding, %s.")
-	// BodyMemory is the 503 of a request for whose body there is no memory.
+	// BodyMemory returns the 503 error for a request if the memory for request bodies is in use.
 	BodyMemory = plain(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
-	// AnswerTooLarge is the 502 of an answer that this server collects before it sends it, and that
-	// has more than limit bytes.
+	// AnswerTooLarge returns the 502 error for an answer above a limit, in bytes. The limit holds
+	// for answers that this server collects before it sends them.
 	AnswerTooLarge = about[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
-	// AnswerMemory is the 503 of an answer for which there is no memory.
+	// AnswerMemory returns the 503 error for an answer if the memory for collected answers is in
+	// use.
 	AnswerMemory = plain(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
-	// ClientGone stands for a client that left, in logs and metrics. The status is nginx's.
+	// ClientGone returns the error for a client that closed the connection. It appears only in logs
+	// and metrics. nginx uses the same status.
 	ClientGone = plain(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
-	// QueueFull is the 429 of a request that finds the queue full.
+	// QueueFull returns the 429 error for a request that finds the queue full.
 	QueueFull = plain(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
-	// QueueTimeout is the 503 of a request that has waited in the queue for as long as requests
-	// may. It is no 429, since the caller has reached no limit of its own.
+	// QueueTimeout returns the 503 error for a request that has waited too long in the queue. The
+	// status is not 429, since the caller has reached no limit of its own.
 	QueueTimeout = about[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
-	// TooManyChoices is the 400 of a request for more choices than turns may run at once.
+	// TooManyChoices returns the 400 error for a request that needs more choices (each is a turn)
+	// than turns may run at the same time.
 	TooManyChoices = about2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
-	// ChoicesTooLarge is the 400 of a request that is too large for its number of choices.
+	// ChoicesTooLarge returns the 400 error for a request that is too large for its number of
+	// choices, since each choice needs the memory of the whole request.
 	ChoicesTooLarge = about2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
-	// TooManySockets is the 503 of a WebSocket beyond the most that may be open.
+	// TooManySockets returns the 503 error for a new WebSocket if too many are open already.
 	TooManySockets = plain(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
-	// SocketTooOld is the 400 of a request over a WebSocket that accepts no more requests. The code is
-	// OpenAI's: Codex, as a client, connects again when it gets this code.
+	// SocketTooOld returns the 400 error for a request over a WebSocket that is too old to accept
+	// more requests. The code is OpenAI's; clients such as Codex connect again when they get it.
 	SocketTooOld = plain(NewClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
 
-	// Unauthorized is the 401 of a request without a key, or with a wrong one.
+	// Unauthorized returns the 401 error for a request whose API key is missing or wrong.
 	Unauthorized = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
-	// AdminKeyWrong is the 401 of an administrator's request without the admin key.
+	// AdminKeyWrong returns the 401 error for an administrator's request whose admin key is missing
+	// or wrong.
 	AdminKeyWrong = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
-	// NoSuchAppServer is the 404 of an id that no app-server has.
+	// NoSuchAppServer returns the 404 error for a request that names an unknown app-server id.
 	NoSuchAppServer = about[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
-	// SignInUnderWay is the 409 of a second sign-in of a login.
+	// SignInUnderWay returns the 409 error if a sign-in begins while another one of the same login
+	// has not ended.
 	SignInUnderWay = plain(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
-	// SignInFailed is the 502 of a sign-in that gets no code. The argument is the reason.
-	SignInFailed = about[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
-	// ResetFailed is the 502 of a failed attempt to reset the windows of a plan. The argument is the
+	// SignInFailed returns the 502 error for a sign-in if Codex gets no code. The argument is the
 	// reason.
+	SignInFailed = about[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
+	// ResetFailed returns the 502 error for a failed attempt to reset the windows of a plan. The
+	// argument is the reason.
 	ResetFailed = about[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
-	// KeyConcurrency is the 429 of a request whose key has reached its limit of turns that run or
-	// wait.
+	// KeyConcurrency returns the 429 error for a request whose API key already has as many turns
+	// running or waiting as its limit allows.
 	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
-	// LimitsUnavailable is the 503 of a request whose key has limits that cannot be counted now.
+	// LimitsUnavailable returns the 503 error for a request if the use of its API key cannot be
+	// counted now, so that the key's limits cannot be checked.
 	LimitsUnavailable = plain(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
-	// OriginNotAllowed is the 403 of a request or a preflight by a page that may not use this API.
+	// OriginNotAllowed returns the 403 error for a request or a CORS preflight from a web page if
+	// its origin may not use this API.
 	OriginNotAllowed = about[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
-	// HostNotAllowed is the 403 of a request without a key whose Host is not listed.
+	// HostNotAllowed returns the 403 error for a request without an API key if its Host is not in
+	// the option hosts.
 	HostNotAllowed = about[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
 
-	// NoCompaction is the 404 of a request to compact a conversation.
+	// NoCompaction returns the 404 error for a request to compact a conversation, which Codex
+	// cannot do for a client.
 	NoCompaction = plain(unknownURL, "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.")
-	// ModelNotFound is the 404 of a model that is not offered.
+	// ModelNotFound returns the 404 error for a model that does not exist or that the API key may
+	// not use.
 	ModelNotFound = about[string](NoSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
 
-	// ResponseNotFound is the 404 of a response that is not kept, or that belongs to another user.
+	// ResponseNotFound returns the 404 error for a response that is not stored, or that belongs to
+	// another user.
 	ResponseNotFound = about[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
-	// BackgroundTimeout is the 504 of a background response that has taken too long.
+	// BackgroundTimeout returns the 504 error for a background response that has taken too long.
 	BackgroundTimeout = about[time.Duration](TimedOut, "The response did not end within %s, which is the most for one in the background.")
-	// CancelPending is the 503 of a response that another node has not yet cancelled.
+	// CancelPending returns the 503 error for a request to cancel a response if another server
+	// makes that response and has not cancelled it yet.
 	CancelPending = about[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
-	// NotCancellable is the 400 of a response that has ended.
+	// NotCancellable returns the 400 error for a request to cancel a response that has ended.
 	NotCancellable = about[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
-	// StoreUnavailable is the 503 of a request that needs the store of responses while it fails.
+	// StoreUnavailable returns the 503 error for a request that needs the stored responses while
+	// the store fails.
 	StoreUnavailable = plain(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
-	// UsageUnavailable is the 503 of a request for the usage of all nodes while Redis fails.
+	// UsageUnavailable returns the 503 error for a request to read the usage of all servers while
+	// Redis fails.
 	UsageUnavailable = plain(storeFailed, "The usage cannot be read at the moment. Please try again later.")
-	// InConversation is the 400 of a request whose previous_response_id names a response of a
-	// conversation.
+	// InConversation returns the 400 error for a request whose previous_response_id names a
+	// response in a conversation. Only the field conversation can continue such a response.
 	InConversation = about[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
-	// PreviousTooLong is the 400 of a request before which there are too many responses, or too
-	// large ones.
+	// PreviousTooLong returns the 400 error for a request whose previous_response_id leads to too
+	// many responses, or to too large ones.
 	PreviousTooLong = plain(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
-	// ReferencesTooLong is the 400 of a request whose input refers to items that are too large.
+	// ReferencesTooLong returns the 400 error for a request if the items that its input refers to,
+	// together with the responses before, are too large.
 	ReferencesTooLong = plain(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
-	// ConversationNotFound is the 404 of a conversation that is not kept, or that belongs to
-	// another user.
+	// ConversationNotFound returns the 404 error for a conversation that is not stored, or that
+	// belongs to another user.
 	ConversationNotFound = about[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")
-	// ConversationItemNotFound is the 404 of an item that a conversation does not have.
+	// ConversationItemNotFound returns the 404 error for an item that is not in the conversation.
 	ConversationItemNotFound = about2[string, string](NewClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
-	// ConversationTooLong is the 400 of a conversation that is too large to be kept or used.
+	// ConversationTooLong returns the 400 error for a conversation that is too large to be stored
+	// or used.
 	ConversationTooLong = plain(ContextTooLong.Of("conversation"), "The conversation is too large.")
 )
 
-// plain returns the constructor of an error with this message.
+// plain returns a function that makes an error of class c with this message.
 func plain(c Class, message string) func() *Error {
 	return func() *Error { return c.New(message) }
 }
 
-// about returns the constructor of an error whose message has one argument.
+// about returns a function that makes an error of class c, and puts its argument into the message.
 func about[A any](c Class, format string) func(A) *Error {
 	return func(a A) *Error { return c.Newf(format, a) }
 }
 
-// about2 is [about] for a message with two arguments.
+// about2 does the same as [about] for a message with two arguments.
 func about2[A, B any](c Class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
 
-// InvalidRequest is the 400 of an error in the field param. If param is empty, the error is in a header
-// or in the request as a whole.
+// InvalidRequest returns the 400 error for a mistake in the field param. If param is empty, the
+// mistake is in a header or in the request as a whole.
 func InvalidRequest(param, message string) *Error { return BadRequest.Of(param).New(message) }
 
-// InvalidImageURL is the 400 of an image that could not be fetched from the URL in param.
+// InvalidImageURL returns the 400 error for an image that could not be fetched from its URL. param
+// is the request's field with the URL.
 func InvalidImageURL(param, message string) *Error { return invalidImageURL.Of(param).New(message) }
 
-// KeyExpired is the 401 of a key that was valid until the time at.
+// KeyExpired returns the 401 error for an API key that was valid until the time at.
 func KeyExpired(at time.Time) *Error {
 	return keyExpired.Newf("The API key expired at %s. Ask the operator of this server for a new one.", at.UTC().Format(time.RFC3339))
 }
@@ -141,10 +162,10 @@ type KeyLimit struct {
 	Resets time.Duration // until the request can succeed; 0: never, since it wants more than Max
 }
 
-// patience is the longest Retry-After for which SDKs wait.
+// patience is the longest Retry-After that SDKs obey.
 const patience = time.Minute
 
-// Exceeded is the 429 of a request beyond the limit.
+// Exceeded returns the 429 error for a request that would exceed the limit.
 func (l KeyLimit) Exceeded() *Error {
 	limit := fmt.Sprintf("%d %s in a window of %s", l.Max, l.Unit, l.Window)
 	e := RateLimited.Newf("Rate limit reached for this API key: the limit is %s, used %d, requested %d. Please try again in %s.",
@@ -158,7 +179,7 @@ func (l KeyLimit) Exceeded() *Error {
 	return e
 }
 
-// NotFound is the 404 of a path below /v1 that is no route.
+// NotFound returns the 404 error for a path below /v1 that is not a route of this API.
 func NotFound(method, path string) *Error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	if what := elsewhere[first]; what != "" {
@@ -170,7 +191,8 @@ func NotFound(method, path string) *Error {
 	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
-// NotTheAPI is the 404 of a path that neither this API nor another handler of the site answers.
+// NotTheAPI returns the 404 error for a path that neither this API nor another handler of the site
+// answers.
 func NotTheAPI(method, path, baseURL string) *Error {
 	ollama := ""
 	if strings.HasPrefix(path, "/api/") {
@@ -179,7 +201,8 @@ func NotTheAPI(method, path, baseURL string) *Error {
 	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.%s", baseURL, method, path, ollama)
 }
 
-// elsewhere are the parts of OpenAI's API that Codex cannot serve, by the first part of their paths.
+// elsewhere names the parts of OpenAI's API that Codex cannot serve, by the first part of their
+// paths.
 var elsewhere = map[string]string{
 	"embeddings": "embeddings", "audio": "speech", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
@@ -205,26 +228,28 @@ func (e *Error) WithModels(names []string) *Error {
 	return &named
 }
 
-// MethodNotAllowed is the 405 of a route that has only the methods in allow, a list with commas.
+// MethodNotAllowed returns the 405 error for a method that the path does not have. allow lists the
+// methods that it has, with commas.
 func MethodNotAllowed(method, path, allow string) *Error {
 	e := otherMethod.Newf("%.32s is not a method of %.256s; use %s.", method, path, allow)
 	e.allow = allow
 	return e
 }
 
-// NoStore is the 400 of a request that needs stored responses on a server that stores none. param
-// is the field that needs them.
+// NoStore returns the 400 error for a request that needs stored responses if this server stores
+// none. param is the field that needs them.
 func NoStore(param string) *Error {
 	return unsupported.Of(param).Newf("'%s' needs stored responses, and this server stores none: its operator has set store to off.", param)
 }
 
-// NoEvents is the 400 of a request for events that are not kept. why gives the reason.
+// NoEvents returns the 400 error for a request to read a response's events if they are not stored.
+// why is the reason; it is added to the message.
 func NoEvents(param, why string) *Error {
 	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why)
 }
 
-// PreviousNotFound is the 400 of a request that follows the response id. missing is the response
-// that is not kept: id itself, or a response before it.
+// PreviousNotFound returns the 400 error for a request whose previous_response_id, id, cannot be
+// followed. missing is the response that is not stored: id itself, or a response before it.
 func PreviousNotFound(id, missing string) *Error {
 	if missing == id {
 		return previousNotFound.Newf("There is no response with the id %.64q to follow.", id)

@@ -18,14 +18,15 @@ import (
 	"unicode/utf8"
 )
 
-// keyPrefix begins the keys that are made here. Some clients want a key to begin with sk-.
+// keyPrefix is how the keys that Add makes begin. Some clients accept only keys with sk- at the
+// beginning.
 const keyPrefix = "sk-codex-"
 
-// Option is a line of an entry: its name and its arguments.
+// Option is a line in the entry of a key: the name of the option and its arguments.
 type Option []string
 
-// Add makes a key, adds its entry to a file, and returns the key. If the file does not exist, Add
-// makes the file. The entry has only the hash of the key.
+// Add makes a key, adds an entry with the hash of the key to the file at path, and returns the key.
+// It creates the file if there is none.
 func Add(path, id string, options []Option) (key string, err error) {
 	key = keyPrefix + rand.Text() // 130 random bits
 	sum := sha256.Sum256([]byte(key))
@@ -55,7 +56,7 @@ func Add(path, id string, options []Option) (key string, err error) {
 	return key, err
 }
 
-// Revoke removes the entry of a key from a file, with the comments immediately above it.
+// Revoke removes the entry of a key, and the comments directly above it, from the file at path.
 func Revoke(path, id string) error {
 	return edit(path, false, func(content string, set *Set) (string, error) {
 		i := slices.IndexFunc(set.Keys, func(k *Key) bool { return k.ID == id })
@@ -84,9 +85,9 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// edit replaces a file in one step by the content that change returns, if that content is valid.
-// The owner and the mode of the file stay. If there is no file and create is true, edit makes one
-// that only its owner can read. If root runs edit, the owner of the directory owns the new file.
+// edit atomically replaces the content of a file by what change returns, if that is valid. The
+// owner and the mode of the file stay. If there is no file and create is true, edit makes a file
+// that only its owner can read. If root runs edit, the new file belongs to the directory's owner.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -133,7 +134,7 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 // plain matches arguments that need no quotes in a Caddyfile.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
-// format returns an entry as it is written in a file.
+// format returns the text of a key's entry in the file.
 func format(id string, options []Option) (string, error) {
 	entry := "key " + id + " {\n"
 	for _, o := range options {
@@ -150,8 +151,9 @@ func format(id string, options []Option) (string, error) {
 	return entry + "}\n", nil
 }
 
-// quote returns an argument with quotes if it needs them. It returns false if the argument
-// cannot be written: it has more than one line, is no UTF-8, or has a backtick.
+// quote returns an argument as it is written in the file, with quotes if it needs them. It returns
+// false if the file's syntax cannot express the argument: an argument with control characters, with
+// a backtick, or that is not UTF-8.
 func quote(arg string) (quoted string, ok bool) {
 	if plain.MatchString(arg) {
 		return arg, true

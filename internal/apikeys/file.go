@@ -19,13 +19,14 @@ const (
 	maxSize = 16 << 20
 )
 
-// File is a file of keys that is read again when it changes. It is safe for concurrent use.
+// File is a file of API keys. After Watch, it reads the file again whenever the file changes. A
+// File is safe for concurrent use.
 type File struct {
 	path string
 	log  *slog.Logger
 	set  atomic.Pointer[Set]
 
-	// After Open, only the goroutine of Watch uses these.
+	// After Open, only the goroutine of Watch uses the next four fields.
 	info    fs.FileInfo       // of the version that was read last, good or bad
 	sum     [sha256.Size]byte // of its content
 	recheck bool              // the file may have changed without a new time
@@ -34,7 +35,7 @@ type File struct {
 	stop func()
 }
 
-// Open reads a file of keys. An error has the name of the file and, if possible, the line.
+// Open reads a file of API keys. An error names the file and, if possible, the line.
 func Open(path string, log *slog.Logger) (*File, error) {
 	f := &File{path: path, log: log, stop: func() {}}
 	set, _, err := f.load()
@@ -45,10 +46,10 @@ func Open(path string, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// noKeys is the set of a nil File.
+// noKeys is the empty set that Set returns for a nil File.
 var noKeys = new(Set)
 
-// Set returns the keys of the last version without errors. A nil File has none.
+// Set returns the keys of the last version of the file that had no errors. A nil File has no keys.
 func (f *File) Set() *Set {
 	if f == nil {
 		return noKeys
@@ -79,8 +80,8 @@ func (f *File) watch(ctx context.Context) {
 	}
 }
 
-// poll reads the file if it has changed. The errors of a version are logged once, and the version is
-// not used.
+// poll reads the file if it has changed. If the new version has an error, poll logs the error once,
+// and the version before stays in use.
 func (f *File) poll(ctx context.Context) {
 	info, err := os.Stat(f.path)
 	if err == nil && !f.lost && !f.recheck && f.same(info) {
@@ -113,12 +114,12 @@ func (f *File) poll(ctx context.Context) {
 	}
 }
 
-// same reports whether the file is the version that was read last.
+// same reports whether the file seems unchanged since it was read last.
 func (f *File) same(info fs.FileInfo) bool {
 	return os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size()
 }
 
-// load reads the file and its keys.
+// load reads and parses the file.
 func (f *File) load() (set *Set, content []byte, err error) {
 	if content, err = f.read(); err == nil {
 		set, err = parse(content, f.path)
@@ -126,7 +127,7 @@ func (f *File) load() (set *Set, content []byte, err error) {
 	return set, content, err
 }
 
-// read reads the file.
+// read reads the file, and records its version in f.info, f.sum and f.recheck.
 func (f *File) read() ([]byte, error) {
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait
 		return nil, fmt.Errorf("%s is not a file", f.path)
@@ -147,7 +148,8 @@ func (f *File) read() ([]byte, error) {
 	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
-	// Times are coarse: a file that has just changed may change again without a new time.
+	// The times of files are coarse: a file that has just changed may change again, but keep its
+	// time. So poll reads it again for three seconds.
 	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < 3*time.Second
 	return content, nil
 }

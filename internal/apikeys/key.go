@@ -1,5 +1,5 @@
-// Package apikeys reads and edits a file of API keys. The file has the syntax of a Caddyfile, which
-// operators know: it can have comments, caddy fmt formats it, and errors have a line.
+// Package apikeys reads and edits a file of API keys. The file has the syntax of a Caddyfile, since
+// operators know it, it allows comments, caddy fmt formats it, and errors name the line.
 //
 //	# The laptop of Alice
 //	key alice-laptop {
@@ -32,7 +32,7 @@ import (
 // Hash is the SHA-256 of a key.
 type Hash [sha256.Size]byte
 
-// Key is an entry of a file of keys.
+// Key is the entry of an API key in the file.
 type Key struct {
 	quota.Key
 	Hash    Hash
@@ -44,7 +44,7 @@ type Key struct {
 // Expired reports whether the key is no longer valid.
 func (k *Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
-// Set is the content of a file of keys. It is not changed after it was made.
+// Set is the content of a file of keys. A Set never changes.
 type Set struct {
 	Keys   []*Key // in the order of the file
 	byHash map[Hash]*Key
@@ -54,8 +54,8 @@ type Set struct {
 // Users returns two different users of the keys, or all if there are fewer.
 func (s *Set) Users() []string { return s.users }
 
-// Find returns the entry of a key that a client presents, or nil. The time of a look-up reveals
-// at most a part of a hash, from which nobody can make a key.
+// Find returns the entry of the key that a client has sent, or nil. Find need not run in constant
+// time: its duration reveals at most a part of a hash, from which nobody can compute a key.
 func (s *Set) Find(presented string) *Key { return s.byHash[sha256.Sum256([]byte(presented))] }
 
 const (
@@ -73,7 +73,8 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
 
 var errID = errors.New("a key has one id, of up to 64 letters, digits and . _ @ -")
 
-// parse reads a file of keys. The errors have the file's name and the line, and no secret.
+// parse reads the content of a file of keys. Its errors have the file's name and the line, but no
+// secret.
 func parse(content []byte, name string) (*Set, error) {
 	tokens, err := caddyfile.Tokenize(append(content, '\n'), name) // an empty text would be an error
 	if err != nil {
@@ -138,13 +139,14 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 		return nil, d.Errf("the hash of the key %s is that of nothing: is a variable not set?", k.ID)
 	}
 	k.User = cmp.Or(k.User, k.ID)
-	// Not the id: another file may have the same id, and a new key with an old id must begin at zero.
+	// Use is counted by the hash and not by the id, since another file may have the same id, and
+	// since the counts of a new key with an old id must begin at zero.
 	k.Account = hex.EncodeToString(k.Hash[:16])
 	return k, nil
 }
 
 // keyOption is an option of an entry. read reads the arguments into k, or returns what is wrong
-// with them. repeats says that an entry may have the option several times.
+// with them. If repeats is true, an entry may have the option several times.
 type keyOption struct {
 	read    func(k *Key, args []string) (wrong string)
 	repeats bool
@@ -160,7 +162,7 @@ var options = map[string]keyOption{
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
 }
 
-// one returns the reader of an option with one argument.
+// one returns the reader of an option with exactly one argument.
 func one(read func(k *Key, arg string) bool, wrong string) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) == 1 && read(k, args[0]) {
@@ -184,7 +186,7 @@ func readUser(k *Key, arg string) bool {
 	return arg != ""
 }
 
-// readExpires reads a time, or a date, which means the beginning of that day in UTC.
+// readExpires reads a time or a date. A date means the beginning of that day in UTC.
 func readExpires(k *Key, arg string) bool {
 	at, err := time.Parse(time.RFC3339, arg)
 	if err != nil {
@@ -208,7 +210,7 @@ func readMaxConcurrent(k *Key, arg string) bool {
 	return err == nil && n > 0
 }
 
-// readLimit returns the reader of a limit: a number, and a window.
+// readLimit returns the reader of a limit. Its arguments are a number and a window.
 func readLimit(unit quota.Unit) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) != 2 {

@@ -8,16 +8,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Body folds the outputs of turns, one turn for each choice, into the body of a
-// chat completion that is not streamed (CreateChatCompletionResponse). A client of
-// [Stream] gets the same content from the same outputs.
+// Body collects the outputs of turns into the body of a chat completion that is not streamed
+// (CreateChatCompletionResponse). Each choice of the body is one turn. From the same outputs,
+// [Stream] makes chunks with the same content.
 type Body struct {
 	meta    Meta
 	choices []bodyChoice
 	total   Total
 }
 
-// bodyChoice is a choice of a body, as far as its outputs have come.
+// bodyChoice is a choice of a body, with the outputs that were added so far.
 type bodyChoice struct {
 	text        strings.Builder
 	reasoning   strings.Builder
@@ -28,7 +28,7 @@ type bodyChoice struct {
 	finished    bool
 }
 
-// bodyCall is a tool call, as far as its outputs have come.
+// bodyCall is a tool call of a choice, with the outputs that were added so far.
 type bodyCall struct {
 	id, name  string
 	arguments strings.Builder
@@ -39,8 +39,8 @@ func NewBody(meta Meta) *Body {
 	return &Body{meta: meta, choices: make([]bodyChoice, max(1, meta.Choices))}
 }
 
-// Add adds the next output of a choice. Choices count from 0. Outputs after the finish of a choice
-// are ignored.
+// Add adds the next output of a choice. The first choice is 0. Add ignores outputs after
+// turn.OutputFinish, the last output of a choice.
 func (b *Body) Add(choice int, out turn.Output) {
 	c := &b.choices[choice]
 	if c.finished {
@@ -71,7 +71,7 @@ func (b *Body) Add(choice int, out turn.Output) {
 	}
 }
 
-// JSON returns the body. It is complete once all turns have ended well.
+// JSON returns the body. The body is complete when all turns have ended without a failure.
 func (b *Body) JSON() []byte {
 	m := &b.meta
 	body := completion{
@@ -87,8 +87,8 @@ func (b *Body) JSON() []byte {
 	return wirejson.Append(nil, body)
 }
 
-// message returns the message of the choice. Its content is null if there are only
-// calls.
+// message returns the message of the choice. If the choice has calls and no text, the content is
+// null.
 func (c *bodyChoice) message(meta *Meta) *message {
 	text := c.text.String()
 	m := &message{Role: "assistant", Content: &text, Refusal: null, Annotations: append([]annotation{}, c.annotations...), Reasoning: c.reasoning.String()}

@@ -37,8 +37,8 @@ func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 	return call, f
 }
 
-// readCalled reads the name and the arguments (or the input) of a called function or custom tool.
-// member is the name of the JSON member with the arguments or the input.
+// readCalled reads the name and the arguments of a called function, or the name and the input of a
+// called custom tool. member is the name of the JSON member with the arguments or the input.
 func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	var name wirejson.Value
 	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
@@ -47,8 +47,9 @@ func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapTexts restores the arguments of calls of custom tools as the model wrote them. Some clients
-// send back such a call as a call of a function, with the input alone as the arguments.
+// wrapTexts restores the arguments of calls of custom tools as the model wrote them: an object with
+// the input. Some clients send such a call back as a call of a function, and replace this object by
+// the input itself.
 func (r *Request) wrapTexts() {
 	if len(r.Forms) == 0 {
 		return
@@ -62,9 +63,9 @@ func (r *Request) wrapTexts() {
 	}
 }
 
-// checkCalls checks that each call of an assistant has one result, in the tool messages
-// right after it. Codex would silently invent a result for a call without one, and drop
-// a result without a call.
+// checkCalls checks that each call in an assistant's message has one result, in the tool messages
+// directly after it. Otherwise Codex would silently invent a missing result, and drop a result
+// without a call.
 func checkCalls(messages []prompt.Message) *field.Error {
 	var made int                  // the index of the message whose calls have no result yet
 	open := map[string]struct{}{} // the ids of these calls
@@ -99,8 +100,8 @@ func checkCalls(messages []prompt.Message) *field.Error {
 // namedIDs is how many calls without results an error lists.
 const namedIDs = 5
 
-// unanswered returns the error of a message with calls that have no results. open has the ids of
-// these calls. The error's path is the path of the first such call.
+// unanswered returns the error for a message m with calls that have no results. open has the ids of
+// these calls. The path of the error is the first of them.
 func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 	if callsFunction(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

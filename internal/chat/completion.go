@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// CompletionRequest is the checked body of POST /v1/completions (CreateCompletionRequest). It has
-// views of the body, which must not be changed while the request is in use.
+// CompletionRequest is the checked body of POST /v1/completions (CreateCompletionRequest). It
+// refers to parts of the body, so the body must not change while the request is in use.
 type CompletionRequest struct {
 	*Request
 	prompt wirejson.Value
@@ -16,12 +16,13 @@ type CompletionRequest struct {
 	bestOf int // best_of; 0: it is not given
 }
 
-// completionInstruction makes a model that is meant for chats continue a text.
+// completionInstruction instructs the model to continue a text, since the models are made for
+// chats.
 var completionInstruction = wirejson.Value(wirejson.Quote("You complete texts. The message of the user is the beginning of a text, or a task. " +
 	"Continue the text where it ends, or do the task. Answer with nothing else: do not repeat the beginning, and add no comment."))
 
-// DecodeCompletion reads and checks the body of a request. The error is always an
-// invalid_request_error with status 400. Settings are read as in chat completions.
+// DecodeCompletion reads and checks the body of a request. It reads the settings as [Decode] does.
+// The error is always an invalid_request_error with status 400.
 func DecodeCompletion(body []byte) (*CompletionRequest, *apierror.Error) {
 	return field.Body(body, new(CompletionRequest), (*CompletionRequest).read)
 }
@@ -92,8 +93,8 @@ func (r *CompletionRequest) readSuffix(v wirejson.Value) *field.Error {
 	return field.Refuse(v, "Codex cannot insert text")
 }
 
-// Echo is the text at the beginning of each answer: the prompt if the client asks for an echo, or
-// else nothing.
+// Echo returns the text with which each answer must begin: the prompt if the client asks for an
+// echo of it, or else "".
 func (r *CompletionRequest) Echo() string {
 	if !r.echo {
 		return ""
@@ -101,8 +102,8 @@ func (r *CompletionRequest) Echo() string {
 	return r.prompt.Text()
 }
 
-// Plan maps the request to Codex. It asks for no reasoning summaries, since the answer has no place
-// for them.
+// Plan returns the plan of the turn that answers the request. It turns reasoning summaries off,
+// since the answer has no place for them.
 func (r *CompletionRequest) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	opts.NoReasoning = true
 	return r.Request.Plan(opts)

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// CompletionMeta has the data that all chunks of a stream share. The body of an answer that is not
-// streamed has the same data.
+// CompletionMeta has the data that is the same in all chunks of a stream, or that the body has if
+// the answer is not streamed.
 type CompletionMeta struct {
 	prompt.Settings        // Choices is at least 1
 	ID              string // of the completion, for example "cmpl-…"
@@ -18,7 +18,7 @@ type CompletionMeta struct {
 	Echo            string // the beginning of each choice's text
 }
 
-// textCompletion is a CreateCompletionResponse, whole or a chunk of a stream.
+// textCompletion is a body, or a chunk of a stream (both CreateCompletionResponse).
 type textCompletion struct {
 	ID      string       `json:"id"`
 	Object  string       `json:"object"`
@@ -40,9 +40,9 @@ func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []b
 	return wirejson.Append(dst, textCompletion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
 }
 
-// CompletionStream encodes the outputs of turns, one turn for each choice, as chunks. There is a
-// chunk for each piece of text, one with the finish_reason of each choice and, if the client asks for
-// it, one with the usage. A CompletionStream must not be used by several goroutines at once.
+// CompletionStream encodes the outputs of turns as chunks. Each choice is one turn. It has a chunk
+// for each piece of text and a last chunk with the finish_reason. If the client asks for the usage,
+// the stream ends with a chunk for it. A CompletionStream is not safe for concurrent use.
 type CompletionStream struct {
 	Emitter
 	meta  CompletionMeta
@@ -50,15 +50,15 @@ type CompletionStream struct {
 	begun []bool // by choice: the echo has been sent
 }
 
-// NewCompletionStream returns an encoder that passes the JSON of each chunk to emit, without any
-// framing. The slice is valid only during the call of emit. The stream ends at the first error
-// of emit.
+// NewCompletionStream returns a stream that passes the JSON of each chunk to emit, without the
+// framing of server-sent events. data is valid only during the call of emit. After the first error
+// of emit, the stream emits nothing more.
 func NewCompletionStream(meta CompletionMeta, emit func(data []byte) error) *CompletionStream {
 	return &CompletionStream{Emitter: NewEmitter(meta.Choices, emit), meta: meta, begun: make([]bool, meta.Choices)}
 }
 
-// Write encodes one output of a choice. It returns the error of emit, if any. Outputs after the
-// finish of a choice, or after a failure, are ignored.
+// Write encodes one output of a choice. It ignores outputs after turn.OutputFinish, the last output
+// of a choice, and all outputs after a failure. It returns the first error of emit.
 func (s *CompletionStream) Write(index int, out turn.Output) error {
 	if s.Over(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {
 		return s.Err()
@@ -99,7 +99,7 @@ func (s *CompletionStream) chunk(c textChoice) {
 // Idle releases the memory that is needed only during writing.
 func (s *CompletionStream) Idle() { s.buf.Release() }
 
-// CompletionBody folds the outputs of turns, one turn for each choice, into a body.
+// CompletionBody collects the outputs of turns into a body. Each choice of the body is one turn.
 type CompletionBody struct {
 	meta    CompletionMeta
 	texts   []strings.Builder
@@ -117,7 +117,8 @@ func NewCompletionBody(meta CompletionMeta) *CompletionBody {
 	return b
 }
 
-// Add adds the next output of a choice. Outputs after the finish of a choice are ignored.
+// Add adds the next output of a choice. It ignores outputs after turn.OutputFinish, the last output
+// of a choice.
 func (b *CompletionBody) Add(index int, out turn.Output) {
 	switch c := &b.choices[index]; {
 	case c.FinishReason != nil:
@@ -129,7 +130,7 @@ func (b *CompletionBody) Add(index int, out turn.Output) {
 	}
 }
 
-// JSON returns the body. It is complete once all turns have ended well.
+// JSON returns the body. The body is complete when all turns have ended without a failure.
 func (b *CompletionBody) JSON() []byte {
 	for i := range b.choices {
 		b.choices[i].Text = b.texts[i].String()

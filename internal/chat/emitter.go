@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Emitter passes on the objects of a stream, until the first error. The streams of chat
-// completions and of legacy completions embed an Emitter.
+// Emitter emits the objects of a stream until an error occurs, and counts the choices that have
+// finished. [Stream] and [CompletionStream] embed it.
 type Emitter struct {
 	Total
 	emit     func(data []byte) error
@@ -17,7 +17,8 @@ type Emitter struct {
 	err      error // the first error of emit
 }
 
-// NewEmitter returns an Emitter that passes objects to emit, for a stream with a number of choices.
+// NewEmitter returns an Emitter for a stream with this number of choices. It passes each object to
+// emit.
 func NewEmitter(choices int, emit func(data []byte) error) Emitter {
 	return Emitter{emit: emit, finished: make([]bool, choices), left: choices}
 }
@@ -29,10 +30,10 @@ func (e *Emitter) Send(data []byte) {
 	}
 }
 
-// Err is the first error of emit.
+// Err returns the first error of emit.
 func (e *Emitter) Err() error { return e.err }
 
-// Fail ends the stream with an error object. It returns the error of emit, if any.
+// Fail ends the stream with an error object. It returns the first error of emit.
 func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	if !e.done {
 		e.done = true
@@ -41,11 +42,11 @@ func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	return e.err
 }
 
-// Over reports whether a choice is over: nothing more of it may be emitted.
+// Over reports whether nothing more of a choice may be emitted.
 func (e *Emitter) Over(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
 
-// Finish ends a choice, whose last output is out. When all choices have finished, the stream ends.
-// If usage is not nil, Finish first sends the object that usage returns.
+// Finish ends a choice; out is the choice's last output. The last Finish ends the stream: if usage
+// is not nil, it sends the object that usage returns.
 func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte) {
 	e.finished[choice] = true
 	e.Add(out)
@@ -58,11 +59,11 @@ func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte
 	e.done = e.err == nil
 }
 
-// Done reports whether the last object has been sent, since all choices have finished or the
-// request has failed. "[DONE]" then has to follow.
+// Done reports whether the stream is complete: all choices have finished without an error of emit,
+// or Fail was called. The caller then sends "[DONE]".
 func (e *Emitter) Done() bool { return e.done }
 
-// Total is the usage of the choices that have finished.
+// Total is the sum of the usage of all choices that have finished.
 type Total struct {
 	usage     codexrpc.Usage
 	estimated bool // a part of the usage does not come from Codex

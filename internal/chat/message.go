@@ -40,8 +40,8 @@ type messageFields struct {
 	role, content, refusal, name, toolCalls, toolCallID, functionCall, audio, images wirejson.Value
 }
 
-// readMessage reads the message at the cursor into m, which is empty. index is the message's index
-// in the conversation.
+// readMessage reads the message at the cursor into the empty m. index is the message's index in the
+// conversation.
 func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error {
 	var fields messageFields
 	v := c.Pick(wirejson.Into("role", &fields.role), wirejson.Into("content", &fields.content),
@@ -71,9 +71,8 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 	return field.Invalid("must be one of system, developer, user, assistant, tool, function").In("role")
 }
 
-// readAssistant reads the fields of an assistant's message. An empty message is accepted, since
-// clients keep the messages of answers that broke off. An empty message adds nothing to the
-// history.
+// readAssistant reads the fields of an assistant's message. It accepts an empty message, which
+// clients send after an answer that broke off. An empty message adds nothing to the history.
 func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.Error {
 	f := cmp.Or(field.Refuse(fields.audio, "audio cannot be sent to Codex").In("audio"), field.Optional(wirejson.KindString, fields.refusal).In("refusal"))
 	if f == nil && fields.content.Given() {
@@ -120,8 +119,8 @@ func addImages(m *prompt.Message, v wirejson.Value) *field.Error {
 	})
 }
 
-// readContent reads the content of a message: a string or a list of parts. It reads null and an
-// empty list as an empty text, since clients write these for a message without a text.
+// readContent reads the content of a message: a string or a list of parts. null and an empty list
+// mean an empty text, since clients write these for a message without a text.
 func readContent(m *prompt.Message, v wirejson.Value) (f *field.Error) {
 	if v.Kind() != wirejson.KindNull {
 		f = m.ReadContent(v, readPart).In("content")

@@ -2,13 +2,13 @@ package chat
 
 import "github.com/caddy-codex/caddy-codex/internal/wirejson"
 
-// modelList is a ListModelsResponse.
+// modelList is the JSON of a list of models (ListModelsResponse).
 type modelList struct {
 	Object string  `json:"object"`
 	Data   []model `json:"data"`
 }
 
-// model is a Model.
+// model is the JSON of one model (Model).
 type model struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -18,8 +18,8 @@ type model struct {
 
 func newModel(id string, created int64) model { return model{id, "model", created, "codex"} }
 
-// Models returns the body of GET /v1/models for the given names. created is the time of all models,
-// in Unix seconds, since Codex does not say when a model was made.
+// Models returns the body of GET /v1/models for the given names. created is used as the creation
+// time of all models, in Unix seconds, since Codex does not say when a model was made.
 func Models(names []string, created int64) []byte {
 	all := modelList{Object: "list", Data: []model{}}
 	for _, name := range names {

@@ -1,8 +1,10 @@
-// Package chat is the wire format of chat completions.
+// Package chat decodes the requests and encodes the answers of chat completions and of legacy
+// completions.
 //
-// [Decode] checks the body of a request and keeps views of the body. [Request.Plan] maps
-// the request to Codex. A turn returns [turn.Output] values: [Stream] encodes them as
-// chunks, and [Body] folds them into one body, so that both forms have the same answer.
+// [Decode] checks the body of a request. The [Request] refers to parts of that body.
+// [Request.Plan] returns the plan for Codex. A turn (one answer of the model) returns [turn.Output]
+// values. [Stream] encodes them as chunks, and [Body] collects them into one body with the same
+// content.
 package chat
 
 import (
@@ -13,9 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Request is the checked body of POST /v1/chat/completions
-// (CreateChatCompletionRequest). It has views of the body, which must not be changed
-// while the request is in use.
+// Request is the checked body of POST /v1/chat/completions (CreateChatCompletionRequest). It refers
+// to parts of the body, so the body must not change while the request is in use.
 type Request struct {
 	prompt.Conversation
 
@@ -30,14 +31,13 @@ type Request struct {
 // Decode reads and checks the body of a request. The error is always an
 // invalid_request_error with status 400.
 //
-// Some clients post bodies of the Responses API and read chat completions. If a body has an input
-// and no messages, its conversation is read as in the Responses API.
+// Some clients post bodies of the Responses API, but expect chat completions as answers. If a body
+// has an input and no messages, Decode reads its conversation as the Responses API does.
 //
-// Values of a wrong type or form are errors. Requests for log probabilities, audio and
-// files are errors, too, since Codex cannot do these. Fields that have no effect are
-// accepted; if they would change the answer, [prompt.Plan.Ignored] lists them. Unknown
-// fields are skipped. The caller has to fetch images at https URLs, see
-// [prompt.Conversation.RemoteImages].
+// Values of a wrong type or form are errors. So are requests for log probabilities, audio and
+// files, since Codex cannot handle these. Decode accepts known fields that have no effect with
+// Codex; if they would change the answer, [prompt.Plan.Ignored] lists them. It skips unknown
+// fields. The caller has to fetch images at https URLs, see [prompt.Conversation.RemoteImages].
 func Decode(body []byte) (*Request, *apierror.Error) {
 	r := new(Request)
 	if apiErr := r.Decode(body); apiErr != nil {
@@ -46,8 +46,8 @@ func Decode(body []byte) (*Request, *apierror.Error) {
 	return r, nil
 }
 
-// Decode does what the function [Decode] does, for an empty request, which may be a field of
-// another struct.
+// Decode reads a body into the empty request r, as the function [Decode] does. So r may be a field
+// of another struct.
 func (r *Request) Decode(body []byte) *apierror.Error {
 	_, apiErr := field.Body(body, r, (*Request).read)
 	return apiErr
@@ -69,8 +69,8 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.check()
 }
 
-// DecodeSettings reads the settings that a body of legacy completions shares with chat
-// completions. messages is the conversation for the new request.
+// DecodeSettings makes a request from the body of a legacy completion: it reads the settings that
+// legacy completions share with chat completions, and uses messages as the conversation.
 func DecodeSettings(root wirejson.Value, messages []prompt.Message) (*Request, *field.Error) {
 	r := new(Request)
 	r.Messages = messages
@@ -80,7 +80,7 @@ func DecodeSettings(root wirejson.Value, messages []prompt.Message) (*Request, *
 	return r, r.check()
 }
 
-// settings are the readers of the members that legacy completions share with chat completions.
+// settings has a reader for each member that legacy completions share with chat completions.
 var settings = func() map[string]func(*Request, wirejson.Value) *field.Error {
 	some := make(map[string]func(*Request, wirejson.Value) *field.Error)
 	for _, name := range []string{
@@ -134,13 +134,13 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unused("", "", wirejson.KindObject),
 }
 
-// unused returns the reader of a field for which Codex has no setting. The reader passes name,
-// neutral and kind to [prompt.Conversation.Skip].
+// unused returns the reader of a field for which Codex has no setting. The reader only calls
+// [prompt.Conversation.Skip] with name, neutral and kind.
 func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// check does the checks that depend on several fields.
+// check checks the required fields, and fields that depend on each other.
 func (r *Request) check() *field.Error {
 	switch {
 	case r.Model == "":
@@ -163,8 +163,8 @@ func (r *Request) check() *field.Error {
 	return r.CheckChoice(false).In("tool_choice")
 }
 
-// ConversationField is the name of the field with the conversation: messages, or input in a
-// body of the Responses API.
+// ConversationField returns the name of the field with the conversation: messages, or input if the
+// body is of the Responses API.
 func (r *Request) ConversationField() string {
 	if r.body != nil {
 		return "input"
@@ -175,8 +175,8 @@ func (r *Request) ConversationField() string {
 // Choices returns how many answers the client wants, from 1 to 8.
 func (r *Request) Choices() int { return max(1, r.Settings.Choices) }
 
-// ImageParam returns the first field with the URL of a remote image, such as
-// messages[2].content[1].image_url.url. It is empty if there is none.
+// ImageParam returns the path of the first field with this image URL, such as
+// messages[2].content[1].image_url.url, or "" if there is none.
 func (r *Request) ImageParam(url string) string {
 	m, p, found := r.FindRemote(url)
 	if !found {
@@ -185,7 +185,7 @@ func (r *Request) ImageParam(url string) string {
 	return r.atImage(&field.Error{}, m, p).Path
 }
 
-// atImage makes the URL of an image the path of an error.
+// atImage sets the path of an error to the field with the URL of an image.
 func (r *Request) atImage(f *field.Error, message, part int) *field.Error {
 	if r.body != nil {
 		f.Path = r.body.ImagePath(message, part)
@@ -194,8 +194,8 @@ func (r *Request) atImage(f *field.Error, message, part int) *field.Error {
 	return f.In("url").In("image_url").At(part).In("content").At(message).In("messages")
 }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. It fails if an image
-// still has to be fetched, see [prompt.Conversation.SetImages].
+// Plan returns the plan of the turn that answers the request, see [prompt.Conversation.Plan]. It
+// fails if an image was not fetched yet, see [prompt.Conversation.SetImages].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if m, p, found := r.FindRemote(""); found {
 		return nil, r.atImage(prompt.NotFetched(), m, p).APIError()

@@ -28,8 +28,8 @@ func (r *Request) readLogprobs(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// readModalities reads the forms of the answer that the client wants. Every answer has text; "image"
-// lets the model also make pictures.
+// readModalities reads which forms of output the client wants. Every answer may have text. With
+// "image", the model may make pictures as well.
 func (r *Request) readModalities(v wirejson.Value) *field.Error {
 	r.Pictures = nil
 	return field.Elements(v, math.MaxInt, "", func(_ int, v wirejson.Value) *field.Error {
@@ -54,8 +54,9 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Without removes from the request a tool that the operator does not allow. It ignores a wish for
-// web search, but returns an error if the client wants pictures.
+// Without removes from the request a tool that the operator does not allow. It drops a wish for web
+// search, and records web_search_options as ignored. It returns an error if the client wants
+// pictures.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	switch {
 	case tool == prompt.WebSearchTool && r.Search != nil:
@@ -67,7 +68,7 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	return nil
 }
 
-// maxChoices is how many choices a request may have. Each is a turn of its own.
+// maxChoices is how many choices a request may ask for. Each choice is a separate turn.
 const maxChoices = 8
 
 func (r *Request) readN(v wirejson.Value) *field.Error {
@@ -78,7 +79,7 @@ func (r *Request) readN(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readStop reads a StopConfiguration: one sequence or several.
+// readStop reads the member stop (StopConfiguration): one stop sequence or a list of them.
 func (r *Request) readStop(v wirejson.Value) *field.Error {
 	r.StopSequences = nil
 	switch v.Kind() {

@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Stream encodes the outputs of turns, one turn for each choice, as chat.completion.chunk objects
-// (CreateChatCompletionStreamResponse). Each choice has these chunks; the chunks of several choices
-// may be mixed:
+// Stream encodes the outputs of turns as chat.completion.chunk objects
+// (CreateChatCompletionStreamResponse). Each choice is one turn. The chunks of several choices may
+// be mixed. Each choice has these chunks:
 //
-//   - a chunk with the role, and with an empty content, or null if the turn begins with a call,
+//   - a chunk with the role and an empty content (null if the turn begins with a call),
 //   - a chunk for each piece of text (delta.content), of reasoning (delta.reasoning_content, which
 //     is common but not a part of OpenAI's API) and of a call, and for each picture (delta.images),
 //   - a chunk with the finish_reason and an empty delta.
@@ -35,7 +35,7 @@ type Stream struct {
 	buf     wirejson.Buffer // memory for the chunk that is being written
 	choices []streamChoice
 
-	// only and first are the memory for a stream with one choice, which saves allocations.
+	// only and first are memory that a stream with one choice uses instead of allocations.
 	only  [1]streamChoice
 	first [256]byte // for the head of the choice
 }
@@ -48,12 +48,12 @@ type streamChoice struct {
 	shown  int      // the number of pictures sent
 }
 
-// noReason ends a choice in all of its chunks but the last.
+// noReason is the end of a choice in a chunk. Only the last chunk of a choice has a finish_reason.
 const noReason = `,"finish_reason":null`
 
-// NewStream returns an encoder that passes the JSON of each chunk to emit, without any
-// framing. The slice is valid only during the call of emit. The stream ends at the first
-// error of emit.
+// NewStream returns a stream that passes the JSON of each chunk to emit, without the framing of
+// server-sent events. data is valid only during the call of emit. After the first error of emit,
+// the stream emits nothing more.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
 	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, tail: noReason + "}]}"}
@@ -88,9 +88,9 @@ func (s *Stream) appendHead(to []byte) []byte {
 	return to
 }
 
-// Write encodes an output of a choice. An output makes one chunk, several or none. Choices count
-// from 0. Write returns the error of emit, if any. Outputs after the finish of a choice, or after a
-// failure, are ignored.
+// Write encodes an output of a choice as any number of chunks. The first choice is 0. Write ignores
+// outputs after turn.OutputFinish, the last output of a choice, and all outputs after a failure. It
+// returns the first error of emit.
 func (s *Stream) Write(choice int, out turn.Output) error {
 	if s.Over(choice) {
 		return s.err
@@ -119,8 +119,8 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	return s.err
 }
 
-// picture sends a whole picture. If making it failed, picture sends nothing: the text of the model
-// says why.
+// picture sends a chunk with a whole picture. If the picture could not be made, it sends nothing,
+// since the model's text says why.
 func (s *Stream) picture(choice int, out *turn.Output) {
 	if out.Err != nil {
 		return
@@ -147,8 +147,8 @@ func (s *Stream) call(index int, out *turn.Output) {
 	}
 }
 
-// endCall sends the input of a custom tool. The input can be read only from complete
-// arguments.
+// endCall sends the whole input of a called custom tool, since the input can be read only from the
+// complete arguments. The arguments of a function have already been sent.
 func (s *Stream) endCall(index int, out *turn.Output) {
 	c := &s.choices[index]
 	if c.form == 0 {
@@ -167,8 +167,9 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 	}
 }
 
-// piece sends a piece of text, of reasoning or of arguments. Nearly all chunks are such pieces.
-// first is the delta of the choice's first chunk, if that has not been sent.
+// piece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
+// such pieces. If the choice's first chunk was not sent yet, piece sends it before; its delta is
+// first.
 func (s *Stream) piece(index int, first string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -210,14 +211,14 @@ func (s *Stream) finish(index int, out *turn.Output) {
 	s.Finish(index, out, usage)
 }
 
-// The constants empty and nothing are the possible deltas of the first chunk of a choice: empty if
-// the choice begins with text, nothing if it begins with a call.
+// empty and nothing are the possible deltas of the first chunk of a choice: empty if the choice
+// begins with text, nothing if it begins with a call.
 const (
 	empty   = `{"role":"assistant","content":""}`
 	nothing = `{"role":"assistant","content":null}`
 )
 
-// open sends the first chunk of a choice, with the role and the content, unless it has been sent.
+// open sends the first chunk of a choice with this delta, if it has not been sent yet.
 func (s *Stream) open(choice int, delta string) {
 	if c := &s.choices[choice]; !c.opened {
 		c.opened = true
@@ -239,5 +240,5 @@ func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
 	s.Send(chunk)
 }
 
-// encoded returns a delta as JSON. The most frequent deltas are written by piece instead.
+// encoded returns a delta as JSON. piece writes the most frequent deltas without it.
 func encoded(delta message) string { return string(wirejson.Append(nil, delta)) }

@@ -23,20 +23,20 @@ type toolList struct {
 	forms map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
 }
 
-// ToolForm is the form in which the client gets the calls of a custom tool. In Codex and for the
-// model, a custom tool is a function.
+// ToolForm is the form in which the client gets the calls of a custom tool, which has a text as its
+// input. To Codex and to the model, a custom tool is a function.
 type ToolForm uint8
 
 const (
 	// customForm is a call of the type custom.
 	customForm ToolForm = iota + 1
-	// textForm is a call of a function whose arguments are the input text. Clients that
-	// declare custom tools in the form of the Responses API only read calls of functions.
+	// textForm is a call of a function, with the input text in place of the arguments. Clients
+	// that declare custom tools as in the Responses API can read only calls of functions.
 	textForm
 )
 
-// typedTool is a tool, or the choice of a tool. Its members are in an object of their own or,
-// as in the Responses API, beside its type.
+// typedTool is the JSON of a tool, or of the choice of a tool. Its members are in an object named
+// after the type or, as in the Responses API, beside the type.
 type typedTool struct {
 	kind    wirejson.Value
 	members wirejson.Value
@@ -97,9 +97,9 @@ func (l *toolList) add(t prompt.Tool) *field.Error {
 	return nil
 }
 
-// readChoice reads a choice that is an object. The members of an allowed_tools
-// (ChatCompletionAllowedTools) are in an object of their own or, as in the Responses API,
-// beside its type.
+// readChoice reads a tool_choice that is an object. If its type is allowed_tools
+// (ChatCompletionAllowedTools), its members are in an object of that name or, as in the Responses
+// API, beside the type.
 func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 	var kind, allowed, mode wirejson.Value
 	v.Pick(wirejson.Into("type", &kind), wirejson.Into("allowed_tools", &allowed), wirejson.Into("mode", &mode))
@@ -116,8 +116,9 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 	return readChosenTool(v, "function or custom")
 }
 
-// readChosenTool reads {"type":"function","function":{"name":…}}, or the same with custom. The name
-// may also be beside the type, as in the Responses API. An error lists the allowed types, types.
+// readChosenTool reads {"type":"function","function":{"name":…}} or the same with custom, and
+// returns the name. The name may also be beside the type, as in the Responses API. types are the
+// allowed types for the error of another type.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {
@@ -139,8 +140,8 @@ func readChosenName(v wirejson.Value) (string, *field.Error) {
 	return name.Text(), nil
 }
 
-// readFunctions reads functions (ChatCompletionFunctions), the older form of tools. Some
-// older clients know only this form.
+// readFunctions reads the member functions (ChatCompletionFunctions), the older form of tools. Some
+// clients know only this form.
 func (r *Request) readFunctions(v wirejson.Value) *field.Error {
 	var list toolList
 	f := field.Elements(v, prompt.MaxTools, "functions", list.readFunction)
@@ -148,8 +149,8 @@ func (r *Request) readFunctions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// readFunctionCall reads function_call, the older form of tool_choice: none, auto, or an
-// object with the name of a function (ChatCompletionFunctionCallOption).
+// readFunctionCall reads the member function_call, the older form of tool_choice. Its value is
+// none, auto, or an object with the name of a function (ChatCompletionFunctionCallOption).
 func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	if v.Kind() == wirejson.KindString && !v.Is("auto") && !v.Is("none") {
 		return field.Invalid("must be none, auto or an object")
@@ -159,8 +160,8 @@ func (r *Request) readFunctionCall(v wirejson.Value) *field.Error {
 	})
 }
 
-// useFunctions turns the functions of the older form into the tools of the request. A request may
-// not have both functions and tools, since its answer has either a function_call or tool_calls.
+// useFunctions turns r.functions, the older form of tools, into r.Tools. A request may not have
+// both functions and tools, since its answer has either a function_call or tool_calls.
 func (r *Request) useFunctions() *field.Error {
 	switch {
 	case len(r.functions) > 0 && len(r.Tools) > 0:
@@ -181,8 +182,9 @@ func (r *Request) useFunctions() *field.Error {
 	return nil
 }
 
-// readFunctionMessageCall reads the function_call of an assistant's message. A function_call
-// has no id, so it gets one from the index of the message; its result will get the same id.
+// readFunctionMessageCall reads the function_call in an assistant's message. A function_call has no
+// id, so readFunctionMessageCall makes one from the index of the message. answerFunction gives the
+// result the same id.
 func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
@@ -199,9 +201,9 @@ func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *fi
 // callsFunction reports whether the message has a function_call.
 func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// answerFunction turns a message of the role function into a tool message: the result of the
-// function_call in the message right before it. Such a message has the name of the function instead
-// of the id of the call.
+// answerFunction turns a message with the role function into a tool message, the result of the
+// function_call in the message directly before it. A message with the role function names the
+// function and has no id of the call, so answerFunction sets the id.
 func answerFunction(m *prompt.Message, before []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

@@ -7,22 +7,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Meta has the data that all chunks of a stream share. A body has them, too.
+// Meta has the data that is the same in all chunks of a stream, or that the body has if the answer
+// is not streamed.
 type Meta struct {
 	prompt.Settings
 	ID      string // of the completion, for example "chatcmpl-…"
 	Created int64  // Unix time in seconds
-	// ServiceTier and Fingerprint are the service_tier and the system_fingerprint. If they
-	// are empty, they are left out.
+	// ServiceTier and Fingerprint are the values of service_tier and system_fingerprint. An
+	// empty value is left out of the answer.
 	ServiceTier, Fingerprint string
-	// Forms are the forms of the calls of custom tools, see [Request.Forms].
+	// Forms has the form of each custom tool's calls, see [Request.Forms].
 	Forms map[string]ToolForm
 }
 
 const finishFunctionCall turn.FinishReason = "function_call"
 
-// finishReason returns the finish_reason for the client. A client that knows only functions gets
-// function_call instead of tool_calls.
+// finishReason returns the finish_reason for the client. If the request has functions instead of
+// tools, it returns function_call instead of tool_calls.
 func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	if m.LegacyFunctions && reason == turn.FinishToolCalls {
 		return finishFunctionCall
@@ -30,7 +31,7 @@ func (m *Meta) finishReason(reason turn.FinishReason) turn.FinishReason {
 	return reason
 }
 
-// completion is a CreateChatCompletionResponse.
+// completion is the body of an answer that is not streamed (CreateChatCompletionResponse).
 type completion struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -52,7 +53,8 @@ type choice struct {
 	FinishReason *turn.FinishReason `json:"finish_reason"`
 }
 
-// message is a ChatCompletionResponseMessage, or a ChatCompletionStreamResponseDelta.
+// message is the message of a body (ChatCompletionResponseMessage) or the delta of a chunk
+// (ChatCompletionStreamResponseDelta).
 type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null
@@ -75,14 +77,14 @@ type pictureURL struct {
 	URL string `json:"url"`
 }
 
-// newPicture returns the picture of an output. index is its number among the pictures of the choice,
-// from 0.
+// newPicture returns the picture of an output for the client. index is the picture's index in the
+// choice.
 func newPicture(index int, out *turn.Output) picture {
 	return picture{index, "image_url", pictureURL{"data:image/png;base64," + out.Text}}
 }
 
-// call is a ChatCompletionMessageToolCall, a ChatCompletionMessageCustomToolCall or a
-// ChatCompletionMessageToolCallChunk.
+// call is a tool call in a body (ChatCompletionMessageToolCall,
+// ChatCompletionMessageCustomToolCall) or in a chunk (ChatCompletionMessageToolCallChunk).
 type call struct {
 	Index    *int      `json:"index,omitempty"` // of a chunk
 	ID       string    `json:"id,omitempty"`
@@ -91,8 +93,8 @@ type call struct {
 	Custom   *custom   `json:"custom,omitempty"`
 }
 
-// newCall returns a call in the form for the client. text is the arguments of a function, or
-// the input of a custom tool.
+// newCall returns a call in the given form. text is the arguments of a function, or the input of a
+// custom tool.
 func newCall(id, name, text string, form ToolForm) call {
 	if form == customForm {
 		return call{ID: id, Type: "custom", Custom: &custom{name, text}}
@@ -100,23 +102,23 @@ func newCall(id, name, text string, form ToolForm) call {
 	return call{ID: id, Type: "function", Function: &function{name, text}}
 }
 
-// custom is the name and the input of a call of a custom tool. A chunk with a piece of the
-// input has no name.
+// custom is a called custom tool: its name and its input. In a stream, the first chunk has the
+// name, and a later chunk has only the input.
 type custom struct {
 	Name  string `json:"name,omitempty"`
 	Input string `json:"input"`
 }
 
-// function is the function of a call.
+// function is a called function: its name and its arguments.
 type function struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`
 }
 
-// null is the value of members that are always present but have no value here.
+// null is the value of members that must be present but have no value.
 var null = json.RawMessage("null")
 
-// Usage is a CompletionUsage.
+// Usage is the JSON of the used tokens (CompletionUsage).
 type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
@@ -129,8 +131,8 @@ type Usage struct {
 		ReasoningTokens int64 `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 
-	// Estimated is not a member of OpenAI's API. It is true if a part of the tokens was
-	// counted here, since a response was interrupted before its usage came.
+	// Estimated is true if this server has estimated a part of the tokens, because a response
+	// was interrupted before its usage came. It is not a member of OpenAI's API.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -140,8 +142,8 @@ type annotation struct {
 	Citation citation `json:"url_citation"`
 }
 
-// citation is a place in the text that cites a web page. Its indexes count characters from the
-// beginning of the choice's text.
+// citation is a place in the choice's text that cites a web page. Start and End are indexes of
+// characters in that text.
 type citation struct {
 	End   int    `json:"end_index"`
 	Start int    `json:"start_index"`
@@ -149,8 +151,8 @@ type citation struct {
 	Title string `json:"title"`
 }
 
-// annotations returns the citations in the annotations of a message. out.Part is where the
-// message begins in the text of the choice.
+// annotations returns the citations in the annotations of a message. It adds out.Part to their
+// indexes, since the message begins there in the text of the choice.
 func annotations(out *turn.Output) (all []annotation) {
 	var given []struct {
 		Type  string

@@ -6,17 +6,17 @@ const (
 	// small is the size, in bytes, of the largest claim that may use all of a budget.
 	small = 1 << 20
 
-	// kept is the part of a budget, one eighth, that larger claims leave to small ones,
-	// so that a few large buffers do not block all others.
+	// kept is the divisor of the part of a budget, one eighth, that only small claims may use. So
+	// a few large buffers do not block all others.
 	kept = 8
 )
 
-// Budget is a number of bytes, or of other units, that the claims of requests share. A claim that
-// finds no room is refused at once. The methods of a Budget are safe for concurrent use.
+// Budget is a number of bytes, or of other units, that requests share. Each request has a [Claim]
+// on a part of it. If a claim finds no room, it fails at once. A Budget is safe for concurrent use.
 //
-// A user who shares the server with others, see [Crowd], may use at most as much as then stays
-// free: half of the budget if nobody else uses any, a third if one other user uses as much. But
-// each user may always use least units, if they are free.
+// A user who shares the server with others (see [Crowd]) may use at most as much as is still free
+// afterwards. So a user gets half of the budget if nobody else uses it, or a third if one other
+// user uses as much. But each user may always use least units, if they are free.
 type Budget struct {
 	limit, least int64
 	crowd        *Crowd
@@ -27,19 +27,19 @@ type Budget struct {
 	idle  *holder            // the last holder that became empty, kept for the next claim; nil: none
 }
 
-// holder is what the claims of one user hold together.
+// holder is a user's entry in a budget: how much all claims of the user hold together.
 type holder struct {
 	user string
 	held int64
 }
 
-// NewBudget returns a budget of limit bytes. Each user may always hold up to least bytes, if they are
-// free.
+// NewBudget returns a budget of limit units, such as bytes. Each user may always use up to least
+// units, if they are free.
 func NewBudget(limit, least int64, crowd *Crowd) *Budget {
 	return &Budget{limit: limit, least: least, crowd: crowd, users: make(map[string]*holder)}
 }
 
-// Held returns how much is in use.
+// Held returns how much of the budget is in use.
 func (b *Budget) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,8 +49,8 @@ func (b *Budget) Held() int64 {
 // Claim returns an empty claim of a user. The caller must release it.
 func (b *Budget) Claim(user string) *Claim { return &Claim{budget: b, user: user} }
 
-// fits reports whether a claim may grow by n. h is its user's holder, nil if there is none. The
-// lock is held.
+// fits reports whether a claim may grow by n. h is the holder of the claim's user, or nil if there
+// is none. The caller holds the lock.
 func (b *Budget) fits(c *Claim, h *holder, n int64) bool {
 	limit := b.limit
 	if c.size+n > small {
@@ -66,7 +66,7 @@ func (b *Budget) fits(c *Claim, h *holder, n int64) bool {
 	return mine <= b.least || mine <= b.limit-b.held-n || !b.crowd.Shares(c.user)
 }
 
-// add adds n, which may be negative, to what a user holds. The lock is held.
+// add adds n, which may be negative, to what a user holds. The caller holds the lock.
 func (b *Budget) add(h *holder, n int64) {
 	b.held += n
 	if h.held += n; h.held == 0 && h != b.idle {
@@ -75,7 +75,7 @@ func (b *Budget) add(h *holder, n int64) {
 	}
 }
 
-// holder makes a holder for a user who has none. The lock is held.
+// holder makes a holder for a user who has none. The caller holds the lock.
 func (b *Budget) holder(user string) *holder {
 	h := b.forgetIdle()
 	if h == nil {
@@ -86,8 +86,8 @@ func (b *Budget) holder(user string) *holder {
 	return h
 }
 
-// forgetIdle removes the holder that is idle and returns it, or nil if there is none. The lock is
-// held.
+// forgetIdle removes the holder b.idle from the budget and returns it for reuse. It returns nil if
+// there is none, or if the holder is in use again. The caller holds the lock.
 func (b *Budget) forgetIdle() *holder {
 	h := b.idle
 	if b.idle = nil; h == nil || h.held > 0 {
@@ -97,8 +97,8 @@ func (b *Budget) forgetIdle() *holder {
 	return h
 }
 
-// Claim is the part of a budget that one request or connection of a user uses. It must not be
-// used by several goroutines at once.
+// Claim is the part of a budget that one request or connection of a user uses. A Claim is not safe
+// for concurrent use.
 type Claim struct {
 	budget *Budget
 	user   string
@@ -116,8 +116,8 @@ func (c *Claim) Fits(n int64) bool {
 	return c.budget.fits(c, c.budget.users[c.user], n)
 }
 
-// Grow enlarges the claim by n. If the budget has no room for n more, or if the user would hold too
-// much, Grow changes nothing and reports false.
+// Grow enlarges the claim by n. If the budget has no room for n more, or if the user would use more
+// than the user's share, Grow changes nothing and returns false.
 func (c *Claim) Grow(n int64) bool {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *Claim) Grow(n int64) bool {
 	return true
 }
 
-// Shrink gives back what the claim holds above a size.
+// Shrink reduces the claim to size. It does nothing if the claim is not larger.
 func (c *Claim) Shrink(size int64) {
 	if size >= c.size {
 		return

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Crowd finds out whether a user shares a server with others. Its methods are safe for concurrent
-// use.
+// Crowd finds out whether a user shares the server with others. A user who is alone may use all of
+// it. A Crowd is safe for concurrent use.
 type Crowd struct {
 	known func() bool // reports whether the server has several users; nil: not known
 
@@ -14,15 +14,15 @@ type Crowd struct {
 	recent recent
 }
 
-// window is how long a user counts as present after the last request.
+// window is how long after a request its user counts as present.
 const window = time.Hour
 
-// NewCrowd returns a crowd. known, which may be nil, reports whether the server has several
-// users, even if so far only one of them has sent requests.
+// NewCrowd returns a crowd. known reports whether the server is known to have several users, even
+// if only one of them has sent requests so far. known may be nil.
 func NewCrowd(known func() bool) *Crowd { return &Crowd{known: known} }
 
-// Note records a request of a user. It ignores an empty name, since callers without a name cannot
-// be told apart.
+// Note records a request of a user. It ignores an empty name, since the server cannot distinguish
+// callers without a name.
 func (c *Crowd) Note(user string) {
 	if user == "" {
 		return
@@ -32,8 +32,8 @@ func (c *Crowd) Note(user string) {
 	c.recent.note(user)
 }
 
-// Shares reports whether a user shares the server with others: several users are known, or
-// another user has sent a request within the last hour. It is false for callers without a name.
+// Shares reports whether a user shares the server with others: known returns true, or another user
+// has sent a request within the window. For callers without a name, Shares returns false.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false
@@ -46,7 +46,7 @@ func (c *Crowd) Shares(user string) bool {
 	return c.recent.others(user)
 }
 
-// recent are the two users who have sent the latest requests, the user of the latest one first.
+// recent has the last two users who have sent requests. The user of the latest request is first.
 type recent [2]struct {
 	user string
 	at   time.Time // zero: there is none
@@ -59,7 +59,7 @@ func (r *recent) note(user string) {
 	r[0].user, r[0].at = user, time.Now()
 }
 
-// others reports whether another user has had a request within the window.
+// others reports whether another user has sent a request within the window.
 func (r *recent) others(user string) bool {
 	other := r[0]
 	if other.user == user {

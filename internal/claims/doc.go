@@ -1,7 +1,8 @@
-// Package claims divides what callers can hold: slots for turns ([Queue]), bytes, sockets and
-// places ([Budget]), and the time of the processors ([Order]). Each has a bound for all users
-// together and a share for each user. A [Crowd] finds out whether a user has to share.
+// Package claims divides the server's resources among its users: slots for turns ([Queue]), bytes
+// and sockets ([Budget]), and the time of the processors ([Order]). Each resource has a limit for
+// all users together and a share for each user. A [Crowd] finds out whether a user has to share.
 //
-// A Queue lets requests wait, a Budget refuses at once, and an Order is for work that takes
-// milliseconds. What is claimed is given back when the request or the connection ends.
+// If a resource is in use, a Queue lets a request wait, and a Budget refuses at once. An Order is
+// for work that takes milliseconds. A request or a connection gives back all that it has claimed
+// when it ends.
 package claims

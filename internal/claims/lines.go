@@ -1,7 +1,8 @@
 package claims
 
-// member returns the member of a user, and makes one if there is none. If the member gets no slots and
-// does not wait, the caller must pass it to forget. The lock is held, as in all functions in this file.
+// member returns the member of a user, and makes one if there is none. If the member gets no slots
+// and does not wait, the caller must pass it to forget. The caller holds the lock, as for all
+// functions in this file.
 func (q *Queue) member(user string) *member {
 	m := q.users[user]
 	if m == nil {
@@ -11,15 +12,16 @@ func (q *Queue) member(user string) *member {
 	return m
 }
 
-// forget removes a user without slots and requests.
+// forget removes the member m if it has neither slots nor waiting requests.
 func (q *Queue) forget(m *member) {
 	if m.running == 0 && m.waiters.Len() == 0 {
 		delete(q.users, m.user)
 	}
 }
 
-// admits reports whether a new request gets its slots at once: enough slots are free, its user may
-// hold them, and no request waits, except those of other users who may not hold slots now.
+// admits reports whether a new request gets its slots at once: enough slots are free, the user m
+// may hold them, and the request overtakes no waiting request that could get slots. It may overtake
+// requests of other users who have reached their limit.
 func (q *Queue) admits(m *member, weight int) bool {
 	if m.waiters.Len() > 0 || q.running+weight > q.opts.Concurrent || !q.mayHold(m, weight) {
 		return false
@@ -32,16 +34,16 @@ func (q *Queue) admits(m *member, weight int) bool {
 	return true
 }
 
-// first returns the request that has waited longest.
+// first returns the request of m that has waited longest.
 func (m *member) first() *waiter { return m.waiters.Front().Value.(*waiter) }
 
-// take grants slots to a user.
+// take counts weight slots as used by m.
 func (q *Queue) take(m *member, weight int) {
 	q.running += weight
 	m.running += weight
 }
 
-// giveBack takes slots from a user and grants them to the users whose turn it is.
+// giveBack frees slots of a user, and grants them to the users who are next.
 func (q *Queue) giveBack(m *member, weight int) {
 	q.running -= weight
 	m.running -= weight
@@ -49,7 +51,8 @@ func (q *Queue) giveBack(m *member, weight int) {
 	q.forget(m)
 }
 
-// join puts a request at the end of its user's line.
+// join puts a request at the end of its user's line. If the queue is full and makeRoom fails, it
+// returns ErrFull.
 func (q *Queue) join(m *member, weight int) (*waiter, error) {
 	if q.waiting >= q.opts.Queue && !q.makeRoom(m) {
 		q.forget(m)
@@ -65,8 +68,9 @@ func (q *Queue) join(m *member, weight int) (*waiter, error) {
 	return w, nil
 }
 
-// evictable returns the last request of the longest line, if m's line with one request more is still
-// shorter than that line. Else it returns nil. So no user can fill the queue for all others.
+// evictable returns the request that a new request of m may push out of a full queue, or nil. It is
+// the last request of the longest line, if m's line would still be shorter with the new request. So
+// no user can fill the queue for all others.
 func (q *Queue) evictable(m *member) *waiter {
 	var longest *member
 	for e := q.turns.Front(); e != nil; e = e.Next() {
@@ -80,8 +84,8 @@ func (q *Queue) evictable(m *member) *waiter {
 	return longest.waiters.Back().Value.(*waiter)
 }
 
-// makeRoom makes room for a request of m: it refuses the request that evictable returns. It reports
-// whether there was one.
+// makeRoom makes room for a request of m: it refuses the request that evictable returns. If there
+// is none, makeRoom returns false.
 func (q *Queue) makeRoom(m *member) bool {
 	last := q.evictable(m)
 	if last == nil {
@@ -89,7 +93,8 @@ func (q *Queue) makeRoom(m *member) bool {
 	}
 	q.remove(last)
 	q.decide(last, ErrFull)
-	// No call of serve is needed: the refused request was not first in its line.
+	// No request can get slots because of this, since only the first of each line counts, and the
+	// refused request was not first. So serve need not be called.
 	return true
 }
 
@@ -105,8 +110,9 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// serve grants free slots to the users whose turn it is. One pass is enough: a user above the
-// limit stays above it while others get slots, since fewer slots are free then.
+// serve grants free slots to the users who are next. It skips users who have reached their limit.
+// One pass over the users is enough: while others get slots, fewer slots are free, so the limit of
+// a skipped user does not rise.
 func (q *Queue) serve() {
 	for e := q.turns.Front(); e != nil; {
 		m, next := e.Value.(*member), e.Next()
@@ -127,16 +133,17 @@ func (q *Queue) serve() {
 	}
 }
 
-// decide ends a request's wait.
+// decide ends the wait of a request. err is nil if the request has got its slots.
 func (q *Queue) decide(w *waiter, err error) {
 	w.err = err
 	close(w.decided)
 }
 
-// shareOfFree bounds the slots of a user: at most this many for each slot that stays free.
+// shareOfFree bounds the slots of a user without QueueOptions.PerUser: for each slot that is still
+// free afterwards, the user may hold this many.
 const shareOfFree = 7
 
-// mayHold reports whether the limit of a user allows weight more slots.
+// mayHold reports whether the user m may hold weight more slots, see [Queue].
 func (q *Queue) mayHold(m *member, weight int) bool {
 	if q.opts.PerUser > 0 {
 		return m.running+weight <= q.opts.PerUser

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Order runs a bounded number of functions at once. The users whose functions wait are served in
-// turn, and the functions of one user in the order of their requests. An Order bounds neither
-// how many wait nor how long: it is for functions that take milliseconds. Its methods are safe
-// for concurrent use.
+// Order runs a limited number of functions at the same time; other functions wait. It serves the
+// users with waiting functions in turn. The functions of one user run in the order in which their
+// requests arrived. An Order is for functions that take milliseconds, so it limits neither how many
+// functions wait nor how long. An Order is safe for concurrent use.
 type Order struct {
 	mu    sync.Mutex
 	free  int
@@ -18,26 +18,26 @@ type Order struct {
 	turns *list.List               // of *userLine, the next one first
 }
 
-// userLine holds the functions of a user that wait.
+// userLine has the waiting functions of a user.
 type userLine struct {
 	user string
 	line line
 }
 
-// NewOrder returns an Order that runs n functions at once.
+// NewOrder returns an Order that runs up to n functions at the same time.
 func NewOrder(n int) *Order {
 	return &Order{free: n, users: make(map[string]*list.Element), turns: list.New()}
 }
 
-// Do waits for a turn and runs f for a request of user, which has arrived at the time arrived.
+// Do waits until f may run, and runs it. f belongs to a request of user that arrived at arrived.
 func (o *Order) Do(user string, arrived time.Time, f func()) {
 	o.begin(user, arrived)
 	defer o.end()
 	f()
 }
 
-// Yield lets the next waiting function run, and then waits for another turn. A function that Do runs
-// calls Yield between its steps, with the user and the time that were passed to Do.
+// Yield lets the next waiting function run, and waits until the caller may run again. A function
+// that Do runs calls Yield between its steps. user and arrived are the same as in the call of Do.
 func (o *Order) Yield(user string, arrived time.Time) {
 	o.end()
 	o.begin(user, arrived)
@@ -79,13 +79,13 @@ func (o *Order) end() {
 	delete(o.users, of.user)
 }
 
-// place is a function that waits.
+// place is the place of a waiting function in a line.
 type place struct {
 	arrived time.Time
 	turn    chan struct{} // closed when it may run
 }
 
-// line is a heap of functions that wait. The function of the earliest request is first.
+// line is a heap of waiting functions. The function whose request arrived first is at the top.
 type line []place
 
 func (l line) Len() int           { return len(l) }

@@ -9,14 +9,14 @@ import (
 )
 
 var (
-	// ErrFull refuses a request because as many requests as allowed are waiting. A request that
-	// waits already may get this error, too, if a user with fewer waiting requests takes its place.
+	// ErrFull is the error of a request that finds as many waiting requests as allowed. A request
+	// that already waits gets this error if a user with fewer waiting requests takes its place.
 	ErrFull = errors.New("the queue is full")
 
-	// ErrTimeout ends the wait of a request that found no slot in time.
+	// ErrTimeout is the error of a request that got no slots in time.
 	ErrTimeout = errors.New("no slot became free in time")
 
-	// ErrTooHeavy refuses a request for more slots than there are, or than its user may hold.
+	// ErrTooHeavy is the error of a request for more slots than the queue has or its user may hold.
 	ErrTooHeavy = errors.New("the request wants more slots than there are")
 )
 
@@ -29,18 +29,18 @@ type QueueOptions struct {
 	Crowd      *Crowd        // nil: the queue makes its own, without known users
 }
 
-// Queue grants slots. A bounded number of requests waits for them, for a bounded time. A Queue is
-// safe for concurrent use and has no goroutines of its own.
+// Queue grants slots to requests. If no slots are free, a limited number of requests waits for a
+// limited time. A Queue is safe for concurrent use and has no goroutines of its own.
 //
-// The requests of one user are served in their order, and the users are served in turn.
-// The next slots go to the user whose turn it is. A request gets all slots that it wants at once.
-// Until enough are free, no other user is served: requests for few slots must not starve a
-// request for many. Only a user who holds as many slots as allowed is skipped.
+// The queue serves the users in turn, and the requests of one user in their order. A request gets
+// all its slots together. While the next request waits for enough free slots, no other request is
+// served, so that requests for few slots do not starve a request for many. But the queue skips a
+// user who has reached the limit of slots.
 //
-// Without QueueOptions.PerUser, that limit is [shareOfFree] times the slots that stay free, so
-// that some are left for the next user: of 64 slots one user gets 56, two get about 30 each,
-// three about 20. A user who holds none may get any number, and there is no limit for a user
-// who shares with nobody, see [Crowd].
+// The limit of a user is QueueOptions.PerUser. If that is 0, it is [shareOfFree] times the slots
+// that are still free, so that some are left for the next user: of 64 slots one user gets 56, two
+// get about 30 each, three about 20. A user who holds no slots may get any number. A user who
+// shares the server with nobody (see [Crowd]) has no limit.
 type Queue struct {
 	opts QueueOptions
 
@@ -59,7 +59,7 @@ type member struct {
 	turn    *list.Element // in the queue's turns; nil: no request waits
 }
 
-// waiter is a request that waits. err is written under the lock, before decided is closed.
+// waiter is a request that waits. decide sets err and then closes decided.
 type waiter struct {
 	weight  int
 	member  *member
@@ -76,7 +76,7 @@ func NewQueue(opts QueueOptions) *Queue {
 	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
 }
 
-// Slots are the slots of a request. They must not be copied once Release or Shrink may be called:
+// Slots are the slots of a request. Do not call Release or Shrink on two copies of Slots, since
 // each copy would give the slots back.
 type Slots struct {
 	queue  *Queue
@@ -84,14 +84,14 @@ type Slots struct {
 	weight int
 }
 
-// Acquire takes weight slots, at least one, for a request of a user, and waits for them
-// if necessary. The caller releases them. The error is ErrFull, ErrTimeout, ErrTooHeavy, or
-// the cause of the end of ctx.
+// Acquire gets weight slots (at least one) for a request of a user, and waits for them if
+// necessary. The caller must release them. The error is ErrFull, ErrTimeout, ErrTooHeavy, or the
+// cause of the end of ctx.
 func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, error) {
 	return q.AcquireWithin(ctx, user, weight, q.opts.Wait)
 }
 
-// AcquireWithin is like Acquire, but waits for at most wait instead of QueueOptions.Wait.
+// AcquireWithin does the same as Acquire, but waits at most wait instead of QueueOptions.Wait.
 func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, wait time.Duration) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
@@ -118,7 +118,7 @@ func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, wait
 	return Slots{q, m, weight}, nil
 }
 
-// Full reports whether Acquire would now refuse any request of the user with ErrFull.
+// Full reports whether Acquire would now return ErrFull for any request of the user.
 func (q *Queue) Full(user string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -127,7 +127,7 @@ func (q *Queue) Full(user string) bool {
 	return !q.admits(m, 1) && q.waiting >= q.opts.Queue && q.evictable(m) == nil
 }
 
-// Heaviest returns the most slots that one request may want.
+// Heaviest returns the largest number of slots that one request may ask for.
 func (q *Queue) Heaviest() int {
 	if q.opts.PerUser > 0 {
 		return min(q.opts.PerUser, q.opts.Concurrent)
@@ -149,7 +149,7 @@ func (q *Queue) Len() int {
 	return q.waiting
 }
 
-// Release gives the slots back. Another call does nothing.
+// Release gives the slots back. A second call does nothing.
 func (s *Slots) Release() {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *Slots) Release() {
 	}
 }
 
-// Shrink gives back the slots above a number, unless they were released.
+// Shrink keeps weight slots and gives the others back. After Release, it does nothing.
 func (s *Slots) Shrink(weight int) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
@@ -187,9 +187,9 @@ func (q *Queue) wait(ctx context.Context, w *waiter, most time.Duration) error {
 	}
 }
 
-// giveUp ends the wait of w for a reason, a timeout or the end of ctx, and returns the result of
-// the wait. If w got its slots just before, it keeps them after a timeout, but gives them back if
-// ctx has ended.
+// giveUp ends the wait of w because of reason, ErrTimeout or the end of ctx, and returns the error
+// of the wait. If w has just got its slots, it keeps them at a timeout, and giveUp returns nil. At
+// the end of ctx, giveUp frees these slots.
 func (q *Queue) giveUp(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,7 +25,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// checkBody bounds the request and the answer of a check, in bytes. Both are much smaller.
+// checkBody bounds the request and the answer of a check, in bytes. In practice, both are much
+// smaller.
 const checkBody = 1 << 20
 
 // Check returns the command `caddy codex check`.
@@ -74,7 +75,7 @@ func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl c
 	return nil
 }
 
-// check starts the app-server and asks its model. The error also says what to do.
+// check starts the app-server and asks its model. The error says what is wrong and what to do.
 func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error {
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()
@@ -100,7 +101,7 @@ func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error
 	return nil
 }
 
-// loginOf describes the login of an app-server, and its plan as far as it is known.
+// loginOf returns a text about the login of an app-server and, if it is known, its plan.
 func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 	account, err := conn.Account(ctx)
 	var login struct{ Type, Email, PlanType string }
@@ -128,8 +129,8 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 	return text
 }
 
-// askModel asks the model through the gateway, as a request of a client does. The error also
-// says what to do.
+// askModel asks the model with a request to the gateway, as a client would. The error says what is
+// wrong and what to do.
 func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, model string) error {
 	g := gateway.New(conversation.Sole(process), gateway.Options{
 		MaxBody: checkBody, MaxBodyMemory: 4 * checkBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends earlier
@@ -178,7 +179,8 @@ func (w *answerWriter) Header() http.Header         { return w.header }
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (*answerWriter) WriteHeader(int)               {}
 
-// advice explains the failure of a request with a code to the operator, and says what to do.
+// advice returns what the operator can do about a failed request. code, message and retryAfter are
+// from the error that a client would get.
 func (a *AppServer) advice(code apierror.Code, message, retryAfter string) string {
 	switch code {
 	case apierror.CodeUnauthorized:

@@ -1,5 +1,5 @@
-// Package command has the commands of `caddy codex`, which an operator runs in a shell.
-// They read the configuration of Caddy, and ask the admin API of a Caddy that runs.
+// Package command has the subcommands of `caddy codex`, which an operator runs in a shell. They
+// read Caddy's configuration, and call the admin API of the running Caddy.
 package command
 
 import (
@@ -30,14 +30,15 @@ type AppServer struct {
 	number int // in the configuration, from 1 on
 }
 
-// Configured returns the app-servers of a Caddy configuration in JSON, in order and without
-// duplicates. The error says what is wrong with the configuration.
+// Configured is a function that returns the app-servers in a Caddy configuration, in order and
+// without duplicates. config is JSON. The error says what is wrong with the configuration.
 type Configured func(config []byte) ([]AppServer, error)
 
-// title names an app-server: its number, and the id of its first process.
+// title returns a name for the app-server in messages: its number, and the id of its first process.
 func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
-// is describes an app-server on one line: its program and CODEX_HOME, or that it runs elsewhere.
+// is returns a description of the app-server for a message: its program and CODEX_HOME, or that it
+// runs elsewhere.
 func (a *AppServer) is() string {
 	if a.Config.Connect != "" {
 		return "elsewhere, at an address"
@@ -50,15 +51,15 @@ func (a *AppServer) is() string {
 	return program + ", CODEX_HOME " + home
 }
 
-// Group gives a command its subcommands. Called without a subcommand, it shows its help.
+// Group adds subcommands to cmd. Called without a subcommand, cmd shows its help.
 func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
 	cmd.AddCommand(subcommands...)
 	cmd.Args = cobra.NoArgs // else a mistyped subcommand shows the help and succeeds
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// withConfig adds the config flags to a command and makes the command call run. Ctrl-C cancels the
-// context of run.
+// withConfig adds the flags --config and --adapter to a command, and makes the command call run. A
+// Ctrl-C cancels the context of run.
 func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, caddycmd.Flags) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "Configuration file (default: the Caddyfile of this directory)")
 	cmd.Flags().StringP("adapter", "a", "", "Name of the config adapter to apply")
@@ -71,8 +72,9 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 }
 
 // loadConfig returns the configuration that the flags name, or else the Caddyfile of this
-// directory. If there is none, the error advises to name one with --config. The parameter or is a
-// text that the error puts before this advice, for commands that offer another choice.
+// directory. If there is none, the error advises to name one with --config. For commands that offer
+// another choice, the parameter or has a text about that choice; the error puts it before this
+// advice.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
 	config, file, err = quietly(fl)
 	instead := "; name " + or + "the configuration with --config"
@@ -85,8 +87,8 @@ func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err e
 	return config, file, err
 }
 
-// quietly reads the configuration that the flags name. It drops the lines that Caddy logs meanwhile,
-// so that they do not appear in the terminal before the output of the command.
+// quietly reads the configuration that the flags name. It drops the lines that Caddy logs during
+// that, so that they do not appear in the terminal before the output of the command.
 func quietly(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {
@@ -114,7 +116,7 @@ func (configured Configured) read(fl caddycmd.Flags) ([]AppServer, error) {
 }
 
 // choose returns the app-server that the argument names by its number, id or CODEX_HOME. Without an
-// argument it returns the only app-server.
+// argument, it returns the only app-server, or an error if there are several.
 func choose(servers []AppServer, args []string) (chosen []AppServer, err error) {
 	switch {
 	case len(args) > 1:

@@ -36,7 +36,8 @@ it without spending a second credit.`,
 	return withConfig(cmd, spendCredit)
 }
 
-// spendCredit spends a credit of an app-server of the running Caddy, after asking the operator.
+// spendCredit asks the operator for a confirmation, and then spends a credit of an app-server of
+// the running Caddy. The credit resets the windows of the plan.
 func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -64,8 +65,8 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	return nil
 }
 
-// withCredit returns the app-server whose id is the argument. Without an argument it returns the only
-// app-server.
+// withCredit returns the app-server whose id is the argument. Without an argument, it returns the
+// only app-server, or an error if there are several.
 func withCredit(servers []status.AppServer, args []string) (*status.AppServer, error) {
 	choice := ""
 	for i := range servers {
@@ -78,7 +79,7 @@ func withCredit(servers []status.AppServer, args []string) (*status.AppServer, e
 	return nil, errors.New("name one app-server by its id:" + choice)
 }
 
-// credits says how many reset credits the login of an app-server has.
+// credits returns a text that says how many reset credits the login of an app-server has.
 func credits(s *status.AppServer) string {
 	if s.Login.ResetCredits == nil {
 		return "an unknown number of reset credits"

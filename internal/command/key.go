@@ -22,7 +22,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 )
 
-// KeyFiles returns the files of API keys in a Caddy configuration in JSON, without duplicates.
+// KeyFiles is a function that returns the files of API keys in a Caddy configuration, without
+// duplicates. config is JSON.
 type KeyFiles func(config []byte) ([]string, error)
 
 // Key returns the command `caddy codex key`.
@@ -35,7 +36,8 @@ func Key(configured KeyFiles) *cobra.Command {
 	return cmd
 }
 
-// onFile makes a command call run with the file of keys, and returns the command.
+// onFile adds the flag --file to cmd, makes cmd call run with the chosen file of keys, and returns
+// cmd.
 func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
 	cmd.Flags().StringP("file", "f", "", "File of keys (default: the api_keys_file of the configuration)")
 	return withConfig(cmd, func(_ context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
@@ -58,8 +60,8 @@ func withRights(err error) error {
 	return err
 }
 
-// readableBy returns a warning if only root can read a file of keys, since Caddy runs as another
-// user when it is a service.
+// readableBy returns a warning if only root can read a file of keys. As a service, Caddy runs as
+// another user and could not read it. If all is well, the warning is empty.
 func readableBy(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {
@@ -68,7 +70,7 @@ func readableBy(file string) string {
 	return fmt.Sprintf("Only root can read %s. Give it to the user that Caddy runs as: chown caddy-codex %s\n", file, file)
 }
 
-// choose returns the file of keys that the flags name, or the only configured one.
+// choose returns the file of keys that the flags name, or else the only file in the configuration.
 func (configured KeyFiles) choose(fl caddycmd.Flags) (string, error) {
 	if file := fl.String("file"); file != "" {
 		return filepath.Abs(file)
@@ -122,8 +124,9 @@ nowhere. A Caddy that runs takes the change by itself.`,
 	})
 }
 
-// keyOptions returns the options that the flags set for an entry. An empty flag is an error: a
-// variable of the shell that is not set would make a key for all models, or one that never expires.
+// keyOptions returns the options that the flags set for the entry of a key. An empty flag is an
+// error: otherwise a shell variable that is not set would make a key for all models, or a key that
+// never expires.
 func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	flags := cmd.Flags()
 	for _, name := range []string{"user", "expires", "models", "max-concurrent"} {
@@ -187,7 +190,7 @@ func writeKeys(to io.Writer, keys []*apikeys.Key, now time.Time) error {
 	return table.Flush()
 }
 
-// limitsOf describes the limits of a key.
+// limitsOf returns a text with the limits of a key.
 func limitsOf(k *apikeys.Key) string {
 	var limits []string
 	if k.MaxConcurrent > 0 {

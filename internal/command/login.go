@@ -33,7 +33,8 @@ uses the new login at once. Run it as the user that Caddy runs as.`,
 	return withConfig(cmd, configured.signIn)
 }
 
-// signIn runs codex login for an app-server, and lets a Caddy that runs use the new login.
+// signIn runs `codex login` for an app-server. If a Caddy is running, signIn then restarts its
+// app-servers, so that they use the new login.
 func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	servers, err := configured.read(fl)
 	if err != nil {
@@ -77,7 +78,8 @@ func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl 
 	return nil
 }
 
-// restart replaces the app-servers of the running Caddy that have these ids, and returns their number.
+// restart replaces the app-servers of the running Caddy that have these ids. It returns how many it
+// has replaced.
 func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
@@ -95,11 +97,11 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 	return restarted, err
 }
 
-// startWait bounds the wait for an app-server that is still being started: it cannot be replaced
-// before its start has ended, but must be replaced, since it may have read the old login.
+// startWait is how long restartOne waits for an app-server that is still starting. Such an
+// app-server may have read the old login, so it must be replaced, but only after its start.
 const startWait = 15 * time.Second
 
-// restartOne replaces an app-server. After a failure it tries again, until startWait is over.
+// restartOne replaces an app-server. After a failure, it tries again for at most startWait.
 func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()

@@ -36,8 +36,8 @@ by its admin API, or else what the configuration and the files of the logins say
 	return withConfig(cmd, configured.showStatus)
 }
 
-// showStatus writes the states of the app-servers of the running Caddy. If no Caddy can be asked,
-// it writes what is known of the configured app-servers.
+// showStatus writes the states of the app-servers of the running Caddy. If it cannot reach a Caddy,
+// it writes what the configuration says about the app-servers.
 func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	to, document := cmd.OutOrStdout(), status.Document{}
 	failed := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)
@@ -62,7 +62,7 @@ func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command,
 	return nil
 }
 
-// loginStatus returns what `codex login status` says, on one line.
+// loginStatus returns the output of `codex login status`, joined to one line.
 func (a *AppServer) loginStatus(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // codex takes a moment
 	defer cancel()
@@ -78,10 +78,10 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 	return cmp.Or(text, "no word of it")
 }
 
-// adminTimeout bounds a call of the admin API. The longest call waits for the provider of a login.
+// adminTimeout bounds a call of the admin API. The slowest calls wait for a login's provider.
 const adminTimeout = 20 * time.Second
 
-// callAdmin calls the admin API of the Caddy that runs, and decodes its answer.
+// callAdmin calls the admin API of the running Caddy, and decodes the answer into the value into.
 func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, into any) error {
 	address, err := adminAddress(fl)
 	if err != nil {

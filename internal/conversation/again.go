@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// failed describes the failure of a turn before its first output, and what is known of the cause.
+// failed is the failure of a turn before its first output, with what is known about the cause.
 type failed struct {
 	err          error
 	account      bool // the login is spent or signed out
@@ -30,20 +30,21 @@ type failed struct {
 // remedy is a way to restart a turn that has failed before its first output.
 type remedy struct {
 	name string
-	// open reports whether the request has to be kept, since the remedy may help if the turn fails.
-	// Nil: the request is not kept for this remedy.
+	// open reports whether the remedy may help if the turn fails. Then the request has to stay in
+	// memory. If open is nil, the request does not stay in memory for this remedy.
 	open func(*Session) bool
 	// fits reports whether the remedy may help after a failure.
 	fits func(*Session, *failed) bool
-	// start starts the turn again. If the remedy cannot be tried, start returns false and the
-	// failure of the turn. If another login has failed, too, but can be used again sooner, start
-	// returns false and the failure of that login.
+	// start starts the turn again. If that is not possible, start returns false and the failure of
+	// the turn. But if another login can be used again sooner, start returns the failure of that
+	// login instead.
 	start func(context.Context, *Session, *failed) (started bool, err error)
-	// optional says that later remedies are tried if this one has not started the turn.
+	// optional means that Again tries the later remedies if start returns false. If optional is
+	// false, Again then gives up.
 	optional bool
 }
 
-// remedies are the remedies in order: after a failure, the first one that fits is tried.
+// remedies are the remedies in the order in which Again tries them. It tries the first that fits.
 var remedies = [...]remedy{{
 	name:  "the app-server that serves now",
 	fits:  func(_ *Session, f *failed) bool { return f.outdated },
@@ -115,7 +116,8 @@ var remedies = [...]remedy{{
 		return true, s.startAt(ctx, at)
 	},
 }, {
-	// After a turn's failure or silence, another thread would not help: the provider is the cause.
+	// If the turn itself failed or was silent, the provider is the cause, so that another thread
+	// would not help.
 	name: "a new thread instead of a prepared one",
 	open: func(s *Session) bool { return s.now.origin == Prepared },
 	fits: func(s *Session, f *failed) bool {
@@ -133,8 +135,8 @@ var remedies = [...]remedy{{
 	start: func(ctx context.Context, s *Session, f *failed) (bool, error) { return s.startLater(ctx, f) },
 }}
 
-// Repeatable reports whether the request has to be kept, since the turn may have to be started
-// again.
+// Repeatable reports whether the request has to stay in memory, since the turn may have to be
+// started again.
 func (s *Session) Repeatable() bool {
 	for i := range remedies {
 		if open := remedies[i].open; open != nil && open(s) {
@@ -144,8 +146,9 @@ func (s *Session) Repeatable() bool {
 	return false
 }
 
-// hasReasoning reports whether the history has reasoning, from the client or from the store. Only
-// the login that has made the reasoning can read it.
+// hasReasoning reports whether the history in the request has reasoning. It may come from the
+// client or from stored responses. The reasoning is encrypted: only the login that made it can use
+// it.
 func (s *Session) hasReasoning() bool {
 	return s.chain != nil && s.request.Plan != nil && slices.ContainsFunc(s.chain.Links, func(l Link) bool { return l.Reasoned })
 }
@@ -161,20 +164,20 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 	return &without
 }
 
-// mayAppend reports whether the turn is started again if the provider refuses its instructions. It
-// returns false if the provider has already accepted instructions with this model: then no refusal
-// is expected, and the request need not be kept.
+// mayAppend reports whether the turn may be started again because the provider refuses its
+// instructions. It returns false if the provider has already accepted instructions with this model:
+// then no refusal is expected, and the request need not stay in memory.
 func (s *Session) mayAppend() bool {
 	at := &s.now.place
 	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Acceptance.Instructions(at.Model)
 }
 
-// mayWait reports whether the turn is started again, after a wait, if the provider fails.
+// mayWait reports whether the turn may be started again, after a wait, because the provider fails.
 func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.ProviderRetries() }
 
-// Again restarts a turn that has failed before its first output, if one of the remedies may help and
-// can be tried. Then it returns true, even if the new start fails: err says why it failed.
-// Otherwise it returns false and the failure of the turn, or that of another login if that login can
+// Again restarts a turn that has failed before its first output, if one of the remedies fits. It
+// returns true if it has tried to start the turn; err is the error of that start, or nil. Otherwise
+// it returns false and the failure of the turn, or the failure of another login if that login can
 // be used again sooner.
 func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
 	f := s.record(failure)
@@ -196,8 +199,8 @@ func (s *Session) Again(ctx context.Context, failure error) (started bool, err e
 	return false, failure
 }
 
-// record records what a failure says about the login and the provider. It is called even if this
-// request cannot be repeated: later requests need to know.
+// record finds out the cause of a failure, and records what the failure means for the login. Again
+// calls it even if this request cannot be repeated, since later requests need that.
 func (s *Session) record(failure error) failed {
 	f := failed{err: failure, instructions: s.instructionsRefused(failure)}
 	s.recordPicture(failure)
@@ -215,8 +218,8 @@ func (s *Session) record(failure error) failed {
 	return f
 }
 
-// instructionsRefused reports whether the turn has failed because the provider refuses its
-// instructions. It records the refusal for the login.
+// instructionsRefused reports whether the turn has failed because the provider refuses instructions
+// in the place of Codex's own prompt. It records the refusal for later turns.
 func (s *Session) instructionsRefused(failure error) bool {
 	at := &s.now.place
 	if s.opener.Instructions != InstructionsAuto || at.Instructions.Append || !failures.RefusesInstructions(failure) {
@@ -233,7 +236,7 @@ func startAfresh(ctx context.Context, s *Session, _ *failed) (started bool, err 
 	return true, s.startFresh(ctx)
 }
 
-// startFresh starts the turn on a new thread of its process.
+// startFresh starts the turn on a new thread of the same process.
 func (s *Session) startFresh(ctx context.Context) error {
 	at, err := s.place(ctx, s.now.place.Process)
 	if err != nil {
@@ -242,7 +245,8 @@ func (s *Session) startFresh(ctx context.Context) error {
 	return s.startAt(ctx, at)
 }
 
-// startOverHTTP starts the turn on a new thread of its process, without a WebSocket.
+// startOverHTTP starts the turn on a new thread of the same process. On that thread, Codex asks the
+// provider over HTTP instead of a WebSocket.
 func (s *Session) startOverHTTP(ctx context.Context) error {
 	at, err := s.place(ctx, s.now.place.Process)
 	if err != nil {
@@ -252,7 +256,7 @@ func (s *Session) startOverHTTP(ctx context.Context) error {
 	return s.startAt(ctx, at)
 }
 
-// startAt starts the turn on a new thread at a place of its process.
+// startAt starts the turn on a new thread at the place at, which is on the same process.
 func (s *Session) startAt(ctx context.Context, at Place) error {
 	plan := s.request.Plan
 	thread, err := at.settings(plan).start(ctx, s.opener.Logger)
@@ -268,17 +272,16 @@ func (s *Session) startAt(ctx context.Context, at Place) error {
 }
 
 const (
-	// firstRetry is the first wait before a turn is started again after the provider has failed.
-	// Each later wait is twice as long, but never longer than longestRetry, since clients retry by
-	// themselves, too.
+	// firstRetry is how long startLater waits at first. Each later wait is twice as long, but never
+	// longer than longestRetry, since clients also retry by themselves.
 	firstRetry   = 200 * time.Millisecond
 	longestRetry = 2 * time.Second
 )
 
-// startLater starts the turn again on a new thread, after a wait. If the client leaves during the
-// wait, startLater returns false and the failure. The new thread uses HTTP at once in two cases: if
-// Codex has fallen back to HTTP, so that the provider gets no needless requests, and at the last
-// start, since a refusal of its WebSocket could not be followed by a start over HTTP.
+// startLater waits and starts the turn again on a new thread. If the client leaves during the wait,
+// startLater returns false and the failure. The new thread uses HTTP instead of a WebSocket in two
+// cases: if Codex already had to fall back to HTTP, and at the last start, since no further start
+// could follow if the provider refused the WebSocket.
 func (s *Session) startLater(ctx context.Context, f *failed) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetry<<min(s.waits, 8), longestRetry))
 	defer timer.Stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Answer is an answer as a client got it from a turn, or as the client sends it back: texts and
-// calls. It holds hashes, not texts. The zero value is an empty answer.
+// Answer identifies the texts and calls of an answer, as a client got them from a turn or sends
+// them back. It stores hashes instead of the texts. The zero value is an empty answer.
 type Answer struct {
 	text    *digest // of the texts so far, without white space around them and without pending; nil: pending has all
 	pending []byte  // text that is to be hashed, up to maxPending bytes
@@ -20,8 +20,8 @@ type Answer struct {
 	size    int
 }
 
-// maxPending is how many bytes of text wait to be hashed together: a delta is shorter than
-// the blocks that a hash works on.
+// maxPending is how many bytes of text are collected before they are hashed. Hashing each delta
+// would be slower, since a delta is shorter than a block of the hash.
 const maxPending = 512
 
 type callHash struct {
@@ -32,17 +32,18 @@ type callHash struct {
 // whiteSpace has the characters that clients remove from both ends of a text.
 const whiteSpace = " \t\r\n"
 
-// Gap begins another message of the answer. A client may read both messages as one text.
+// Gap marks the boundary between two messages of the answer. It adds only white space to the text,
+// since a client may join the two messages to one text.
 func (a *Answer) Gap() {
 	if a.said {
 		a.space = append(a.space, turn.MessageGap...)
 	}
 }
 
-// Text adds text. The same text makes the same answer, however it is cut into pieces.
+// Text adds a piece of text. The answer does not depend on how the text is cut into pieces.
 func (a *Answer) Text(text string) { a.add(wirejson.View(text)) }
 
-// add adds text, and does not keep the slice.
+// add adds a piece of text. It makes a copy, so the caller may change the slice afterwards.
 func (a *Answer) add(text []byte) {
 	a.size += len(text)
 	if !a.said {
@@ -73,7 +74,7 @@ func (a *Answer) write(part []byte) {
 	a.pending = append(a.pending, part...)
 }
 
-// flush hashes what is pending.
+// flush hashes the pending text.
 func (a *Answer) flush() {
 	if a.text == nil {
 		a.text = newDigest()
@@ -82,15 +83,15 @@ func (a *Answer) flush() {
 	a.pending = a.pending[:0]
 }
 
-// Size is how many bytes the texts and the calls have.
+// Size returns how many bytes the texts and the calls have.
 func (a *Answer) Size() int { return a.size }
 
-// Mixed reports whether there is text behind a call. Not every API can express that order, so a
-// client may send text and calls back in another order.
+// Mixed reports whether the answer has text after a call. Not every API can express that order, so
+// a client may send the text and the calls back in another order.
 func (a *Answer) Mixed() bool { return a.mixed }
 
-// Call adds a call under Codex's name of the tool, with its arguments as the model
-// wrote them or as the client sends them back.
+// Call adds a tool call. name is Codex's name of the tool. arguments are as the model wrote them,
+// or as the client sends them back.
 func (a *Answer) Call(name, arguments string) {
 	a.size += len(name) + len(arguments)
 	d := newDigest()
@@ -98,7 +99,7 @@ func (a *Answer) Call(name, arguments string) {
 	a.calls = append(a.calls, callHash{name, d.sum()})
 }
 
-// textHash is the hash of the texts.
+// textHash returns the hash of the texts.
 func (a *Answer) textHash() Hash {
 	if a.text == nil {
 		return sha256.Sum256(a.pending)
@@ -108,8 +109,8 @@ func (a *Answer) textHash() Hash {
 	return *a.text.scratch
 }
 
-// digest adds the answer to a digest. before is the hash of the history before the answer, calls
-// its number of calls.
+// digest adds the answer to a digest. before is the hash of the history before the answer, and
+// calls is the number of calls in that history.
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")

@@ -13,11 +13,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Hash names a conversation up to some message.
+// Hash identifies the history of a conversation up to some message.
 type Hash [sha256.Size]byte
 
-// digest hashes a sequence of fields. The length of each field precedes it, so that no two
-// sequences are hashed alike.
+// digest hashes a sequence of fields. It hashes the length of each field before the field, so that
+// two different sequences never have the same hash.
 type digest struct {
 	hash.Hash
 	scratch *Hash // a buffer for what is written: a new one would be allocated each time
@@ -35,7 +35,7 @@ func newDigest() *digest {
 // field adds one field.
 func (d *digest) field(text string) { d.bytes(wirejson.View(text)) }
 
-// bytes adds one field.
+// bytes adds one field, like the method field.
 func (d *digest) bytes(text []byte) {
 	d.number(len(text))
 	_, _ = d.Write(text) // writing to a hash never fails
@@ -52,7 +52,8 @@ func (d *digest) hash(h Hash) {
 	_, _ = d.Write(d.scratch[:])
 }
 
-// sum returns the hash. The digest must not be used any more.
+// sum returns the hash. It puts the digest back into the pool, so the digest must not be used any
+// more.
 func (d *digest) sum() Hash {
 	d.Sum(d.scratch[:0])
 	h := *d.scratch
@@ -60,9 +61,9 @@ func (d *digest) sum() Hash {
 	return h
 }
 
-// canonicalArguments returns the JSON value of a call's arguments in one spelling: members in order
-// of their names, numbers as encoding/json writes them. Text that is no JSON stays as it is. An
-// empty text becomes an empty object, which is what Codex gets.
+// canonicalArguments returns a call's arguments, a JSON value, in canonical form: members in the
+// order of their names, and numbers as encoding/json writes them. Text that is not JSON stays as it
+// is. An empty text becomes an empty object, which is what Codex gets.
 func canonicalArguments(text string) string {
 	if text == "" {
 		return "{}"
@@ -83,8 +84,9 @@ func canonicalArguments(text string) string {
 	return string(canonical)
 }
 
-// shortNumbers replaces the numbers of a JSON value by float64 values, which have one spelling.
-// Integers keep their spelling: as float64 values, two different large integers may be equal.
+// shortNumbers replaces the numbers in a JSON value by float64 values, so that equal numbers have
+// the same spelling. It does not replace integers: as float64 values, two different large integers
+// may be equal.
 func shortNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:

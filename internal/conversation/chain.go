@@ -9,36 +9,36 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Link is the history up to the end of an answer of the model.
+// Link identifies the history up to the end of one answer of the model.
 type Link struct {
-	// Hash names the history.
+	// Hash is the hash of this history.
 	Hash Hash
 	// First is the index of the answer's first item in the history.
 	First int
-	// Items is how many items the request's history has from its beginning to the end of the
-	// answer. The items after them are new to a thread that holds this history.
+	// Items is how many items the history has up to the end of the answer. If a thread has this
+	// history, only the request's later items are new to the thread.
 	Items int
-	// Reasoned reports whether the history has reasoning of the answer.
+	// Reasoned reports whether the history contains the reasoning of this answer.
 	Reasoned bool
-	// Calls are the ids of the calls that the answer ended with, in their order, as the request has
-	// them. The results of the calls, which follow, refer to these ids.
+	// Calls are the ids of the answer's calls in the request, in order. The results of the calls,
+	// which follow the answer, refer to these ids.
 	Calls []string
 }
 
-// Chain is the history of a request.
+// Chain has the hashes of the history of a request, one for each answer in it.
 type Chain struct {
-	// Links are the answers in the history, in their order.
+	// Links has a link for each answer in the history, in order.
 	Links []Link
-	// Size is about how many bytes the history has.
+	// Size is the approximate size of the history in bytes.
 	Size int
 
 	state Hash // of the whole history
 	calls int  // number of calls in the history
 }
 
-// NewChain reads the history of a request: items of the Responses API, each a
-// JSON object, and the user's input that ends it, which may be empty. It fails if
-// the identity cannot be hashed.
+// NewChain hashes the history of a request. history has items of the Responses API, each a JSON
+// object. input is the user's message after them; it may be empty. NewChain fails if the identity
+// cannot be hashed.
 func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput) (*Chain, error) {
 	start, err := id.hash()
 	if err != nil {
@@ -54,14 +54,14 @@ func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput
 	return r.chain, nil
 }
 
-// After is the hash of the history with an answer behind it.
+// After returns the hash of the whole history followed by the answer a.
 func (c *Chain) After(a *Answer) Hash {
 	d := newDigest()
 	a.digest(d, c.state, c.calls)
 	return d.sum()
 }
 
-// reader goes through a history.
+// reader reads the items of a history one by one, and computes the chain.
 type reader struct {
 	chain    *Chain
 	ordinals map[string]int // of the calls, by their ids
@@ -80,7 +80,7 @@ const (
 	typeResult    = "function_call_output"
 )
 
-// item reads the item at an index of the history.
+// item reads one item of the history. index is its index.
 func (r *reader) item(index int, item wirejson.Value) {
 	var kind, role, content, id, name, arguments, output wirejson.Value
 	item.Pick(
@@ -127,7 +127,7 @@ func (r *reader) item(index int, item wirejson.Value) {
 	r.chain.state = d.sum()
 }
 
-// textOf returns the text of a string. Another value has none.
+// textOf returns the text of a JSON string, or "" for any other value.
 func textOf(v wirejson.Value) string {
 	if v.Kind() != wirejson.KindString {
 		return ""
@@ -135,8 +135,8 @@ func textOf(v wirejson.Value) string {
 	return v.Text()
 }
 
-// bytes returns the text of a string, and nothing for any other value. It uses one buffer for all
-// texts, so the bytes are valid until the next call.
+// bytes returns the text of a JSON string, or nil for any other value. The result is valid until
+// the next call, since all calls use the same buffer.
 func (r *reader) bytes(v wirejson.Value) []byte {
 	if v.Kind() != wirejson.KindString {
 		return nil
@@ -148,10 +148,10 @@ func (r *reader) bytes(v wirejson.Value) []byte {
 	return r.scratch
 }
 
-// part is a part of a content.
+// part is one part of the content of a message or of a result.
 type part struct{ raw, text, url, detail wirejson.Value }
 
-// parts reads the parts of a content.
+// parts iterates over the parts of the content of a message or of a result.
 func parts(content wirejson.Value) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		if content.Kind() != wirejson.KindArray {
@@ -168,14 +168,16 @@ func parts(content wirejson.Value) iter.Seq[part] {
 	}
 }
 
-// begin begins an answer with the item at an index, if no answer is being read.
+// begin begins to read an answer whose first item is at index. If an answer is being read already,
+// the item belongs to that answer, and begin does nothing.
 func (r *reader) begin(index int) {
 	if r.answer == nil {
 		r.answer, r.first, r.ids = &Answer{}, index, nil
 	}
 }
 
-// endAnswer ends the answer that is being read, before the item at an index.
+// endAnswer ends the answer that is being read, if any, and adds its Link. index is the index of
+// the first item after the answer.
 func (r *reader) endAnswer(index int) {
 	if r.answer == nil {
 		return
@@ -196,7 +198,7 @@ func (r *reader) endAnswer(index int) {
 	r.answer = nil
 }
 
-// input reads the input that ends the conversation: a message of the user's.
+// input reads the user's message that ends the conversation.
 func (r *reader) input(input []codexrpc.UserInput) {
 	if len(input) == 0 {
 		return
@@ -214,7 +216,7 @@ func (r *reader) input(input []codexrpc.UserInput) {
 	r.chain.state = d.sum()
 }
 
-// next begins the hash of the history with one more message.
+// next begins a digest for the history and one more item. The caller adds the item.
 func (r *reader) next() *digest {
 	d := newDigest()
 	d.hash(r.chain.state)

@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// coming has the threads that will be kept in a moment. They are needed since a client can send its
-// next request when it has read the end of an answer, but the turn ends only later. The zero value
-// has no threads. All methods are safe for concurrent use.
+// coming lists the threads that will soon be kept, which means that they wait for the next request
+// of their conversation. A client may send that request before the last turn has quite ended; the
+// request then waits for the thread. The zero value is empty. A coming is safe for concurrent use.
 type coming struct {
 	mu     sync.Mutex
 	byHash map[Hash]*announcement
 }
 
-// announcement says that a thread will be kept. A nil announcement says nothing.
+// announcement is the entry of a thread that will soon be kept. It may be nil: then end does
+// nothing.
 type announcement struct {
 	in   *coming
 	hash Hash
 	done chan struct{} // closed by end; nil: nobody waits
 }
 
-// announce says that a thread will be kept under a hash. The caller ends the announcement when the
-// thread is kept, or when it will not be kept after all. announce returns nil if the same hash is
-// announced already: then it is the same answer to the same history.
+// announce adds an entry for a thread that will soon be kept. hash identifies the thread's history.
+// The caller must end the announcement when the thread is kept, or will not be kept after all.
+// announce returns nil if another thread with the same history is announced already.
 func (c *coming) announce(hash Hash) *announcement {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +39,8 @@ func (c *coming) announce(hash Hash) *announcement {
 	return a
 }
 
-// end ends the announcement. Another call does nothing.
+// end ends the announcement, and so wakes the requests that wait for it. A second call does
+// nothing.
 func (a *announcement) end() {
 	if a == nil {
 		return
@@ -54,13 +56,12 @@ func (a *announcement) end() {
 	}
 }
 
-// comingTimeout bounds the wait for a thread that is about to be kept. After that a fresh thread is
-// started.
+// comingTimeout bounds the wait for a thread that will soon be kept. After that, the request gets
+// another thread.
 const comingTimeout = 2 * time.Second
 
-// wait waits for the thread of the newest answer in a history, if that thread is announced. It
-// waits until the thread has arrived or ctx is done, for two seconds at most. It reports whether it
-// has waited.
+// wait waits, at most comingTimeout, until the announcement for the newest answer in a history has
+// ended. If there is no such announcement, it returns false at once.
 func (c *coming) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false
@@ -78,8 +79,8 @@ func (c *coming) wait(ctx context.Context, links []Link) bool {
 	return true
 }
 
-// announced returns a channel that is closed when the thread with a hash has arrived, or nil
-// if none is announced.
+// announced returns a channel that is closed when the announcement with this hash ends, or nil if
+// there is none.
 func (c *coming) announced(hash Hash) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,31 +8,32 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Identity is what all requests of a conversation have in common besides its messages. If any part
-// of it changes, another conversation begins.
+// Identity is what all requests of a conversation have in common besides the messages. If any part
+// of the Identity differs, a request belongs to another conversation.
 type Identity struct {
-	// Site and User identify the owner of the conversation. The same name at two sites is two
-	// users.
+	// Site and User identify the owner of the conversation. At another site, the same name is
+	// another user.
 	Site, User string
 	// Thread are the parameters of thread/start: model, instructions, tools and
 	// configuration.
 	Thread codexrpc.ThreadStartParams
-	// AnyEffort says that the model may have another effort in each turn of the conversation. A
-	// request without an effort belongs to another conversation: an effort cannot be taken back.
+	// AnyEffort is true if each turn of the conversation may have another reasoning effort. But a
+	// request without an effort belongs to another conversation than requests with one, since a
+	// thread that has an effort cannot return to the default.
 	AnyEffort bool
 }
 
-// parameters has buffers for the parameters of threads, *[]byte.
+// parameters is a pool of buffers for the encoded parameters of threads. Its elements are *[]byte.
 var parameters = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// maxParameters is the size of the largest buffers that are used again, in bytes.
+// maxParameters bounds the buffers that go back to the pool parameters, in bytes.
 const maxParameters = 64 << 10
 
-// hash returns the hash with which the chain of the conversation begins. It fails if the parameters
-// cannot be written as JSON.
+// hash returns the first hash in the chain of the conversation. It fails if the parameters cannot
+// be encoded as JSON.
 func (id *Identity) hash() (Hash, error) {
-	// Leave out the settings that all threads share: they do not tell threads apart, and for most
-	// threads they are longer than all others.
+	// Leave out the settings that all threads share. They do not distinguish threads, and are
+	// usually longer than all other settings.
 	own := id.Thread
 	own.Config.Fixed = ""
 	if id.AnyEffort && own.Config.Effort() != "" {

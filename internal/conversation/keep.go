@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// anyEffort reports whether the effort may change within a conversation with the plan's model, on
-// every app-server.
+// anyEffort reports whether turns of one conversation may have different reasoning efforts. That is
+// so if the plan has an effort, and every app-server supports changes with the plan's model.
 func anyEffort(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {
 		return false
@@ -20,7 +20,7 @@ func anyEffort(lease Lease, plan *prompt.Plan) bool {
 	})
 }
 
-// Said adds outputs to what the client was given. mode is the form in which the client reads tool
+// Said records outputs that the client has got. mode is the form in which the client reads tool
 // calls.
 func (s *Session) Said(outputs []turn.Output, mode turn.Mode) {
 	if s.now.in == nil {
@@ -39,8 +39,8 @@ func (s *Session) Said(outputs []turn.Output, mode turn.Mode) {
 	}
 }
 
-// Announce announces that the thread will be kept. It is called before the client reads the end of
-// the answer.
+// Announce announces that the thread will soon be kept for the next request. It is called before
+// the client gets the end of the answer, since the client may then send its next request at once.
 func (s *Session) Announce() {
 	if s.now.in == nil || s.said.Mixed() || s.chain == nil {
 		return
@@ -50,15 +50,15 @@ func (s *Session) Announce() {
 	s.announced = s.now.in.coming.announce(s.after)
 }
 
-// withdraw ends the announcement of a thread that is not kept.
+// withdraw ends the announcement of the thread, since the thread will not be kept.
 func (s *Session) withdraw() {
 	s.announced.end()
 	s.announced = nil
 }
 
-// Keep keeps the thread for the next request, if the thread holds exactly the answer that the
-// client got. It is called once the answer has reached the client. rest is the state of the thread,
-// used is what the turn has cost.
+// Keep keeps the thread for the next request, if the thread has exactly the answer that the client
+// got. It is called when the client has got the whole answer. rest describes the thread after the
+// turn, and used counts the tokens of the turn.
 func (s *Session) Keep(rest turn.Rest, used codexrpc.Usage) {
 	if s.after == (Hash{}) || !rest.Whole {
 		return
@@ -77,8 +77,9 @@ func (s *Session) Keep(rest turn.Rest, used codexrpc.Usage) {
 	now.closed() // a kept thread does not hold its process
 }
 
-// restore returns a copy of the plan whose history has the remembered reasoning of its answers, or
-// nil if none is remembered. The plan itself, which other attempts use, does not change.
+// restore returns a copy of the plan with reasoning from the memory in its history, or nil if the
+// memory has no reasoning of these answers. It does not change the plan itself, since other
+// attempts use the plan.
 func (s *Session) restore(plan *prompt.Plan) *prompt.Plan {
 	if s.now.in == nil || s.plain || s.chain == nil {
 		return nil
@@ -92,8 +93,8 @@ func (s *Session) restore(plan *prompt.Plan) *prompt.Plan {
 	return &with
 }
 
-// forget removes from the memory the reasoning of this history, which Codex or the provider has
-// refused.
+// forget removes the reasoning of this history from the memory, because Codex or the provider has
+// refused it.
 func (s *Session) forget() {
 	s.now.reasoned, s.plain = false, true
 	s.now.in.memory.Forget(s.chain.Links)

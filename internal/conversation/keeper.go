@@ -6,23 +6,25 @@ import (
 	"time"
 )
 
-// Limits bound what [Threads] keep.
+// Limits bound the kept threads of [Threads].
 type Limits struct {
-	// Max is the most threads; 0 keeps none.
+	// Max is the maximum number of kept threads; 0 keeps none.
 	Max int
-	// MaxBytes is the most bytes that the histories may have together.
+	// MaxBytes bounds the sum of the sizes of their histories, in bytes.
 	MaxBytes int
-	// Idle is how long a thread is kept after its turn.
+	// Idle is how long a thread is kept after its turn has completed.
 	Idle time.Duration
-	// Parked is how long a turn waits for the results of its calls.
+	// Parked is how long a thread is kept whose turn waits for the results of tool calls.
 	Parked time.Duration
-	// Spares is the most threads without a history that wait for a conversation.
+	// Spares is the maximum number of spare threads, which are started in advance without a
+	// history.
 	Spares int
 }
 
-// keeper holds threads for the next requests of their conversations. Their turns have finished, or
-// wait for the results of calls (parked). When there are too many threads, the keeper drops the
-// oldest thread of the user who has the most. All methods are safe for concurrent use.
+// keeper has the threads that are kept for the next requests of their conversations. The turn of
+// such a thread has finished or is parked: it waits for the results of tool calls. If there are too
+// many threads, the keeper drops the oldest thread of the user who has the most threads. A keeper
+// is safe for concurrent use.
 type keeper struct {
 	drop func(*kept)
 
@@ -41,7 +43,7 @@ type keeper struct {
 	trail []Hash          // of lost, the oldest first
 }
 
-// Reason says why a thread was dropped.
+// Reason is the reason why the keeper has dropped a thread.
 type Reason string
 
 // The reasons.
@@ -51,11 +53,11 @@ const (
 	Unusable Reason = "process_ended" // its process ended or was replaced
 )
 
-// maxLost bounds the dropped threads whose reason is remembered.
+// maxLost is how many reasons of dropped threads the keeper remembers.
 const maxLost = 4096
 
-// newKeeper makes an empty keeper. The keeper calls drop with each thread that it removes before a
-// request has claimed it. drop must not call the keeper.
+// newKeeper returns an empty keeper. The keeper calls drop with each thread that it removes without
+// a claim. drop must not call the keeper.
 func newKeeper(limits Limits, drop func(*kept)) *keeper {
 	k := &keeper{
 		drop:    drop,
@@ -70,7 +72,7 @@ func newKeeper(limits Limits, drop func(*kept)) *keeper {
 	return k
 }
 
-// change calls f with the lock held, and then drops the threads that f has taken out.
+// change calls f with the lock held, and then drops the threads that f has removed and returns.
 func (k *keeper) change(f func() (out []*kept)) {
 	k.mu.Lock()
 	out := f()
@@ -80,7 +82,8 @@ func (k *keeper) change(f func() (out []*kept)) {
 	}
 }
 
-// add keeps a thread. A thread with too large a history is dropped at once.
+// add adds a thread. It drops the thread at once if the thread's history is too large, or if the
+// keeper keeps no threads.
 func (k *keeper) add(one *kept) {
 	k.change(func() []*kept {
 		if !k.closed && k.limits.Max > 0 && one.size <= k.limits.MaxBytes {
@@ -93,7 +96,8 @@ func (k *keeper) add(one *kept) {
 	})
 }
 
-// put makes room for a thread and keeps it. The lock is held.
+// put makes room for a thread and adds it. It returns the threads that it has removed. The caller
+// holds the lock.
 func (k *keeper) put(one *kept) (out []*kept) {
 	if old := k.byHash[one.hash]; old != nil {
 		out = append(out, k.take(old)) // it holds the same history
@@ -113,8 +117,9 @@ func (k *keeper) put(one *kept) (out []*kept) {
 	return out
 }
 
-// evict removes threads until no more than most are left, with histories of no more than
-// bytes together, and appends the removed ones to out. The lock is held.
+// evict removes threads until both limits are met: most for the number of threads, and bytes for
+// the size of all their histories. It appends the removed threads to out. The caller holds the
+// lock.
 func (k *keeper) evict(out []*kept, most, bytes int) []*kept {
 	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
 		out = append(out, k.letGo(k.victim(), Evicted))
@@ -122,8 +127,8 @@ func (k *keeper) evict(out []*kept, most, bytes int) []*kept {
 	return out
 }
 
-// victim is the oldest thread of the user who has the most. The lock is held, and
-// there is a thread.
+// victim returns the oldest thread of the user who has the most threads. There must be a thread.
+// The caller holds the lock.
 func (k *keeper) victim() *list.Element {
 	most := 0
 	for _, n := range k.perUser {
@@ -136,7 +141,7 @@ func (k *keeper) victim() *list.Element {
 	return e
 }
 
-// take removes a thread. The lock is held.
+// take removes a thread. The caller holds the lock.
 func (k *keeper) take(e *list.Element) *kept {
 	one := k.order.Remove(e).(*kept)
 	delete(k.byHash, one.hash)
@@ -150,13 +155,13 @@ func (k *keeper) take(e *list.Element) *kept {
 	return one
 }
 
-// letGo removes a thread that nobody has claimed. The lock is held.
+// letGo removes a thread without a claim, and records the reason. The caller holds the lock.
 func (k *keeper) letGo(e *list.Element, why Reason) *kept {
 	k.lose(e.Value.(*kept).hash, why)
 	return k.take(e)
 }
 
-// lose records why there is no thread with a history. The lock is held.
+// lose records why the thread with this history was dropped. The caller holds the lock.
 func (k *keeper) lose(hash Hash, why Reason) {
 	if k.lost[hash] == "" {
 		if len(k.trail) == maxLost {
@@ -168,9 +173,9 @@ func (k *keeper) lose(hash Hash, why Reason) {
 	k.lost[hash] = why
 }
 
-// whyLost returns why the keeper dropped the thread that holds a history up to its last answer. It
-// then forgets the reason. It returns "" if no such thread was dropped, or if the reason is
-// forgotten since many other threads were dropped later.
+// whyLost returns why the keeper has dropped the thread that had a history up to its last answer,
+// and forgets the reason. It returns "" if the keeper has dropped no such thread, or has already
+// forgotten the reason because maxLost other threads were dropped later.
 func (k *keeper) whyLost(links []Link) Reason {
 	if len(links) == 0 {
 		return ""
@@ -183,8 +188,8 @@ func (k *keeper) whyLost(links []Link) Reason {
 	return why
 }
 
-// claim removes the thread that holds the most of a history and gives it to the caller. at is the
-// end of the part that the thread holds.
+// claim removes and returns the thread that has the longest part of a history. at is the link at
+// the end of that part.
 func (k *keeper) claim(links []Link) (one *kept, at Link, found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -196,14 +201,14 @@ func (k *keeper) claim(links []Link) (one *kept, at Link, found bool) {
 	return nil, Link{}, false
 }
 
-// counts is how many threads are kept, and how many of them are parked.
+// counts returns how many threads are kept, and how many of these are parked.
 func (k *keeper) counts() (kept, parked int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.order.Len(), k.parked
 }
 
-// each calls f with each thread, the oldest first. f must be quick and must not call back.
+// each calls f with each thread, the oldest first. f must be quick and must not call the keeper.
 func (k *keeper) each(f func(*kept)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,8 +217,8 @@ func (k *keeper) each(f func(*kept)) {
 	}
 }
 
-// setLimits changes the limits, also for threads that are kept already. But the threads that are
-// kept already expire at the same time as before.
+// setLimits changes the limits, and drops threads that exceed the new ones. The other kept threads
+// expire at the same time as before.
 func (k *keeper) setLimits(limits Limits) {
 	k.change(func() []*kept {
 		k.limits = limits
@@ -226,12 +231,12 @@ func (k *keeper) shrink() {
 	k.change(func() []*kept { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
 }
 
-// dropIf drops the threads for which holds returns true, since they cannot be continued.
+// dropIf drops the threads for which holds returns true, since no request can continue them.
 func (k *keeper) dropIf(holds func(*kept) bool) {
 	k.change(func() []*kept { return k.letGoIf(Unusable, holds) })
 }
 
-// close drops all threads, also those that are put later.
+// close drops all threads. Threads that are added later are dropped at once.
 func (k *keeper) close() {
 	k.change(func() (out []*kept) {
 		k.closed = true
@@ -243,7 +248,7 @@ func (k *keeper) close() {
 	})
 }
 
-// expire drops the threads whose time is over.
+// expire drops the threads that no request has claimed in time.
 func (k *keeper) expire() {
 	k.change(func() []*kept {
 		k.rings = time.Time{}
@@ -256,7 +261,7 @@ func (k *keeper) expire() {
 	})
 }
 
-// letGoIf removes the threads for which a condition holds. The lock is held.
+// letGoIf removes the threads for which holds returns true. The caller holds the lock.
 func (k *keeper) letGoIf(why Reason, holds func(*kept) bool) (out []*kept) {
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()
@@ -267,8 +272,8 @@ func (k *keeper) letGoIf(why Reason, holds func(*kept) bool) (out []*kept) {
 	return out
 }
 
-// ringBy makes the timer fire at this time at the latest. The timer is not stopped when a thread is
-// claimed: it may fire and find nothing to do. The lock is held.
+// ringBy makes the timer call expire at this time or earlier. A claim does not stop the timer, so
+// expire may find nothing to do. The caller holds the lock.
 func (k *keeper) ringBy(at time.Time) {
 	if !k.closed && (k.rings.IsZero() || at.Before(k.rings)) {
 		k.rings = at

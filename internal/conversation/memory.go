@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Memory remembers the reasoning of answers, which clients do not send back. A thread that is made
-// from a history gets the reasoning from here. The memory is bounded in bytes; the least recently
-// used entries go first. All methods are safe for concurrent use.
+// Memory stores the reasoning of answers, since clients do not send reasoning back. A new thread
+// for an old history gets the reasoning from here. The size in bytes is bounded: the entries that
+// were not used for longest are removed first. A Memory is safe for concurrent use.
 type Memory struct {
 	limit int
 
@@ -28,7 +28,7 @@ type memory struct {
 	size      int
 }
 
-// memorySize is about what an entry takes beside its items, in bytes.
+// memorySize is the approximate size of an entry without its items, in bytes.
 const memorySize = 256
 
 // NewMemory returns an empty memory of at most limit bytes.
@@ -36,7 +36,7 @@ func NewMemory(limit int) *Memory {
 	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
 }
 
-// Remember keeps the reasoning of the last answer in the history of this hash.
+// Remember stores the reasoning of an answer. hash is the hash of the history that ends with it.
 func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
 		return
@@ -50,7 +50,7 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	m.remember(one)
 }
 
-// remember adds an entry, in place of an entry with the same hash. The lock is held.
+// remember adds an entry, and replaces an entry with the same hash. The caller holds the lock.
 func (m *Memory) remember(one *memory) {
 	m.forget(one.hash)
 	if one.size > m.limit {
@@ -63,7 +63,8 @@ func (m *Memory) remember(one *memory) {
 	m.bytes += one.size
 }
 
-// Forget drops the reasoning of all answers of a history, after it was refused.
+// Forget removes the reasoning of all answers in a history, because Codex or the provider has
+// refused it.
 func (m *Memory) Forget(links []Link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +73,7 @@ func (m *Memory) Forget(links []Link) {
 	}
 }
 
-// Clear drops all.
+// Clear removes all entries.
 func (m *Memory) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +82,7 @@ func (m *Memory) Clear() {
 	m.bytes = 0
 }
 
-// forget drops an entry, if there is one. The lock is held.
+// forget removes the entry with this hash, if there is one. The caller holds the lock.
 func (m *Memory) forget(hash Hash) {
 	if e := m.byHash[hash]; e != nil {
 		delete(m.byHash, hash)
@@ -89,8 +90,9 @@ func (m *Memory) forget(hash Hash) {
 	}
 }
 
-// Restore returns a copy of a history with the reasoning of its answers, and how many items were
-// added. links are the links of the history. An answer that has reasoning already keeps it.
+// Restore returns a copy of a history with the stored reasoning of its answers, and the number of
+// items that it has added. links are the links of the history. An answer that already has reasoning
+// gets no more.
 func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []json.RawMessage, added int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,8 +106,8 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 		begin, end := links[i].First, links[i].Items
 		restored = append(restored, history[from:begin]...)
 		for _, item := range e.Value.(*memory).reasoning {
-			// The client may have joined messages, so item.Before may be too large. The provider
-			// wants something behind each item of reasoning.
+			// The client may have joined messages, so item.Before may be too large. at is at most
+			// end-1, since the provider requires another item after each item of reasoning.
 			at := max(begin, min(links[i].First+item.Before, end-1))
 			restored = append(append(restored, history[begin:at]...), json.RawMessage(item.Item))
 			begin = at

@@ -11,7 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// anotherFree reports whether there is another login that does not rest.
+// anotherFree reports whether there is another login that turns can use now. The login than does
+// not count. After a failure, a login rests for a while: no turn uses it.
 func (o *Opener) anotherFree(than *loginstate.Login) bool {
 	lease, err := o.Upstream.Lease()
 	if err != nil {
@@ -24,21 +25,22 @@ func (o *Opener) anotherFree(than *loginstate.Login) bool {
 	return other.Login != than && !rests
 }
 
-// noPicturesLeft reports whether an error means that the login makes no pictures, or no more now.
+// noPicturesLeft reports whether an error means that the login can make no pictures at all, or that
+// it has no pictures left at present.
 func noPicturesLeft(err error) bool {
 	refused, ok := errors.AsType[*turn.PictureError](err)
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records that the login has no pictures left, if a picture failed for this reason.
+// recordPicture records that the login has no pictures left, if that is the cause of failure.
 func (s *Session) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
 		s.now.login.SpendPictures(refused.ResetsAt)
 	}
 }
 
-// Pictured records that the login has no pictures left, if one of the outputs is a picture that
-// failed for this reason. It logs each failed picture. The turn goes on.
+// Pictured logs each output that is a failed picture. If a picture failed because the login has no
+// pictures left, Pictured records that for the login. The turn goes on.
 func (s *Session) Pictured(outputs []turn.Output) {
 	for i := range outputs {
 		if out := &outputs[i]; out.Kind == turn.OutputPicture && out.Err != nil {
@@ -48,15 +50,15 @@ func (s *Session) Pictured(outputs []turn.Output) {
 	}
 }
 
-// avoidsPictures reports whether a turn should use another login, if there is one, because this
-// login has no pictures left.
+// avoidsPictures reports whether the turn should avoid this login, because the turn may make
+// pictures and the login has none left.
 func (s *Session) avoidsPictures(login *loginstate.Login) bool {
 	return s.request.Plan.Pictures && login.PicturesSpent()
 }
 
 // move starts the turn with another login that does not rest. If there is none, it returns false
-// and the failure of the turn, or the failure of another login if that login can be used again
-// sooner.
+// and the failure of the turn. But if another login can be used again sooner, it returns the
+// failure of that login instead.
 func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
 	if !s.now.others {
 		return false, f.err
@@ -77,9 +79,9 @@ func (s *Session) move(ctx context.Context, f *failed) (started bool, err error)
 	return true, s.start(ctx, next)
 }
 
-// openElsewhere opens a thread on another process whose login does not rest. It reports false if
-// there is no such process, or if the thread cannot be opened. If a process is about to start
-// again, or if a login rests, other is the error that says so; otherwise other is nil.
+// openElsewhere opens a thread on another process whose login does not rest. It returns false if
+// there is no such process, or if the thread cannot be opened. other is then the error of a process
+// that is about to start again, or of a login that rests; nil: there is none.
 func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.now.place.Process}
 	for range lease.Len() {

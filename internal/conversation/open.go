@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Open starts the turn in the kept thread that has the history. Without a kept thread it uses a
-// spare thread. If there is no spare thread, or the turn does not start there, it uses a new
-// thread.
+// Open starts the turn. It uses the kept thread that has the history of the request, if there is
+// one. Otherwise it uses a spare thread, which was started in advance without a history. If there
+// is no spare thread, or the turn cannot start on it, Open starts a new thread.
 func (s *Session) Open(ctx context.Context, lease Lease) error {
 	if s.goOn(ctx, lease) {
 		return nil
@@ -27,7 +27,8 @@ func (s *Session) Open(ctx context.Context, lease Lease) error {
 	if err = s.start(ctx, first); err == nil || first.origin != Prepared || ctx.Err() != nil {
 		return err
 	}
-	// If the spare thread or its process ended while the thread waited, that shows only now.
+	// The spare thread or its process may have ended unnoticed while the thread waited. So try a
+	// new thread.
 	s.now.close()
 	next, err := s.pick(ctx, lease, false)
 	if err != nil {
@@ -37,8 +38,8 @@ func (s *Session) Open(ctx context.Context, lease Lease) error {
 	return s.start(ctx, next)
 }
 
-// goOn lets the turn go on in a kept thread that holds all of the history but the newest messages.
-// It reports false if there is no such thread, or if the thread could not go on.
+// goOn starts the turn in a kept thread that has all of the history except the newest messages. It
+// returns false if there is no such thread, or if the turn cannot start there.
 func (s *Session) goOn(ctx context.Context, lease Lease) bool {
 	plan := s.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
@@ -83,8 +84,8 @@ func (s *Session) goOn(ctx context.Context, lease Lease) bool {
 }
 
 // pick opens a thread on the process that the lease picks. If that process does not work, pick
-// tries another process that is ready, since the model was not asked yet. If no other process is
-// ready and the first one has just ended, pick waits for its next start.
+// tries another one that is ready; this is possible since the model was not asked yet. If no other
+// process is ready and the first one has just ended, pick waits for its next start.
 func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt, error) {
 	picked, done := lease.Pick()
 	if picked.Rests != nil {
@@ -126,15 +127,15 @@ func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt
 	return s.withLogin(next, lease, picked.Login, done), nil
 }
 
-// isGone reports whether an error means that the process does not work. A refusal is no such error:
-// a process that refuses something works.
+// isGone reports whether an error means that the process does not work. If the process refuses a
+// call, isGone returns false, since such a process works.
 func isGone(err error) bool {
 	_, notReady := errors.AsType[*appserver.NotReadyError](err)
 	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
-// openThread opens a thread on a member. If prepared is true and there is a spare thread that fits,
-// openThread uses the spare thread. Otherwise it starts a new thread.
+// openThread opens a thread on the app-server on. If prepared is true and there is a spare thread
+// with the right settings, openThread uses it. Otherwise it starts a new thread.
 func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepared bool) (attempt, error) {
 	at, err := s.place(ctx, on.Process)
 	if err != nil {
@@ -158,9 +159,9 @@ func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepar
 	return next, err
 }
 
-// triesParallel reports whether a turn uses the full form of a lite model and the provider may
-// refuse that form: then the turn is started again in the lite form. It returns false if the
-// provider has accepted the full form with the model before.
+// triesParallel reports whether a turn uses a lite model in its full form, with parallel tool
+// calls, and the provider has not accepted that form yet. If the provider refuses the form, the
+// turn is started again in the lite form.
 func triesParallel(at Place, plan *prompt.Plan) bool {
 	if !at.parallel(plan) {
 		return false
@@ -169,8 +170,8 @@ func triesParallel(at Place, plan *prompt.Plan) bool {
 	return !accepted
 }
 
-// withLogin returns an attempt with the login of its process. The process is in use until the
-// attempt calls done.
+// withLogin returns the attempt next with the login of its process added. The attempt must call
+// done at its end; until then the process counts as in use.
 func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
 	s.request.Live.SetProcess(next.place.Process)
 	next.login, next.others, next.closed = login, lease.Len() > 1, done
@@ -201,15 +202,16 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 	return nil
 }
 
-// injectedAtOnce is how many bytes of a history are injected with one call; a longer item has a
-// call to itself. Codex reads one message after the other, so messages of other turns can come
-// between the calls.
+// injectedAtOnce is how many bytes of a history one call injects. A longer item has a call of its
+// own. Codex reads one message after the other, so with several short calls, messages of other
+// turns need not wait for the whole history.
 const injectedAtOnce = 1 << 20
 
-// injectHistory injects the history into the thread, with the reasoning that the memory has of it.
-// If Codex refuses the reasoning, since another release of Codex may have other items, the history
-// is injected without it. A history with reasoning is injected by one call: if a later call were
-// refused, the thread would keep the items of the earlier ones.
+// injectHistory injects the history into the thread, with the reasoning that the memory has for it.
+// If Codex refuses the reasoning (another release of Codex may have other items), injectHistory
+// injects the history without reasoning. It injects a history with reasoning by one call:
+// otherwise, if Codex refused a later call, the thread would already have the items of the earlier
+// calls.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restore(plan); restored != nil {
@@ -223,8 +225,8 @@ func (s *Session) injectHistory(ctx context.Context) error {
 	return s.now.inject(ctx, plan, 1)
 }
 
-// inject puts the history of a plan into the thread, by calls with up to injectedAtOnce bytes each.
-// A call has at least least items, even if they have more bytes, unless fewer items are left.
+// inject injects the history of a plan into the thread, by calls of up to injectedAtOnce bytes.
+// least is the minimum number of items of a call, which it has even if these have more bytes.
 func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, least int) error {
 	_, history := plan.Placed(a.place.Instructions)
 	for len(history) > 0 {

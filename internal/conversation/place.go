@@ -12,11 +12,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// catalogueKey is the setting of a thread that names the file with the models'
-// properties.
+// catalogueKey is the name of the setting for a thread's catalogue: the path of a file with the
+// properties of models.
 const catalogueKey = "model_catalog_json"
 
-// Place is where a thread runs, and where its instructions go.
+// Place is the process that a thread runs on, and how the thread is set up there.
 type Place struct {
 	Process      *appserver.Process
 	Conn         *codexrpc.Conn
@@ -27,13 +27,14 @@ type Place struct {
 	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
-// outdated reports whether the process has started a later app-server, in which new turns run.
+// outdated reports whether the process has started a newer app-server than that of at, so that new
+// turns run on the newer one.
 func (at *Place) outdated() bool {
 	serving := at.Process.Serving()
 	return serving != nil && serving != at.Conn
 }
 
-// settings are the parameters of a thread, with the place where it is started.
+// settings are the parameters of a thread and the place where it is started.
 type settings struct {
 	at        Place
 	params    codexrpc.ThreadStartParams
@@ -43,8 +44,8 @@ type settings struct {
 	encoded   codexrpc.Constant // params as JSON; empty: they are to be encoded
 }
 
-// settings returns what the thread of a plan is started with. The thread runs in the process's
-// directory. It gets a catalogue of models if there is one for the model.
+// settings returns the settings for the thread of a plan. The thread runs in the process's
+// directory. If there is a catalogue for the model, the thread gets it.
 func (at Place) settings(plan *prompt.Plan) *settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
@@ -64,7 +65,7 @@ func (at Place) provider() codexrpc.Constant {
 	return at.Process.ProviderSettings()
 }
 
-// useCatalogue sets the file with the properties of the model.
+// useCatalogue sets the path of the thread's catalogue.
 func (s *settings) useCatalogue(path string) {
 	to := append(make([]byte, 0, 512), s.provider...) // with room for the path, which is added below
 	if len(to) > 0 {
@@ -74,9 +75,9 @@ func (s *settings) useCatalogue(path string) {
 	s.catalogue, s.encoded = path, ""
 }
 
-// start starts a thread. Codex reads the catalogue for each thread. If Codex does not accept the
-// model's catalogue, the thread gets the catalogue for unknown models: without a catalogue Codex
-// would offer its own tools.
+// start starts a thread. Codex reads the thread's catalogue at the start. If Codex refuses the
+// model's catalogue, start tries again with the catalogue for unknown models. A thread without a
+// catalogue would not do, since Codex would offer its own tools to the model.
 func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -92,21 +93,21 @@ func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 	return s.at.Conn.StartThread(ctx, s.params)
 }
 
-// parallel reports whether a thread of a plan lets a lite model, see [appserver.Model], call
-// several tools at a time.
+// parallel reports whether the thread of a plan uses a lite model (see [appserver.Model]) in the
+// full form, so that the model can call several tools at a time.
 func (at Place) parallel(plan *prompt.Plan) bool {
 	return !at.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && at.Process.Model(at.Model).Full != ""
 }
 
-// full reports whether a plan's thread uses a lite model in the full form. In that form the
-// provider runs web searches itself, with citations. In the lite form Codex offers its own
-// search tool instead.
+// full reports whether the thread of a plan should use a lite model in the full form. It should for
+// parallel tool calls, and for web search: in the full form the provider itself searches, with
+// citations, while in the lite form Codex offers its own search tool.
 func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.parallel(plan) }
 
-// catalogueFor returns the path of the file with the properties of a plan's model. Every thread
-// gets such a file: without it Codex would read the properties from the back end of its login, and
-// offer the model its own tools. The path is empty if there is no file. It is also empty if
-// instructions are appended to the prompt of an unknown model, since only Codex has that prompt.
+// catalogueFor returns the path of the catalogue for a plan's model. Without a catalogue, Codex
+// would read the model's properties from the back end of its login, and offer its own tools to the
+// model. The path is empty if there is no catalogue. For an unknown model, it is also empty if the
+// instructions are appended to the model's prompt, since only Codex has that prompt.
 func (at Place) catalogueFor(plan *prompt.Plan) string {
 	own := at.Process.Model(at.Model)
 	switch {

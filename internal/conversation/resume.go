@@ -12,12 +12,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// resumeTimeout bounds how long a kept thread may take to go on. After that a fresh thread is
-// started.
+// resumeTimeout bounds the time that goOn may take. After that, the turn starts on another thread.
 const resumeTimeout = 10 * time.Second
 
-// goOn gives a kept thread the part of the request that it does not hold yet, and starts a turn
-// or resumes the parked one. After an error the thread cannot be used any more.
+// goOn sends a kept thread the part of the request that the thread does not have yet. It then
+// starts a turn, or resumes the parked turn (one that waits for the results of tool calls). After
+// an error, the thread cannot be used any more.
 func (k *kept) goOn(ctx context.Context, plan *prompt.Plan, at Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
@@ -39,7 +39,8 @@ func (k *kept) goOn(ctx context.Context, plan *prompt.Plan, at Link) error {
 	return k.thread.StartTurn(ctx, turn)
 }
 
-// answerCalls gives a parked turn the results of its calls, and then the messages that follow them.
+// answerCalls sends a parked turn the results of its tool calls and the messages that follow the
+// results in the history.
 func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) error {
 	if string(plan.Turn.OutputSchema) != k.schema {
 		return fmt.Errorf("%w: the answer is to have another schema", errOtherFollowUp)
@@ -60,10 +61,10 @@ func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) erro
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// follow puts messages behind the results of a parked turn. It sends them by turn/steer, which
-// accepts only messages of the user. If a message is not the user's, follow injects all of them as
-// items, which Codex also puts behind the results. input is always sent by turn/steer and comes
-// last.
+// follow adds messages to a parked turn. Codex puts them after the results of the tool calls.
+// follow sends them by turn/steer. Since turn/steer accepts only messages of the user, follow
+// injects all messages as items if one of them is not the user's. input is always sent by
+// turn/steer and comes last.
 func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.ofUser }) {
 		items := make([]json.RawMessage, len(messages))
@@ -86,16 +87,17 @@ func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []c
 	return k.thread.Steer(ctx, input)
 }
 
-// followUpMessage is a message behind the results of calls.
+// followUpMessage is a message that follows the results of tool calls.
 type followUpMessage struct {
 	item    json.RawMessage // of the history, as it is
 	ofUser  bool            // false: it is the developer's
 	content wirejson.Value  // a text or parts
 }
 
-// followUp reads the items behind the calls of an answer: first the result of each call, then
-// messages of the user and of the developer. calls are the ids of the calls in the request. waits
-// are the app-server's ids of the same calls, in the same order.
+// followUp reads the items that follow the tool calls of an answer. They must be the result of each
+// call and then messages of the user and of the developer; otherwise followUp returns
+// errOtherFollowUp. calls are the ids of the calls in the request. waits are the app-server's ids
+// of the same calls, in the same order.
 func followUp(items []json.RawMessage, calls, waits []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
 	if len(calls) != len(waits) {
 		return nil, nil, errOtherFollowUp
@@ -131,7 +133,8 @@ func followUp(items []json.RawMessage, calls, waits []string) (results []codexrp
 	return results, messages, nil
 }
 
-// inputParts reads the content of a message, or the output of a call: a text or parts.
+// inputParts reads the content of a message or the output of a call. It is a text or a list of
+// parts.
 func inputParts(content wirejson.Value) (input []codexrpc.UserInput) {
 	if content.Kind() != wirejson.KindArray {
 		return []codexrpc.UserInput{{Type: "text", Text: textOf(content)}}

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Instructions is where the instructions of a conversation go.
+// Instructions says where Codex puts the instructions of a conversation in the model's prompt.
 type Instructions string
 
 // The values of [Opener].Instructions.
@@ -37,16 +37,16 @@ type Request struct {
 	Plan *prompt.Plan
 	// Host and User identify the owner of the conversation.
 	Host, User string
-	// Live is the request among those under way.
+	// Live is the request's entry in the list of running requests.
 	Live *status.Entry
-	// Compute runs a function that works on the whole history.
+	// Compute runs a function that takes long because it reads the whole history.
 	Compute func(func())
-	// OnInput is called when Codex has read the images of the input. It may be nil.
+	// OnInput is called when Codex has decoded the images of the input. It may be nil.
 	OnInput func()
 }
 
-// Session is the conversation of one choice: the thread in which its turn runs, from its start
-// until it is kept or unloaded. Its methods are called by one goroutine at a time.
+// Session runs the turn of one choice of a request. It has the thread on which the turn runs, until
+// the thread is kept for a later request or unloaded. A Session is not safe for concurrent use.
 type Session struct {
 	opener  *Opener
 	request Request // without its plan once the turn will not be started again
@@ -69,7 +69,7 @@ type Session struct {
 	announced *announcement // of the thread under after; nil: there is none
 }
 
-// attempt is how a turn was started.
+// attempt describes one start of a turn: on which thread, and how.
 type attempt struct {
 	origin   Origin
 	place    Place
@@ -88,7 +88,7 @@ type attempt struct {
 // Origin says where the thread of a turn comes from.
 type Origin string
 
-// The origins.
+// The values of Origin.
 const (
 	New       Origin = "new"
 	Prepared  Origin = "prepared"  // the thread was started before its request
@@ -97,10 +97,10 @@ const (
 	Restored  Origin = "restored"  // it was given the reasoning of answers in its history
 )
 
-// goesOn reports whether the thread was kept.
+// goesOn reports whether the thread has had earlier turns and was kept for this request.
 func (a *attempt) goesOn() bool { return a.origin == Continued || a.origin == Resumed }
 
-// Reset makes s the session of a request, with no thread.
+// Reset makes s a new session for a request. The session has no thread yet.
 func (s *Session) Reset(o *Opener, r Request) {
 	plan := r.Plan
 	*s = Session{
@@ -115,10 +115,11 @@ func (s *Session) Thread() *codexrpc.Thread { return s.now.thread }
 // Place returns where the thread runs.
 func (s *Session) Place() *Place { return &s.now.place }
 
-// Spent returns the tokens that the thread had used before the turn, or before its resumed part.
+// Spent returns the tokens that the thread had used before the turn. If the turn was resumed, they
+// include its earlier part.
 func (s *Session) Spent() codexrpc.Usage { return s.now.spent }
 
-// Origin says where the thread comes from.
+// Origin returns where the thread comes from.
 func (s *Session) Origin() Origin {
 	if s.now.reasoned {
 		return Restored
@@ -129,9 +130,9 @@ func (s *Session) Origin() Origin {
 // explainTimeout bounds the requests to Codex about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain adds to the failure of the turn the time at which a spent plan resets, if the app-server
-// knows it. If the turn can be started again over HTTP, the error of a refused WebSocket does not
-// change: [Session.Again] looks for that error.
+// Explain adds to the failure of the turn the time when the limit that caused it ends, if that time
+// is known. It does not change the error of a refused WebSocket if the turn can be started again
+// over HTTP, since [Session.Again] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
@@ -141,14 +142,14 @@ func (s *Session) Explain(ctx context.Context, failure error) error {
 	return s.now.thread.ExplainLimit(ctx, failure)
 }
 
-// Models returns the models of the app-server, to explain a failure.
+// Models returns the models of the app-server. The error for a failed turn may list them.
 func (s *Session) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	return s.now.place.Process.Models(ctx, s.now.place.Conn)
 }
 
-// Answered records that the provider has answered, and what it has accepted.
+// Answered records that the login works, and which forms of request the provider has accepted.
 func (s *Session) Answered() {
 	s.answered = true
 	now := &s.now
@@ -172,22 +173,22 @@ func (s *Session) Answered() {
 	}
 }
 
-// ForgetPlan drops the plan, since the turn will not be started again. It reports whether there
-// still was one.
+// ForgetPlan drops the plan to free memory, since the turn will not be started again. It returns
+// false if the plan was dropped before.
 func (s *Session) ForgetPlan() (now bool) {
 	now = s.request.Plan != nil
 	s.request.Plan = nil
 	return now
 }
 
-// Close ends the session: its thread is unloaded in the background unless it was kept. A turn that
-// still runs is interrupted.
+// Close ends the session. If the thread was not kept, Close unloads it in the background, and
+// interrupts a turn that still runs.
 func (s *Session) Close() {
 	s.withdraw()
 	s.now.close()
 }
 
-// LetGo ends the session now, if its thread is not to be kept.
+// LetGo ends the session now if its thread cannot be kept.
 func (s *Session) LetGo() {
 	if s.now.in == nil {
 		s.Close()
@@ -202,8 +203,8 @@ func (a *attempt) close() {
 	}
 }
 
-// hash returns the chain of the request's history, or nil if the history cannot be hashed. Only the
-// first call computes the chain.
+// hash returns the chain of the request's history (its hashes), or nil if the history cannot be
+// hashed. Only the first call computes the chain.
 func (s *Session) hash(lease Lease) *Chain {
 	if s.hashed {
 		return s.chain
@@ -221,8 +222,8 @@ func (s *Session) hash(lease Lease) *Chain {
 	return s.chain
 }
 
-// place waits until a process is ready, and returns the place for a thread of the plan on it. A
-// plan without a model gets the app-server's default model.
+// place waits until a process is ready, and returns the place for a thread on it. If the plan names
+// no model, the place has the app-server's default model.
 func (s *Session) place(ctx context.Context, process *appserver.Process) (Place, error) {
 	conn, err := Connect(ctx, process)
 	if err != nil {
@@ -258,12 +259,12 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 	}, nil
 }
 
-// accountTime bounds the wait for the account of a login that is to make a picture.
+// accountTime bounds the wait for the account of a login before a turn that makes a picture.
 const accountTime = 3 * time.Second
 
-// checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with the
-// login. If Codex cannot report the account, it returns nil, and the turn will show whether there
-// is such a tool.
+// checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with
+// this login. If Codex cannot report the account, checkPictures returns nil: the turn then starts,
+// and fails if there is no such tool.
 func checkPictures(ctx context.Context, conn *codexrpc.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTime)
 	defer cancel()

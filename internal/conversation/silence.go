@@ -8,24 +8,25 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// errSilent ends a turn whose model provider is silent while another login is free.
+// errSilent is the failure of a turn whose provider is silent, if another login is free.
 var errSilent = &codexrpc.TurnError{
 	Message: "the model's provider has taken the request and gives no sign", Code: "responseStreamDisconnected",
 }
 
-// silentRest is how long a login rests after its provider gave no sign. Without a rest, the next
-// request would wait as long again.
+// silentRest is how long a login rests (is not used) after its provider was silent. Without a rest,
+// the next request would wait as long as this one.
 const silentRest = time.Minute
 
-// countedWait is the divisor of the time that a turn waits for a first sign of the provider. If a
-// client leaves within the first sixth of that time, its turn does not count against the provider.
+// countedWait divides the time that a turn waits for a first sign of the provider. If a client
+// leaves within the first sixth of that time, WatchSilence does not count the turn as silent.
 const countedWait = 6
 
-// WatchSilence lets the login rest if the model gives no sign in time. If another login is free, it
-// also ends the turn, and the turn is started again with that login. Turns whose clients leave
-// before that time count together towards a rest. Once the model has begun, it may be silent for
-// long. WatchSilence does nothing if there is no other login, or if the turn has moved to this one
-// from another. The caller calls stop when the turn has ended.
+// WatchSilence waits for a first sign of the model. If there is none within Process.FirstSign, it
+// makes the login rest (no turn uses it for a while). If another login is free, it also fails the
+// turn, so that the turn is started again with that login. If clients leave earlier, the times that
+// their turns have waited add up and may also make the login rest. After the first sign, the model
+// may be silent for long. WatchSilence does nothing if there is no other login, or if the turn has
+// already moved to this login from another. The caller calls stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	patience := s.now.place.Process.FirstSign()
 	if !s.now.others || s.moves > 0 || patience == 0 {

@@ -10,25 +10,26 @@ import (
 )
 
 const (
-	// maxKinds bounds the settings that are remembered.
+	// maxKinds bounds the number of different settings that spares remembers.
 	maxKinds = 64
-	// maxKindName bounds the parameters that are kept as the name of settings, in bytes. Of longer
-	// parameters only a hash is kept. Most have one or two kilobytes.
+	// maxKindName bounds the name of a kind, in bytes. The name is the parameters of its threads,
+	// or their hash if they are longer. Most parameters have one or two kilobytes.
 	maxKindName = 16 << 10
-	// recent is how long settings are remembered after a request with them.
+	// recent is how long after a request its settings count as recently used.
 	recent = 10 * time.Minute
-	// spareLife is how long a spare thread waits. Over a WebSocket it has a connection to the
+	// spareLife is how long a spare thread waits for a request. It may have a WebSocket to the
 	// model's provider, and some load balancers drop idle connections silently after 4 minutes.
 	spareLife = 3 * time.Minute
 )
 
-// spares are threads that were started in advance, with the settings of earlier requests. A spare
-// thread has no history, and it was started with exactly the parameters of thread/start that the
-// request needs. So when the request comes, the thread is started, connected to the provider, and
-// has sent the tools.
+// spares are threads that were started in advance, with the settings of earlier requests and
+// without a history. A request can use a spare thread that has exactly the parameters of
+// thread/start that the request needs. It saves time: the thread is already started, connected to
+// the provider, and has sent the tools.
 //
-// Settings that only one request has had get no spares. Each further request that finds no spare
-// raises the number of spares to keep by one; each spare that is not used in time lowers it by one.
+// spares counts how many threads it should have for each kind of settings. The first request with
+// new settings leaves the number at 0. Each further request that finds no spare thread raises it by
+// one, and each spare thread that is not used in time lowers it by one.
 type spares struct {
 	mu     sync.Mutex
 	most   int // of all kinds together
@@ -43,8 +44,9 @@ type spares struct {
 	set   bool        // the timer runs, and fires at the latest when the first of them expires
 }
 
-// kindName returns the name of the settings with these parameters of thread/start: the parameters
-// themselves, so that they need not be encoded again, or the hash of long parameters.
+// kindName returns the name of the kind of threads with these parameters of thread/start. It is the
+// parameters themselves, which can then be used without encoding them again. For long parameters,
+// it is their hash.
 func kindName(params []byte) []byte {
 	if len(params) <= maxKindName {
 		return params
@@ -53,7 +55,7 @@ func kindName(params []byte) []byte {
 	return hash[:]
 }
 
-// kind are the spares with the same settings.
+// kind is the set of spare threads with the same settings.
 type kind struct {
 	name  string
 	seen  time.Time // when a request had these settings
@@ -62,16 +64,17 @@ type kind struct {
 	ready []spare   // that wait, the oldest first
 }
 
-// spare is one thread that waits.
+// spare is one spare thread that waits for a request.
 type spare struct {
 	thread *codexrpc.Thread
 	on     *codexrpc.Conn
 	expiry time.Time
 }
 
-// claim removes a spare thread of a connection and returns it. If there is none, claim raises the
-// number of spares to keep for these settings by one, unless the settings are new. claim also
-// returns the name of the kind, or "" if no spares are kept at all.
+// claim removes and returns a spare thread of this kind on the connection on, or returns nil if
+// there is none. In that case, claim raises the wanted number of threads of the kind by one; if no
+// request has used the kind within recent, it sets the number to 0. claim also returns the name of
+// the kind, or "" if s keeps no threads at all.
 func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +99,8 @@ func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string
 	return nil, k.name
 }
 
-// newKind adds a kind. If there are maxKinds, it removes the one that was seen least recently and
-// has no threads. The lock is held.
+// newKind adds a kind. If there are already maxKinds, it removes one without threads: the kind that
+// no request has used for longest. The caller holds the lock.
 func (s *spares) newKind(name string) *kind {
 	if s.kinds == nil {
 		s.kinds = make(map[string]*kind)
@@ -116,8 +119,8 @@ func (s *spares) newKind(name string) *kind {
 	return k
 }
 
-// wanted reports whether one more spare thread of a kind is wanted. If so, it counts the thread,
-// and the caller starts it.
+// wanted reports whether one more spare thread of a kind should be started. If so, it counts the
+// thread, and the caller must start it and call arrive.
 func (s *spares) wanted(name string) (k *kind, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +132,8 @@ func (s *spares) wanted(name string) (k *kind, wanted bool) {
 	return k, wanted
 }
 
-// arrive adds the started thread, which wanted has counted, to the threads that wait. If thread is
-// nil, it could not be started; then one thread less is wanted.
+// arrive adds a thread that wanted has counted, now that it is started. If thread is nil, the start
+// has failed; arrive then lowers the wanted number of threads of the kind by one.
 func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +151,7 @@ func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
 	}
 }
 
-// ringIn starts the timer, unless it runs. The lock is held.
+// ringIn starts the timer if it does not run already. The caller holds the lock.
 func (s *spares) ringIn(after time.Duration) {
 	switch {
 	case s.set:
@@ -161,7 +164,7 @@ func (s *spares) ringIn(after time.Duration) {
 	s.set = true
 }
 
-// expire unloads the threads that nobody has used in time.
+// expire unloads the threads that no request has used within spareLife.
 func (s *spares) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +184,7 @@ func (s *spares) expire() {
 	}
 }
 
-// take removes a thread that waits. The lock is held.
+// take removes and returns a thread of a kind. The caller holds the lock.
 func (s *spares) take(k *kind, i int) *codexrpc.Thread {
 	thread := k.ready[i].thread
 	k.ready = slices.Delete(k.ready, i, i+1)
@@ -190,7 +193,7 @@ func (s *spares) take(k *kind, i int) *codexrpc.Thread {
 	return thread
 }
 
-// follow unloads the threads that are not on the connection serving.
+// follow unloads the threads on other connections than serving, the connection for new turns.
 func (s *spares) follow(serving *codexrpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +201,8 @@ func (s *spares) follow(serving *codexrpc.Conn) {
 	s.drop(func(one spare) bool { return one.on != serving })
 }
 
-// setMost changes how many threads may wait. If there are more, all are unloaded.
+// setMost changes the limit of the number of spare threads. If there are more threads than that,
+// it unloads all of them.
 func (s *spares) setMost(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +211,7 @@ func (s *spares) setMost(most int) {
 	}
 }
 
-// close unloads all threads, also those that arrive later.
+// close unloads all threads. Threads that arrive later are unloaded at once.
 func (s *spares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,8 +229,8 @@ func (s *spares) dropIf(holds func(spare) bool) {
 	s.drop(holds)
 }
 
-// drop unloads the threads for which holds returns true. For the settings of these threads no more
-// spares are wanted for now. The lock is held.
+// drop unloads the threads for which holds returns true. It also sets the wanted number of threads
+// of their kinds to 0. The caller holds the lock.
 func (s *spares) drop(holds func(spare) bool) {
 	for _, k := range s.kinds {
 		for i := len(k.ready) - 1; i >= 0; i-- {
@@ -238,7 +242,7 @@ func (s *spares) drop(holds func(spare) bool) {
 	}
 }
 
-// counts is how many wait, and how many were used.
+// counts returns how many spare threads wait, and how many requests have used one.
 func (s *spares) counts() (waiting, used int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

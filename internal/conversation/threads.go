@@ -12,10 +12,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Threads keeps threads of one app-server after their turns, so that the next requests of the same
-// conversations go on there: the model's provider then has most of the prompt in its cache. Like
-// the app-server, Threads live on when the configuration is reloaded. All methods are safe for
-// concurrent use.
+// Threads keeps threads of one app-server after their turns. The next requests of the same
+// conversations continue on these threads, so that the model's provider finds most of the prompt in
+// its cache. Like the app-server, a Threads stays in use when the configuration is reloaded. It is
+// safe for concurrent use.
 type Threads struct {
 	memory *Memory // of the login, for all of its processes
 	coming coming  // threads that are about to be kept
@@ -30,8 +30,8 @@ type Threads struct {
 	stats  status.Conversations // without the counts of the keeper
 }
 
-// NewThreads returns Threads that keep nothing yet. scarce reports whether the memory of the
-// app-server is scarce; then fewer threads are kept.
+// NewThreads returns an empty Threads. scarce reports whether the memory of the app-server is
+// scarce; if so, fewer threads are kept.
 func NewThreads(limits Limits, memory *Memory, scarce func() bool) *Threads {
 	c := &Threads{memory: memory, scarce: scarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
 	c.keeper = newKeeper(limits, func(one *kept) { one.thread.Close(nil) })
@@ -63,8 +63,8 @@ func (c *Threads) Stats() status.Conversations {
 	return stats
 }
 
-// Parked returns the requests whose turns wait for the results of their calls, the oldest
-// first.
+// Parked returns the requests whose turns are parked: they wait for the results of tool calls. The
+// oldest request is first.
 func (c *Threads) Parked() []status.Request {
 	var parked []status.Request
 	c.keeper.each(func(one *kept) {
@@ -77,17 +77,18 @@ func (c *Threads) Parked() []status.Request {
 	return parked
 }
 
-// Follow drops the threads that are not on serving, the connection for new turns. An app-server
-// that was replaced ends when its last thread is gone.
+// Follow drops the threads on other connections than serving, the connection for new turns. This
+// allows an app-server that was replaced to end, since it ends after its last thread.
 func (c *Threads) Follow(serving *codexrpc.Conn) {
 	c.keeper.dropIf(func(one *kept) bool { return one.place.Conn != serving })
 	c.spares.follow(serving)
 }
 
-// shrinkPause is the least pause between two shrinks: the app-server needs time to free memory.
+// shrinkPause is the minimum pause between two calls of shrink that drop threads, since the
+// app-server needs time to free memory.
 const shrinkPause = 10 * time.Second
 
-// shrink drops half of the threads, and all spare ones, if memory is scarce.
+// shrink drops half of the kept threads and all spare threads if memory is scarce.
 func (c *Threads) shrink() {
 	if !c.scarce() {
 		return
@@ -111,7 +112,8 @@ func (c *Threads) Close() {
 	c.ending.Wait()
 }
 
-// kept is a thread in which a conversation can go on, and the history that it holds.
+// kept is a thread that is kept for the next request of its conversation, with the hash of its
+// history.
 type kept struct {
 	hash    Hash   // names the history
 	user    string // its owner; if there is no room, the user with the most threads loses one
@@ -126,11 +128,11 @@ type kept struct {
 	until   time.Time      // when it is dropped
 }
 
-// parked reports whether its turn waits for the results of calls.
+// parked reports whether the thread's turn waits for the results of tool calls.
 func (k *kept) parked() bool { return len(k.waits) > 0 }
 
-// idle reports whether the thread does nothing until the next request: its turn has
-// completed, or waits for results.
+// idle reports whether the thread does nothing until the next request, since its turn has completed
+// or waits for results.
 func (k *kept) idle() bool {
 	if k.parked() {
 		return k.thread.HasParked(k.waits)
@@ -138,11 +140,10 @@ func (k *kept) idle() bool {
 	return k.thread.Completed()
 }
 
-// endTimeout bounds the end of a turn whose model response is complete.
+// endTimeout bounds the wait for the end of a turn after its model response is complete.
 const endTimeout = 5 * time.Second
 
-// awaitIdle waits until the thread is idle, or until it can no longer become idle. It waits for at
-// most endTimeout.
+// awaitIdle waits until the thread is idle or cannot become idle any more, at most endTimeout.
 func (k *kept) awaitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
@@ -157,8 +158,9 @@ func (k *kept) awaitIdle() {
 	}
 }
 
-// put keeps a thread once it is idle, and then ends its announcement. If the turn has calls, the
-// thread is idle once Codex waits for all their results, otherwise once the turn has completed.
+// put keeps a thread as soon as it is idle, and then ends its announcement. A thread is idle when
+// its turn has completed or, if the turn has tool calls, when Codex waits for all their results.
+// put does not wait for that.
 func (c *Threads) put(one *kept, announced *announcement) {
 	if one.idle() {
 		c.store(one)
@@ -172,14 +174,14 @@ func (c *Threads) put(one *kept, announced *announcement) {
 	})
 }
 
-// claim removes the thread that holds the most of a history. If the thread of the newest answer is
-// about to be kept, claim waits for it first.
+// claim removes and returns the thread that has the longest part of a history. If the thread of the
+// newest answer will be kept in a moment, claim first waits for it.
 func (c *Threads) claim(ctx context.Context, links []Link) (*kept, Link, bool) {
 	c.coming.wait(ctx, links)
 	return c.keeper.claim(links)
 }
 
-// spare removes a spare thread with these settings and returns it, or nil if there is none.
+// spare removes and returns a spare thread with these settings, or returns nil if there is none.
 func (c *Threads) spare(s *settings) *codexrpc.Thread {
 	var buffer wirejson.Buffer
 	defer buffer.Release()
@@ -195,8 +197,8 @@ func (c *Threads) spare(s *settings) *codexrpc.Thread {
 	return thread
 }
 
-// prepare starts a spare thread with settings, if one is wanted. It is called after spare with the
-// same settings, and waits for nothing.
+// prepare starts a spare thread with these settings in the background, if one more is wanted. spare
+// must have been called with the same settings before.
 func (c *Threads) prepare(s *settings) {
 	k, wanted := c.spares.wanted(s.kind)
 	if !wanted {
@@ -219,7 +221,7 @@ func (s *settings) encode() (codexrpc.Constant, error) {
 	return codexrpc.Constant(params), err
 }
 
-// store keeps a thread whose turn has ended or waits for results.
+// store keeps a thread if it is idle, and unloads it otherwise.
 func (c *Threads) store(one *kept) {
 	c.mu.Lock()
 	parks := c.parks
@@ -235,7 +237,8 @@ func (c *Threads) store(one *kept) {
 	}
 }
 
-// note counts whether a conversation could go on in the thread that was claimed.
+// note counts a claimed thread: as continued or resumed or, if the conversation could not go on
+// there, by the reason.
 func (c *Threads) note(parked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,8 +252,8 @@ func (c *Threads) note(parked bool, err error) {
 	}
 }
 
-// lost reports whether a thread with the beginning of a history was dropped. A call of note counts
-// one request that found its thread dropped, under the reason.
+// lost reports whether the thread for a history was dropped earlier. If so, the caller calls note,
+// which counts the request by the reason of the drop.
 func (c *Threads) lost(links []Link) (note func(), lost bool) {
 	why := c.keeper.whyLost(links)
 	return func() {
@@ -260,10 +263,11 @@ func (c *Threads) lost(links []Link) (note func(), lost bool) {
 	}, why != ""
 }
 
-// errOtherFollowUp means that a parked turn cannot be resumed with what follows its calls.
+// errOtherFollowUp means that the items after the calls in the history do not fit the parked turn,
+// so that the turn cannot be resumed.
 var errOtherFollowUp = errors.New("the results of the calls do not follow")
 
-// fallbackReason returns a word for why a conversation could not go on in its thread.
+// fallbackReason returns a word for the reason why a conversation could not go on in its thread.
 func fallbackReason(err error) string {
 	switch {
 	case errors.Is(err, errOtherFollowUp):

@@ -11,50 +11,50 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/loginstate"
 )
 
-// Member is an app-server of an [Upstream].
+// Member is one of the app-servers of an [Upstream].
 type Member struct {
 	Process *appserver.Process
 	Login   *loginstate.Login // several members may have the same
 	Threads *Threads          // nil: it keeps none
-	// Rests is why the login rested when [Lease].Pick compared the members; nil: it did not rest,
-	// or there is no other member. A login that begins to rest later does not set Rests: other
-	// logins may be fine.
+	// Rests is the reason why the login was resting (not in use because of failures) when
+	// [Lease].Pick compared the members. It is nil if the login was not resting, or if there is no
+	// other member. If a login begins to rest later, Rests stays nil, since other logins may work.
 	Rests error
 }
 
-// Lease gives a request access to the app-servers until it has picked one. Until Release is called,
-// a reload of the configuration stops none of them.
+// Lease gives a request access to the app-servers (the members), so that it can pick one. Until
+// Release is called, a reload of the configuration stops none of them.
 type Lease interface {
 	// Pick returns the member for one turn: the least busy member that is ready, or any member if
 	// none is ready. avoid are processes that have just failed; Pick returns one of them only if
-	// there is no other. The process stays in use, also after Release, until the turn calls done;
-	// the turn does so when its thread is gone.
+	// there is no other. The turn must call done when its thread is unloaded; until then the
+	// process counts as in use, even after Release.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
-	// Peek returns the member that Pick would return, without giving it a turn. The caller calls
-	// done.
+	// Peek returns the member that Pick would return, without counting a turn on it. The caller
+	// must call done.
 	Peek() (best Member, done func())
-	// Resume calls claim with the conversations of each member until claim returns true. The turn
-	// then holds that member, as with Pick.
+	// Resume calls claim with the Threads of each member until claim returns true. It returns that
+	// member. The turn must call done, as after Pick.
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
-	// Members returns the members that run, in the order of the configuration.
+	// Members returns the running members, in the order of the configuration.
 	Members() []Member
 	// Release ends the lease. It may be called more than once.
 	Release()
 }
 
-// Upstream is where app-servers come from.
+// Upstream gives requests access to the app-servers.
 type Upstream interface {
-	// Lease fails once the server is exiting, with turn.ErrShutdown.
+	// Lease returns a lease for one request. While the server is exiting, it fails with
+	// turn.ErrShutdown.
 	Lease() (Lease, error)
 }
 
-// startWait is how long a request waits for an app-server that is starting or
-// unresponsive.
+// startWait is how long a request waits for an app-server that is starting or does not answer.
 const startWait = 10 * time.Second
 
-// errStartWait means that startWait has passed.
+// errStartWait means that an app-server was not ready within startWait.
 var errStartWait = errors.New("the app-server was not ready in time")
 
 // Connect waits until a process is ready, and returns its connection.
@@ -77,8 +77,7 @@ func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, e
 	return conn, err
 }
 
-// Sole returns an upstream with one process, which keeps no conversations. It does not stop the
-// process.
+// Sole returns an upstream with one process and without kept threads. It does not stop the process.
 func Sole(process *appserver.Process) Upstream { return &sole{process: process} }
 
 type sole struct {

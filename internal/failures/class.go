@@ -1,5 +1,5 @@
-// Package failures classifies the failures of Codex and of turns. It converts them to errors of the
-// API for the client ([APIError]), and its other functions help to decide what to try next.
+// Package failures classifies the failures of Codex and of turns. [APIError] converts a failure to
+// an error for the client. The other functions help to decide whether and how to try again.
 package failures
 
 import (

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// sentinels maps errors without details to their classes. If an error matches several of them, the
-// first one counts.
+// sentinels maps errors without details to their classes. If an error matches several entries,
+// classify uses the first.
 var sentinels = []struct {
 	err error
 	apierror.Class
@@ -38,12 +38,13 @@ var sentinels = []struct {
 
 // APIError converts err to an error for the client. It handles *codexrpc.TurnError,
 // *codexrpc.CallError, *appserver.NotReadyError, the errors of turn about pictures, the sentinels of
-// codexrpc and turn, and the errors of contexts. It returns an [*apierror.Error] as it is, and nil for
-// nil. Any other error becomes a 500.
+// codexrpc and turn, and the errors of contexts. It returns an [*apierror.Error] as it is, and nil
+// for nil. Any other error becomes an error with status 500.
 //
-// The message is what Codex or the model's provider said, without URLs and network addresses. Paths
-// are removed, too, unless the provider rejects the request: its message may name a field as a path.
-// Detail has the whole text, unless the error is a 400 or the context was canceled.
+// The message is the text of Codex or of the model's provider, without URLs, network addresses and
+// paths. But if the provider rejects the request (400), paths stay, since the message may name a
+// field of the request as a path. Detail has the whole text for the operator's log. It is empty if
+// the status is 400, since the text may quote the request, or if the context was canceled.
 func APIError(err error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -59,8 +60,8 @@ func APIError(err error) *apierror.Error {
 	return e
 }
 
-// WithConversation is [APIError] for a request whose conversation is not in the field messages, but
-// in the one that the parameter field names.
+// WithConversation does the same as [APIError] for a request with its conversation in another field
+// than messages. field is the name of that field; it replaces messages as the error's Param.
 func WithConversation(err error, field string) *apierror.Error {
 	e := APIError(err)
 	if e == nil || e.Param != apierror.ParamMessages {
@@ -71,14 +72,15 @@ func WithConversation(err error, field string) *apierror.Error {
 	return &named
 }
 
-// The messages for clients if the provider accepts no login of the app-server, and if the
-// configuration of the app-server is invalid.
+// signInAgain is the message for clients if the provider does not accept the app-server's login.
+// configurationRemedy is the message if the app-server's configuration is invalid.
 const (
 	signInAgain         = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
 	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
 )
 
-// shown returns the text of a failure without the parts that clients must not see.
+// shown returns the message for the client: the text of a failure without the parts that clients
+// must not see.
 func shown(err error, e *apierror.Error) string {
 	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
@@ -99,7 +101,8 @@ func shown(err error, e *apierror.Error) string {
 	return withoutPaths(withoutURLs(bounded(e.Message)))
 }
 
-// classify returns the error for a failure. Its message is still the whole text of the failure.
+// classify returns the error for a failure. The error's message is the whole text of the failure;
+// APIError then removes what clients must not see.
 func classify(err error) *apierror.Error {
 	if process, ok := errors.AsType[*appserver.NotReadyError](err); ok {
 		return fromNotReady(process)
@@ -130,7 +133,7 @@ func classify(err error) *apierror.Error {
 	return internal.New(err.Error())
 }
 
-// fromNotReady returns the 503 for an app-server that is not ready.
+// fromNotReady returns the 503 error for an app-server that is not ready.
 func fromNotReady(e *appserver.NotReadyError) *apierror.Error {
 	if e.SignedOut {
 		return unauthorized.New(e.Error())
@@ -162,7 +165,8 @@ func fromCall(e *codexrpc.CallError) *apierror.Error {
 	return codexError.New(e.Error())
 }
 
-// inputErrorCode returns the code with which Codex refuses an input, from the data of Codex's error.
+// inputErrorCode returns the input_error_code in the data of Codex's error, which says why Codex
+// has refused an input.
 func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	if v := wirejson.Value(data); v.Kind() == wirejson.KindObject {
 		v.Pick(wirejson.Into("input_error_code", &code))
@@ -170,41 +174,42 @@ func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	return code
 }
 
-// maxShown bounds the text of a failure that a client gets, in bytes. A provider's
-// answer may quote a text of any length.
+// maxShown bounds the text of a failure that a client gets, in bytes, since a provider's error may
+// quote a text of any length.
 const maxShown = 64 << 10
 
-// anyURL matches a URL. The slashes may be escaped as in JSON. Punctuation at the end is not
-// matched, since it belongs to the sentence around the URL.
+// anyURL matches a URL. The slashes may be escaped as in JSON. anyURL does not match punctuation at
+// the end, since that belongs to the sentence around the URL.
 const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\\/)*[^\s"'<>\\` + "`" + `.,;:!?)\]}])?`
 
-// One match takes time linear in the length of the text. To keep the time of all matches together
-// linear, no alternative reads far ahead in vain: later matches would read the same text again.
+// All matches of a pattern in a text together must take linear time. One match does. To keep the
+// sum linear, no alternative may read far ahead and then fail, since the next match would read the
+// same text again.
 var (
-	// urlPhrase matches a URL together with the words that introduce it, as Codex (", url: …") and
-	// its HTTP client (" for url (…)") write them.
+	// urlPhrase matches a URL and the words before it that Codex (", url: …") and its HTTP client
+	// (" for url (…)") write.
 	urlPhrase = regexp.MustCompile(`(?i),? url: ?` + anyURL + `| for url \(` + anyURL + `\)`)
 	urls      = regexp.MustCompile(`(?i)` + anyURL)
 
-	// hostPorts match the name of a host with a port. A name without a dot counts
-	// only if it is localhost: "llama3:8" is a model.
+	// hostPorts matches a host name with a port. It matches no name without a dot except localhost,
+	// since "llama3:8", for example, is a model.
 	hostPorts = regexp.MustCompile(`(?i)\b(?:localhost|(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]*):\d+\b`)
-	// addresses match IPv4 addresses, and IPv6 addresses in brackets, both also with a port.
+	// addresses matches an IPv4 address, or an IPv6 address in brackets. A port may follow.
 	addresses = regexp.MustCompile(`(?i)\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+\b)?|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f.:]*(?:%[^\]\s]+)?\](?::\d+\b)?`)
 
-	// quotedPaths match paths in quotes, which may contain blanks. barePaths match other paths, at
-	// the beginning of the text or after a blank or punctuation.
+	// quotedPaths matches a path in quotes, which may contain blanks. barePaths matches a path
+	// without quotes, at the beginning of the text or after a blank or punctuation.
 	quotedPaths = regexp.MustCompile(`"(?:~?/|[A-Za-z]:\\|\\\\)[\w.][^"\n]*"|'(?:~?/|[A-Za-z]:\\|\\\\)[\w.][^'\n]*'|` +
 		"`(?:~?/|[A-Za-z]:\\\\|\\\\\\\\)[\\w.][^`\\n]*`")
 	barePaths = regexp.MustCompile(`(^|[\s"'` + "`" + `(\[{<=:,;|])(?:~?/|[A-Za-z]:\\|\\\\)[\w.](?:[^\s"'<>` + "`" + `]*[^\s"'<>` + "`" + `.,;:!?)\]}])?`)
 )
 
-// helpPage matches an address of OpenAI's web sites, to which OpenAI's errors refer people. It may
-// also match an address of the back end; withoutURLs excludes that.
+// helpPage matches a URL of OpenAI's web sites, since OpenAI's errors refer people to help there.
+// It also matches a URL of ChatGPT's back end, which withoutURLs excludes.
 var helpPage = regexp.MustCompile(`^https://(?:(?:platform|help|status|developers)\.)?(?:openai|chatgpt)\.com(?:/[\w./#-]*)?$`)
 
-// withoutURLs replaces URLs and network addresses, except those of OpenAI's help, since Codex's
-// messages contain addresses of the model's provider.
+// withoutURLs replaces the URLs and network addresses in a text, since Codex's messages contain
+// addresses of the model's provider. It keeps the URLs of OpenAI's help.
 func withoutURLs(text string) string {
 	text = urls.ReplaceAllStringFunc(urlPhrase.ReplaceAllString(text, ""), func(url string) string {
 		if helpPage.MatchString(url) && !strings.Contains(url, "backend-api") {

@@ -1,5 +1,5 @@
-// Command demo serves the API and the page on localhost: Caddy with this module in one process,
-// and the scripted model if the user has no Codex login. `make run` starts it. Without make,
+// Command demo runs Caddy with this module, and serves the API and the playground on localhost. If
+// the user has no Codex login, a scripted model answers. `make run` starts the demo. Without make,
 // `go run ./internal/cmd/demo` starts it with an installed codex.
 package main
 
@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// run starts everything, says where it is, and waits for the end.
+// run starts the demo, prints its addresses, and waits until the demo is to end.
 func run(ctx context.Context, port int) error {
 	codex, err := findCodex(*codexFlag)
 	if err != nil {
@@ -94,7 +94,7 @@ func run(ctx context.Context, port int) error {
 	return stopCaddy(folder, nil)
 }
 
-// findCodex returns the absolute path of a codex. name is a path, or a name on the PATH.
+// findCodex returns the absolute path of the program codex. name is a path, or a name on the PATH.
 func findCodex(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -103,7 +103,7 @@ func findCodex(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// stage prints what is being done, with the time since the start.
+// stage prints text, which says what the demo does now, with the time since the start.
 func stage(text string) {
 	fmt.Printf("[%3.0f s] %s\n", time.Since(time.Unix(*beganFlag, 0)).Seconds(), text)
 }
@@ -123,7 +123,8 @@ func loopback(port int) (addresses []string, err error) {
 		return nil, fmt.Errorf("there is no port %d: choose one with make run PORT=8080", port)
 	}
 	for _, address := range []string{"127.0.0.1", "::1"} {
-		// Caddy would share the port with another process, which would get half of the requests.
+		// This check is needed, since Caddy would share a port that is in use with the other
+		// process, which would get half of the requests.
 		socket, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
@@ -141,9 +142,9 @@ func loopback(port int) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// newFolder makes a directory below dir for all that Caddy and Codex would otherwise write to the
-// user's directories. It first removes what a killed demo has left. No other demo uses this directory,
-// since only one can have the port.
+// newFolder makes a directory below dir. Caddy and Codex write into it instead of the user's
+// directories. newFolder first removes what a killed demo has left there. Since the port is in the
+// directory's name, no other demo can be using the directory.
 func newFolder(dir string, port int) (string, error) {
 	folder, err := filepath.Abs(filepath.Join(dir, fmt.Sprintf("demo-%d", port)))
 	if err != nil {
@@ -151,13 +152,14 @@ func newFolder(dir string, port int) (string, error) {
 	}
 	_ = os.RemoveAll(folder) // what cannot be removed does not matter
 	data := filepath.Join(folder, "data")
-	// Caddy keeps its instance's id and its locks there.
+	// Caddy writes its instance's id and its locks into data.
 	return folder, errors.Join(os.MkdirAll(data, 0o700), os.Setenv("XDG_DATA_HOME", data), os.Setenv("XDG_CONFIG_HOME", data))
 }
 
 // chooseModel chooses the model that answers. If codex has a login, the user's own model answers,
-// and chosen is empty. Else the scripted model answers, until the caller calls closeModel. Then
-// chosen is home, where chooseModel has written a CODEX_HOME for that model.
+// and chosen is empty. Otherwise chooseModel starts the scripted model, which answers until the
+// caller calls closeModel. It then writes the configuration of that model to home, as a CODEX_HOME,
+// and returns home as chosen.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -177,7 +179,8 @@ func chooseModel(ctx context.Context, codex, home string) (chosen string, closeM
 }
 
 // caddyfile returns the configuration of the demo. If home is empty, Codex uses the user's
-// CODEX_HOME. There is no api_key, since only this machine reaches the loopback addresses.
+// CODEX_HOME. The configuration has no api_key, since only programs on this machine can reach the
+// loopback addresses.
 func caddyfile(addresses []string, port int, codex, home, data string) string {
 	if home != "" {
 		home = fmt.Sprintf("home %q", home)
@@ -209,7 +212,8 @@ http://:%d {
 `, data, port, strings.Join(addresses, " "), codex, home)
 }
 
-// waitReady waits until Codex is ready or ctx ends. The error has the last answer of /readyz.
+// waitReady waits until /readyz reports that Codex is ready, or until ctx ends. After a minute, it
+// returns an error with the last answer of /readyz.
 func waitReady(ctx context.Context, port int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d/readyz", port), nil)
 	if err != nil {
@@ -235,9 +239,8 @@ func waitReady(ctx context.Context, port int) error {
 	}
 }
 
-// untilEnd returns a context that ends on Ctrl-C, SIGTERM or a closed terminal (unless nohup
-// ignores that). It also ends when the parent process ends, since a killed make cannot pass a
-// signal on.
+// untilEnd returns a context that ends on Ctrl-C, on SIGTERM, or when the terminal is closed (but
+// not under nohup). It also ends when the parent process ends, since a killed make sends no signal.
 func untilEnd(parent int) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -253,8 +256,8 @@ func untilEnd(parent int) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// stopCaddy prints a failure and sends SIGTERM to this process, so that Caddy ends the process. The
-// folder is removed before that.
+// stopCaddy prints failure, unless it is nil, and sends SIGTERM to this process, which makes Caddy
+// shut down and exit. Before the exit, the folder is removed.
 func stopCaddy(folder string, failure error) error {
 	if failure != nil {
 		fmt.Fprintln(os.Stderr, "demo:", failure)
