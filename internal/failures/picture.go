@@ -8,8 +8,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// pictureClasses maps the HTTP statuses with which the provider refuses a picture to classes. The
-// key 0 means that the provider did not answer. A status that is not in the map is a badGateway.
+// pictureClasses maps HTTP statuses to classes of errors, for a provider that refuses a picture.
+// The key 0 means that the provider did not answer. A status that is not in the map is a
+// badGateway.
 var pictureClasses = map[int]apierror.Class{
 	0:                              badGateway,
 	http.StatusBadRequest:          apierror.BadRequest,

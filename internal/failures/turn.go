@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apierror"
 )
 
-// turnClasses maps variants of CodexErrorInfo to classes. For other variants, the class depends on
-// the HTTP status or the message.
+// turnClasses maps variants of CodexErrorInfo, Codex's codes for errors, to classes of API errors.
+// For other variants, the class depends on the HTTP status or the message.
 var turnClasses = map[string]apierror.Class{
 	"contextWindowExceeded":       apierror.ContextTooLong,
 	"sessionBudgetExceeded":       quotaSpent,
@@ -43,8 +43,8 @@ var statusVariants = []string{
 	"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected", "responseTooManyFailedAttempts",
 }
 
-// statusClasses maps the HTTP statuses of the model's provider to classes. The key 0 means that the
-// provider did not answer. A status that is not in the map is a badGateway.
+// statusClasses maps the HTTP statuses of the model's provider to classes of API errors. The key 0
+// means that the provider did not answer. A status that is not in the map is a badGateway.
 var statusClasses = map[int]apierror.Class{
 	0:                                disconnected,
 	http.StatusBadRequest:            apierror.BadRequest,
@@ -110,8 +110,8 @@ var codexsOwn = regexp.MustCompile(`^(turn aborted|session configured|timeout |s
 // nameless is the variant of CodexErrorInfo for failures that Codex has no name for.
 const nameless = "other"
 
-// classOfMessage returns the class of a failure by its message, if code and status do not identify
-// the failure.
+// classOfMessage derives the class of a failure from its message. It is called if code and status
+// do not identify the failure.
 func classOfMessage(code, message string) apierror.Class {
 	switch {
 	case strings.HasPrefix(message, "Failed to refresh token"): // a later attempt may succeed
@@ -127,16 +127,16 @@ func classOfMessage(code, message string) apierror.Class {
 	case strings.HasPrefix(message, "{"):
 		return apierror.BadRequest // a provider's 400: the message is its body
 	case code == nameless && message != "" && !codexsOwn.MatchString(message):
-		// If the provider refuses a prompt (invalid_prompt, bio_policy and others), Codex passes
-		// only its text, without the code. Another request with the same prompt would be refused as
-		// well.
+		// If the provider refuses a prompt (invalid_prompt, bio_policy and others), Codex passes on
+		// the text of the refusal without its code. The provider would refuse the same prompt
+		// again.
 		return promptRefused
 	}
 	return codexError
 }
 
-// providerClasses maps codes in a provider's 400 to classes. Errors with another code usually stay
-// a 400 with the provider's message.
+// providerClasses maps error codes in a provider's 400 response to classes. An error with another
+// code usually stays a 400 with the provider's message.
 var providerClasses = map[apierror.Code]apierror.Class{
 	"model_not_found":             apierror.NoSuchModel,
 	"context_length_exceeded":     apierror.ContextTooLong,
@@ -149,18 +149,19 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// notReached begins the message of a failure without any connection to the provider.
+// notReached is the start of the error message if no connection to the provider was possible.
 const notReached = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 
-// noAccount begins the message of a failure for which [lacksAccount] returns true. The model was
-// not asked in such a case.
+// noAccount is the start of the error message for a failure for which [lacksAccount] returns true.
+// Codex has not asked the model in such a case.
 const noAccount = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
 
-// brokenOff begins Codex's message about an answer that broke off and is not tried again.
+// brokenOff is the start of Codex's message about an answer that broke off and that Codex does not
+// try again.
 const brokenOff = "stream disconnected"
 
-// lacksAccount reports whether Codex's message means that Codex did not find out where the
-// workspace of the login is. The back end has failed, refused the login or not answered.
+// lacksAccount reports whether message says that Codex could not find out where the login's
+// workspace is: the back end failed, refused the login or did not answer.
 func lacksAccount(message string) bool {
 	return strings.Contains(message, "workspace routing discovery")
 }
@@ -177,8 +178,8 @@ func isUnreachable(message string) bool {
 		strings.Contains(message, "Connection refused")
 }
 
-// providerError is the body of an error of the model's provider, in OpenAI's shape or
-// in that of the ChatGPT backend.
+// providerError is the body of an error of the model's provider. It has OpenAI's shape (Error) or
+// the shape of the ChatGPT backend (Detail).
 type providerError struct {
 	Error struct {
 		Message string        `json:"message"`
@@ -188,8 +189,8 @@ type providerError struct {
 	Detail string `json:"detail"`
 }
 
-// readProviderError reads the provider's body in Codex's message, which may have text
-// around the body. Members that are missing stay empty.
+// readProviderError decodes the provider's error body, a JSON object, from Codex's message. The
+// message may have text around the body. Missing members stay empty.
 func readProviderError(message string) (found providerError) {
 	if start := strings.IndexByte(message, '{'); start >= 0 {
 		// A member of another type stays empty; the others are read.

@@ -45,7 +45,8 @@ func NotFound(format string, args ...any) *Error {
 	return &Error{Problem: fmt.Sprintf(format, args...), Code: apierror.CodeNotFound}
 }
 
-// Refuse returns an error if a value is given, since Codex does not support it. why is the reason.
+// Refuse returns an error if v is given: Codex does not support the field. The error's message ends
+// with why.
 func Refuse(v wirejson.Value, why string) *Error {
 	if !v.Given() {
 		return nil
@@ -207,8 +208,8 @@ func Typed(kind *wirejson.Value, v wirejson.Value, wanted ...wirejson.Member) *E
 }
 
 // Members reads the members of an object into r, in the order of the object. For each member it
-// calls the function that readers has under the member's name, and skips the member if there is
-// none. The object may be absent or null.
+// calls the function of that name in readers. It skips members without such a function. The object
+// may be absent or null.
 func Members[R any](object wirejson.Value, r R, readers map[string]func(R, wirejson.Value) *Error) *Error {
 	return MembersKnowing(nil, object, r, readers)
 }

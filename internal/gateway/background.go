@@ -27,8 +27,8 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	own := g.newBackground(x)
 	to := g.newLogResponder(x.user, form)
 	ctx := own.enter(form)
-	// own releases what it holds in reverse order. First comes the function of Continue, which
-	// waits until the last events are stored. Then that of enter removes the response from the
+	// own releases its resources in reverse order. The function of Continue runs first: it waits
+	// until the last events are stored. Then the function of enter removes the response from the
 	// running ones. An exiting server waits until no response is running, and so until all events
 	// are stored.
 	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
@@ -108,8 +108,8 @@ func (g *Gateway) newLogResponder(user string, form *responseForm) *logResponder
 
 func (l *logResponder) restart() {}
 
-// nextWake returns 0, which asks for wake at once, until the first events are written. After that,
-// wake is never due.
+// nextWake returns the time until wake is due. Until the first events are written, wake is due at
+// once; after that, it is never due.
 func (l *logResponder) nextWake() time.Duration {
 	if l.opened {
 		return math.MaxInt64

@@ -65,8 +65,8 @@ func (f *chatForm) stream(w *sse.Writer, at *conversation.Place) streamEncoder {
 
 func (f *chatForm) body(at *conversation.Place) bodyEncoder { return chat.NewBody(f.started(at)) }
 
-// started sets the fingerprint of the model and the app-server at the place where the turn runs,
-// and returns the meta.
+// started sets the fingerprint of the answer, and returns the meta. at is where the turn runs: its
+// model and app-server determine the fingerprint.
 func (f *chatForm) started(at *conversation.Place) chat.Meta {
 	f.meta.Fingerprint = fingerprintOf(at)
 	return f.meta
@@ -108,8 +108,8 @@ type completionsRequest struct {
 	whole
 }
 
-// form returns the form of the completion. A completion has no field for tool calls, so a call that
-// the model writes as a block stays in the text.
+// form returns the form of the completion. A completion has no field for tool calls, so calls that
+// the model writes as blocks of text stay in the text.
 func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
 	return &completionsForm{meta: chat.CompletionMeta{
@@ -138,6 +138,6 @@ func (f *completionsForm) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-// forget reports whether the memory of the prompt can be released. It cannot with echo: the answer
-// repeats the prompt.
+// forget reports whether the memory of the prompt can be released. With echo it cannot, since the
+// answer repeats the prompt.
 func (f *completionsForm) forget() bool { return f.meta.Echo == "" }

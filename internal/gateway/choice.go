@@ -60,8 +60,8 @@ func (c *choice) Consume(outputs []turn.Output) error {
 		c.session.Answered()
 	}
 	if c.decoded != nil {
-		// When the first output comes, Codex has decoded all images. For images in results of calls,
-		// no event says so earlier.
+		// When the first output comes, Codex has decoded all images, so their memory can be
+		// released. For images in results of calls, no event says so earlier.
 		c.decoded()
 	}
 	c.observe(outputs)

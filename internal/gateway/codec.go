@@ -38,11 +38,11 @@ type decodedRequest interface {
 	CheckPixels() *field.Error    // of all images together
 	ToolBytes() int64             // of all tools
 	CheckTools() *field.Error
-	// resolve adds to the request what it refers to in the store of responses. The memory of these
-	// additions is charged to body.
+	// resolve adds to the request the stored responses and items that the request refers to. It
+	// charges their memory to body.
 	resolve(x *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
-	// form returns the form of the answer. It sets the options that this form needs.
+	// form returns the form of the answer. It also sets the fields of options that this form needs.
 	form(x *exchange, plan *prompt.Plan, options *turn.Options) form
 }
 
@@ -58,8 +58,8 @@ type form interface {
 	// cancels the answer cancels the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
 	// forget is called when no turn needs the request's body any more. It drops the form's
-	// references to the body. It returns false if the form needs about as much memory until the
-	// answer has ended.
+	// references to the body. It returns false if the form itself still needs about as much memory
+	// until the answer has ended.
 	forget() bool
 }
 
@@ -110,8 +110,8 @@ type chunkEncoder interface {
 	Write(choice int, out turn.Output) error
 	// Fail writes that the request has failed.
 	Fail(apiErr *apierror.Error) error
-	// Idle gives back the memory that only writing needs. It is called when all outputs
-	// so far are written.
+	// Idle releases the memory that is needed only for writing. It is called when all outputs so
+	// far are written.
 	Idle()
 	// Done reports whether the last event that depends on outputs is written: all
 	// choices have finished, or the request has failed.

@@ -17,9 +17,9 @@ type watched struct {
 	by       *drainer
 }
 
-// drainer ends requests when the server exits. It watches for the exit as long as there are
-// requests, with one watch for all of them. An idle gateway has no watch, since the watch would
-// keep it in memory after a reload has replaced it.
+// drainer ends requests when the server exits. While there are requests, one watch on exit serves
+// all of them. An idle gateway has no watch: the watch would keep the gateway in memory after a
+// reload has replaced it.
 type drainer struct {
 	exit  context.Context // see [Options.Exit]
 	drain time.Duration

@@ -14,9 +14,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// follow streams the events of a background response. from is the number of the first one. The stream
-// stops at the end of the response, or when the client leaves. The response goes on without the
-// client.
+// follow streams the events of a background response. from is the number of the first event to
+// send. The stream stops at the end of the response, or when the client leaves. The response goes
+// on without the client.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Events, from int64) requestOutcome {
 	writer := new(sse.Writer)
 	g.resetWriter(writer, w, r)
@@ -98,8 +98,8 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 }
 
 // streamResponse streams the events of a background response of the caller. When the server exits,
-// the stream may go on for the drain timeout. If this server is making the response, that may go on
-// for the same time.
+// the stream may continue for the drain timeout, and so may the response if this server is making
+// it.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
 	x := g.newExchange(w, r)
 	defer x.close()

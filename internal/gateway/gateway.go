@@ -1,8 +1,8 @@
-// Package gateway serves the OpenAI API over HTTP with the turns of app-servers. serve.go shows the
-// way of a request: its body is decoded (internal/chat, internal/responses) and mapped to a plan
-// (internal/prompt); the plan starts threads and turns (codexrpc); the events of the turns become
-// outputs (internal/turn); the outputs become a stream or a body. The package does not depend on
-// Caddy.
+// Package gateway serves the OpenAI API over HTTP; turns of app-servers (Codex processes) produce
+// the answers. serve.go shows the path of a request: its body is decoded (internal/chat,
+// internal/responses) and mapped to a plan (internal/prompt); the plan starts threads and turns
+// (codexrpc); the events of the turns become outputs (internal/turn); the outputs become a stream
+// or a body. The package does not depend on Caddy.
 package gateway
 
 import (

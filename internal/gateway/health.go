@@ -24,7 +24,8 @@ type readiness struct {
 	member
 	// AppServers has all app-servers, if there is more than one.
 	AppServers []member `json:"app_servers,omitempty"`
-	// Store is "unavailable" if stored responses cannot be read now. Turns are taken nevertheless.
+	// Store is "unavailable" if stored responses cannot be read now. Turns are accepted
+	// nevertheless.
 	Store string `json:"store,omitempty"`
 }
 
@@ -33,11 +34,11 @@ type member struct {
 	AppServer string `json:"app_server"`       // its state
 	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"
 	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
-	// Account says what is wrong with the account's back end. Turns are tried all the same.
+	// Account says what is wrong with the account's back end. Turns are tried nevertheless.
 	Account string `json:"account,omitempty"`
 }
 
-// Ready serves GET /readyz: 200 if an app-server takes turns and its login is not signed out.
+// Ready serves GET /readyz: 200 if an app-server accepts turns and its login is not signed out.
 // Otherwise the answer is a 503 that says what to do. It has a Retry-After if the app-server may
 // recover by itself. The request needs no key, so the answer has no details of this machine.
 func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {

@@ -19,8 +19,8 @@ const (
 )
 
 // held counts the bytes of an answer that stay in memory until its end: the whole answer if it is
-// one body, and in a stream whatever the last event repeats. The encoded form and the buffers make
-// the memory some five times as large. A nil *held counts nothing.
+// one body, and in a stream whatever the last event repeats. The memory in use is some five times
+// as large, because of the encoded form and the buffers. A nil *held counts nothing.
 type held struct {
 	claim *claims.Claim
 	most  int64

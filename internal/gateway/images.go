@@ -37,7 +37,8 @@ func (g *Gateway) imagesCodec(decode func([]byte) (*images.Request, *apierror.Er
 }
 
 // drivingModel returns the model that will call the picture tool for a request. Clients may name a
-// model that makes pictures. Nobody can choose that model, so the default model replaces the name.
+// model that makes pictures, such as gpt-image-1. A request cannot choose that model, so
+// drivingModel replaces such a name with the default model.
 func (g *Gateway) drivingModel(model string) string {
 	if prompt.FindAlias(g.opts.Aliases, model) != nil {
 		return model
@@ -58,7 +59,8 @@ type imagesRequest struct {
 	*images.Request
 }
 
-// resolve encodes the pictures of a form. Their encoded bytes count as memory of the body.
+// resolve encodes the pictures of a request that came as a form (multipart/form-data). The encoded
+// bytes are charged to body.
 func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error {
 	if size := q.Encoded(); size > 0 && !body.Grow(size) {
 		return apierror.BodyMemory()

@@ -21,7 +21,8 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return g.opts.Key(r)
 }
 
-// beginLimits begins a request of a key. Later, countRequest or countTurns counts the request.
+// beginLimits looks up the key of a request and begins the request in the limits of that key,
+// before the body is read. Later, countRequest or countTurns counts the request.
 func (g *Gateway) beginLimits(x *exchange, got *received) (apiErr *apierror.Error) {
 	if got.key, apiErr = g.keyOf(x.r); got.key == nil || apiErr != nil {
 		return apiErr
@@ -32,8 +33,8 @@ func (g *Gateway) beginLimits(x *exchange, got *received) (apiErr *apierror.Erro
 	return g.limitReached(x, err)
 }
 
-// acquireTurns gets one grant for each turn of a request from the limits of the request's key.
-// There are no grants if there are no limits.
+// acquireTurns gets one grant from the limits of the request's key for each turn of the request.
+// Without limits, it returns no grants.
 func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
 	if limits == nil {
 		return nil, nil
@@ -68,8 +69,8 @@ func (g *Gateway) countRequest(x *exchange, got received, turns []*quota.Grant, 
 	return g.limitReached(x, err)
 }
 
-// closeGrants closes the grants of turns that were not run. Other grants were closed before, and
-// stay as they are.
+// closeGrants closes the grants of turns that did not run: they have used no tokens. Grants of
+// other turns are already closed; closing them again changes nothing.
 func closeGrants(grants []*quota.Grant) {
 	for _, grant := range grants {
 		grant.Close(0) // no tokens were used
@@ -184,8 +185,8 @@ func showKeyLimits(w http.ResponseWriter, got received) bool {
 // showLimits sets the headers about rate limits. If the key of the request has limits, it shows
 // those. Otherwise it shows the plan's limits as Codex last reported them: windows of time with the
 // percentage used. The headers describe the window with the highest use as if it allowed a hundred
-// requests. There are no headers about tokens: a client would compare its tokens with the
-// percentage, and wait for nothing.
+// requests. In this case, showLimits sets no headers about tokens: a client would compare its
+// tokens with a percentage and wait needlessly.
 func (g *Gateway) showLimits(run *running) {
 	w, req := run.x.w, run.req
 	if showKeyLimits(w, req.received) {

@@ -13,21 +13,22 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/failures"
 )
 
-// The memory that a request takes in an app-server, as measured with Codex 0.169.
+// The memory that a request needs in an app-server, as measured with Codex 0.169.
 const (
 	// codexMemory is the budget of all app-servers together if the options set none.
 	codexMemory = 512 << 20
-	// perByte is how many bytes each byte of a request takes, in each choice, until its turn ends.
+	// perByte is how many bytes of memory each byte of a request needs, in each choice, until its
+	// turn ends.
 	perByte = 5
-	// perToolByte is how many bytes each byte of a tool takes in addition, in each choice, until
-	// its turn ends: Codex reads the schemas into trees.
+	// perToolByte is how many further bytes of memory each byte of a tool needs, in each choice,
+	// until its turn ends: Codex reads the schemas into trees.
 	perToolByte = 50
-	// perPixel is how many bytes each pixel of an image takes, in each choice, while it is decoded.
-	// Images are decoded one after the other.
+	// perPixel is how many bytes of memory each pixel of an image needs, in each choice, while the
+	// image is decoded. Images are decoded one after the other.
 	perPixel = 7
 )
 
-// Memory is the budget for the memory that requests take in app-servers. Gateways with the same
+// Memory is the budget for the memory that requests use in app-servers. Gateways with the same
 // app-servers share one budget. It is safe for concurrent use.
 type Memory struct {
 	queue   *claims.Queue // a slot for each MiB
@@ -45,8 +46,9 @@ func NewMemory(size int64) *Memory {
 	return m
 }
 
-// acquire waits until the budget has room for size MiB more, for a user of the gateway with the
-// crowd from. It waits for at most the duration wait.
+// acquire waits until the budget has room for size MiB more. from is the crowd of the user's
+// gateway, which knows whether several users share that gateway. acquire waits for at most the
+// duration wait.
 func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
 	m.crowd.Note(user)
 	if from.Shares(user) {

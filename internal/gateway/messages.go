@@ -86,7 +86,7 @@ type messageStream struct {
 // Holds returns false: no event repeats earlier ones.
 func (*messageStream) Holds() bool { return false }
 
-// Close writes the counts of the calls. It writes no end mark after the last event.
+// Close writes the counts of the tool calls. It writes no end mark after the last event.
 func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
 
 // CountTokens serves POST /v1/messages/count_tokens. It needs no turn and does not wait for

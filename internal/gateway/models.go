@@ -67,8 +67,8 @@ func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool)
 	return codexModel, effort, forced
 }
 
-// nameModels changes an error only if it says that the provider does not have the requested model.
-// It adds the names of the other models that the key of the request allows.
+// nameModels adds the names of the other models that the request's key allows to an error that says
+// that the provider does not have the requested model. It returns any other error unchanged.
 func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr

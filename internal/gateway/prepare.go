@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
-// prepare resolves, checks and plans a request, whose turns can then start. It is called only after
-// the request has got a slot for its turns, since it fetches data that takes memory.
+// prepare resolves, checks and plans a request, so that its turns can start. It is called only
+// after the request has got a slot for its turns, since it fetches data that takes memory.
 func (g *Gateway) prepare(x *exchange, got received, decoded decodedRequest) (*request, *apierror.Error) {
 	if apiErr := decoded.resolve(x, got.body); apiErr != nil {
 		return nil, apiErr

@@ -127,10 +127,11 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 	return record
 }
 
-// refuse answers a request that failed before its first output. A client that has gone gets a 499:
-// if it has closed only its sending side, it still reads, and must not mistake an empty 200 for an
-// answer. An ended context means that the client has gone, except when the server is exiting, or
-// when the body was too slow (over HTTP/1 the deadline of the body ends the context).
+// refuse answers a request that failed before its first output. If the client has gone, the answer
+// is a 499: a client that closed only its sending side still reads, and must not mistake an empty
+// 200 for an answer. An ended context means that the client has gone, except in two cases: the
+// server is exiting, or the body came too slowly (over HTTP/1, the body's deadline ends the
+// context).
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierror.Error) requestOutcome {
 	if r.Context().Err() != nil && g.opts.Exit.Err() == nil && apiErr.Status != http.StatusRequestTimeout {
 		apiErr = apierror.ClientGone()

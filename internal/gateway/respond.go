@@ -19,8 +19,8 @@ import (
 // responder writes the answer to a request. Its methods are never called by two
 // goroutines at once.
 type responder interface {
-	// write writes the next outputs of a choice. None of them is a failure. An *apierror.Error fails
-	// the request.
+	// write writes the next outputs of a choice. None of them is a failure. If write returns an
+	// *apierror.Error, the request fails.
 	write(choice int, outputs []turn.Output) error
 	// leave gets the last outputs of a choice after its client has gone. An answer that is stored
 	// needs them.
@@ -66,8 +66,8 @@ func (g *Gateway) respond(ctx context.Context, run *running, to responder) reque
 	return outcome
 }
 
-// budgetHeader is set if the limits of the key have cut the answer. A stream that has begun gets a
-// comment instead.
+// budgetHeader marks an answer that the limits of the key have cut short. If the stream has already
+// begun, the gateway ends it with a comment instead.
 const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
@@ -101,7 +101,7 @@ const ignoredHeader = "X-Codex-Ignored-Params"
 // more, because of their hosted tools.
 const maxIgnored = 32
 
-// ignoredParams returns the value of the header. The names come from this server, never from the
+// ignoredParams returns the value of ignoredHeader. The names come from this server, never from the
 // client.
 func ignoredParams(names []string) string {
 	more := len(names) - maxIgnored

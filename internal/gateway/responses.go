@@ -126,7 +126,7 @@ func (f *responseForm) keep(record responses.Record) {
 const putPause = 500 * time.Millisecond
 
 // put stores the response. If the store is unavailable, put retries a background response until ctx
-// ends: only the store keeps the end of that response.
+// ends: clients can get the end of such a response only from the store.
 func (f *responseForm) put(ctx context.Context) error {
 	for {
 		err := f.q.g.opts.Responses.Put(ctx, f.meta.ID, f.entry)
@@ -208,5 +208,5 @@ type responseStream struct {
 // Holds returns true: the last event has the whole response.
 func (*responseStream) Holds() bool { return true }
 
-// Close writes the counts of the calls. It writes no end mark after the last event.
+// Close writes the counts of the tool calls. It writes no end mark after the last event.
 func (s *responseStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }

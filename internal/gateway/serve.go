@@ -97,7 +97,7 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.cut() {
 		// Returning would end the body as if it were complete. A client that has closed only its
-		// sending side would take it for complete.
+		// sending side would believe that it has got the whole body.
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -105,7 +105,7 @@ func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 // handle leases the app-servers, receives the request, starts its turns and responds with their
 // outputs.
 func (g *Gateway) handle(x *exchange, c codec) requestOutcome {
-	// The lease comes first: from here on, a reload cannot take the processes away.
+	// The lease comes first: while the request has it, a reload cannot stop the app-servers.
 	lease, err := g.upstream.Lease()
 	if err != nil {
 		reqbody.LimitDiscard(x.w)

@@ -68,8 +68,8 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// pass claims memory for pictures while they are written, unless s.held counts the whole answer.
-// The caller releases passing. It is nil if there is nothing to count.
+// pass claims memory for the pictures in outputs while they are written. If s.held counts the whole
+// answer, pass claims nothing. The caller releases passing, which is nil if nothing was claimed.
 func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error) {
 	if s.held != nil {
 		return nil, nil
@@ -85,8 +85,8 @@ func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error)
 	return passing, err
 }
 
-// leave encodes the last outputs for an answer that may be stored. It does so only if the encoder
-// holds the whole answer.
+// leave encodes the last outputs for an answer that may be stored. It does nothing if the encoder
+// does not keep the whole answer.
 func (s *streamResponder) leave(choice int, outputs []turn.Output) {
 	if s.encoder.Holds() {
 		s.events.leave(choice, outputs)
@@ -109,8 +109,8 @@ func (s *streamResponder) flush() error {
 	return err
 }
 
-// end writes the end of the stream, and the server sends it with the end of the body. To a short
-// answer that was never flushed, the server would add a Content-Length. Over HTTP/1 the
+// end writes the end of the stream, and the server sends it with the end of the body. The server
+// would add a Content-Length to a short answer that was never flushed. Over HTTP/1 the
 // Transfer-Encoding header prevents that; over HTTP/2 and HTTP/3 only a flush does.
 func (s *streamResponder) end() error {
 	if s.sum.spent {

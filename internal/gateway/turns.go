@@ -38,8 +38,8 @@ func (g *Gateway) start(ctx context.Context, x *exchange, lease conversation.Lea
 	return run, err
 }
 
-// abandoned returns the records of the turns that were left while they began, if the model was
-// probably asked: their keys are charged.
+// abandoned returns records of the turns whose start was abandoned after the model was probably
+// asked. Such turns count for the key of the request.
 func (run *running) abandoned(apiErr *apierror.Error) (records []Record) {
 	for _, c := range run.choices {
 		if c.account.ran {
@@ -203,7 +203,8 @@ func (t *turnGroup) add(c *choice) {
 	}
 }
 
-// write passes outputs of a choice to the responder unless the request has failed.
+// write passes outputs of a choice to the responder. Once the request has failed, it only returns
+// the error.
 func (t *turnGroup) write(choice int, outputs []turn.Output) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,8 +16,8 @@ const (
 	minPlaces = 2048
 	// maxReading is how long a client may take to read an answer in one body.
 	maxReading = 10 * time.Minute
-	// bodyPiece is a number of bytes. If an answer is one body, its client has WriteTimeout to read
-	// each piece of this size.
+	// bodyPiece is the size in bytes of the pieces in which an answer in one body is written. The
+	// client has WriteTimeout to read each piece.
 	bodyPiece = 64 << 10
 )
 
@@ -32,7 +32,7 @@ func (g *Gateway) takePlace(place *claims.Claim, user string) *apierror.Error {
 	return nil
 }
 
-// visit is a request that needs no turn, and what it holds until its client has read the
+// visit has the claims of a request that needs no turn. They last until the client has read the
 // answer.
 type visit struct {
 	place  claims.Claim

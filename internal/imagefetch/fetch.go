@@ -68,15 +68,14 @@ func New(opts Options) *Fetcher {
 	return f
 }
 
-// Close closes idle connections. A Fetch that is under way goes on; its connections close by
-// themselves.
+// Close closes idle connections. A running Fetch continues; its connections close by themselves.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
 // Fetch fetches the images at urls, which are at most [prompt.MaxRemoteImages] different URLs. It
-// returns the images by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. The first
-// image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has ended,
-// the error is that of ctx. Before Fetch keeps more bytes, it calls grow with their number, never
-// twice at once. If grow returns false, the error is [ErrNoMemory].
+// returns the images by URL as data URLs (data:image/png;base64,…), at most 43 MiB together. The
+// first image that cannot be fetched cancels the others and is returned as a [*Failure]. If ctx has
+// ended, the error is that of ctx. Before Fetch keeps more bytes, it calls grow with their number,
+// never concurrently. If grow returns false, the error is [ErrNoMemory].
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
 	group, run := errgroup.WithContext(ctx)
 	group.SetLimit(f.limits.atOnce)
@@ -143,8 +142,8 @@ const (
 	maxHint = 1 << 20 // bytes at most that are allocated because of a Content-Length
 )
 
-// read reads an image into a data URL. The media type is that of the content, since headers are often
-// wrong.
+// read reads an image and returns it as a data URL. It takes the media type from the content, since
+// headers are often wrong.
 func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) {
 	body := &meter{from: response.Body, limits: f.limits, all: all}
 	if response.ContentLength > body.imageBytes {
@@ -204,7 +203,8 @@ var ErrNoMemory = errors.New("no memory for the images")
 
 var errAllTooLarge = errors.New("all images together are too large")
 
-// allowance is how many bytes all images of a request may still take. It is safe for concurrent use.
+// allowance counts how many more bytes the images of a request may have, all together. It is safe
+// for concurrent use.
 type allowance struct {
 	mu   sync.Mutex
 	left int64              // bytes of images

@@ -109,7 +109,7 @@ func appendProperties(to []byte, p *turn.Output) []byte {
 }
 
 // pngSize reads the width and the height of a PNG in base64 from its first bytes. It returns 0, 0
-// if they are not those of a PNG.
+// if data is not a PNG.
 func pngSize(data string) (width, height uint32) {
 	const header = 24
 	var head [header]byte

@@ -27,18 +27,18 @@ const (
 var States = []State{Unknown, Fine, Spent, SignedOut}
 
 const (
-	// spentRest is how long a login with a spent plan is left unused at most, before a turn tries
-	// it again: a plan may be reset early, or enlarged.
+	// spentRest is the longest time for which a login with a spent plan is not used. Then a turn
+	// tries the login again: the plan may have been reset early, or enlarged.
 	spentRest = 5 * time.Minute
-	// deniedRest is how long a login is left unused at least, after Codex has said that its plan
-	// does not allow use yet.
+	// deniedRest is the shortest time for which a login is not used after Codex has said that its
+	// plan does not allow use yet.
 	deniedRest = time.Minute
-	// signedOutRest is how long a signed-out login is left unused, before a turn tries it again:
+	// signedOutRest is how long a signed-out login is not used. Then a turn tries it again:
 	// somebody may have signed in unnoticed.
 	signedOutRest = time.Minute
 	// firstFaltered and longestFaltered are the first and the longest pause for a login whose
-	// provider fails, or limits its rate. Each failure in a row doubles the pause. If there is
-	// another login, a request that tries this one in vain loses a second at most.
+	// provider fails or limits its rate. Each failure in a row doubles the pause. The first pause
+	// may be short: if there is another login, a failed attempt costs a request a second at most.
 	firstFaltered   = time.Second
 	longestFaltered = time.Minute
 )
@@ -149,7 +149,7 @@ func (l *Login) change(f func()) {
 // Falter records a failure that another login may not have: the provider limits the rate of this
 // login, is down or out of reach. The login then rests (it is not used) for the duration after, for
 // which the provider asks. If after is 0, each failure in a row doubles the rest. The rest is
-// longestFaltered at most, and does not end before an earlier one. A login that is spent or signed
+// longestFaltered at most, and does not shorten an earlier rest. A login that is spent or signed
 // out stays so.
 func (l *Login) Falter(failure error, after time.Duration) {
 	l.mu.Lock()
@@ -165,9 +165,9 @@ func (l *Login) Falter(failure error, after time.Duration) {
 	l.tried = false
 }
 
-// GiveUp records that a turn was given up after it had waited, for the duration waited, for a sign
-// of the model. When the waits of such turns add up to patience, GiveUp returns true and starts at
-// zero again.
+// GiveUp records that a turn was given up after it had waited for a sign of the model. waited is
+// how long it waited. When the waits of such turns add up to patience, GiveUp returns true and
+// starts at zero again.
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

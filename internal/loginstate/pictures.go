@@ -2,12 +2,12 @@ package loginstate
 
 import "time"
 
-// picturesRest is how long a login without any pictures left is not used for pictures, if the provider
-// does not say when there are more. Other logins make pictures meanwhile.
+// picturesRest is how long a login that has used up its pictures is not used for pictures, if the
+// provider does not say when it gets more. Other logins make pictures meanwhile.
 const picturesRest = 10 * time.Minute
 
 // SpendPictures records that the login has no pictures left until a time. The zero time means that
-// the time is not known. All other uses of the login may go on.
+// the time is not known. The login can still be used for everything else.
 func (l *Login) SpendPictures(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

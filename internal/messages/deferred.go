@@ -55,7 +55,8 @@ func (r *Request) offerDeferred(names map[string]bool) *field.Error {
 	return nil
 }
 
-// wrap returns the arguments of the function for a call of a deferred tool: its name and its input.
+// wrap returns the arguments with which the model calls the deferred tool name through the
+// function: the name and the input of the tool.
 func (d *deferredTools) wrap(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	return append(append(arguments, input...), '}')

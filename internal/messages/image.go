@@ -26,9 +26,8 @@ func (p place) path() string {
 	return path + ".source.url"
 }
 
-// ImageParam returns the path of the first field that has url as the URL of a remote image; if url
-// is empty, of the first field with any remote image. The result is empty if there is no such
-// field.
+// ImageParam returns the path of the first field with a remote image at url. If url is empty, any
+// remote image will do. The result is empty if there is no such field.
 func (r *Request) ImageParam(url string) string {
 	m, p, found := r.FindRemote(url)
 	if !found {

@@ -38,7 +38,7 @@ type history struct {
 	answered bool                // a user's message has followed these calls
 }
 
-// openCall has the indexes of the message and of the block of a call without a result.
+// openCall has the place of a call without a result: the indexes of its message and of its block.
 type openCall struct{ message, block int }
 
 func (h *history) message(c *wirejson.Cursor) *field.Error {

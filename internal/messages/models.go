@@ -15,7 +15,8 @@ import (
 // version of the API in a header.
 func IsClient(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
-// modelInfo is a ModelInfo. Its limits are null, since Codex does not report the limits of a model.
+// modelInfo is the ModelInfo of Anthropic's API. Its limits are null, since Codex does not report
+// the limits of a model.
 type modelInfo struct {
 	Type         string `json:"type"` // model
 	ID           string `json:"id"`

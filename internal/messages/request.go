@@ -39,10 +39,11 @@ type Thinking uint8
 const (
 	// ThinkingOff leaves the reasoning out.
 	ThinkingOff Thinking = iota
-	// ThinkingOmitted gives thinking blocks without a text. Their signatures have the encrypted
-	// reasoning.
+	// ThinkingOmitted means that the answer has thinking blocks without a text. Their signatures
+	// have the encrypted reasoning.
 	ThinkingOmitted
-	// ThinkingShown gives thinking blocks with the summaries of the reasoning, and the signatures.
+	// ThinkingShown means that the answer has thinking blocks with the summaries of the reasoning,
+	// and the signatures.
 	ThinkingShown
 )
 

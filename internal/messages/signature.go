@@ -9,9 +9,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// signaturePrefix begins a signature; its number is the version. After it come the id of a
-// reasoning item, a dot, and the encrypted content of the item, which only the model's provider can
-// read. The client keeps the signature, so this server need not store the reasoning.
+// signaturePrefix is the start of every signature; the 1 in it is the version of the form. After
+// the prefix come the id of a reasoning item, a dot, and the encrypted content of the item, which
+// only the model's provider can read. The client keeps the signature, so this server need not store
+// the reasoning.
 const signaturePrefix = "codex-1."
 
 func sign(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }

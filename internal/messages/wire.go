@@ -39,7 +39,8 @@ func (m *Meta) append(to, content []byte, end ending, u usage) []byte {
 
 var null = json.RawMessage("null")
 
-// usage is a Usage. A token of the input counts in only one of Input, CacheWrite and CacheRead.
+// usage is the Usage object of Anthropic's API. Each token of the input counts in only one of
+// Input, CacheWrite and CacheRead.
 type usage struct {
 	Input, CacheWrite, CacheRead, Output int64
 
@@ -168,8 +169,8 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsed is the name of the member in which Claude Code keeps the input of a call if it is not a
-// JSON object. The same form is used here, since every client can read an object.
+// unparsed is the name of the member in which Claude Code keeps a call's input that is not a JSON
+// object. readable uses the same form, since every client can read an object.
 const unparsed = "__unparsedToolInput"
 
 type unparsedInput struct {

@@ -15,8 +15,8 @@ type logLimits struct {
 	Keep     time.Duration // how long a log is kept after its end
 }
 
-// overhead is roughly the number of bytes that an event takes in memory beyond those of its data.
-// An empty log takes about as much.
+// overhead is roughly the number of bytes of memory that an event needs in addition to its data. An
+// empty log needs about as much.
 const overhead = 64
 
 // maxBatch is how many events [Log.Next] returns at once.
@@ -38,7 +38,7 @@ func newLogs(limits logLimits) *Logs {
 	return &Logs{limits: limits, users: make(map[string]int64), byID: make(map[string]*Log)}
 }
 
-// Log is the events of one response, numbered from 0. It is safe for concurrent use.
+// Log has the events of one response, numbered from 0. It is safe for concurrent use.
 type Log struct {
 	of       *Logs
 	user, id string
@@ -76,11 +76,12 @@ func (s *Logs) Find(user, id string) *Log {
 	return nil
 }
 
-// forgottenFor is how long a forgotten log can still be read by those who have found it before.
+// forgottenFor is how long readers that have found a log can still read it after it was forgotten.
 const forgottenFor = 30 * time.Second
 
-// Forget makes the log of a response impossible to find. If the log has ended, those who have found
-// it may read it to its end, for a short while. Otherwise they get stores.ErrDropped.
+// Forget removes the log of a response, so that nobody can find it any more. Readers that have
+// already found it can read an ended log to its end, for a short while. From a log that has not
+// ended, they get stores.ErrDropped.
 func (s *Logs) Forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +113,8 @@ func (l *Log) Append(name string, data []byte) error {
 	return nil
 }
 
-// makeRoom drops the oldest logs and events until there is room for these bytes. It reports false
-// if everything is dropped and there is still no room.
+// makeRoom drops the oldest logs and events until there is room for this number of bytes. It
+// reports false if everything is dropped and there is still no room.
 func (l *Log) makeRoom(bytes int64) bool {
 	for s := l.of; ; {
 		switch alone := l.size+bytes <= s.limits.Each; {
@@ -128,8 +129,8 @@ func (l *Log) makeRoom(bytes int64) bool {
 }
 
 // drop drops the first ended log of the user with the most bytes, or else the oldest event of that
-// user's largest log. The more bytes that user needs count as bytes of user. drop reports false if
-// there is nothing to drop.
+// user's largest log. In this comparison, the bytes of user include more, the number of bytes that
+// user still needs. drop reports false if there is nothing to drop.
 func (s *Logs) drop(user string, more int64) bool {
 	most := user
 	for other, bytes := range s.users {
@@ -212,9 +213,9 @@ func (l *Log) wake() {
 	}
 }
 
-// Next returns events from the number from on. If there are none yet, it returns a channel that is
-// closed when there may be some. If no more events will come, that channel is nil. The error is
-// stores.ErrDropped if the event with the number from is no longer kept.
+// Next returns events, beginning with the number from. If there are none yet, it returns a channel
+// that is closed when there may be some. If no more events will come, that channel is nil. The error
+// is stores.ErrDropped if the event with the number from is no longer kept.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()

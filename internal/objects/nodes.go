@@ -27,7 +27,7 @@ func (o *Objects) background() stores.Background {
 	return store
 }
 
-// Begin stores a background response at its begin, for other nodes and later processes.
+// Begin stores a background response when it begins, for other nodes and later processes.
 func (o *Objects) Begin(ctx context.Context, response Response) error {
 	store := o.background()
 	if store == nil {
@@ -161,7 +161,8 @@ func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 // endLag is the pause between two checks whether another node has ended a response.
 const endLag = 250 * time.Millisecond
 
-// stopElsewhere asks the node that makes a response to cancel it, and waits until it has ended.
+// stopElsewhere asks the node that makes a response to cancel the response, and waits until the
+// response has ended.
 func (o *Objects) stopElsewhere(ctx context.Context, user, id string) (*stores.Entry, error) {
 	ctx, cancel := timed(ctx)
 	defer cancel()

@@ -44,7 +44,8 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError converts err to an API error: missing if nothing was found, nil for nil.
+// apiError converts err to an API error. If err says that nothing was found, apiError returns the
+// error missing. If err is nil, it returns nil.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -109,7 +110,8 @@ func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Er
 	return entry, o.apiError(r, err, apierror.ResponseNotFound(id))
 }
 
-// DeleteResponse deletes and cancels a response of the caller: DELETE /v1/responses/{id}.
+// DeleteResponse deletes a response of the caller, and cancels it if it is still running: DELETE
+// /v1/responses/{id}.
 func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.Error) {
 	if o.Store == nil || !responseid.Valid(id) {
 		return nil, apierror.ResponseNotFound(id)

@@ -47,8 +47,8 @@ const MaxBackground = time.Hour
 // eventLimits bound the events that are kept of background responses.
 var eventLimits = logLimits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
 
-// Begin enters a response in the register. Its turn runs in the returned context. end removes the
-// response.
+// Begin enters a response in the register. The turn of the response runs with the returned context,
+// so that stop can cancel it. end removes the response.
 func (r *Running) Begin(ctx context.Context, response Response) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id, one := response.ID, &running{Response: response, cancel: cancel, over: make(chan struct{})}
@@ -82,14 +82,14 @@ func (r *Running) Kept(id string) {
 	}
 }
 
-// hasEnded reports whether a response of the register has ended and is only being stored.
+// hasEnded reports whether a response in the register has ended and is still being stored.
 func (r *Running) hasEnded(one *running) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return one.last != nil
 }
 
-// isOver reports whether a response has left the register, or has ended and is only being stored.
+// isOver reports whether a response has left the register, or has ended and is still being stored.
 func (r *Running) isOver(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,10 +107,11 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a response of the register: as it ended if that is stored, otherwise as it is now,
-// without output. A response stays in the register until all its events are stored: a client that
-// knows of the end may refer to the response. entry returns nil if that user has no such response in
-// the register, or if the response will not be stored.
+// entry returns a response in the register. If the ended response is stored, entry returns its
+// final form, otherwise the response in progress, without output. A response stays in the register
+// until all its events are stored, so that a client that knows of the end can refer to it. entry
+// returns nil if that user has no such response in the register, or if the response will not be
+// stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
@@ -144,8 +145,8 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 	}
 }
 
-// Wait waits until no response runs, until ctx ends, or for MaxBackground. When the server exits,
-// drain timeouts end the responses.
+// Wait waits until no response runs, but not beyond the end of ctx, nor longer than MaxBackground.
+// When the server exits, the drain timeouts of the requests end the responses.
 func (r *Running) Wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, MaxBackground)
 	defer cancel()

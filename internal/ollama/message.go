@@ -227,7 +227,8 @@ func (h *history) callOf(m *messageFields) int {
 	return h.oldest()
 }
 
-// oldest returns the index of the first call that has no result. At least one call must have none.
+// oldest returns the index of the first call that has no result. At least one call must have no
+// result.
 func (h *history) oldest() int {
 	for h.calls[h.next].answered {
 		h.next++

@@ -16,8 +16,8 @@ import (
 // Version is the release of Ollama whose API this server implements. Clients refuse older releases.
 const Version = "0.17.4"
 
-// latest is a tag. In lists it is appended to names that have no tag. Clients also append it to
-// names.
+// latest is the tag that lists append to the names of models without a tag. Clients may append it
+// to names, too.
 const latest = ":latest"
 
 // Bare returns a name without the tag latest. tagged reports whether the name had this tag.
@@ -53,7 +53,8 @@ func (m *Model) capabilities() []string {
 	return all
 }
 
-// details are ModelDetails. Empty members are not left out, since clients need all of them.
+// details is the ModelDetails of Ollama's API. Empty members are not left out, since clients need
+// all of them.
 type details struct {
 	Parent       string   `json:"parent_model"`
 	Format       string   `json:"format"`

@@ -36,8 +36,8 @@ func (r *Request) Meta(arrived time.Time) Meta {
 // timeFormat is the form of times in answers. They are in UTC.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// piece is the content of one object of an answer. The only object of an answer in one body has the
-// same content as all objects of a stream together.
+// piece is the content of one object of an answer. A stream has many objects. An answer in one body
+// has one object, with the content of all objects of a stream.
 type piece struct {
 	content, thinking string
 	calls             []call

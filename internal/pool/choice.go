@@ -31,10 +31,10 @@ type chooser struct {
 	Policy
 	servers int // of the configuration
 
-	// marks counts the turns that each member was given. Among members that are equal otherwise, the
-	// one with the lowest mark is next. low is the mark that the last chosen member had before its
-	// new turn. A lower mark counts as low, so that a member that was not ready does not get all
-	// turns later.
+	// marks counts the turns that each member was given. Among members that are equal otherwise,
+	// the one with the lowest mark is next. low is the mark that the last chosen member had before
+	// its new turn. A mark below low counts as low. Otherwise, a member that was not ready for a
+	// while would get all turns afterwards.
 	marks []int64
 	low   int64
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/conversation"
 )
 
-// Configuration has the app-servers of one configuration of the program, for all pools in it. All
-// methods are safe for concurrent use.
+// Configuration has all app-servers of one configuration of the program. The pools of the
+// configuration share them. All methods are safe for concurrent use.
 type Configuration struct {
 	supervisor *Supervisor
 	ctx        context.Context // ends when the configuration ends
@@ -39,8 +39,8 @@ func (c *Configuration) Start() {
 	}
 }
 
-// Open says that the whole program has started with the configuration. Until then events wait. It
-// may be called several times.
+// Open is called when the whole program has started with the configuration. Until then, events
+// wait. Open may be called several times.
 func (c *Configuration) Open() {
 	c.opening.Do(func() {
 		s := c.supervisor
@@ -71,7 +71,8 @@ func (c *Configuration) Release() {
 // ended reports whether the configuration has ended.
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
 
-// enter keeps the processes for a request that is about to pick one, until leave is called.
+// enter keeps the configuration from releasing its processes while a request is about to pick one,
+// until leave is called.
 func (c *Configuration) enter() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +98,8 @@ func (c *Configuration) releaseUnused() {
 	}
 }
 
-// register returns the member of a process; ordinal tells processes with the same configuration
-// apart. It is called before Start.
+// register returns the member for the process with the configuration cfg and the number ordinal.
+// Processes with the same configuration have different ordinals. register is called before Start.
 func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conversation.Limits) *member {
 	key := keyOf(cfg, ordinal)
 	c.mu.Lock()
@@ -178,8 +179,8 @@ func Key(cfg appserver.Config) string {
 // keyOf returns the key of one of the processes with a configuration.
 func keyOf(cfg appserver.Config, ordinal int) string { return fmt.Sprintf("%s/%d", Key(cfg), ordinal) }
 
-// IDs returns what [Process.ID] returns for each process with a configuration. processes is how many
-// there are.
+// IDs returns the [Process.ID] of each process with a configuration. processes is how many such
+// processes there are.
 func IDs(cfg appserver.Config, processes int) (ids []string) {
 	for ordinal := range processes {
 		ids = append(ids, idOf(keyOf(cfg, ordinal)))

@@ -37,8 +37,8 @@ type login struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 	signIn     signIn
-	// renewed has the files that the processes had before a sign-in. It is set after the sign-in,
-	// and watch resets it to nil.
+	// renewed has the login files that the processes had before a sign-in. It is set after the
+	// sign-in, and watch resets it to nil.
 	renewed atomic.Pointer[map[*Process]appserver.LoginFiles]
 
 	// Only the goroutine of watch uses these.
@@ -191,7 +191,8 @@ func (l *login) reportWindows(all []*Process) {
 	}
 }
 
-// loginReason says why a login rests. It leaves out the provider's words, which may have a URL.
+// loginReason returns why a login rests (is not used for a while). It leaves out the provider's
+// words, which may have a URL.
 func loginReason(s loginstate.Status) string {
 	switch {
 	case s.Falters:
@@ -216,9 +217,9 @@ func (l *login) readAgain(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// A file that has not changed since the refusal has the refused login. It may have
-			// changed between the start and the refusal, since Codex renews a login before it gives
-			// up.
+			// A file that has not changed since the refusal has the refused login. The file may
+			// have changed between the start and the refusal, since Codex renews a login before it
+			// gives up.
 			old = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
@@ -288,8 +289,9 @@ func (p *Process) limitsWithin(ctx context.Context, age time.Duration) *codexrpc
 	if limits, err := conn.RateLimits(ctx); err == nil {
 		p.limits = &limits
 	}
-	// An error is cached, too: a login by API key has no plan. So is a timeout, since otherwise
-	// every caller would wait for it. Nothing is cached if the caller has left.
+	// An error is cached, too: it may come back each time, for example for a login by API key, which
+	// has no plan. A timeout is cached, too, so that not every caller waits for it. Nothing is
+	// cached if the caller has left.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		p.asked = time.Now()
 	}

@@ -71,10 +71,10 @@ func (p *Pool) Processes() (all []*Process) {
 	return all
 }
 
-// Memory returns the budget for the memory that requests take in the processes. It is half of the
-// sum of their memory limits. The parameter unlimited is the limit, in bytes, that is assumed for a
-// process without one. Pools of the same processes share one budget, so a reload does not double
-// it. The budget ends when each pool has called release.
+// Memory returns the budget for the memory that requests use in the processes. The budget is half
+// of the sum of the processes' memory limits. The parameter unlimited is the limit, in bytes, that
+// is assumed for a process without one. Pools of the same processes share one budget, so a reload
+// does not double it. The budget ends when each pool has called release.
 func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
 	var keys []string
 	var sum int64
@@ -154,8 +154,9 @@ func (p *Pool) describe(at int, of *Process) conversation.Member {
 }
 
 // Resume takes a reference to the member that keeps a conversation. It calls claim with the threads
-// of one member after the other, until claim has claimed the conversation and returns true. It
-// skips members whose login rests, unless the pool has only one member.
+// of one member after the other, until claim has claimed the conversation and returns true. If the
+// pool has several members, it skips those whose login rests (is not used for a while after a
+// failure).
 func (l *leased) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()

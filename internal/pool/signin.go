@@ -105,10 +105,10 @@ func (s *signIn) awaitCode(ctx context.Context) {
 }
 
 // SignIn begins a sign-in of the login of the process: a person has to enter a code in a browser.
-// SignIn returns the status of the sign-in when the code is known, the sign-in has ended, or ctx ends.
-// It fails with [ErrSigningIn] if another sign-in is under way. The sign-in goes on when ctx ends;
-// [Process.CancelSignIn] ends it. Once somebody has signed in, all processes of the login are started
-// anew, and a rest of the login ends.
+// SignIn returns the status of the sign-in when the code is known, the sign-in has ended, or ctx
+// ends. It fails with [ErrSigningIn] if another sign-in is under way. The sign-in goes on when ctx
+// ends; [Process.CancelSignIn] ends it. Once somebody has signed in, all processes of the login are
+// started anew, and a resting login (one set aside after a failure) is used again.
 func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	l := p.login
 	all := l.processes()

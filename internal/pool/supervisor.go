@@ -56,7 +56,7 @@ func (s *Supervisor) Emit(name string, data map[string]any) {
 	}
 }
 
-// Stop stops all processes, also those of running turns, and waits until they have ended.
+// Stop stops all processes, even if turns run on them, and waits until they have ended.
 func (s *Supervisor) Stop() {
 	for _, p := range s.All() {
 		s.stopping.Go(p.Stop)

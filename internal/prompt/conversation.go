@@ -150,13 +150,13 @@ func (c *Conversation) ServiceTier() string {
 const (
 	// MaxStops is how many stop sequences OpenAI allows.
 	MaxStops = 4
-	// MaxStopBytes bounds a stop sequence, because text that may be the beginning of one is held
-	// back.
+	// MaxStopBytes bounds the size of a stop sequence, since text that may be the beginning of a
+	// stop sequence is held back.
 	MaxStopBytes = 4096
 )
 
-// AddStop reads one stop sequence, and adds it unless it is there already. The caller bounds their
-// number by [MaxStops].
+// AddStop reads one stop sequence, and adds it if it is not there yet. The caller bounds the number
+// of stop sequences by [MaxStops].
 func (c *Conversation) AddStop(_ int, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f

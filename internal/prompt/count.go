@@ -15,9 +15,9 @@ const (
 )
 
 // CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls
-// and tools in o200k_base. For what surrounds each message, call and tool, it adds [messageTokens].
-// Images count as nothing. Counting takes some 0.7 seconds for a MiB. CountTokens calls pause every
-// 64 KiB; an error of pause ends the count.
+// and tools with the encoding o200k_base. It adds [messageTokens] for what surrounds each message,
+// call and tool. Images count as nothing. Counting takes some 0.7 seconds for a MiB. CountTokens
+// calls pause every 64 KiB; an error of pause ends the count.
 func (c *Conversation) CountTokens(pause func() error) (int, error) {
 	n, err := c.count(math.MaxInt, pause)
 	return n.tokens + n.frames*messageTokens, err

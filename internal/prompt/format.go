@@ -12,8 +12,8 @@ import (
 type Format struct {
 	// schema is the schema of a strict json_schema. The provider enforces it.
 	schema json.RawMessage
-	// instruction tells the model the format, if the provider does not enforce the format:
-	// json_object, or a json_schema that is not strict.
+	// instruction tells the model a format that the provider does not enforce: json_object, or a
+	// json_schema that is not strict.
 	instruction string
 }
 
@@ -52,7 +52,7 @@ func (f *Format) Read(v wirejson.Value, flat bool) *field.Error {
 }
 
 // ReadSchema reads a schema that does not say whether it is strict. If it has the form of a strict
-// schema, the provider enforces it.
+// schema, the provider enforces it. Otherwise it becomes a part of the instruction.
 func (f *Format) ReadSchema(schema wirejson.Value) *field.Error {
 	*f = Format{}
 	if problem := field.Expect(wirejson.KindObject, schema); problem != nil {

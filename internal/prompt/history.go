@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// itemOverhead is roughly the number of bytes that an item has in addition to those of its message.
+// itemOverhead is roughly how many bytes an item has in addition to the bytes of its message.
 const itemOverhead = 96
 
 // historyItems returns the messages as items of the Responses API. Texts are JSON strings,
@@ -107,7 +107,7 @@ func (c *Call) append(dst []byte, name string) []byte {
 
 // AppendParts appends the content as an array of parts of the Responses API. Texts get the type
 // textType and the members in moreOfText, each with a comma before it. An image without a detail
-// gets the parameter detail, unless that is empty. Texts and URLs are copied as they are in the
+// gets the parameter detail if that is not empty. Texts and URLs are copied as they are in the
 // body.
 func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) []byte {
 	separator := ""

@@ -17,10 +17,10 @@ import (
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // defaultDetail is the detail of an image in a message if the request gives none, as in OpenAI's
-// API. Codex would otherwise use another detail in a turn's input, and none in a history.
+// API. Without it, Codex would use another detail in a turn's input, and none in a history.
 const defaultDetail = "auto"
 
-// ResultDetail is the detail that Codex gives to an image in a tool's result, if it gets the result
+// ResultDetail is the detail that Codex gives to an image in a tool's result, if the result arrives
 // while the turn waits for it.
 const ResultDetail = "high"
 
@@ -216,9 +216,9 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 }
 
 // SetImages replaces https URLs by images. data has a data URL in base64, of a PNG, JPEG, GIF or
-// WebP image, for each URL that was fetched. Other URLs stay, and planning the request then fails.
-// If the images are too large together, SetImages reports false and changes nothing. An image counts
-// as often as the request names it.
+// WebP image, for each URL that was fetched. Other URLs are not replaced, and planning the request
+// then fails. If the images are too large together, SetImages reports false and changes nothing. An
+// image counts as often as the request names it.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for m, k := range c.remoteParts {

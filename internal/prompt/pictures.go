@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Pictures are the settings with which the model may make pictures, by Codex's own tool.
+// Pictures are the settings for pictures that the model may make with Codex's own tool.
 type Pictures struct {
 	Only bool // the turn makes one picture, and ends with it
 
@@ -145,7 +145,8 @@ func (c *Conversation) pictureInstruction() string {
 	return "For the tool imagegen: " + strings.Join(words, " ")
 }
 
-// madePicture begins the text before pictures that the model has made in an earlier answer.
+// madePicture is the start of the text before a picture that the model has made in an earlier
+// answer.
 const madePicture = "A picture that you have made"
 
 // MadePicture returns the message that shows the model a picture of an earlier answer. data is the
@@ -159,9 +160,9 @@ func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	return Message{Role: RoleUser, Content: []Part{{Text: wirejson.AppendString(nil, text)}, p}}, f
 }
 
-// splitPictures splits an assistant's message: said is the message without its pictures, shown a
-// message with them, or empty if there are none. The role of shown is user, since only a user's
-// message can show pictures to the model.
+// splitPictures splits an assistant's message. said is the message without its pictures. shown is a
+// message with the pictures; it is empty if there are none. The role of shown is user, since only a
+// user's message can show pictures to the model.
 func (m *Message) splitPictures() (said, shown Message) {
 	said = *m
 	if !slices.ContainsFunc(m.Content, func(p Part) bool { return p.URL != nil }) {

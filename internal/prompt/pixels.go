@@ -17,8 +17,8 @@ import (
 
 const (
 	// MaxPixels is how many pixels an image may have: as many as 8192 by 8192. Codex decodes the
-	// image, which takes some seven bytes of memory for each pixel, however short the file is. If a
-	// PNG has two bytes for each colour, a pixel takes sixteen bytes, and counts twice.
+	// image, which needs some seven bytes of memory for each pixel, even if the file is short. If a
+	// PNG has two bytes for each colour, a pixel needs sixteen bytes, and counts twice.
 	MaxPixels = 64 << 20
 	// maxAllPixels is how many pixels the images of a request may have together. It is larger than
 	// MaxPixels since Codex decodes one image after the other.
@@ -77,9 +77,9 @@ func (c *Conversation) pixels() (largest, all int64) {
 
 var errNoSize = errors.New("the image has no size")
 
-// imageSize reads the size of an image, whose media type is one of [ImageTypes], from its beginning.
-// deep reports whether the image has two bytes for each colour. imageSize decodes no pixels, and
-// skips the data before the size, such as the comments of a camera.
+// imageSize reads the size of an image from the beginning of its data. media is one of
+// [ImageTypes]. deep reports whether the image has two bytes for each colour. imageSize decodes no
+// pixels, and skips the data before the size, such as the comments of a camera.
 func imageSize(media string, from io.Reader) (width, height int64, deep bool, err error) {
 	switch media {
 	case "image/png":

@@ -19,8 +19,8 @@ type Options struct {
 	Resolve func(model string) (codexModel, effort string, forced bool)
 }
 
-// Plan is a request for Codex: start a thread with Thread, inject History unless it is
-// empty, and start the turn with Turn, after setting its ThreadID.
+// Plan is a request for Codex: start a thread with Thread, inject History if it is not empty, and
+// start the turn with Turn, after setting its ThreadID.
 type Plan struct {
 	Settings // Choices is at least 1
 
@@ -170,8 +170,8 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 // a [Plan], they replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
-	// If Once is true, the base prompt stays empty, because it would reach the model twice. Its
-	// text becomes the first developer message instead.
+	// If Once is true, the text of the base prompt becomes the first developer message, and the
+	// base prompt stays empty. Otherwise that text would reach the model twice.
 	Once bool
 	Own  string // Codex's own prompt, needed if Append and Once are set; if it is empty, Once has no effect
 }
@@ -201,9 +201,9 @@ func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMe
 	return thread, history
 }
 
-// The settings of the model's reasoning. The thread gets them when it starts, since Codex then
-// prepares the request to the provider. turn/start has the same settings; with other ones, Codex
-// would have to send that request again.
+// The settings of the model's reasoning, for thread/start. turn/start has such settings, too, but
+// Codex already prepares the request to the provider when the thread starts. If the turn had other
+// settings than the thread, Codex would have to send that request again.
 const (
 	effortKey  = codexrpc.EffortSetting
 	summaryKey = "model_reasoning_summary"
@@ -216,14 +216,14 @@ const (
 	settings        codexrpc.Constant = beforePictures + `false` + afterPictures
 	pictureSettings codexrpc.Constant = beforePictures + `true` + afterPictures
 
-	// code_mode: with models that are "code_mode_only" in the catalogue, the client's tools would
-	// otherwise be functions of a script that Codex runs, and Codex would send no items for their
-	// calls.
+	// code_mode: this setting makes the client's tools functions of the model. For models that are
+	// "code_mode_only" in the catalogue, the tools would otherwise be functions of a script that
+	// Codex runs, and Codex would send no items for their calls.
 	beforePictures = `"agents":` + disabled + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":`
-	// unbounded_connection_retries: Codex would otherwise wait for ever for a provider that cannot
-	// be reached. thread_unload_delay_secs: an ephemeral thread would otherwise stay in memory for
-	// half an hour after its last subscriber has left.
+	// unbounded_connection_retries is off: with it, Codex would wait for ever for a provider that
+	// cannot be reached. thread_unload_delay_secs is 0: by default, an ephemeral thread would stay
+	// in memory for half an hour after its last subscriber has left.
 	afterPictures = `,"memories":false,"multi_agent":false,` +
 		`"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
 		`"unbounded_connection_retries":false,"unified_exec":false,"view_image":false}` +

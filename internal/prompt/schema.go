@@ -106,8 +106,8 @@ func (s *schema) hasDropped(names ...string) bool {
 	return slices.ContainsFunc(s.dropped, func(m member) bool { return slices.Contains(names, m.keyword) })
 }
 
-// isTyped reports whether Codex adds no type to the schema, because it has a type or a
-// keyword that replaces one.
+// isTyped reports whether the schema has a type, or a keyword that replaces a type. Codex adds no
+// type to such a schema.
 func (s *schema) isTyped() bool { return s.has("type", "$ref", "anyOf", "oneOf", "allOf") }
 
 // inferType returns the type to add to a schema, in JSON. It returns "" if no type has to be

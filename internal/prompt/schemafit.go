@@ -31,8 +31,8 @@ import (
 const (
 	// budget is the length, in bytes, up to which Codex removes no descriptions from a schema.
 	budget = 5000
-	// maxRead is a limit in bytes. A longer schema is not parsed: it is far above the budget, so all
-	// of it goes into the description of the tool.
+	// maxRead is the length, in bytes, up to which a schema is parsed. A longer schema is far above
+	// the budget, so all of it goes into the description of the tool.
 	maxRead = 1 << 20
 )
 
@@ -70,8 +70,8 @@ func fit(root *schema, noDescriptions bool) *fitter {
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.added }
 
-// schema writes a schema. name is the name of the property that has the schema, or empty. path is
-// the path of the argument, see [loss].
+// schema writes s to f.out, as Codex accepts it. name is the name of the property that has the
+// schema, or empty. path is the path of the argument, see [loss].
 func (f *fitter) schema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)
@@ -154,8 +154,8 @@ func (f *fitter) child(m member, i int, path []byte) {
 	f.schema(&c.schema, c.name, appendStep(path, m, c.name, i))
 }
 
-// name appends the name of a member to f.out, which ends within an object. A comma comes first,
-// unless this is the object's first member.
+// name appends the name of a member to f.out, which ends within an object. If the object has a
+// member already, name appends a comma first.
 func (f *fitter) name(name string) {
 	if f.out[len(f.out)-1] != '{' {
 		f.out = append(f.out, ',')

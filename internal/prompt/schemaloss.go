@@ -28,7 +28,8 @@ type loss struct {
 	needsWhole bool
 }
 
-// words returns the words about the loss, for the description of the tool. text is the tool's schema.
+// words returns the text about the removed keywords, for the description of the tool. text is the
+// tool's schema.
 func (l *loss) words(text []byte) string {
 	switch {
 	case !l.needsWhole && len(l.lines) == 0:
@@ -115,8 +116,8 @@ func (l *loss) keyword(begun *bool, path []byte, keyword string, value wirejson.
 	l.lines = append(append(appendName(l.lines, keyword), ' '), value...)
 }
 
-// appendName appends a name. It is a JSON string if it has characters other than letters,
-// digits, '_', '-' and '$'.
+// appendName appends a name. It appends a JSON string if the name is empty or has characters other
+// than letters, digits, '_', '-' and '$'.
 func appendName(dst []byte, name string) []byte {
 	odd := func(r rune) bool {
 		return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' && r != '-' && r != '$'

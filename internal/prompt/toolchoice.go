@@ -20,7 +20,8 @@ type ToolChoice struct {
 // IsAuto reports whether the model decides.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && c.Hosted == "" }
 
-// Read reads a choice: a mode, or an object. object reads the object, whose form depends on the API.
+// Read reads a choice: a mode, or an object. It calls the function object to read an object, since
+// the form of the object depends on the API.
 func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
 	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
 	switch v.Kind() {
@@ -44,8 +45,8 @@ func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 	return f
 }
 
-// ReadAllowed reads the members of allowed_tools. read returns the name of one tool, whose
-// form depends on the API.
+// ReadAllowed reads the members of allowed_tools. It calls read for the name of each tool, since
+// the form of a tool depends on the API.
 func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (string, *field.Error)) *field.Error {
 	var mode, tools wirejson.Value
 	f := field.Object(v, wirejson.Into("mode", &mode), wirejson.Into("tools", &tools))

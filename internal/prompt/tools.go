@@ -148,8 +148,8 @@ func customInput(arguments string) (input string, ok bool) {
 	return *call.Input, true
 }
 
-// WrapCustomInput wraps the call's arguments as the input of a custom tool's function,
-// unless they already have that form.
+// WrapCustomInput wraps the call's arguments as the input of a custom tool's function. It changes
+// nothing if they already have the form of that function's arguments.
 func (c *Call) WrapCustomInput() {
 	if _, ok := customInput(c.Arguments.Text()); !ok {
 		c.Arguments = CustomArguments(c.Arguments)
@@ -209,14 +209,14 @@ var reservedNames = map[string]bool{
 	"list_mcp_resources":          true,
 	"list_mcp_resource_templates": true,
 	"read_mcp_resource":           true,
-	// Codex's own tools unless they are switched off. Older releases cannot switch them off.
+	// Codex's own tools. They can be switched off, but not in older releases of Codex.
 	"request_user_input":       true,
 	"request_user_input_async": true,
 	"update_plan":              true,
 	"skills":                   true,
 }
 
-// reservedPrefix begins Codex's names of the tools of MCP servers. Clients that pass on
+// reservedPrefix is the start of Codex's names for the tools of MCP servers. Clients that pass on
 // tools of MCP servers also use this prefix.
 const reservedPrefix = "mcp__"
 
@@ -279,8 +279,8 @@ func (n ToolNames) Lookup() func(codexName string) (string, bool) {
 
 func noTool(string) (string, bool) { return "", false }
 
-// Codex returns the name that a tool of the client has in Codex. It also has an answer for a tool
-// that the request does not declare, since the history may have calls of such a tool.
+// Codex returns Codex's name of a client's tool. name need not be declared in the request, since
+// the history may have calls of a tool that is not.
 func (n ToolNames) Codex(name string) string {
 	if n.renamed[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")

@@ -39,8 +39,8 @@ func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 	return r, nil
 }
 
-// reserve counts a request, and reserves o.N tokens for the input of each of its turns. It reserves
-// further tokens for the output as well, and returns how many of them each turn gets (ahead).
+// reserve counts a request. For each of its turns, it reserves o.N tokens for the input and further
+// tokens for the output. ahead is how many output tokens each turn gets.
 func (a *account) reserve(k *Key, o Op, now time.Time) (ahead int64, err error) {
 	if err := a.exceeds(k, Requests, 1, now); err != nil {
 		return 0, err
@@ -68,19 +68,19 @@ func (a *account) hold(turn string, n int64) {
 	a.held += n
 }
 
-// leastShare is the least number of tokens that a turn gets, even if its share is smaller. If fewer
-// are left, it gets those.
+// leastShare is how many tokens a turn gets if its share is smaller. If fewer tokens are left, it
+// gets all of them.
 const leastShare = 16
 
-// share returns how many of the n tokens that a turn asks for it gets: at most half of an equal
-// part of what the limits leave to the key's turns, or leastShare if that is more. So tokens stay
-// for other turns.
+// share returns how many tokens a turn gets if it asks for n: at most half of an equal part of what
+// the limits leave to the key's turns, or leastShare if that is more. So tokens stay for other
+// turns.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	rest := a.rest(k, now)
 	return max(0, min(n, rest, max(leastShare, rest/int64(2*max(1, len(a.turns))))))
 }
 
-// rest returns how many tokens are left of the tightest limit. The result is negative if the limit is
+// rest returns how many tokens the tightest limit has left. The result is negative if that limit is
 // exceeded.
 func (a *account) rest(k *Key, now time.Time) int64 {
 	rest := int64(math.MaxInt64)
@@ -92,8 +92,8 @@ func (a *account) rest(k *Key, now time.Time) int64 {
 	return rest
 }
 
-// exceeds returns nil if all limits still allow n more of a unit. Otherwise it returns the
-// *ExceededError of the limit that would be exceeded and resets last.
+// exceeds returns nil if all limits allow n more of a unit. Otherwise it returns an *ExceededError.
+// If several limits do not allow n more, the error is about the one that resets last.
 func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {
@@ -128,8 +128,8 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	return n
 }
 
-// heldWait is how long a request should wait for tokens that are reserved for turns under way. It
-// is a guess, since nobody knows when these turns end, and how many tokens they give back.
+// heldWait is how long a request should wait for tokens that are reserved for running turns. It is
+// a guess, since nobody knows when these turns will end, and how many tokens they will give back.
 const heldWait = 5 * time.Second
 
 // resets returns when the use of a limit will have fallen to the amount most, if nothing more is
