@@ -113,7 +113,7 @@ type flushFunc func() error
 func (f flushFunc) FlushError() error { return f() }
 
 // innermost returns the response writer of the server. Deadlines are set on it directly, since the
-// response writers around it need not allow a call during a write.
+// response writers around it may not allow such a call during a write.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -160,7 +160,7 @@ func (w *Writer) Close() error {
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
 			// This replaces a deadline of the server, which writeHeader would clear. If the
-			// response writer has a stricter limit, its Write sets that.
+			// response writer has a stricter limit, its Write sets that limit again.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHead()
@@ -188,8 +188,8 @@ func (w *Writer) NextKeepalive() time.Duration {
 	return max(0, w.opts.Keepalive-time.Since(w.lastSent))
 }
 
-// SetPing sets what a keepalive is: an event with a type and data, for clients that expect events,
-// instead of a comment.
+// SetPing makes a keepalive an event with a type and data, instead of a comment. Some clients
+// expect events.
 func (w *Writer) SetPing(event string, data []byte) { w.ping, w.pingData = event, data }
 
 // SetLines makes the stream one of JSON lines, for clients that cannot read events. Data are then

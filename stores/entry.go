@@ -27,8 +27,8 @@ type Entry struct {
 // Item is an item of a response as a later response needs it. It has the encrypted content of
 // reasoning, even if the client did not ask for that.
 type Item struct {
-	// From and To are the item's place in the Response, in bytes. Nearly all items stand
-	// there in the form that is needed, so they are not kept twice.
+	// From and To are the item's place in the Response, in bytes. Nearly all items are there in the
+	// form that is needed, so they are not stored twice.
 	From int `json:"from,omitempty"`
 	To   int `json:"to,omitempty"`
 	// Own is the item if the Response lacks the item or a part of it; else nil.

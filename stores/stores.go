@@ -14,8 +14,8 @@ import (
 	"log/slog"
 )
 
-// Namespace is the namespace of the modules. The last part of a module's id follows the option
-// `store` in a Caddyfile, and is the `type` in JSON.
+// Namespace is the namespace of the modules. The last part of a module's id is its name after the
+// option `store` in a Caddyfile, and its `type` in JSON.
 const Namespace = "http.codex.stores"
 
 // Module is a module in the [Namespace]. Caddy provisions it before any of these methods is called; it

@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// Grant is the share of one turn in the limits of its key: one of MaxConcurrent turns, and the
-// tokens that the turn holds. Its methods are safe for concurrent use. If the engine fails, the
-// turn goes on, and the tokens that it uses are counted later.
+// Grant is what the limits of a key grant to one turn: one of MaxConcurrent turns, and the tokens
+// that the turn holds, which means that they are reserved for it. Its methods are safe for
+// concurrent use. If the engine fails, the turn goes on, and the tokens that it uses are counted
+// later.
 type Grant struct {
 	r  *Request
 	id string
@@ -24,8 +25,9 @@ type Grant struct {
 // LimitsTokens reports whether the key has a limit of tokens.
 func (g *Grant) LimitsTokens() bool { return g != nil && g.r.k.limits(Tokens) }
 
-// Take takes up to n more tokens for the output, and returns how many. Near a limit it takes fewer
-// than n, so that the turns of the key share what is left. 0 means that the limit is reached.
+// Take reserves up to n more tokens for the output of the turn, and returns how many it has
+// reserved. Near a limit it reserves fewer than n, so that the turns of the key share what is left.
+// 0 means that the limit is reached.
 func (g *Grant) Take(n int) (got int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,8 +47,8 @@ func (g *Grant) Take(n int) (got int) {
 	return got
 }
 
-// Raise makes the turn hold at least n tokens, which it has used or will certainly use. It does so
-// even if fewer are left. The result says whether any tokens are left after that.
+// Raise makes the turn hold at least n tokens in all, which it has used or will certainly use, even
+// if that exceeds a limit. The result says whether any tokens are left after that.
 func (g *Grant) Raise(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,8 +69,8 @@ func (g *Grant) Raise(n int64) bool {
 	return !g.spent
 }
 
-// do does an operation of the turn. After an operation has failed, do tries no other one. works is
-// false if the operation failed or was not tried.
+// do does an operation of the turn. Once an operation has failed, do tries no further ones. works
+// is false if the operation failed or was not tried.
 func (g *Grant) do(o Op) (r Result, works bool) {
 	if g.lost {
 		return r, false
@@ -86,8 +88,8 @@ func (g *Grant) Spent() bool {
 	return g.spent
 }
 
-// Close ends the turn, so that another one may start. The tokens that the turn has used are counted
-// instead of those that it holds; used is their number. Only the first call has an effect.
+// Close ends the turn, so that another turn may start. It counts the used tokens of the turn, and
+// frees the tokens that the turn has held. Only the first call has an effect.
 func (g *Grant) Close(used int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -51,7 +51,7 @@ func (k *Key) limits(unit Unit) bool {
 
 // Engine has the counts of keys. It is safe for concurrent use.
 type Engine interface {
-	// Do does an operation as one step, by the clock of the engine. It takes a few seconds at most.
+	// Do does an operation atomically, by the clock of the engine. It takes a few seconds at most.
 	// The error is ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was
 	// counted.
 	Do(ctx context.Context, k *Key, o Op) (Result, error)
@@ -110,7 +110,7 @@ func (e *ExceededError) Error() string {
 	return fmt.Sprintf("%d of %d %s in a window of %s are used, and %d more wanted", e.Used, e.Limit.Max, e.Limit.Unit, e.Limit.Window, e.Wanted)
 }
 
-// ConcurrencyError means that a request wants more turns than its key may still have under way.
+// ConcurrencyError means that the turns of a request would exceed the MaxConcurrent of its key.
 type ConcurrencyError struct{ Max, Wanted int }
 
 // Error names the limit and how many more turns are wanted.

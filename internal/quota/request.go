@@ -26,8 +26,8 @@ type Limits struct {
 	unsettled []Unsettled
 }
 
-// refusal is the error for a request beyond a limit of requests, with the states of the limits and
-// the time of the request.
+// refusal is a request that was refused by a limit of requests: the error, the states of the
+// limits, and the time.
 type refusal struct {
 	err    *ExceededError
 	states []State
@@ -47,13 +47,13 @@ type Unsettled struct {
 	Op  Op
 }
 
-// maxUnsettled bounds the operations that could not be counted yet. If there are more, the last
-// ones are dropped, and the tokens that their turns held count as used.
+// maxUnsettled bounds the operations that could not be counted yet. Further ones are dropped, and
+// the tokens that their turns have reserved count as used.
 const maxUnsettled = 10_000
 
-// NewLimits returns limits whose counts are in engine. Each turn gets ahead tokens in advance, so
-// that an engine on another machine is called less often. If open is true, requests are allowed
-// while the engine fails.
+// NewLimits returns limits whose counts are in engine. Each turn reserves up to ahead tokens in
+// advance, so that it calls the engine less often. If open is true, requests are allowed while the
+// engine fails.
 func NewLimits(engine Engine, ahead int64, open bool) *Limits {
 	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), now: time.Now, running: make(map[string]int), refused: make(map[string]refusal)}
 }
@@ -118,9 +118,9 @@ func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	return result, err
 }
 
-// Acquire returns a grant for each turn of a request, whose number is turns. The caller must close
-// each grant. If the key has no limit of turns or tokens, there are no grants. If too many turns
-// would run at once, the error is a *ConcurrencyError.
+// Acquire returns one grant for each of the turns of a request. The caller must close each grant.
+// If the key limits neither its turns nor its tokens, there are no grants. If too many turns would
+// run at once, the error is a *ConcurrencyError.
 func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	k := r.k
 	if k.MaxConcurrent == 0 && !k.limits(Tokens) {
@@ -148,10 +148,11 @@ func (l *Limits) leave(k *Key) {
 	}
 }
 
-// Reserve counts a request, and takes at least the tokens of the input for each of its turns, all in
-// one step. Each turn has one of the grants. input is the number of tokens in the input of one turn.
-// Beyond them, at least one token must be left for the output of each turn. The error is
-// ErrUnavailable or an *ExceededError. After an *ExceededError, nothing was counted.
+// Reserve counts the request and reserves tokens for its turns, in one step. Each turn has one of
+// the grants. For each turn, it reserves input tokens for the turn's input, and more tokens for the
+// output. The error is an *ExceededError if a limit allows no more requests, or leaves less than
+// input and one token of output for each turn. Then nothing was counted. Otherwise the error is
+// ErrUnavailable.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.k.limits(Tokens) {
 		grants = nil
@@ -270,8 +271,8 @@ func (l *Limits) Unsettled() []Unsettled {
 	return all
 }
 
-// Resettle makes Settle count operations that [Limits.Unsettled] has returned, in this process or an
-// earlier one.
+// Resettle gives l operations that [Limits.Unsettled] has returned, in this process or an earlier
+// one, so that Settle does them.
 func (l *Limits) Resettle(all []Unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,9 +10,9 @@ type State struct {
 	Limit
 	Used   int64     // including what requests under way have taken
 	Resets time.Time // when all of it is free again if nothing more is used; zero: all is free now
-	// Exhausted is when nothing will be left at the present rate. It is zero if no forecast was
-	// asked for, or if something will always be left. In a period such as a day, "always" means
-	// until Resets.
+	// Exhausted is when nothing of the limit will be left if its use goes on at the present rate.
+	// It is zero without a forecast, or if the limit will not be reached. For a period such as a
+	// day, it is also zero if the limit will not be reached before the period ends.
 	Exhausted time.Time
 }
 
@@ -56,9 +56,9 @@ func (a *account) state(limit Limit, now time.Time) State {
 // present rate is computed.
 const recentParts = 4
 
-// forecast returns when a limit will be reached at the present rate. parts are the counts in its
-// window. used is their sum and the tokens that turns hold. The result is zero if the limit will not
-// be reached, and now if it is reached already.
+// forecast returns when a limit will be reached at the present rate. parts are the counts in the
+// window of the limit. used is the sum of parts, plus the tokens that running turns have reserved.
+// The result is zero if the limit will not be reached, and now if it is reached already.
 func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	if used >= limit.Max {
 		return now

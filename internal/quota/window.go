@@ -24,13 +24,13 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// parts is the number of parts of a sliding window. A count stays in force for the length of the
-// window, and at most one part longer.
+// parts is the number of parts into which a sliding window is divided. A part counts until all of
+// it has left the window. So use counts for the length of the window, and at most one part longer.
 const parts = 20
 
-// Window is the time for which a limit applies. It is a period of the calendar, at whose end the
-// counts begin at 0 again, or it slides: then the limit applies to any stretch of time of its
-// length. The zero value is not valid.
+// Window is the time for which a limit applies. It is a period of the calendar or a sliding window.
+// At the end of a period, the counts begin at 0 again. With a sliding window, the limit applies to
+// any stretch of time that has the length of the window. The zero value is not valid.
 type Window struct {
 	period string        // empty: it slides
 	length time.Duration // of one that slides
@@ -69,7 +69,8 @@ func (w *Window) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// part returns the length of a part, in whole microseconds. A period is a whole number of parts.
+// part returns the length of a part, in whole microseconds. A period of the calendar is a whole
+// number of parts.
 func (w Window) part() time.Duration {
 	switch w.period {
 	case day:
@@ -83,8 +84,8 @@ func (w Window) part() time.Duration {
 	return (w.length + unit - 1) / unit * time.Microsecond
 }
 
-// keep returns how long a store must keep what was counted in one part of the window. This is longer
-// than the limit takes the part into account.
+// keep returns how long a store keeps the count of a part. After that time, no limit needs the
+// count any more.
 func (w Window) keep() time.Duration {
 	switch w.period {
 	case day:
@@ -117,8 +118,8 @@ func (w Window) oldest(now time.Time) int64 {
 	return w.at(w.begin(now, 0))
 }
 
-// begin returns when a period of w begins: for next 0, the period that contains t, for 1 the period
-// after it.
+// begin returns when a calendar period of w begins. For next 0 this is the period that contains t,
+// for next 1 the period after it.
 func (w Window) begin(t time.Time, next int) time.Time {
 	t = t.UTC()
 	year, m, d := t.Date()
@@ -152,8 +153,8 @@ type count struct {
 type counts []count
 
 // update drops the parts that no longer count. If the clock was set back, counts dated after now
-// move to the current part. So they are not freed early, and they do not count for longer than a
-// window from now.
+// move to the current part. So these counts do not get lost, and they count for at most one window
+// from now.
 func (c counts) update(w Window, now time.Time) counts {
 	current, ahead := w.at(now), int64(0)
 	first, _ := c.find(w.oldest(now))

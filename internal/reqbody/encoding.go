@@ -37,7 +37,8 @@ func Encoding(r *http.Request) string {
 	return strings.Join(r.Header.Values("Content-Encoding"), ", ")
 }
 
-// encodingOf returns the encoding of a body, "" for none. The error is ErrEncoding.
+// encodingOf returns the encoding of a body: gzip, zstd, or "" for none. For any other encoding,
+// the error is ErrEncoding.
 func encodingOf(r *http.Request) (string, error) {
 	switch strings.ToLower(strings.TrimSpace(Encoding(r))) {
 	case "", "identity":
@@ -61,8 +62,8 @@ type decoder struct {
 	close func()
 }
 
-// source is the body from which a decoder reads. It keeps an error of the body, so that Read can
-// distinguish such an error from those of the decoder.
+// source is the encoded body, from which a decoder reads. It keeps the error of a failed read, so
+// that decoder.Read can distinguish this error from an error of the decoder.
 type source struct {
 	io.Reader
 	err error

@@ -1,5 +1,5 @@
 // Package reqbody reads the bodies of HTTP requests. It limits the size of each body, the memory of
-// all bodies, the time for a body, and how slowly it may come.
+// all bodies, and the time for a body. It also ends bodies that come too slowly.
 package reqbody
 
 import (
@@ -65,10 +65,10 @@ func (p *Pool) Copying() int { return p.copying.Running() }
 
 // Read reads a request's body to its end, since over HTTP/1 an answer can be streamed only after
 // that. The memory of the body is added to claim. Reading ends when ctx ends or the client is too
-// slow, since a request takes memory and keeps the processes of its configuration running. A body
-// in gzip or zstd is decoded, and limits apply to its decoded size. Errors: ErrNoMemory,
-// ErrTooSlow, ErrEncoding, a *CorruptError, a *http.MaxBytesError (also for the limit of another
-// handler), or an error of the connection.
+// slow. Otherwise a client could occupy memory, and keep the processes of an old configuration
+// running, for as long as it likes. A body in gzip or zstd is decoded, and limits apply to its
+// decoded size. Errors: ErrNoMemory, ErrTooSlow, ErrEncoding, a *CorruptError, a
+// *http.MaxBytesError (also if another handler limits the size), or an error of the connection.
 func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request, claim *claims.Claim) ([]byte, error) {
 	encoding, err := encodingOf(r)
 	switch {
@@ -98,8 +98,8 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	case errors.Is(err, ErrNoMemory), errors.As(err, new(*CorruptError)), errors.As(err, new(*http.MaxBytesError)):
 		LimitDiscard(w)
 	case errors.Is(err, os.ErrDeadlineExceeded) && (r.ProtoMajor == 1 || ctx.Err() == nil):
-		// Over HTTP/1 a deadline, also one of Caddy's, ends the request's context; over
-		// HTTP/2 a context that has ended means that the client has gone.
+		// Over HTTP/1, a deadline that has passed, also a deadline of Caddy, ends ctx. Over HTTP/2,
+		// an ended ctx means that the client has gone.
 		err = ErrTooSlow
 	}
 	return nil, err
@@ -120,15 +120,15 @@ const (
 	bigBody = 1 << 20
 	// bigCopies is how many large bodies are copied at once.
 	bigCopies = 2
-	// copyWait is how long a large body waits until other bodies are copied. It is long, since
+	// copyWait is how long a large body waits for other bodies to be copied. It is long, since
 	// Codex takes seconds to read 32 MiB.
 	copyWait = time.Minute
 )
 
-// WaitToCopy waits until a user's body may be copied. size is its size in bytes. The body is copied
-// into a plan, into calls of the app-server, and into the JSON of these calls, which together take
-// several times its size. The caller calls done when the copies are gone; more calls of done have
-// no effect. The error is ErrCopyWait or the cause of the end of ctx.
+// WaitToCopy waits until a user's body of size bytes may be copied. The copies are a plan, calls of
+// the app-server, and the JSON of these calls. Together they take several times the size of the
+// body. The caller calls done when the copies are gone; more calls of done have no effect. The
+// error is ErrCopyWait or the cause of the end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= bigBody {
 		return func() {}, nil
@@ -143,7 +143,8 @@ func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done fu
 	return slot.Release, nil
 }
 
-// maxSkipped is how much of a body is skipped. The server closes the connection if there is more.
+// maxSkipped is how many bytes of a body Skip reads. If the body is longer, the server closes the
+// connection.
 const maxSkipped = 256 << 10
 
 // Skip reads and drops the body of a request whose handler needs no body. It reports whether the
@@ -165,19 +166,21 @@ func Skip(w http.ResponseWriter, r *http.Request) (inTime bool) {
 
 // LimitDiscard limits how long the server goes on reading a body that was refused. Over HTTP/1 the
 // server reads some more of such a body, since many clients read the answer only after they have
-// sent it all.
+// sent the whole body.
 func LimitDiscard(w http.ResponseWriter) {
 	// A writer without deadlines has a client that cannot be slow.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
 }
 
-// chunkSize is small compared to a body, to waste little, and large compared to one read.
+// chunkSize is the size of a chunk in bytes. It is small compared to a large body, so that little
+// memory is wasted, and larger than what one read returns.
 const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. Most bodies fit into the first piece. This piece has the announced
-// length, but at most that of a chunk. Without an announced length it is as long as a chunk.
+// read reads a body to its end. announced is the length of the body, below 0 if it is unknown. Most
+// bodies fit into the first piece, which has the announced length, but at most chunkSize. If the
+// length is unknown, the first piece has chunkSize.
 func (p *Pool) read(from io.Reader, announced int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one more, to see the end
 	if announced >= 0 {

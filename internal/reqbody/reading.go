@@ -21,13 +21,13 @@ const (
 	paceStep = 100 * time.Millisecond
 )
 
-// reading reads a body that must come at MinRate. At first the client has paceGrace. Each byte adds
-// 1/MinRate seconds, but the client never has more than paceGrace left. So a body may come in
-// bursts.
+// reading reads a body that must come at MinRate. At first the client has paceGrace to send bytes.
+// Each byte adds 1/MinRate seconds to its time, but the client never has more than paceGrace left.
+// So a body may come in bursts.
 //
-// Other goroutines may call cut, which sets a deadline with the response writer. That must not
-// happen after the handler has returned: over HTTP/2 it crashes the process, and over HTTP/1 the
-// deadline would hit the next request of the connection. So the writer is used only while mu is
+// Other goroutines may call cut, which sets a deadline with the response writer. No deadline must
+// be set after the handler has returned: over HTTP/2 this would crash the process, and over HTTP/1
+// the deadline would hit the next request of the connection. So the writer is used only while mu is
 // locked, and never after close.
 type reading struct {
 	body io.Reader

@@ -22,8 +22,8 @@ const (
 	stampLength  = 7  // how many of them are for the time: enough for a thousand years
 )
 
-// base is the base of the number for the time. Its digits are ordered like their values, so ids are
-// ordered like their times.
+// base is the number base in which an id has its time. In this base, the alphabetical order of the
+// digits is the order of their values, so ids are ordered like their times.
 const base = 32
 
 // NewSuffix returns the suffix of a new id, with 95 random bits.
@@ -67,8 +67,9 @@ func isSuffix(s string) bool {
 // response. place identifies the item in the response, such as 3 in the output or i3 in the input.
 func Item(kind, suffix, place string) string { return kind + "_" + suffix + "_" + place }
 
-// WithSource appends the provider's own id of an item to the id that we gave to it. The
-// provider can read the encrypted content of reasoning only together with its own id.
+// WithSource appends the provider's own id of an item to the id that this server has given to the
+// item. The provider can read the encrypted content of reasoning only together with the provider's
+// own id.
 func WithSource(id, source string) string {
 	if source == "" {
 		return id

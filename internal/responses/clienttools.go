@@ -18,8 +18,8 @@ const (
 	itemPatch      = "apply_patch_call"
 )
 
-// The names of OpenAI's own tools that the client runs. The functions that stand for the tools have
-// the same names.
+// The names of tools that OpenAI defines and the client runs. For the model, each of these tools is
+// a function of the same name.
 const (
 	shellTool      = "shell"
 	localShellTool = "local_shell"
@@ -84,8 +84,8 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 	if f := field.Expect(wirejson.KindObject, v); f != nil {
 		return f.In(member)
 	}
-	// In the action of a local shell, newClientCall has added the type and an empty env, not the
-	// model.
+	// newClientCall added the type and an empty env to the action of a local shell. The model did
+	// not write them, so they are left out.
 	arguments := appendMembers(nil, v, func(name string, v wirejson.Value) bool {
 		return v.Given() && (i.kind != itemLocalShell || name != "type" && (name != "env" || !v.Equals("{}")))
 	})
@@ -151,7 +151,7 @@ type patchOperation struct {
 }
 
 // newClientCall returns the members of a clientCall. arguments are the arguments of the function
-// that the model has called. If one is missing or of a wrong type, its member is empty.
+// that the model has called. If an argument is missing or of a wrong type, its member is empty.
 func newClientCall(form toolForm, arguments string) (c clientCall) {
 	switch form.kind {
 	case itemShell:

@@ -10,7 +10,8 @@ import (
 // eventFailed is the name of the last event of a failed response.
 const eventFailed = "response.failed"
 
-// silent reports whether no more events are sent: none are wanted, or sending one has failed.
+// silent reports whether s sends no events: either the client wants no events, or sending an event
+// has failed.
 func (s *Stream) silent() bool { return s.emit == nil || s.err != nil }
 
 // send emits an event with the next number.
@@ -21,7 +22,7 @@ func (s *Stream) send(e event) {
 	}
 }
 
-// emitData emits an event. data is its JSON, which was built in the memory of s.buf.
+// emitData emits an event of the type name. data is the JSON of the event, in the memory of s.buf.
 func (s *Stream) emitData(name string, data []byte) {
 	s.sequence++
 	s.buf.Keep(data)
@@ -44,13 +45,14 @@ func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte 
 	return append(append(buf, object...), '}')
 }
 
-// textEvents are the names of the events about a text. If done is empty, as for the arguments of a
-// call, the text is not in a part of its item, and only the event delta is sent.
+// textEvents are the names of the events about a text: begun and done are the begin and the end of
+// the part that has the text, delta is a piece of the text, and whole is the complete text. The
+// arguments of a call are not in a part of their item. They have only a delta.
 type textEvents struct{ begun, delta, whole, done string }
 
 // texts has the textEvents of items, by the types of the items. Some items show the arguments of a
-// call in another form than the model writes them. They have no textEvents, since their arguments
-// are sent only when they are complete.
+// call in another form than the model writes them. Such items have no textEvents, since their
+// arguments are sent only when they are complete.
 var texts = map[string]textEvents{
 	itemMessageType: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
 	itemReasoningType: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
@@ -158,8 +160,8 @@ func (s *Stream) added(i *outputItem) {
 	}
 }
 
-// ended sends the last events of an item. If the item broke off, the event whole of progress is
-// left out.
+// ended sends the last events of an item. If the item is not complete, it leaves out the event
+// progress.whole.
 func (s *Stream) ended(i *outputItem) {
 	if name := progress[i.Type].whole; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))

@@ -20,8 +20,8 @@ const (
 )
 
 // progress has the names of the events about the item of a hosted tool, by the type of the item.
-// The events begun are sent when the item begins, and whole when it is complete. There are no
-// events for partial pictures, since Codex sends none.
+// The events in begun are sent when the item begins. The event whole is sent when the item is
+// complete. There are no events for partial pictures, since Codex sends none.
 var progress = map[string]struct {
 	begun []string
 	whole string
@@ -62,8 +62,8 @@ func (r *Request) readHosted(tool prompt.Hosted, v wirejson.Value, at int) (f *f
 	return f
 }
 
-// pictureReaders read those members of the picture tool that only the Responses API has, by their
-// names.
+// pictureReaders has, by name, a reader for each member of the picture tool that only the Responses
+// API has.
 var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *field.Error{
 	"model": func(c *prompt.Conversation, v wirejson.Value) *field.Error {
 		return c.Skip(v, "model", "", wirejson.KindString)
@@ -89,8 +89,8 @@ var hostedOff = map[prompt.Hosted]string{
 	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
 }
 
-// Without removes a hosted tool from a request, since the operator does not allow it. If the client
-// is not a Codex, the tool is an error instead, see skipHosted.
+// Without removes a hosted tool from a request, since the operator does not allow the tool. It does
+// so only for Codex clients, see skipHosted. For other clients, it returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	at, has := r.places[tool]
 	switch {
@@ -135,9 +135,9 @@ func (s *Stream) endPicture(out turn.Output) {
 	}
 }
 
-// readPicture reads a picture of an earlier answer, for the model. An item that has an id but no
-// result becomes a reference to a stored item, unless its picture has failed. Other items without a
-// result are left out.
+// readPicture reads a picture of an earlier answer, for the model. An item without a result has no
+// picture in it. If such an item has an id and has not failed, it becomes a reference to the stored
+// item. Otherwise it is left out.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
 	if i.silent = !fields.result.Given(); i.silent {
 		if !fields.status.Is(statusFailed) && i.id != "" {
@@ -151,8 +151,8 @@ func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) 
 	return f.In("result")
 }
 
-// searchAction returns the action of a web search. Codex has types of actions that OpenAI does not
-// have: their action becomes a search.
+// searchAction returns the action of a web search. Codex also has types of actions that OpenAI's
+// API does not have. For these, the result is a plain action of the type search.
 func searchAction(text string) json.RawMessage {
 	if action, err := wirejson.Parse([]byte(text)); err == nil && action.Kind() == wirejson.KindObject {
 		var kind wirejson.Value

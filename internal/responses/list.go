@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Deleted returns the body of the answer to a DELETE of an object with the id. object is the value
-// of its member of that name: "response" or "conversation.deleted".
+// Deleted returns the body of the answer to a DELETE of the object with the id. object is the type
+// of that object in the answer: "response" or "conversation.deleted".
 func Deleted(id, object string) []byte {
 	return wirejson.Append(nil, struct {
 		ID      string `json:"id"`
@@ -204,7 +204,8 @@ func (i *inputItem) messageResource(id string) json.RawMessage {
 type ConversationRequest Request
 
 // DecodeConversation reads and checks the body of a request about a conversation. required is the
-// name of the member that the body must have: items or metadata. It is empty if there is none.
+// name of the member that the body must have: items or metadata. If it is "", the body needs
+// neither.
 func DecodeConversation(body []byte, required string) (*ConversationRequest, *apierror.Error) {
 	r := new(Request)
 	if len(body) == 0 && required == "" {
@@ -277,7 +278,7 @@ func (r *Request) readConversation(v wirejson.Value) *field.Error {
 	return readID(&r.ConversationID, v)
 }
 
-// earlierParam is the name of the field that refers to the items before the input.
+// earlierParam returns the name of the field that refers to the items before the input.
 func (r *Request) earlierParam() string {
 	if r.ConversationID != "" {
 		return "conversation"

@@ -53,8 +53,8 @@ func (s *Stream) object() []byte {
 	return append(object, s.meta.settings[1:]...)
 }
 
-// wire returns the item as it is now, for JSON. encrypted says whether a reasoning has its encrypted
-// content.
+// wire returns the item as it is now, for JSON. encrypted says whether an item of reasoning
+// includes its encrypted content.
 func (i *outputItem) wire(encrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {
@@ -113,8 +113,8 @@ func (s *Stream) keep() []byte {
 	return object
 }
 
-// output returns the items of the output for a store. object is the JSON of the Response. If the
-// client gets an item in full, its stored form is only the offsets of the item in object.
+// output returns the items of the output for a store. object is the JSON of the Response. For an
+// item that the client gets in full, only the offsets of the item in object are stored.
 func (s *Stream) output(object []byte) []stores.Item {
 	// The text "output":[ cannot be a part of a string, whose quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)

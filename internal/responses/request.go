@@ -2,8 +2,7 @@
 //
 // [Decode] checks the body of a request, [Request.Resolve] adds the stored items that the request
 // refers to, and [Request.Plan] maps the request to Codex. A [Stream] makes a Response from the
-// outputs of a turn. It sends the Response as events or returns it as one object, so that both forms
-// have the same answer.
+// outputs of a turn, both as events and as one object, so that both forms have the same answer.
 package responses
 
 import (

@@ -24,7 +24,7 @@ const searchTool = "tool_search"
 // plainNamespace is the namespace of tools without one.
 const plainNamespace = "functions"
 
-// joinName returns the name of the function that stands for a tool in a namespace.
+// joinName returns the name of the function as which the model sees a tool in a namespace.
 func joinName(namespace, name string) string {
 	if namespace == "" || namespace == plainNamespace {
 		return name
@@ -63,9 +63,9 @@ func (r *Request) readDeclared(i int, v wirejson.Value) *field.Error {
 	return f
 }
 
-// skipHosted records a tool that only OpenAI can run. If the client is not a Codex, the tool is an
-// error. A Codex adds such tools by itself, works without them, and has no other way to learn that
-// they are missing. So the tools of a Codex are only ignored.
+// skipHosted records a tool that only OpenAI can run. For a Codex client, such a tool is ignored:
+// Codex adds these tools by itself and works without them, but only a failed request could tell it
+// that they are missing. For other clients, the tool is an error.
 func (r *Request) skipHosted(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
 	if r.hosted == nil {
@@ -90,8 +90,7 @@ func (r *Request) addTool(t moreTool) *field.Error {
 }
 
 // readMoreTools reads the tools of an input item. A tool that only OpenAI can run is an error here,
-// even if the client is a Codex: a Codex adds such tools by itself only to the member tools of a
-// request.
+// also for a Codex client. Codex adds such tools by itself only to the member tools of a request.
 func (r *Request) readMoreTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -125,7 +124,7 @@ func (r *Request) addMoreTools() (f *field.Error) {
 // error is sent to a client.
 const codeHosted apierror.Code = "hosted_tool"
 
-// readTool reads a tool (Tool), and returns the functions that stand for the tool.
+// readTool reads a tool (Tool), and returns the functions as which the model sees the tool.
 func readTool(v wirejson.Value, namespace string) ([]moreTool, *field.Error) {
 	var t, execution wirejson.Value
 	if f := field.Typed(&t, v, wirejson.Into("execution", &execution)); f != nil {
@@ -173,7 +172,8 @@ func readNamespace(v wirejson.Value) (all []moreTool, _ *field.Error) {
 	return all, f
 }
 
-// readSearchTool reads a tool_search that the client runs: with it, the model searches for tools.
+// readSearchTool reads a tool_search, by which the model searches for further tools. The client
+// runs the search.
 func readSearchTool(v wirejson.Value) (prompt.Tool, *field.Error) {
 	var description, parameters wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("parameters", &parameters))
@@ -204,8 +204,8 @@ func readChoice(c *prompt.ToolChoice, v wirejson.Value) *field.Error {
 }
 
 // readChosenTool reads the choice of one tool, and returns the name of its function. The choice is
-// an object with the type function or custom, and a name. For one of OpenAI's own tools that the
-// client runs, it needs only the type.
+// an object with the type function or custom, and a name. For a tool in clientTools, the type is
+// enough.
 func readChosenTool(v wirejson.Value) (string, *field.Error) {
 	var t, name, namespace wirejson.Value
 	f := field.Typed(&t, v, wirejson.Into("name", &name), wirejson.Into("namespace", &namespace))

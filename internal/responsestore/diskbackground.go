@@ -147,8 +147,8 @@ func (d *Disk) lose(user, id string) error {
 	})
 }
 
-// Watch implements [stores.Background]. The channel is closed only after WatchTime, since a
-// response of another process does not change.
+// Watch implements [stores.Background]. The channel is closed only after WatchTime: while this
+// process uses the file, no other process can change a response.
 func (d *Disk) Watch(string) <-chan struct{} {
 	changed := make(chan struct{})
 	time.AfterFunc(stores.WatchTime, func() { close(changed) })

@@ -46,8 +46,8 @@ func (o *owners) others(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }
 
-// most returns the user with the most bytes among those who have an entry to drop. A user may have
-// none if the first entry of the user is about to be put.
+// most returns the user with the most bytes among those who have an entry to drop. A user whose
+// first entry is about to be put has bytes but nothing to drop.
 func (o *owners) most() *owner {
 	first := o.heap[0]
 	if first.used.Len() > 0 {

@@ -31,7 +31,7 @@ const (
 	// maxChain bounds the responses of a chain.
 	maxChain = 1024
 	// leastRead is the number of bytes of entries that every request may read. It is large, since
-	// an entry is larger than its items: its response repeats instructions and tools.
+	// an entry is larger than its items: the response in the entry repeats instructions and tools.
 	leastRead = 128 << 20
 )
 
@@ -51,8 +51,8 @@ type Reader struct {
 	own   *stores.Entry
 }
 
-// NewReader returns a Reader of at most maxBytes of items. It calls claim before it
-// copies items; claim reports whether there is memory for this number of bytes.
+// NewReader returns a Reader of at most maxBytes of items. The Reader calls claim before it copies
+// items; claim reports whether there is memory for this number of bytes.
 func NewReader(s stores.Store, user string, maxBytes int64, claim func(bytes int64) bool) *Reader {
 	return &Reader{store: s, user: user, links: maxChain, read: max(leastRead, 2*maxBytes), keep: maxBytes, claim: claim}
 }

@@ -36,8 +36,8 @@ type RedisOptions struct {
 	FailOpen bool          // keys with limits are let through while the server does not work
 }
 
-// Redis keeps entries in Redis or Valkey, which nodes share. All times are those of the server's
-// clock.
+// Redis keeps entries in Redis or Valkey, which nodes share. All times are by the clock of the
+// Redis server.
 type Redis struct {
 	client   redis.UniversalClient
 	prefix   string
@@ -78,8 +78,8 @@ func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	return r
 }
 
-// tokensAhead is how many tokens a turn gets at its begin, besides those of its input: most answers
-// need no more.
+// tokensAhead is how many tokens a turn reserves when it begins, besides those of its input. Most
+// answers need no more.
 const tokensAhead = 1024
 
 // Limits returns the limits of keys that all nodes share.
@@ -300,8 +300,9 @@ func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error)
 	return r.settled(ctx, user, id, stores.MaxEntry)
 }
 
-// settled returns an entry of no more than most bytes. If a response is running but its owner has
-// no lease, settled first stores that it has failed.
+// settled returns an entry of no more than most bytes. The process that makes a response is its
+// owner, and keeps a lease on the response. If a response is running without a lease, its owner has
+// stopped, so settled first stores that the response has failed.
 func (r *Redis) settled(ctx context.Context, user, id string, most int64) (*stores.Entry, error) {
 	for range 3 {
 		e, fields, leased, err := r.get(ctx, user, id, most)

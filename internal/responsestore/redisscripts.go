@@ -8,7 +8,7 @@ import "github.com/redis/go-redis/v9"
 //
 //	<user>r:<id>  a hash: the entry, and the owner of a response that runs or ran in the background
 //	<user>i:<id>  a list: the items of a conversation
-//	<user>l:<id>  the lease of the owner, which ends by itself
+//	<user>l:<id>  the lease of the owner, a key that expires if the owner does not renew it
 //	<user>e:<id>  a stream: the events of a background response; event n has the id 0-(n+1)
 //	<user>ends    a sorted set: the ids of the user's entries, by the times at which they end
 //	<user>streams a sorted set: the ids of responses, by the times at which their events end
@@ -17,10 +17,10 @@ import "github.com/redis/go-redis/v9"
 // A full Redis refuses a command that needs memory only if the script has written nothing before.
 // Therefore such commands come first.
 
-// sizing begins the scripts that change what a user has. If a user has too many bytes, a script
-// drops the oldest entries of the user, but not more than 1000, since all clients of Redis wait for
-// a script. They also wait while an item of a conversation is removed, so a conversation has at
-// most mostItems items.
+// sizing is the beginning of each script that changes the entries of a user. If a user has too many
+// bytes, a script drops the oldest entries of the user, but not more than 1000, since all clients
+// of Redis wait for a script. They also wait while an item of a conversation is removed, so a
+// conversation has at most mostItems items.
 const sizing = `
 local mostItems = 20000
 local ends, sizes, streams = KEYS[1] .. 'ends', KEYS[1] .. 'sizes', KEYS[1] .. 'streams'
@@ -64,7 +64,7 @@ local function streamed(id, size, keep)
 end
 `
 
-// paging begins the scripts that read the items of a conversation, a page at a time.
+// paging is the beginning of each script that reads the items of a conversation, a page at a time.
 const paging = `
 local function page(answer, id, from)
 	local bytes = 0
@@ -251,7 +251,7 @@ redis.call('PUBLISH', ARGV[2], ARGV[1])
 return 'done'`)
 
 // Arguments: id, number of the first event. The answer is 1 if there is a lease; the number of all
-// events so far; 1 if no more events come, 2 if that is because the owner was lost, else 0; and
+// events so far; 0 if more events come, 1 if not, and 2 if not because the owner was lost; and the
 // names and data of some events.
 var eventsScript = redis.NewScript(`
 local e = redis.call('HMGET', KEYS[1] .. 'r:' .. ARGV[1], 'running', 'events', 'over', 'bytes')

@@ -28,8 +28,9 @@ const (
 	pongTime  = 2 * time.Minute
 	// writeTimeout bounds the writing of a message.
 	writeTimeout = 30 * time.Second
-	// slack is how many bytes a message may have above the limit of a body. Such a message is
-	// refused and discarded; a longer one ends the connection.
+	// slack is how many bytes a message may have beyond the limit of a body. A message that is
+	// larger than a body may be, but within slack, is refused and discarded. A longer message ends
+	// the connection.
 	slack = 1 << 20
 )
 
@@ -54,12 +55,13 @@ func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
 // Open returns how many WebSockets are open.
 func (s *Server) Open() int64 { return s.places.Held() }
 
-// Close ends idle WebSockets at once, and WebSockets with a request after the answer. The clients
-// connect again.
+// Close ends idle WebSockets at once. A WebSocket with a request ends after the answer to it. The
+// clients connect again.
 func (s *Server) Close() { s.stop() }
 
-// Serve accepts a WebSocket of a user. The caller has checked its origin. handle answers its
-// requests until one side ends it. Serve returns an error if there are too many WebSockets.
+// Serve accepts a WebSocket of a user. The caller has checked its origin. handle answers the
+// requests of the WebSocket until one side closes it. Serve returns an error if there are too many
+// WebSockets.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, user string, handle Handler) *apierror.Error {
 	place := s.places.Claim(user)
 	defer place.Release()
@@ -88,8 +90,9 @@ type conn struct {
 	blocked  atomic.Bool // read is busy with a message, and reads no pongs meanwhile
 }
 
-// message is the body of a request. A handler may stop reading before the end of the body. So it
-// reads from a pipe: if it stopped while reading from the WebSocket, the connection would end.
+// message is the body of a request. A handler may stop reading before the end of the body. So the
+// handler reads from a pipe: if it stopped in the middle of a read from the WebSocket, the
+// connection would end.
 type message struct {
 	*io.PipeReader
 	to *io.PipeWriter

@@ -49,9 +49,9 @@ type Request struct {
 // maxModel bounds the name of a model, in bytes. A client can choose any name.
 const maxModel = 100
 
-// Set holds the requests that are under way. Its zero value is empty and ready to use, and
-// its methods are safe for concurrent use. The limits of the gateways' queues and turns bound
-// its size.
+// Set holds the requests that are under way. Its zero value is empty and ready to use, and its
+// methods are safe for concurrent use. Its size is bounded by the gateways' limits of waiting
+// requests and running turns.
 type Set struct {
 	mu  sync.Mutex
 	all map[*Entry]struct{}
@@ -93,8 +93,8 @@ func (e *Entry) Release() {
 // Enter changes the state.
 func (e *Entry) Enter(s State) { e.state.Store(int32(slices.Index(states[:], s))) }
 
-// SetProcess sets the process that runs the request. Only the first call has an effect: the choices
-// of one request may run in several processes.
+// SetProcess sets the process that runs the request. If its choices run in several processes, only
+// the first call has an effect.
 func (e *Entry) SetProcess(p *appserver.Process) { e.process.CompareAndSwap(nil, p) }
 
 // Add counts characters of output that has arrived.

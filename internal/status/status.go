@@ -14,12 +14,13 @@ type Document struct {
 	Version    string      `json:"version"` // of this module
 	AppServers []AppServer `json:"app_servers"`
 	Turns      Turns       `json:"turns"`
-	// Requests are the oldest requests that are under way, and all requests whose turns are parked.
+	// Requests are the oldest requests that are under way, and all requests whose turns are parked,
+	// which means that they wait for the results of calls.
 	Requests []Request `json:"requests"`
 }
 
-// Turns counts turns. The document counts those of all handlers. The page counts only those of the
-// handler that serves the page.
+// Turns counts turns. In a [Document], it counts the turns of all handlers. On a page, it counts
+// only the turns of the handler that serves the page.
 type Turns struct {
 	Running int `json:"running"`
 	Waiting int `json:"waiting"` // requests in the queue

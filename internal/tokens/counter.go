@@ -20,9 +20,9 @@ func newCounter(piece int) *Counter {
 	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: piece}, piece: piece} // half of the most, so that sums do not overflow
 }
 
-// Add adds a text. If pause is not nil, Add calls it after about every 64 KiB of text, added over
-// several calls of Add. If pause returns an error, Add returns it. After an error the count is
-// invalid.
+// Add adds a text. If pause is not nil, Add calls it after each 64 KiB or so of text, which several
+// calls of Add may have added. If pause returns an error, Add returns it. After an error the count
+// is invalid.
 func (c *Counter) Add(text string, pause func() error) error {
 	for len(text) > 0 {
 		n := min(len(text), c.piece)

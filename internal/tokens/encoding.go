@@ -9,11 +9,11 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// encoding creates the encoding on its first use, which takes some 35 ms and 7 MiB.
-// It is safe for concurrent use.
+// encoding creates the encoding on its first use, which takes some 35 ms and 7 MiB. It is safe for
+// concurrent use.
 //
-// Releases 0.8.1 to 0.10.0 of the library split white space with several line
-// breaks wrongly and lose DEL. TestPattern checks for that.
+// Releases 0.8.1 to 0.10.0 of the library split white space with several line breaks wrongly and
+// lose the character DEL. TestPattern checks for that.
 var encoding = sync.OnceValue(codec.NewO200kBase)
 
 // Count returns the number of tokens in a text. Special tokens of the encoding, such

@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// maxRun bounds a stretch of text without a boundary, in bytes. A longer stretch is split into
-	// pieces of that size, between runes. No language has words that long. The count of the pieces
-	// differs a little from the count of the whole, but does not depend on how the text was cut.
+	// maxRun is the most bytes of text without a boundary, which is a place where a token always
+	// ends. A longer stretch is split into pieces of that size, between runes. No language has
+	// words that long. The count of the pieces differs a little from the count of the whole, but it
+	// is the same however the text is passed to Add.
 	maxRun = 512
 	// maxUncounted bounds the text that is kept uncounted, in bytes. If there is more text, it is
 	// counted even if the limit is far away.
@@ -19,8 +20,8 @@ const (
 // depend on the sizes of the pieces.
 //
 // A token has at least one byte. So while n tokens are left, n bytes can be output without counting
-// them. Near the limit, at most maxRun bytes are held until their boundaries are known. Each byte
-// is counted once; only the text at the limit is counted twice.
+// them. Near the limit, at most maxRun bytes wait for a boundary, which is a place where a token
+// always ends. Each byte is counted once; only the text at the limit is counted twice.
 type Limit struct {
 	max     int
 	counted int // tokens counted; after Whole it can be more than max
@@ -97,8 +98,8 @@ func (l *Limit) Fits(n int) bool {
 	return len(l.text)+n <= left
 }
 
-// Count returns the number of tokens counted so far. Text that is far from the limit may be
-// missing. After the limit is reached, the number includes all output.
+// Count returns the number of tokens counted so far. Text that was added far from the limit may not
+// be counted yet. After the limit is reached, the number includes all output.
 func (l *Limit) Count() int { return l.counted }
 
 // Held returns the text that was added and not yet output. It is valid until the next call.
@@ -173,8 +174,8 @@ func (l *Limit) countIf(needed bool) {
 	}
 }
 
-// look finds the boundaries up to end, and splits runs that are too long. If ended is
-// false, the text may continue after end.
+// look finds the boundaries up to end, and splits text without a boundary after maxRun bytes. If
+// ended is false, the text may continue after end.
 func (l *Limit) look(end int, ended bool) {
 	for l.next < end {
 		r, size := utf8.DecodeRune(l.text[l.next:end])

@@ -7,8 +7,8 @@ import (
 )
 
 // attempt follows the items of one model response. Codex asks the model again by itself when a
-// response breaks off. It does not always report the retry: over a WebSocket to the provider the
-// first retry is silent.
+// response breaks off. Codex does not always report the retry: over a WebSocket to the provider,
+// the first retry is silent.
 type attempt struct {
 	item string // id of the item that is being written; empty: none
 	cut  bool   // the model did not finish its last item
@@ -22,8 +22,9 @@ var errBrokeOff = &codexrpc.TurnError{
 	Message: "the model's response broke off", Code: "responseStreamDisconnected",
 }
 
-// checkAttempt detects a silent retry by the begin of an item. The items of one response are
-// written one after another, and none follows an item that the model did not finish.
+// checkAttempt detects a silent retry when an item begins. In one response, an item begins only
+// after the model has finished the previous item. If the previous item is not finished, the new
+// item belongs to another response.
 func (m *Machine) checkAttempt(e *codexrpc.Event) {
 	switch e.ItemType {
 	case codexrpc.ItemContextCompaction:
@@ -65,8 +66,8 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 }
 
 // Waits reports whether Codex waits for the answers to structured calls. While Codex waits, it does
-// not report that the model's response broke off. brokeOff reports whether earlier events show
-// that.
+// not report that the model's response broke off. But earlier events may show it: then brokeOff is
+// true.
 func (m *Machine) Waits() (waits, brokeOff bool) {
 	return m.structured.whole && !m.structured.refused && !m.done && len(m.pictures.open) == 0, m.attempt.cut
 }

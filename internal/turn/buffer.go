@@ -45,8 +45,9 @@ func (m *Machine) part(p *aggregator.Part) {
 	}
 }
 
-// called starts the grace after a call, if a grace follows this call. got is false if the client
-// does not get the call, since it repeats another one.
+// called starts the grace after a call if the options want one, see [grace]. textual says whether
+// the call is a block in the text. got is false if the client does not get the call, since it
+// repeats another one.
 func (m *Machine) called(textual, got bool) {
 	switch {
 	case got && m.policy.closed():
@@ -56,9 +57,9 @@ func (m *Machine) called(textual, got bool) {
 	}
 }
 
-// blockAborted processes the end of a block that is not a call. The text of the block follows. If
-// calls came before, the grace starts again. If the block is too large, the grace stops instead: a
-// turn that ended with the grace would cut the remaining text of the block.
+// blockAborted processes the end of a <use_tool> block that is not a call. The next parts have the
+// text of the block. If calls came before, the grace starts again. If the block is too large, the
+// grace stops instead: a turn that ended with the grace would cut the remaining text of the block.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
@@ -71,7 +72,7 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 	}
 }
 
-// discard ignores the rest of the text. It counts a block that is open as aborted.
+// discard ignores the rest of the model's text. It counts a block that is open as aborted.
 func (m *Machine) discard() {
 	m.cuts.drop()
 	for m.report.open() > 0 {
@@ -88,8 +89,8 @@ func (m *Machine) clientName(name string) (string, bool) {
 	return m.opts.ClientName(name)
 }
 
-// blockName returns the client's name of a tool that a block names. The block may already have the
-// client's name, since the client's prompt uses it.
+// blockName returns the client's name of a tool that a <use_tool> block names. The block may
+// already have the client's name: the model knows it from the client's prompt.
 func (m *Machine) blockName(name string) string {
 	if client, ok := m.clientName(name); ok {
 		return client
@@ -97,9 +98,9 @@ func (m *Machine) blockName(name string) string {
 	return name
 }
 
-// closeBuffer ends a message. Text that was held is passed on. A tag that has begun and an open
-// block become text, and a code fence ends. reason is why an open block is no call; empty stands for
-// [usetool.AbortUnclosed].
+// closeBuffer ends a message of the model. It passes on the text that was held. A tag or a
+// <use_tool> block without an end becomes text, and a code fence ends. reason is why an open block
+// is no call; "" stands for [usetool.AbortUnclosed].
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {
@@ -108,9 +109,9 @@ func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.pass(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
-// grace is the time for which a turn goes on after a textual block or another call. Each start of
-// the grace changes generation. The machine has no clock: its caller sets a deadline at each
-// change.
+// grace is the time for which a turn waits for more calls after a call in the text (a <use_tool>
+// block), or in StopFirst after any call. Each start of the grace changes generation. The machine
+// has no clock: its caller sets a deadline whenever generation changes.
 type grace struct {
 	running    bool
 	generation int

@@ -26,8 +26,8 @@ type Source interface {
 type Consumer interface {
 	// Consume gets one or more outputs, in order. It must not keep the slice.
 	Consume([]Output) error
-	// Leave gets the outputs that were held when the turn ended because its client has gone. Nobody
-	// reads them any more, but the answer may be stored.
+	// Leave gets the outputs that were still held when the turn ended because its client had gone.
+	// The client does not read them, but the answer may be stored.
 	Leave([]Output)
 	// NextWake returns when Wake has to be called if nothing else happens.
 	NextWake() time.Duration
@@ -124,10 +124,10 @@ func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	return min(d.silence, d.wake, d.grace, d.refuseCalls(now)), nil
 }
 
-// patience is how long the model may be silent after a call. The model is also silent while it
-// writes another call. After this time the calls are refused. If the model was writing, the thread
-// cannot be kept. If its response broke off, the client gets the failure now instead of after the
-// idle timeout.
+// patience is how long the model may be silent after a call, before its calls are refused. If the
+// model is silent since it writes another call, the refusal means that the thread cannot be kept
+// for the next request. If the model's response broke off, the client gets the failure now instead
+// of after the idle timeout.
 const patience = 30 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
@@ -164,9 +164,9 @@ func later(now, after time.Duration) time.Duration {
 	return now + after
 }
 
-// clock rings at a set time. Each event moves deadlines later, but does not set the clock again. So
-// the clock may ring before the deadline, and only then is set to it. In this way events cost no
-// work on timers, which would wake other threads of the process.
+// clock rings at a set time, by calling a function. An event moves deadlines later, but does not
+// set the clock again. So the clock may ring before the deadline, and is set to the deadline only
+// then. In this way events cost no work on timers, which would wake other threads of the process.
 type clock struct {
 	start time.Time
 	timer *time.Timer
@@ -196,7 +196,8 @@ func consume(consumer Consumer, outputs []Output) error {
 	return consumer.Consume(outputs)
 }
 
-// alive reports whether an event shows that the model goes on. Events about failed attempts do not.
+// alive reports whether one of the events shows that the model goes on. Events about failed
+// attempts do not show that.
 func alive(events []codexrpc.Event) bool {
 	for i := range events {
 		if events[i].Kind != codexrpc.EventError {
@@ -222,7 +223,7 @@ var (
 	// ErrInterrupted ends a turn that somebody else interrupted.
 	ErrInterrupted = errors.New("the turn was interrupted")
 
-	// ErrShutdown ends a turn because the server is shutting down. If it is the cause of the end of
-	// a context, the client is still there, see [Drive].
+	// ErrShutdown ends a turn because the server is shutting down. If a context ends with this
+	// cause, the client is still there, see [Drive].
 	ErrShutdown = errors.New("the server is shutting down")
 )

@@ -39,7 +39,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	}
 }
 
-// errNoReason is the failure of a turn if Codex has sent no error, which should never happen.
+// errNoReason is the failure of a turn for which Codex has sent no error. This should never happen.
 var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
 // finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not within
@@ -105,7 +105,8 @@ func (m *Machine) Price() Price { return m.usage.price }
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
 
 // failAfter sends the text that was held, and ends the turn with a failure. If the client already
-// has all that it will get, the turn ends well instead. held is why an open block is no call.
+// has all that it will get, the turn ends without a failure instead. held is why an open block is
+// no call.
 func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	m.closeBuffer(held)
 	switch {

@@ -49,7 +49,8 @@ type structured struct {
 	refused bool // their answers were failures
 }
 
-// lastSaid describes the call that the model has said last. It is zero if text came after the call.
+// lastSaid describes the call that the model has written last. It is zero if text came after the
+// call.
 type lastSaid struct {
 	open      bool   // it is a block without an end
 	call      bool   // it is a structured call
@@ -118,8 +119,8 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace has passed. But if another block or its tag is being written,
-// or a picture is being made, the grace starts again.
+// GraceOver ends a turn whose grace has passed. But if another <use_tool> block or its tag is being
+// written, or a picture is being made, the grace starts again.
 func (m *Machine) GraceOver() []Output {
 	m.out.start()
 	switch {
@@ -263,8 +264,8 @@ func (m *Machine) text(gap, text string) {
 	m.untilStop(text)
 }
 
-// messageCompleted ends a message, and a block that is open in it. If another message
-// has begun since, its block stays open.
+// messageCompleted ends a message, and a block that is open in it. If another message has begun
+// since, an open block is in that message, and stays open.
 func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	m.text(m.texts.completed(e.ItemID, e.Text))
 	if m.texts.last == e.ItemID && !m.stopped() {
@@ -343,7 +344,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		return
 	}
 	// Codex waits for an answer, even if the client does not get this call because the call repeats
-	// a block. So no grace runs.
+	// a block. So the turn ends with the model's response, without a grace. Only the grace after
+	// the first call in StopFirst goes on.
 	m.structured.whole = true
 	m.grace.running = m.policy.closed()
 	m.last = lastSaid{call: true, arguments: e.Text}
@@ -370,8 +372,9 @@ func (m *Machine) truncate() {
 	}
 }
 
-// responseCompleted ends the turn after structured calls, which only the client can
-// answer, and after textual ones except in StopOff.
+// responseCompleted processes the end of a model response. It ends the turn if there were
+// structured calls, which only the client can answer. It also ends the turn if there were textual
+// calls, except in StopOff.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	m.usage.response(e)
 	m.closeBuffer("")

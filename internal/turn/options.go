@@ -22,8 +22,9 @@ const (
 	ModeXML Mode = "obsidian-xml"
 )
 
-// StopMode says when a turn with tool calls ends before the model does. In every mode a structured
-// call ends the turn at the end of the model response, since only the client can answer the call.
+// StopMode says when a turn with tool calls ends, if it ends before the model has finished. In
+// every mode a structured call ends the turn at the end of the model response, since only the
+// client can answer the call.
 type StopMode string
 
 const (
@@ -83,9 +84,9 @@ type ToolOptions struct {
 	// The most tool calls of a turn. Default: 0, no limit.
 	ToolBlockMax int `json:"tool_block_max,omitempty" option:"<n>" default:"0"`
 
-	// Whether a call is dropped that repeats an earlier one of its turn, with the
-	// same tool and the same arguments. A textual block and a structured call that
-	// are the same are always one call. Default: false.
+	// Whether a call is dropped if it repeats an earlier call of its turn: the same tool with the
+	// same arguments. If a textual block and a structured call are the same, they are always one
+	// call. Default: false.
 	ToolBlockDedup bool `json:"tool_block_dedup,omitempty" option:"on|off"`
 
 	// The text between two <use_tool> blocks that have no text between them, in
@@ -112,8 +113,8 @@ type Options struct {
 	// IDSuffix is a part of the call ids of this turn, in lower case. It makes them differ from the
 	// call ids of other turns of the same conversation. Empty: none.
 	IDSuffix string
-	// Spent is the usage of the thread before this turn. If the turn was parked and goes on, it is
-	// the usage before this part of the turn.
+	// Spent is the usage of the thread before this turn. If the turn was parked, which means that
+	// it waited for the results of calls, Spent is the usage at the time at which the turn goes on.
 	Spent codexrpc.Usage
 	// ClientName returns the client's own name of a tool that Codex knows as
 	// name. False: the tool is not the client's, and Codex answers its calls.
@@ -126,8 +127,9 @@ type Options struct {
 	// have passed [aggregator.CheckPatterns].
 	Patterns []aggregator.NamedPattern
 	// Grace is how long the turn goes on after a textual block, in StopBurst, and after the first
-	// call, in StopFirst. If a call is above the limit, it is how long the turn waits for its usage
-	// after this call. 0: the turn goes on until all events that have arrived are processed.
+	// call, in StopFirst. If there are more calls than the limit allows, it is how long the turn
+	// then waits for its usage. 0: the turn goes on until all events that have arrived are
+	// processed.
 	Grace time.Duration
 
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
@@ -152,33 +154,32 @@ type Options struct {
 	// the model is no output.
 	PictureOnly bool
 
-	// StopSequences are at most 4 texts, none of them empty. The text of the model, and the turn,
-	// end before the first that occurs. They are looked for in the text of the model, blocks
-	// included, but not in its reasoning and not in the arguments of structured calls. A sequence
-	// that spans two messages, or a structured call, does not count. The finish is FinishStop, or
+	// StopSequences are at most 4 texts, none of them empty. When one of them occurs in the text of
+	// the model, the text and the turn end before it. Blocks are searched as well, but neither the
+	// reasoning nor the arguments of structured calls. A sequence that spans two messages, or is
+	// interrupted by a structured call, does not count. The finish is FinishStop, or
 	// FinishToolCalls if calls were sent. A block that is open at the cut is text.
 	StopSequences []string
-	// MaxTokens is the most tokens (o200k_base) that the client gets: of the text as
-	// the model wrote it, blocks included, and of the names and arguments of
-	// structured calls; 0: no limit. The text is cut after the last token, or before
-	// a rune that the cut would split. A structured call that begins within the limit
-	// is sent whole and ends the turn if it exceeds the limit. A block that is open at
-	// the cut is text. The finish is FinishLength, or FinishToolCalls if calls were
-	// sent and the cut is not within one. The usage then has at least the tokens
-	// counted here.
+	// MaxTokens is the most tokens (o200k_base) that the client gets: of the text as the model
+	// wrote it, blocks included, and of the names and arguments of structured calls; 0: no limit.
+	// The text is cut after the last token, or before a rune that the cut would split. A structured
+	// call that begins within the limit is sent whole and ends the turn if it exceeds the limit. A
+	// block that is open at the cut is text. The finish is FinishLength, or FinishToolCalls if
+	// calls were sent and the cut is not within another call. The usage then has at least the
+	// tokens counted here.
 	MaxTokens int
-	// Budget has the tokens that the turn may take, counted like those of MaxTokens. Other turns
-	// take from it, too. If MaxTokens is set as well, the limit that is reached first ends the
-	// turn. Nil: there is no such limit.
+	// Budget limits the tokens that the turn may take, counted like those of MaxTokens. Other turns
+	// take tokens from the same budget. If MaxTokens is set as well, the limit that is reached
+	// first ends the turn. Nil: there is no budget.
 	Budget Budget
 }
 
 // Budget is a number of tokens that turns share. It is safe for concurrent use.
 type Budget interface {
-	// Take takes up to n tokens and returns how many it got. 0 means that none are left.
+	// Take takes up to n tokens and returns how many it took. 0 means that none are left.
 	Take(n int) int
-	// Raise takes more tokens until the turn has n, even if fewer are left. It reports whether any
-	// are left.
+	// Raise takes tokens until the turn has taken n, even if fewer are left. It reports whether any
+	// tokens are left after that.
 	Raise(n int64) bool
 }
 

@@ -14,8 +14,9 @@ const (
 	// OutputReasoning is new text of the reasoning summary, in Text; ID and Part
 	// identify its item and its part.
 	OutputReasoning
-	// OutputReasoningEnd ends the reasoning item ID. Text has its encrypted content, if there is
-	// any. An item may have no summary. Only turns with [Options].Items have such outputs.
+	// OutputReasoningEnd ends the reasoning item that has the ID. Text has the encrypted content of
+	// the item, if there is any. An item may have no summary. Only turns with [Options].Items have
+	// such outputs.
 	OutputReasoningEnd
 	// OutputCallStart begins a tool call: Call, ID and Name are set. Name is the
 	// client's own name of the tool.
@@ -26,21 +27,22 @@ const (
 	// OutputCallEnd ends a tool call: no fragment of it follows. Name is set, and Text has all the
 	// arguments, so that nobody has to join the fragments.
 	OutputCallEnd
-	// OutputSearchStart begins the web search ID, which the provider runs. Only turns with
-	// [Options].Items have such outputs.
+	// OutputSearchStart begins a web search, which the provider runs. ID identifies the search.
+	// Only turns with [Options].Items have such outputs.
 	OutputSearchStart
-	// OutputSearchEnd ends the web search ID. Text is JSON that says what was done, or empty if
-	// this is not known.
+	// OutputSearchEnd ends the web search that has the ID. Text is JSON that says what was done, or
+	// empty if this is not known.
 	OutputSearchEnd
 	// OutputAnnotations are the annotations of the message under way, in Text as a JSON
 	// array. Their indexes count characters in the message; Part is where the message
 	// begins in the text of the answer.
 	OutputAnnotations
-	// OutputPictureStart begins the picture ID. A turn with [Options].PictureOnly has no such
-	// output.
+	// OutputPictureStart begins a picture. ID identifies the picture. A turn with
+	// [Options].PictureOnly has no such output.
 	OutputPictureStart
-	// OutputPicture is the picture ID. Text is the PNG in base64, and Name is the prompt from which
-	// it was made. Transparent may be set. If there is no picture, Err says why.
+	// OutputPicture is the picture that has the ID. Text is the PNG in base64, and Name is the
+	// prompt from which the picture was made. Transparent may be set. If there is no picture, Err
+	// says why.
 	OutputPicture
 	// OutputFinish is the last output of a turn that ended well: Finish and
 	// Usage are set.
@@ -65,9 +67,9 @@ const (
 // outputs: nothing else decides what a client sees.
 type Output struct {
 	Kind OutputKind
-	// Gap marks a boundary. Between two parts of the reasoning it has a Text, for clients that read
-	// the reasoning as one text. Between two messages, in turns with [Options].Items, it has no
-	// Text.
+	// Gap marks an output that is only a boundary. A boundary between two parts of the reasoning
+	// has a Text, for clients that read the reasoning as one text. A boundary between two messages,
+	// in turns with [Options].Items, has no Text.
 	Gap bool
 	// Estimated says that Usage is in part this package's own count; see
 	// [Machine.Usage].

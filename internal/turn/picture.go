@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// pictureTime is how long Codex may wait for a picture. It sends no events meanwhile.
+// pictureTime is how long Codex may wait for a picture. Codex sends no events while it waits.
 const pictureTime = 15 * time.Minute
 
 // picture is the state of a turn with pictures, besides [pictures].
@@ -27,8 +27,8 @@ type picture struct {
 	said    []byte              // text of the model, which may say why it makes no picture
 }
 
-// maxSaidInstead bounds the text that is kept if the model writes instead of making a picture, in
-// bytes.
+// maxSaidInstead is the most bytes of text that are kept if the model writes text instead of making
+// a picture.
 const maxSaidInstead = 2 << 10
 
 // say keeps text of the model, which the client does not get.

@@ -62,15 +62,16 @@ func (m *Machine) awaitPictures(reason FinishReason) bool {
 	return true
 }
 
-// endHeldPictures ends a turn that waits only for pictures which Codex does not make: Codex runs
-// one tool at a time, in any order, and now waits for the result of a client's call.
+// endHeldPictures ends a turn that waits only for pictures, if these pictures will not come: Codex
+// runs one tool at a time, in any order, and now it waits for the result of a client's call.
 func (m *Machine) endHeldPictures() {
 	if p := &m.pictures; p.held && p.last != "" && !slices.Contains(p.open, p.begun) {
 		m.endPictures()
 	}
 }
 
-// endPictures emits an error for each pending picture, because it will not come any more.
+// endPictures emits an error for each pending picture, because these pictures will not come any
+// more.
 func (m *Machine) endPictures() {
 	for len(m.pictures.open) > 0 {
 		m.pictureEnded(Output{ID: m.pictures.open[0], Err: errPictureCut})

@@ -8,13 +8,14 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxTail bounds the text that is held, in bytes. Longer text is sent, even if it is text after the
-// last call.
+// maxTail is the most bytes of text that are held. Longer text is sent, even if it is text after
+// the last call.
 const maxTail = 1 << 20
 
 // policy decides which of a turn's text and calls the client gets. It is a filter between the
-// scanner and the outputs. Its decisions depend only on the order of text and calls, not on how
-// they were cut into deltas.
+// scanner, which finds the calls, and the outputs. It may hold text until it knows whether another
+// call follows. Its decisions depend only on the order of text and calls, not on how the model's
+// answer was cut into deltas.
 type policy struct {
 	opts   *Options
 	report *Report
@@ -50,8 +51,8 @@ func (p *policy) text(text string) {
 	}
 }
 
-// textAt processes text that begins at an offset. Text before p.kept is sent at once: it is a block
-// that is no call, or text before such a block.
+// textAt processes text that begins at an offset. Text before p.kept is a block that is not a call,
+// or precedes such a block. Such text is sent at once.
 func (p *policy) textAt(text string, offset int64) {
 	if n := int(min(max(0, p.kept-offset), int64(len(text)))); n > 0 {
 		if p.closed() {
@@ -65,8 +66,9 @@ func (p *policy) textAt(text string, offset int64) {
 	p.text(text)
 }
 
-// gap separates two messages. For a client that reads items, gap ends the first message. But if
-// text is held, both messages become one, with the argument text between them.
+// gap processes the boundary between two messages. For a client that reads items, gap ends the
+// first message. But if text of that message is held, both messages become one, with the argument
+// text between them.
 func (p *policy) gap(text string) {
 	switch {
 	case p.closed():
@@ -77,8 +79,8 @@ func (p *policy) gap(text string) {
 	}
 }
 
-// phase ends a message with its phase, for a client that reads items. It does nothing if the text
-// of the message is held.
+// phase ends a message by emitting its phase, for a client that reads items. If the text of the
+// message is held, phase does nothing.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
@@ -90,8 +92,9 @@ func (p *policy) suppressing() bool {
 	return p.opts.suppressTail() && p.report.Calls > 0 && !p.flows
 }
 
-// holdsBlank reports whether white space is held until visible text follows. In ModeJSON blocks are
-// removed from the text, and only the line breaks between them would be left.
+// holdsBlank reports whether white space is held until visible text follows. In ModeJSON, blocks
+// are removed from the text. If white space was not held, the client would get the line breaks
+// between these blocks.
 func (p *policy) holdsBlank() bool {
 	return p.opts.textual() && !p.opts.xml() && !p.spoken && !p.flows
 }
@@ -110,11 +113,11 @@ func (p *policy) release() {
 	}
 }
 
-// blockAborted prepares for the text of a block that is not a call. The block is not dropped like
-// other text after a call, since the model meant it as a call, and a client may run it. So the
-// block and the text before it are sent. The text after the block is held again, unless the block
-// was too large: such text may be the end of the block. If a text only mentions an opening tag, the
-// tag is a part of the text.
+// blockAborted prepares for the text of a block that is not a call. Other text after a call may be
+// dropped, but not this block: the model meant it as a call, and a client may run it. So the block
+// and the text before it are sent. The text after the block is held again. If the block was too
+// large, that text is sent as well, since it may be the end of the block. An opening tag that is
+// only mentioned in prose stays a part of the prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.closed() {
 		return
@@ -130,8 +133,8 @@ func (p *policy) blockAborted(part *aggregator.Part) {
 	p.flows = p.flows || part.Reason == usetool.AbortTooLarge
 }
 
-// call sends the new part of a call. It reports whether it sent the end of a call. In ModeXML a
-// call is sent whole, after all calls that began before it.
+// call sends the new part of a call. The result says whether it sent the end of a call. In ModeXML,
+// it sends a call only as a whole, after all calls that began earlier.
 func (p *policy) call(part *aggregator.Part) (ended bool) {
 	switch {
 	case !p.opts.xml():
@@ -188,7 +191,7 @@ func (p *policy) begin(part *aggregator.Part) {
 
 // beforeCall sends the held text before a call. If no visible text has come since the last call,
 // white space is dropped; in ModeXML it is sent, and the delimiter between two blocks follows.
-// first says that the call is the first of the turn, so that no block precedes it.
+// first says that the call is the first one of the turn: then there is no block before it.
 func (p *policy) beforeCall(first bool) {
 	blank := !p.spoken && isBlank(p.tail.String())
 	if blank && !p.opts.xml() {
@@ -200,8 +203,9 @@ func (p *policy) beforeCall(first bool) {
 	}
 }
 
-// emitBlock sends a call as text: the model's own block, or a new one. If a block before it has no
-// end, a client would read both as one block. So the missing end is sent before a new block.
+// emitBlock sends a call as text: the model's own block, or a new one. If an earlier block has no
+// end, a client would read it and a new block as one. So emitBlock sends the missing end before a
+// new block.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if part.Pattern != "" || text == "" || part.Rewrite {
@@ -213,8 +217,8 @@ func (p *policy) emitBlock(part *aggregator.Part) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// block makes a block of a call. A call that cannot be written as a block becomes a sentence that
-// no client runs.
+// block writes a call as a <use_tool> block. If this is not possible, it returns a sentence about
+// the call, which no client runs.
 func (p *policy) block(call *aggregator.Delta) string {
 	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)
 	if err != nil {

@@ -12,8 +12,8 @@ type Rest struct {
 	// Whole reports whether the thread has exactly what the client was given, so that the
 	// conversation can go on there.
 	Whole bool
-	// Waits are the ids of the calls whose results Codex waits for, in the order of the
-	// calls. If it is empty, the turn ends by itself.
+	// Waits are the ids of the calls whose results Codex waits for, in the order of the calls. If
+	// there are none, the turn ends by itself.
 	Waits []string
 	// Reasoning are the items of the model's reasoning in its response that have
 	// encrypted content.
@@ -52,9 +52,10 @@ func (r *rest) reason(e *codexrpc.Event) {
 // again forgets the items of a response that broke off.
 func (r *rest) again() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
-// call records a structured call. theirs says whether the tool is the client's. The thread differs
-// if it is not, or if two calls have the same id, since such calls cannot be answered. It also
-// differs if Codex cannot read the arguments: Codex then answers the call itself and goes on.
+// call records a structured call. theirs says whether the tool is the client's. If it is not, the
+// thread differs from what the client was given. The thread also differs if two calls have the same
+// id, since these calls cannot be answered, or if Codex cannot read the arguments: then Codex
+// answers the call itself and goes on.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true

@@ -3,12 +3,12 @@ package turn
 import "strings"
 
 // stopFilter ends a text at the first of its sequences. It gets the text in pieces, cut anywhere.
-// If sequences overlap, the first that is complete counts. If two are complete at the same byte,
-// the longer one counts.
+// If sequences overlap, it takes the sequence that ends first in the text. If two end at the same
+// byte, it takes the longer one.
 //
-// The filter holds the end of the text that may be the beginning of a sequence, and
-// searches it again with the next piece. It moves forward only, and there are at most
-// four sequences of at most 4 KiB, so that the work is linear in the text.
+// The filter holds the end of the text that may be the beginning of a sequence, and searches it
+// again with the next piece. It moves forward only, and there are at most four sequences of at most
+// 4 KiB, so that the work is linear in the text.
 type stopFilter struct {
 	sequences []string
 	first     [256]bool // the bytes that sequences begin with
@@ -63,8 +63,8 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 	return text[:len(text)-len(held)], false
 }
 
-// shortPiece is the largest length of a piece for which looking at each byte is faster than
-// searching for each sequence. Nearly all deltas are shorter.
+// shortPiece is the most bytes of a piece for which it is faster to look at each byte than to
+// search for each sequence. Nearly all deltas are shorter.
 const shortPiece = 64
 
 // begins reports whether a sequence may begin in a piece.

@@ -4,9 +4,10 @@ import "slices"
 
 const (
 	// maxStrays is how many responses of a turn may call tools that are not the client's. A model
-	// that has not understood Codex's answers by then would go on until its context is full.
+	// that still does so after that many answers of Codex would go on until its context is full.
 	maxStrays = 16
-	// maxStrayCalls bounds the calls whose answer by Codex is checked. There are hardly ever more.
+	// maxStrayCalls bounds the stray calls that are recorded, in order to check Codex's answers to
+	// them. There are hardly ever more.
 	maxStrayCalls = 64
 )
 

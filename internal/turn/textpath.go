@@ -46,8 +46,8 @@ func (c *cuts) holdTag() bool {
 		c.limit != nil && bytes.IndexByte(c.limit.Held(), '<') >= 0
 }
 
-// fund takes tokens from the budget until n more bytes are certainly within the limit. It takes no
-// more than the budget has and the request's own limit allows.
+// fund takes tokens from the budget until n more bytes are certainly within the limit. It stops
+// when the budget is empty, or when the turn has opts.MaxTokens.
 func (c *cuts) fund(opts *Options, n int) {
 	for opts.Budget != nil && !c.limit.Fits(n) {
 		want := min(max(c.funded, leastStep), mostStep)
@@ -66,15 +66,15 @@ func (c *cuts) fund(opts *Options, n int) {
 	}
 }
 
-// A turn takes tokens from its budget in steps. Each step is as large as all earlier ones together,
-// but within these bounds. So the turn takes few tokens that it does not need and that other turns
-// could use.
+// A turn takes tokens from its budget in steps. Each step takes as many tokens as all earlier steps
+// together, but at least leastStep and at most mostStep. So the turn takes few tokens that it does
+// not need and that other turns could use.
 const (
 	leastStep = 16
 	mostStep  = 1024
 )
 
-// lookAhead is the number of bytes of text for which tokens are taken in advance. A token has at
+// lookAhead is the number of bytes of text for which a turn takes tokens in advance. A token has at
 // least one byte.
 const lookAhead = 256
 
@@ -114,7 +114,8 @@ func (m *Machine) withinLimit(text string) {
 	}
 }
 
-// buffered processes text within the limit; over means that the limit cut the rest.
+// buffered processes text within the limit. If over is true, the limit has cut the text after that,
+// and buffered ends the turn.
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
 		m.last = lastSaid{}
@@ -134,8 +135,8 @@ func (m *Machine) buffered(text string, over bool) {
 	}
 }
 
-// releaseText passes on what the stop sequences and the limit hold. It is called where the text is
-// interrupted: no sequence and no token spans an interruption.
+// releaseText passes on the text that the stop sequences and the limit hold. It is called where
+// something else follows the text, such as a call: no sequence and no token goes on after that.
 func (m *Machine) releaseText() {
 	if m.cuts.stops != nil {
 		m.withinLimit(m.cuts.stops.release())

@@ -6,13 +6,14 @@ import "hash/maphash"
 // sends as separate items and a client reads as one text.
 const MessageGap = "\n\n"
 
-// maxItems bounds the messages of one turn that are tracked. A turn has a few. If there are more,
-// deltas that were lost are not replaced by the whole text of their message.
+// maxItems bounds the messages of one turn that are tracked. A turn has a few. The client gets the
+// deltas of further messages as well, but text is missing if a delta was lost, see texts.
 const maxItems = 1024
 
 // texts tracks the agent messages of a turn. The text of a message comes as deltas, and then once
-// more as a whole. From the whole text, the client gets only what the deltas lack. Messages are
-// identified by the id of their item, never by their text, so that repeated text is kept.
+// more as a whole. From the whole text, the client gets only what was missing in the deltas.
+// Messages are identified by the id of their item, never by their text, so that repeated text is
+// kept.
 type texts struct {
 	seed  maphash.Seed
 	first message             // the only message of most turns
@@ -31,8 +32,8 @@ type texts struct {
 	reasons bool // there was reasoning: summary is its last part
 }
 
-// message has the length and the hash of the text of one item so far. With them the deltas can be
-// compared with the whole text, without keeping the text.
+// message has the length and the hash of the text of one item so far. They suffice to compare the
+// deltas with the whole text, so the text itself is not kept.
 type message struct {
 	id     string
 	length int
@@ -65,10 +66,11 @@ func (t *texts) delta(item, text string) (gap, added string) {
 	return t.gap(item), text
 }
 
-// completed returns what the deltas of an item lack of its whole text, and the gap before that.
-// Without deltas it returns the whole text. If the whole text does not begin with the deltas, it
-// returns nothing, since the client has seen the deltas. The turn does not fail then, since some
-// providers trim or mend a text at its end. But Codex's thread has another text than the client.
+// completed returns the part of an item's whole text that was missing in its deltas, and the gap
+// before this part. Without deltas it returns the whole text. If the whole text does not begin with
+// the deltas, it returns nothing, since the client already has the deltas. The turn does not fail
+// in this case, since some providers trim or mend a text at its end. But the text in Codex's thread
+// differs from the client's.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
 	if m == nil {

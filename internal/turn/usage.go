@@ -34,7 +34,8 @@ func (u *usage) say(text string) {
 // known forgets what was said, since its usage has come.
 func (u *usage) known() { u.said, u.more = u.said[:0], 0 }
 
-// interrupt counts the tokens of what was said in a response whose usage will not come.
+// interrupt counts the tokens of the text and calls of a response that was interrupted, since Codex
+// will not report its usage.
 func (u *usage) interrupt() {
 	if len(u.said) == 0 {
 		return

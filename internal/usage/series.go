@@ -17,8 +17,8 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// begin returns the start of the part that contains at. If this is the newest part, oldest returns
-// the start of the oldest part that is kept. Times are in Unix seconds.
+// begin returns the start of the part (an hour or a day) that contains at. oldest returns the start
+// of the oldest part that is kept while that part is the newest. Times are in Unix seconds.
 func (s span) begin(at int64) int64  { return at - at%s.width }
 func (s span) oldest(at int64) int64 { return s.begin(at) - (s.keep-1)*s.width }
 

@@ -33,8 +33,8 @@ type Shared struct {
 	made    int64   // how many batches were made
 }
 
-// Batch is what one call of a script stores. The first two arguments are the node and the number
-// of the batch, by which the script stores each batch only once.
+// Batch is what one call of a script stores. The first two arguments are the node and the number of
+// the batch. By them the script recognizes a batch that is stored already.
 type Batch struct {
 	Turns bool // true: the arguments are the last turns; false: counts
 	Tag   string
@@ -44,7 +44,7 @@ type Batch struct {
 // storeTime bounds the time to store one batch, and to read the counts or the turns.
 const storeTime = 5 * time.Second
 
-// NewShared returns the usage of all nodes. run runs a script with one key of Redis, which run
+// NewShared returns the usage of all nodes. run calls a script with one key of Redis, which run
 // makes from tag. The names of all keys that the script uses begin with that key.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
 	return &Shared{run: run, started: time.Now(), me: rand.Text(), pending: New()}
@@ -58,7 +58,7 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 	s.begin()
 }
 
-// begin starts a goroutine that stores what is not stored yet, unless such a goroutine runs. The
+// begin starts a goroutine that stores what is not stored yet, if no such goroutine is running. The
 // caller holds s.mu.
 func (s *Shared) begin() {
 	if !s.busy {
@@ -300,9 +300,9 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 // Only the first 20 models and 1000 users of an account have counts of their own. The other models
 // share one entry, and so do the other users.
 
-// once begins the scripts that store a batch. It ends the script if the batch is stored already. A
-// node stores its batches in the order of their numbers, so comparing with the last number is
-// enough.
+// once is the beginning of each script that stores a batch. It ends the script if the batch is
+// stored already. A node stores its batches in the order of their numbers, so comparing with the
+// last number is enough.
 const once = `
 local batch = KEYS[1] .. 'batch:' .. ARGV[1]
 if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end

@@ -2,8 +2,9 @@ package wirejson
 
 import "sync"
 
-// Buffer is reusable memory for output. It must not be copied. The zero value is ready to use. At
-// any time most streams only wait, so thousands of streams share the memory of the few that write.
+// Buffer is reusable memory for output. It must not be copied. The zero value is ready to use. Most
+// streams wait most of the time. So thousands of streams need only the memory of the few that
+// write.
 type Buffer struct{ lent *[]byte }
 
 // maxLent bounds the memory that Release keeps for other Buffers, in bytes. Few events are larger.

@@ -15,7 +15,8 @@ const (
 )
 
 // lexerToken is the kind of the last token outside of strings. With it the lexer finds a surplus
-// quote, which makes a string begin where JSON does not allow one, or a token follow a string.
+// quote. Such a quote begins a string where JSON does not allow one, or ends a string too early, so
+// that a wrong token follows.
 type lexerToken uint8
 
 const (
@@ -36,11 +37,10 @@ const (
 	BrokenJSON
 )
 
-// Lexer finds the end of a JSON value that comes byte by byte, and knows which bytes are in strings.
-// It is no parser. It checks only the tokens, and which tokens stand beside a string. That is enough
-// to notice soon that a quote is missing, or that there is one too many. It only counts the open
-// brackets, so a deep value needs no more memory. The zero value reads nothing; [Lexer.Begin]
-// starts it.
+// Lexer finds the end of a JSON value that comes byte by byte, and knows which bytes are in
+// strings. It is no parser: it checks only each token, and which tokens are next to a string. That
+// is enough to notice soon that a quote is missing or surplus. It only counts the open brackets, so
+// a deep value needs no more memory. The zero value reads nothing; [Lexer.Begin] starts it.
 type Lexer struct {
 	state lexerState
 	last  lexerToken
@@ -54,9 +54,9 @@ func (l *Lexer) Begin() { *l = Lexer{state: lexerBefore} }
 // Active reports whether the lexer is inside a JSON value.
 func (l *Lexer) Active() bool { return l.state > lexerBefore }
 
-// Step looks at the next byte. After a verdict other than MoreJSON the lexer is off.
-// A value that is no object, array or string counts as plain text: the lexer is off
-// after its first byte.
+// Step looks at the next byte. After a verdict other than MoreJSON the lexer is off: it ignores all
+// bytes until the next Begin. It is also off after the first byte of a value that is no object,
+// array or string, since such a value counts as plain text.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
 	case lexerBefore:

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep the arrays and objects of a body may be nested. Codex reads
-// messages of at most 127 levels and drops deeper ones without an answer. A tool's
-// schema, the deepest part of a request, is as deep in thread/start as in the body.
+// maxDepth is how deep the arrays and objects of a body may be nested. Codex reads messages of at
+// most 127 levels and drops deeper ones without an answer. The deepest part of a request is the
+// schema of a tool. It is nested as deeply in a call of thread/start as in the body.
 const maxDepth = 127
 
 // SyntaxError is an error in a JSON text, at a byte offset (from 0).

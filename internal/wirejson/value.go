@@ -153,7 +153,7 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 func (v Value) Members() iter.Seq2[[]byte, Value] { return v.MembersKnowing(nil) }
 
 // MembersKnowing is [Value.Members] for callers that know the value of one member already, such as
-// a long one from [Value.Pick]. The text of that value is not read again. known may be absent.
+// a long one from [Value.Pick]. The text of that value, known, is not read again. known may be nil.
 func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		c := Cursor{text: v, known: known}
@@ -174,7 +174,8 @@ type Member struct {
 // Into makes [Value.Pick] set v to the value of the member name.
 func Into(name string, v *Value) Member { return Member{name, v} }
 
-// Pick looks for members of an object. If a member is absent, its target stays as it is.
+// Pick looks for the wanted members of an object, and sets their variables. If a member is absent,
+// its variable stays as it is.
 func (v Value) Pick(wanted ...Member) {
 	var kind Value
 	v.PickTyped(&kind, wanted...)

@@ -107,7 +107,7 @@ func (c *Cursor) Kind() Kind { return c.text[c.pos:].Kind() }
 // Enter goes into the array or the object at the cursor.
 func (c *Cursor) Enter() { c.pos++ }
 
-// Next goes to the next element, or to the name of the next member. After the last it goes
+// Next goes to the next element, or to the name of the next member. After the last one, it goes
 // behind the closing bracket and reports false.
 func (c *Cursor) Next() bool {
 	for ; c.text[c.pos] == ',' || isSpace(c.text[c.pos]); c.pos++ {
