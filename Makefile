@@ -25,7 +25,7 @@ INLINED := std github.com/caddyserver/... github.com/caddy-codex/...
 export RACE_FLAGS := -tags=nobadger,nomysql,nopgx '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false) \
 	$(UNRACED:%='-gcflags=%=-dwarf=false -race=false') '-gcflags=encoding/json=-dwarf=false -race=false -l'
 XCADDY   := $(CACHE)/xcaddy
-LINT     := $(CACHE)/staticcheck
+LINT     := $(CACHE)/analyze
 GOLANGCI := $(CACHE)/golangci-lint
 JQ       := $(CACHE)/gojq
 CODEX    := $(CACHE)/codex/$(CODEX_VERSION)
@@ -115,8 +115,8 @@ bench-compare:
 release: $(XCADDY) $(JQ)
 	@./scripts/release $(VERSION) $(CADDY_VERSION) $(XCADDY) $(JQ)
 
-# deps installs what the tests need: staticcheck, jq for a command in the docs, the pinned
-# Codex, the npm clients, Chromium and Redis.
+# deps installs what the tests need: the analyzers of staticcheck and go vet, jq for a
+# command in the docs, the pinned Codex, the npm clients, Chromium and Redis.
 deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 	@./scripts/chromium
 	@./scripts/redis
@@ -140,9 +140,9 @@ $(XCADDY): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
 	cd tools && go build -o ../$@ github.com/caddyserver/xcaddy/cmd/xcaddy
 
-$(LINT): tools/go.mod tools/go.sum
+$(LINT): tools/go.mod tools/go.sum tools/analyze/main.go
 	@mkdir -p $(@D)
-	cd tools && go build -o ../$@ honnef.co/go/tools/cmd/staticcheck
+	cd tools && go build -o ../$@ ./analyze
 
 $(JQ): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)

@@ -5,7 +5,11 @@ go 1.26.0
 tool (
 	github.com/caddyserver/xcaddy/cmd/xcaddy
 	github.com/itchyny/gojq/cmd/gojq
-	honnef.co/go/tools/cmd/staticcheck
+)
+
+require (
+	golang.org/x/tools v0.51.0
+	honnef.co/go/tools v0.8.2
 )
 
 require (
@@ -27,7 +31,5 @@ require (
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
-	golang.org/x/tools v0.51.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	honnef.co/go/tools v0.8.2 // indirect
 )
