@@ -67,5 +67,8 @@ func LogLine(t *testing.T, path, message string) map[string]any {
 			return line
 		}
 	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return nil
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,9 @@ func (s *Site) Listen(listen string, args ...string) (address string, stop func(
 			if _, at, ok := strings.Cut(lines.Text(), "listening on: "); ok {
 				said <- strings.TrimSpace(at)
 			}
+		}
+		if err := lines.Err(); err != nil && !errors.Is(err, os.ErrClosed) {
+			s.T.Error("stderr of the app-server:", err)
 		}
 	}()
 	stop = func() {

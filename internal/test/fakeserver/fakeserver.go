@@ -110,6 +110,10 @@ func run(in io.Reader, out, stderr io.Writer) int {
 			}
 		}
 	}
+	if err := lines.Err(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
 	fmt.Fprintln(stderr, LastWords)
 	return 0
 }

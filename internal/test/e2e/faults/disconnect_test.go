@@ -51,6 +51,7 @@ func testDisconnect(t *testing.T) {
 						cancel()
 					}
 				}
+				_ = lines.Err() // it is the cancellation
 			}()
 			if c.until == "" {
 				if _, err := s.Model.Wait(e2e.Context(t), func(now scriptedmodel.Stats) bool { return now.Requests >= before.Requests+c.n }); err != nil {
