@@ -5,7 +5,7 @@ import "unicode/utf8"
 // emitter collects the outputs of a turn, in the order in which the client gets them.
 type emitter struct {
 	batch     []Output  // the outputs since the last call of start
-	short     [2]Output // the memory of batch for most turns
+	short     [1]Output // the memory of batch for most turns
 	reasoning []Output  // ends of reasoning items, held until the next output
 	call      int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	picture   string    // the id of the picture that has begun but not ended; empty: none
