@@ -125,6 +125,10 @@ deps: $(LINT) $(JQ) $(CODEX) $(CLIENTS)
 screenshots: deps
 	go test -count 1 -run TestScreenshots ./internal/test/e2e/clients -args -screenshots
 
+# The compiler, the linker and the analyzers need up to half less time if they collect garbage less
+# often, and 3 GB of memory.
+$(CADDY) $(RACE_CADDY) $(XCADDY) $(LINT) $(JQ): export GOGC := 400
+
 # Caddy is built in the same way as its users build it.
 $(RACE_CADDY): export XCADDY_RACE_DETECTOR := 1
 $(RACE_CADDY): export XCADDY_GO_BUILD_FLAGS := $(RACE_FLAGS)

@@ -143,6 +143,10 @@ func answer(is map[string]bool) {
 			}
 		}
 	}
+	if err := in.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(5)
+	}
 }
 
 // threadsStarted counts the threads of one child.

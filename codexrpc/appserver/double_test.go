@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -102,6 +103,9 @@ func (d *double) serve(stdin io.Reader) {
 				d.say("%s", turnCompleted(call.Get("params.threadId").Str, call.Get("params.turnId").Str, "interrupted"))
 			}
 		}
+	}
+	if err := in.Err(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		panic(err)
 	}
 	d.wait() // a frozen one does not notice the end either
 }

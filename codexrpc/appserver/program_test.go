@@ -63,6 +63,9 @@ func withinProcess() *Program {
 			}
 			_ = stdout.Close()
 			_ = errors.Close()
+			if err := in.Err(); err != nil && err != io.ErrClosedPipe {
+				return err.Error()
+			}
 			return "ended"
 		},
 		Terminate: func() { _ = stdin.Close() },

@@ -57,7 +57,7 @@ func answering(t *testing.T, instead func(id, method, line string) string) func(
 					break
 				}
 			}
-			_ = pass.Close()
+			_ = pass.CloseWithError(lines.Err())
 		})
 		play(passed, lockedWriter{&writing, out})
 		_ = passed.Close()
