@@ -16,11 +16,12 @@ func TestInstall(t *testing.T) {
 		env      string
 		want     string
 	}{
-		"there is one":   {map[string]string{"google-chrome": "", "apt-get": "echo apt-get $*", "id": "echo 0"}, "", ""},
-		"one is named":   {map[string]string{"apt-get": "echo apt-get $*", "id": "echo 0"}, "CHROMIUM=/x", ""},
-		"root on Debian": {map[string]string{"apt-get": "echo apt-get $*", "id": "echo 0"}, "", "apt-get update -q\napt-get install -q -y --no-install-recommends chromium\n"},
-		"another user":   {map[string]string{"apt-get": "echo apt-get $*", "id": "echo 1000"}, "", "install it, or name it in CHROMIUM"},
-		"another system": {map[string]string{"id": "echo 0"}, "", "install it, or name it in CHROMIUM"},
+		"there is one":            {map[string]string{"google-chrome": "", "apt-get": "echo apt-get $*", "id": "echo 0"}, "", ""},
+		"one is named":            {map[string]string{"apt-get": "echo apt-get $*", "id": "echo 0"}, "CHROMIUM=/x", ""},
+		"root on Debian":          {map[string]string{"apt-get": "echo apt-get $*", "id": "echo 0"}, "", "apt-get update -q\napt-get install -q -y --no-install-recommends chromium-headless-shell\n"},
+		"root on an older Debian": {map[string]string{"apt-get": "echo apt-get $*\ncase $* in *-headless-shell) exit 1 ;; esac", "id": "echo 0"}, "", "recommends chromium-headless-shell\napt-get install -q -y --no-install-recommends chromium\n"},
+		"another user":            {map[string]string{"apt-get": "echo apt-get $*", "id": "echo 1000"}, "", "install it, or name it in CHROMIUM"},
+		"another system":          {map[string]string{"id": "echo 0"}, "", "install it, or name it in CHROMIUM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
