@@ -112,8 +112,9 @@ func (a *Acceptance) ParallelCallsAccepted(model string) {
 	a.parallel.add(model)
 }
 
-// ParallelCallsRefused records that the provider has refused the full form, which
-// [Acceptance.ParallelCalls] explains, with a lite model. It reports whether this is the first time.
+// ParallelCallsRefused records that the provider has refused a request in which a lite model could
+// call several tools at a time: the full form, see [Acceptance.ParallelCalls]. It reports whether
+// it has recorded this, which it does at most once for a model.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()

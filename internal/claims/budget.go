@@ -6,8 +6,8 @@ const (
 	// small is the size, in bytes, of the largest claim that may use all of a budget.
 	small = 1 << 20
 
-	// kept is the divisor of the part of a budget, one eighth, that only small claims may use. So
-	// a few large buffers do not block all others.
+	// kept says how much of a budget is only for small claims: the budget divided by kept, which is
+	// an eighth. So a few large buffers do not block all others.
 	kept = 8
 )
 

@@ -44,9 +44,9 @@ type spares struct {
 	set   bool        // the timer runs, and fires at the latest when the first of them expires
 }
 
-// kindName returns the name of the kind of threads with these parameters of thread/start. It is the
-// parameters themselves, which can then be used without encoding them again. For long parameters,
-// it is their hash.
+// kindName returns the name of the kind of threads with these parameters of thread/start. The name
+// is the parameters in their encoded form, so that a thread can be started with a copy of the name
+// instead of encoding the parameters again. If the parameters are long, the name is their hash.
 func kindName(params []byte) []byte {
 	if len(params) <= maxKindName {
 		return params

@@ -50,7 +50,8 @@ type decodedRequest interface {
 type form interface {
 	// stream returns an encoder that streams the answer through w. at is where the first turn runs.
 	stream(w *sse.Writer, at *conversation.Place) streamEncoder
-	// body returns an encoder that makes one body of the answer. at is where the first turn runs.
+	// body returns an encoder for an answer that is not streamed: it collects the answer, and
+	// returns it as a whole. at is where the first turn runs.
 	body(at *conversation.Place) bodyEncoder
 	// apiError returns the error that a client of this form gets for a failure.
 	apiError(failure error) *apierror.Error

@@ -47,7 +47,8 @@ func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte 
 
 // textEvents are the names of the events about a text: begun and done are the begin and the end of
 // the part that has the text, delta is a piece of the text, and whole is the complete text. The
-// arguments of a call are not in a part of their item. They have only a delta.
+// arguments of a call are not in a part of their item, so only delta is set for them. Their complete
+// text is sent when the item ends.
 type textEvents struct{ begun, delta, whole, done string }
 
 // texts has the textEvents of items, by the types of the items. Some items show the arguments of a

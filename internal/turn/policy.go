@@ -79,8 +79,9 @@ func (p *policy) gap(text string) {
 	}
 }
 
-// phase ends a message by emitting its phase, for a client that reads items. If the text of the
-// message is held, phase does nothing.
+// phase ends a message, for a client that reads items. The parameter is what the model says of the
+// message: commentary or final_answer (see [Output]). If the model says neither, if text of the
+// message is held, or if the client gets no more text, phase does nothing.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})

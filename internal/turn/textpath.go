@@ -74,8 +74,9 @@ const (
 	mostStep  = 1024
 )
 
-// lookAhead is the number of bytes of text for which a turn takes tokens in advance. A token has at
-// least one byte.
+// lookAhead is the most bytes of text that a turn with a budget processes at once. Before that, the
+// turn takes tokens from the budget, if it has any, until they suffice for one token for each of
+// these bytes. The text cannot have more tokens.
 const lookAhead = 256
 
 // untilStop processes the next piece of a message.
