@@ -378,8 +378,9 @@ func (l *layer) give(end int) {
 	}
 }
 
-// take removes the first size pending bytes and returns them. Bytes of the piece need no copy.
-// Neither does the beginning of an opening tag, which is the most frequent held text.
+// take removes size bytes from the beginning of the pending bytes, and returns them. If all of them
+// are in the piece, they are not copied. Bytes that were held from earlier pieces are copied,
+// unless they are the beginning of an opening tag, as they are most often.
 func (l *layer) take(size int) string {
 	start, tag := l.given, useToolOpenings[0].start
 	l.given += size

@@ -65,8 +65,9 @@ type session struct {
 }
 
 // NewConn makes a connection over t, and starts two goroutines that read and write. They end when
-// the transport fails or [Conn.Close] is called; Close also closes t. NewConn calls logger for each
-// message that it logs. If logger is nil, nothing is logged.
+// the transport fails or [Conn.Close] is called; Close also closes t. The connection
+// calls logger anew for each line that it logs, from any goroutine. If logger is nil, nothing is
+// logged.
 func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 	if logger == nil {
 		logger = func() *slog.Logger { return slog.New(slog.DiscardHandler) }

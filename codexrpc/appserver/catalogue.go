@@ -245,7 +245,8 @@ type listedModel struct {
 
 // changed returns a catalogue of the model alone, with changed members. All other members keep
 // their values, even if this release of Codex does not know them. changed does not use
-// [json.Marshal], which would parse all values again: that took a third of the time.
+// [json.Marshal], which would parse all values again: with it, an app-server took a third longer to
+// start.
 func (m *listedModel) changed(changes ...map[string]json.RawMessage) []byte {
 	members := maps.Clone(m.members)
 	for _, change := range changes {

@@ -18,8 +18,9 @@ import (
 )
 
 // LoginCommand returns the command `codex login` with args, for the login that the app-server uses.
-// The command has the environment of this process. LoginCommand fails for an app-server that runs
-// elsewhere, and for a Command without the argument app-server.
+// The command has the environment of this process, with cfg.Env and the CODEX_HOME of that login.
+// LoginCommand fails for an app-server that runs elsewhere, and for a Command without the argument
+// app-server.
 func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	if cfg.Connect != "" {
 		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex login` there")

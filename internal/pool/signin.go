@@ -165,8 +165,9 @@ func (p *Process) CancelSignIn() *status.SignIn {
 	return p.login.signIn.status()
 }
 
-// sayDropped logs that the sign-in of a process was dropped. The other logins with the same
-// CODEX_HOME get the status of a failed sign-in, since one of them has replaced the dropped login.
+// sayDropped logs that a reload has dropped the sign-in of a process. The reload may have put
+// another login with the same CODEX_HOME in its place. So each other login with this CODEX_HOME
+// gets the status of a failed sign-in, unless it had a sign-in of its own.
 func (s *Supervisor) sayDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())

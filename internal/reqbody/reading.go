@@ -16,8 +16,8 @@ const (
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
 	// paceStep is the least time between two checks of the bodies that are being read. Without it,
-	// each byte of a slow client could cause a check, since a byte adds only 1/MinRate seconds to
-	// the client's time.
+	// each byte of a slow client could cause a check, since a byte puts off the end of the client's
+	// time by only 1/MinRate seconds (see reading).
 	paceStep = 100 * time.Millisecond
 )
 

@@ -343,9 +343,10 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.stopped() || !known && m.full() {
 		return
 	}
-	// Codex waits for an answer, even if the client does not get this call because the call repeats
-	// a block. So the turn ends with the model's response, without a grace. Only the grace after
-	// the first call in StopFirst goes on.
+	// Codex waits for an answer to this call, even if the client does not get the call because a
+	// block in the text has made the same call. So the turn ends at the end of the model's
+	// response, and a running grace stops. Only in StopFirst, after the first call, does the grace
+	// go on.
 	m.structured.whole = true
 	m.grace.running = m.policy.closed()
 	m.last = lastSaid{call: true, arguments: e.Text}

@@ -44,8 +44,8 @@ type Batch struct {
 // storeTime bounds the time to store one batch, and to read the counts or the turns.
 const storeTime = 5 * time.Second
 
-// NewShared returns the usage of all nodes. run calls a script with one key of Redis, which run
-// makes from tag. The names of all keys that the script uses begin with that key.
+// NewShared returns the usage of all nodes. run makes a prefix from tag, and runs a script in Redis
+// with the prefix as its only key. The names of all keys that the script uses begin with it.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
 	return &Shared{run: run, started: time.Now(), me: rand.Text(), pending: New()}
 }
