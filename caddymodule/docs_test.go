@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -211,10 +212,9 @@ var (
 	notInSlugs = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks: each relative link in the documentation leads to a file and, with a
-// fragment, to a heading.
-func TestLinks(t *testing.T) {
-	var pages []string
+// documentation returns the paths of all pages.
+func documentation(t *testing.T) (pages []string) {
+	t.Helper()
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
@@ -222,7 +222,44 @@ func TestLinks(t *testing.T) {
 		}
 		pages = append(pages, found...)
 	}
-	for _, page := range pages {
+	return pages
+}
+
+// goFile matches the name of a Go file in the documentation, perhaps with directories before it.
+var goFile = regexp.MustCompile("`([\\w./-]+\\.go)`")
+
+// TestNamedFiles checks that each Go file that the documentation names exists.
+func TestNamedFiles(t *testing.T) {
+	var files strings.Builder
+	for _, dir := range []string{"aggregator", "caddymodule", "codexrpc", "internal", "sse", "stores"} {
+		if err := filepath.WalkDir("../"+dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Name() == "node_modules" {
+				return fs.SkipDir
+			}
+			files.WriteString(filepath.ToSlash(path) + "\n")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := 0
+	for _, page := range documentation(t) {
+		for _, match := range goFile.FindAllStringSubmatch(readText(t, page), -1) {
+			named++
+			if !strings.Contains(files.String(), "/"+match[1]+"\n") {
+				t.Errorf("%s names %s, which does not exist", page, match[1])
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no page names a file")
+	}
+}
+
+// TestLinks: each relative link in the documentation leads to a file and, with a
+// fragment, to a heading.
+func TestLinks(t *testing.T) {
+	for _, page := range documentation(t) {
 		for _, match := range link.FindAllStringSubmatch(readText(t, page), -1) {
 			path, fragment, _ := strings.Cut(match[1], "#")
 			if strings.Contains(path, ":") {
