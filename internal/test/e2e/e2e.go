@@ -58,6 +58,10 @@ func Main(m interface{ Run() int }) int {
 		return 1
 	}
 	defer remove()
+	if err := nameNone(os.Getenv("TMPDIR")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	// So that Caddy does not write to the home of the user.
 	caddy.DefaultStorage.Path, err = os.MkdirTemp("", "caddy-storage-")
 	if err == nil {
