@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-codex/caddy-codex/internal/quota"
@@ -210,6 +211,14 @@ func readMaxConcurrent(k *Key, arg string) bool {
 	return err == nil && n > 0
 }
 
+// readWindow reads the window of a limit. Its length may also have days, such as 7d.
+func readWindow(text string) (quota.Window, error) {
+	if length, err := caddy.ParseDuration(text); err == nil {
+		text = length.String()
+	}
+	return quota.ParseWindow(text)
+}
+
 // readLimit returns the reader of a limit. Its arguments are a number and a window.
 func readLimit(unit quota.Unit) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
@@ -220,7 +229,7 @@ func readLimit(unit quota.Unit) func(*Key, []string) string {
 		if err != nil || n <= 0 || n > maxLimit {
 			return "takes a number above zero and a window"
 		}
-		window, err := quota.ParseWindow(args[1])
+		window, err := readWindow(args[1])
 		if err != nil {
 			return "has a wrong window: " + err.Error()
 		}

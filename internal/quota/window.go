@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // The periods of the calendar, in UTC. A week begins on Monday.
@@ -36,16 +34,16 @@ type Window struct {
 	length time.Duration // of one that slides
 }
 
-// ParseWindow reads a window as it is written in a file of keys: day, week or month, or a
-// length such as 1m, 5h or 7d.
+// ParseWindow reads a window as [Window.String] writes it: day, week or month, or a length in the
+// form of [time.ParseDuration].
 func ParseWindow(text string) (Window, error) {
 	if text == day || text == week || text == month {
 		return Window{period: text}, nil
 	}
-	length, err := caddy.ParseDuration(text)
+	length, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return Window{}, errors.New("it is neither day, week or month, nor a duration such as 1m, 5h or 7d")
+		return Window{}, errors.New("it is neither day, week or month, nor a duration such as 1m or 5h")
 	case length < minLength || length > maxLength:
 		return Window{}, fmt.Errorf("a window must be from %s to 366 days long", minLength)
 	}
