@@ -143,7 +143,7 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 }
 
 // giveUp frees the slot of a call that nobody waits for. A call with callbacks (p.by) stays
-// registered, since they also handle a late answer. The caller holds the lock.
+// registered, since the callbacks also handle a late answer. The caller holds the lock.
 func (t *callTable) giveUp(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)

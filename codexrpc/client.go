@@ -15,8 +15,8 @@ func Call[R any](ctx context.Context, c *Conn, method string, params any) (R, er
 	return result, err
 }
 
-// Notify sends a notification, which has no answer. params may be nil. It fails if params cannot
-// be encoded, with an error that matches [ErrClosed], or with the cause of the end of ctx.
+// Notify sends a notification, which has no answer. params may be nil. Errors: params cannot be
+// encoded, an error that matches [ErrClosed], or the cause of the end of ctx.
 func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	message, err := encode(outgoing{Method: method, Params: params})
 	if err != nil {

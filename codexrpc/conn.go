@@ -281,8 +281,8 @@ var declined = map[string]any{
 	"mcpServer/elicitation/request":         map[string]any{"action": "decline", "content": nil, "_meta": nil},
 }
 
-// toolCallFailed is the answer to a tool call whose result does not come during this turn. The
-// client sends the result with its next request.
+// toolCallFailed is the answer to a tool call whose result will not come during this turn. The
+// client sends the result with its next request, which starts another turn.
 var toolCallFailed = map[string]any{"contentItems": []any{}, "success": false}
 
 const methodToolCall = "item/tool/call"

@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// This file encodes the calls that every turn needs, without encoding/json. That package would copy
-// a long input several times, and would need as long for the settings of a thread as the rest of a
-// short turn takes.
+// This file encodes the calls that every turn needs, without encoding/json. encoding/json would
+// copy a long input several times. For a short turn, encoding the settings of the thread with it
+// would take as long as all other work.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
 func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {

@@ -67,11 +67,11 @@ func tooLargeCall(method string, size, limit int) *CallError {
 }
 
 // ErrNotLoggedIn is matched by the error when the model provider needs a login and nobody is logged
-// in. Without this check, a turn would retry for ever.
+// in. [Conn.Initialize] checks this, since Codex would retry a turn without a login for ever.
 var ErrNotLoggedIn = errors.New("codex is not logged in")
 
 // ErrMisconfigured is matched by the error when Codex cannot use its configuration. Codex itself
-// would go on with its defaults, and so perhaps with another model provider.
+// would ignore the configuration and use its defaults, perhaps with another model provider.
 var ErrMisconfigured = errors.New("codex cannot use its configuration")
 
 // The errors of [DialWebSocket] and [Conn.Initialize].
@@ -90,7 +90,7 @@ const (
 	CodeUnauthorized = "unauthorized"       // the provider refuses the login
 )
 
-// TurnError is the error with which the app-server reports a failed turn (TurnError).
+// TurnError is the app-server's report of why a turn has failed (the protocol's TurnError).
 type TurnError struct {
 	// Message is Codex's own text.
 	Message string

@@ -8,61 +8,63 @@ import (
 type EventKind uint8
 
 const (
-	// EventItemStarted is item/started: ItemType and ItemID. A call of a client's tool also has
-	// Name.
+	// EventItemStarted is item/started. Fields: ItemType and ItemID. A call of a client's tool also
+	// has Name.
 	EventItemStarted EventKind = iota + 1
-	// EventTextDelta is item/agentMessage/delta: ItemID and Text.
+	// EventTextDelta is item/agentMessage/delta. Fields: ItemID and Text.
 	EventTextDelta
-	// EventReasoningDelta is item/reasoning/summaryTextDelta: ItemID, Index
-	// (the summary's part) and Text.
+	// EventReasoningDelta is item/reasoning/summaryTextDelta. Fields: ItemID, Index (the summary's
+	// part) and Text.
 	EventReasoningDelta
-	// EventArgumentsDelta is item/dynamicToolCall/argumentsDelta, which Codex 0.169 does not
-	// send: ItemID, CallID (if there is one) and Text (a fragment of the call's arguments).
+	// EventArgumentsDelta is item/dynamicToolCall/argumentsDelta, which Codex 0.169 does not send.
+	// Fields: ItemID, CallID (if there is one) and Text (a fragment of the call's arguments).
 	EventArgumentsDelta
-	// EventItemCompleted is item/completed: ItemType and ItemID. An agentMessage also has Text
-	// (its whole text) and Phase (if the model names one). An imageGeneration also has Status,
+	// EventItemCompleted is item/completed. Fields: ItemType and ItemID. An agentMessage also has
+	// Text (its whole text) and Phase (if the model names one). An imageGeneration also has Status,
 	// Text (the picture in base64, or empty), Name (the prompt of the picture), Transparent, and
 	// Err if Codex says why there is no picture.
 	EventItemCompleted
-	// EventFunctionCall is rawResponseItem/completed of a function_call: ItemID,
-	// CallID, Name and Text (the arguments as the model wrote them). Status is
-	// StatusIncomplete if the model did not finish the call. A call of Codex's own tool for
-	// pictures has the Name [PictureTool], which has a dot; names of clients' tools have none.
+	// EventFunctionCall is rawResponseItem/completed of a function_call. Fields: ItemID, CallID,
+	// Name and Text (the arguments as the model wrote them). Status is StatusIncomplete if the
+	// model did not finish the call. A call of Codex's own tool for pictures has the Name
+	// [PictureTool], which has a dot; names of clients' tools have none.
 	EventFunctionCall
-	// EventReasoningItem is rawResponseItem/completed of a reasoning: ItemID, Text (the
+	// EventReasoningItem is rawResponseItem/completed of a reasoning. Fields: ItemID, Text (the
 	// encrypted content, or empty if the provider gave none) and Raw (the item as JSON).
 	EventReasoningItem
-	// EventWebSearch is rawResponseItem/completed of a web_search_call: ItemID and Text
+	// EventWebSearch is rawResponseItem/completed of a web_search_call. Fields: ItemID and Text
 	// (what the search did, as JSON, or empty).
 	EventWebSearch
-	// EventAnnotations is rawResponseItem/completed of a message with annotations: ItemID,
-	// Text (the annotations as a JSON array) and Index (the number of characters of the
-	// message). It follows the EventItemCompleted of the message.
+	// EventAnnotations is rawResponseItem/completed of a message with annotations. Fields: ItemID,
+	// Text (the annotations as a JSON array) and Index (the number of characters of the message).
+	// It follows the EventItemCompleted of the message.
 	EventAnnotations
-	// EventCallOutput is rawResponseItem/completed of a function_call_output. Codex sends it
-	// after a model response, when it has added the output of a tool call to the thread: CallID
-	// (of that call), Status (StatusFailed if Codex has no such tool) and Text (the reason if a
-	// picture could not be made, else empty).
+	// EventCallOutput is rawResponseItem/completed of a function_call_output. Codex sends it after
+	// a model response, when the output of a tool call is in the thread. Fields: CallID (of that
+	// call), Status (StatusFailed if Codex has no such tool) and Text (the reason if a picture
+	// could not be made, else empty).
 	EventCallOutput
-	// EventOffered is rawResponseItem/completed of additional_tools: Text (the names of the
-	// offered tools, a line each). Codex sends it for some models, before it asks the model.
+	// EventOffered is rawResponseItem/completed of additional_tools. Codex sends it for some
+	// models, before the request to the model. Fields: Text (the names of the offered tools, one
+	// per line).
 	EventOffered
-	// EventOwnCall is rawResponseItem/completed of a call of one of Codex's own tools, with a
-	// type that clients' tools do not have: Name (of the tool, or else the type of the call).
+	// EventOwnCall is rawResponseItem/completed of a call of one of Codex's own tools, with a type
+	// that clients' tools do not have. Fields: Name (of the tool, or else the type of the call).
 	EventOwnCall
-	// EventItemCut is rawResponseItem/completed of a message with the status incomplete, since
-	// the model did not finish it: ItemID.
+	// EventItemCut is rawResponseItem/completed of a message that the model did not finish; its
+	// status is incomplete. Fields: ItemID.
 	EventItemCut
-	// EventResponseCompleted is rawResponse/completed, the end of one model response: Usage (of
-	// this response; may be nil) and Text (the provider's price for the response, a decimal
+	// EventResponseCompleted is rawResponse/completed, the end of one model response. Fields: Usage
+	// (of this response; may be nil) and Text (the provider's price for the response, a decimal
 	// number without a currency; empty: not known).
 	EventResponseCompleted
-	// EventTokenUsage is thread/tokenUsage/updated: Usage is the thread's total.
+	// EventTokenUsage is thread/tokenUsage/updated. Fields: Usage (the thread's total).
 	EventTokenUsage
-	// EventError is the notification "error": Err, and WillRetry if Codex tries again by itself.
+	// EventError is the notification "error". Fields: Err, and WillRetry if Codex tries again by
+	// itself.
 	EventError
-	// EventTurnCompleted is turn/completed, the last event of a turn: Status, and Err if the
-	// turn has failed.
+	// EventTurnCompleted is turn/completed, the last event of a turn. Fields: Status, and Err if
+	// the turn has failed.
 	EventTurnCompleted
 	// eventTurnStarted is turn/started. Consumers do not get it. The thread reads the turn's id
 	// from it, since it often arrives before the answer to turn/start.
@@ -122,8 +124,8 @@ type Event struct {
 
 // own replaces the event's strings with copies. Before, they share the memory of the line, which
 // the next line overwrites. Each string is copied on its own, so that a short text does not keep a
-// long message in memory. own makes no copy if a constant or a string of the thread is equal.
-// [Thread.mayBelong] has already copied the turn's id.
+// long message in memory. If a constant or a string of the thread is equal, own uses that instead
+// of a copy. [Thread.mayBelong] has already copied the turn's id.
 func (e *Event) own(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.ownItem(e.ItemID)
 	e.ItemType, e.Status = known(e.ItemType), known(e.Status)

@@ -175,8 +175,8 @@ func lastID(line []byte, name string) string {
 	return string(id)
 }
 
-// isInput reports whether a line with this method has an item, or a raw item, that is a message
-// which the model did not write. line may be cut off, since only its beginning is needed.
+// isInput reports whether a line with this method is about a message that the model did not write.
+// line may be cut off, since isInput reads only its beginning.
 func isInput(method string, line []byte) bool {
 	switch kind := textAt(line, "params", "item", "type"); method {
 	case methodItemStarted, methodItemCompleted:
@@ -233,7 +233,7 @@ func (e *tooLarge) id(member string) string {
 }
 
 // handleTooLarge fails the turn of a skipped message, since the client would miss a part of the
-// answer. If the message only repeats what the client has sent, the turn goes on.
+// answer. If the message only repeats what the client has sent, the turn continues.
 func (c *Conn) handleTooLarge(err error) {
 	c.stats.add(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)

@@ -160,8 +160,8 @@ func (s *scanner) param(name string, e *Event) {
 	}
 }
 
-// fallbackWarning is how a warning begins when Codex gives up the WebSocket to the model provider
-// and retries over HTTP. The reason follows it.
+// fallbackWarning is the beginning of the warning that Codex gives up the WebSocket to the model
+// provider and retries over HTTP. In the warning, the reason follows.
 const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
 
 // warning turns a fallbackWarning into an EventError. It ignores all other warnings. The EventError
@@ -282,8 +282,8 @@ type rawItem struct {
 	action, annotations, tools, output, whole string // JSON; whole is set only for a reasoning item
 }
 
-// rawItem reads a raw item into e. If this client does not use the item, e.Kind stays as it is.
-// Then the client gets the content from the item in Codex's own form.
+// rawItem reads a raw item into e. If this package does not use the raw item, e.Kind stays as it
+// is: consumers get the content from the event about the item in Codex's own form.
 func (s *scanner) rawItem(e *Event) {
 	var item rawItem
 	s.Peek()
@@ -326,8 +326,8 @@ func (s *scanner) rawItem(e *Event) {
 	item.describe(e)
 }
 
-// describe sets the kind and the fields of e. If this client does not use the item, e.Kind stays as
-// it is. An example is a finished message without annotations.
+// describe sets the kind and the fields of e. If this package does not use the item (for example, a
+// finished message without annotations), e.Kind stays as it is.
 func (item *rawItem) describe(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:
@@ -364,12 +364,12 @@ func (item *rawItem) describe(e *Event) {
 	}
 }
 
-// unsupportedCall is how the output of a call begins, as JSON, if Codex does not know the called
-// tool.
+// unsupportedCall is the beginning, as JSON, of the output of a call if Codex does not know the
+// called tool.
 const unsupportedCall = `"unsupported call: `
 
-// noPicture is how the output of a call begins, as JSON, if a picture could not be made. An output
-// of more than maxNoPicture bytes is not read.
+// noPicture is the beginning, as JSON, of the output of a call if a picture could not be made. The
+// reason in the output is not read if the output has more than maxNoPicture bytes.
 const (
 	noPicture    = `"image generation failed: `
 	maxNoPicture = 64 << 10

@@ -63,7 +63,7 @@ func (q *queue) init(reader *wakes) {
 	q.limit, q.wake, q.reader = maxQueued, make(chan struct{}, 1), reader
 }
 
-// maxHeld is how many lines are read at most before the waiting consumers are woken.
+// maxHeld bounds the lines that are read before the waiting consumers are woken.
 const maxHeld = 32
 
 // wakes lists the queues that have new events and whose consumers still sleep. They are woken when
@@ -173,7 +173,7 @@ func (q *queue) joins(d *delta) bool {
 	return last.Kind == d.kind && last.Index == d.index && last.ItemID == d.itemID && last.turnID == d.turnID
 }
 
-// seal stores the text that was joined so far in the last event. The caller holds the lock.
+// seal moves the joined text of the batch to the last event. The caller holds the lock.
 func (q *queue) seal() {
 	if q.open {
 		q.batch.events[len(q.batch.events)-1].Text = string(q.batch.text)
@@ -218,7 +218,8 @@ func (q *queue) drop(err error) {
 	q.free()
 }
 
-// free returns the batch that the consumer has read to the pool. The caller holds the lock.
+// free returns q.taken, the batch that the consumer has read, to the pool. The caller holds the
+// lock.
 func (q *queue) free() {
 	q.taken.free()
 	q.taken = nil

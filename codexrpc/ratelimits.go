@@ -122,11 +122,11 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	return known, nil
 }
 
-// ExplainLimit finds out when the limit ends that has made a turn on this thread fail. err is the
-// failure of the turn. If err is a *TurnError of a limit and the time is known, ExplainLimit
-// returns a copy of err with ResetsAt; otherwise it returns err as it is. For a spent plan, the
-// time comes from the limits that the app-server has reported, else from [Conn.RateLimits], else
-// from the message. For other limits, it comes from [Conn.AskedToWait].
+// ExplainLimit finds out when a limit ends. err is the failure of a turn on this thread. If err is
+// a *TurnError about a limit and the end of the limit is known, ExplainLimit returns a copy of err
+// with ResetsAt; otherwise it returns err as it is. For a spent plan, the time comes from the
+// limits that the app-server has reported, else from [Conn.RateLimits], else from the message. For
+// other limits, it comes from [Conn.AskedToWait].
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
 	var failed *TurnError
 	if !errors.As(err, &failed) {
@@ -203,7 +203,8 @@ type limits struct {
 }
 
 const (
-	// askedLately is how long after a request to wait a failure is explained by that request.
+	// askedLately bounds the time between the provider's request to wait and a failure that this
+	// request explains.
 	askedLately = time.Second
 	// logLag is how long askedToWait waits for the log line that explains a failure.
 	logLag = 20 * time.Millisecond

@@ -24,7 +24,8 @@ type ResetCredits struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-// readResetCredits reads a RateLimitResetCreditsSummary, or returns nil if summary is none.
+// readResetCredits reads a RateLimitResetCreditsSummary. It returns nil if summary is null or has
+// another form.
 func readResetCredits(summary json.RawMessage) *ResetCredits {
 	var v *struct {
 		AvailableCount int

@@ -96,10 +96,10 @@ func (t *Thread) HasParked(callIDs []string) bool {
 	return arrived == nil && err == nil
 }
 
-// Parked waits until the turn waits for the results of exactly these calls. The app-server's
-// requests for the results may arrive a moment after the model response. Parked fails if other
-// calls are parked, if Codex answered a call itself since it cannot read the arguments, or if the
-// turn, the connection or ctx ends.
+// Parked returns when exactly these calls are parked (the turn waits for their results). The
+// app-server's requests for the results may arrive a moment after the model response. Parked fails
+// if other calls are parked, if Codex answered a call itself since it cannot read the arguments, or
+// if the turn, the connection or ctx ends.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
 		arrived, err := t.compare(callIDs)
@@ -144,10 +144,10 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 	return t.arrived, nil
 }
 
-// AnswerCalls answers the parked calls. The model goes on when results has an answer to each of
-// them. AnswerCalls drops the events that are still queued. If a queued event has output of the
-// model, it fails instead, since the client would miss that output. After an error, the caller must
-// close the thread.
+// AnswerCalls answers the parked calls, those for whose results the turn waits. The model continues
+// when each of them has an answer. AnswerCalls drops the events that are still queued. If a queued
+// event has output of the model, AnswerCalls fails instead, since the client would miss that
+// output. After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	if t.queue.speaks() {
 		return errWentOn

@@ -19,11 +19,11 @@ const MaxMessage = 96 << 20
 // readBuffer is the size of the read buffer, in bytes. Lines that fit into it are not copied.
 const readBuffer = 64 << 10
 
-// writePart is how much of a message is written at once, in bytes. It is far more than a pipe
-// buffers. So when the write returns, the other side has read nearly all of the part.
+// writePart is how much of a message is written at once, in bytes. A pipe buffers far less. So when
+// the write of a part returns, the other side has read nearly all of the part (see Progress).
 const writePart = 1 << 20
 
-// keptLine bounds the buffer of a long line that is kept for the next long line, in bytes.
+// keptLine is the largest buffer of a long line, in bytes, that Read keeps for the next long line.
 const keptLine = 1 << 20
 
 // Stdio is the transport over a pair of pipes. Each line is one JSON object.

@@ -113,7 +113,7 @@ func (c *Conn) FailBeginning(thread string, err error) {
 }
 
 // Beginning reports whether a turn of the thread runs and the model has written nothing since the
-// turn began or its last tool calls were answered.
+// turn began, or since its last tool calls were answered.
 func (c *Conn) Beginning(thread string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,11 +298,11 @@ func (t *Thread) countOverflow(fits bool) {
 	}
 }
 
-// mayBelong reports whether an event may belong to the running turn. If the turn's id is known, it
-// compares the ids. Before that, it accepts all events of a turn that is not in t.previous; Recv
-// later drops those of other turns. But it refuses function calls and outputs, since these repeat
-// injected items, under another turn's id. If mayBelong returns true, it has replaced the event's
-// turn id by a copy that does not share the memory of the line.
+// mayBelong reports whether an event may belong to the running turn. Once the turn's id is known,
+// mayBelong compares the ids. Before that, it refuses function calls and outputs, since these
+// repeat injected items under another turn's id, and all events of the turns in t.previous. It
+// accepts all other events; Recv later drops the events of other turns. If mayBelong returns true,
+// it has replaced the event's turn id by a copy that does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -365,8 +365,8 @@ type parkedCall struct {
 	request json.RawMessage // the id of the request
 }
 
-// park stores an item/tool/call request without an answer, since an answer makes the model go on.
-// It returns false if the caller must refuse the request.
+// park stores an item/tool/call request without an answer, since the model continues after an
+// answer. It returns false if the caller must refuse the request.
 func (t *Thread) park(callID string, request json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 
 // Close ends the thread. It returns at once and does the work in the background: it interrupts an
 // unfinished turn, waits for the turn's end, answers parked tool calls and unloads the thread. At
-// the end it calls released, also after a failure, unless released is nil. released may close the
+// the end, even after a failure, it calls released, which may be nil. released may close the
 // connection. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
@@ -34,8 +34,8 @@ func (c *Conn) addCloser() bool {
 }
 
 // background runs f in a goroutine, for which Conn.Close waits. until is the deadline of f. After
-// f, background runs then, unless it is nil. If the connection has ended, background runs both
-// without a goroutine: all calls that f makes fail at once.
+// f, background calls the function then if it is not nil. If the connection has ended, every call
+// that f makes fails at once, so background needs no goroutine.
 func (c *Conn) background(f func(until time.Time), then func()) {
 	until := time.Now().Add(closeTimeout)
 	if !c.addCloser() {
@@ -127,8 +127,8 @@ func (t *Thread) unsubscribe(until time.Time) {
 	}
 }
 
-// Unfinished returns the ids of the threads whose turns may still be running. If the connection has
-// ended, it returns those whose turns may have been running when it ended.
+// Unfinished returns the ids of the threads whose turns may still be running. After the end of the
+// connection, these are the threads whose turns may have been running at the end.
 func (c *Conn) Unfinished() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

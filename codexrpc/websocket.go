@@ -144,8 +144,8 @@ func (s *WebSocket) skip(r io.Reader) error {
 	return skipped
 }
 
-// endError returns an error that says in plain words how the connection has ended. If err has
-// another cause, endError returns it unchanged.
+// endError returns an error that says in plain words that the app-server closed the connection, or
+// that the connection broke off. If err means neither, endError returns err unchanged.
 func (s *WebSocket) endError(err error) error {
 	closed := websocket.CloseError{}
 	switch {
@@ -268,7 +268,7 @@ func parseSocket(socket string) (endpoint, error) {
 	return endpoint{url: "ws://localhost/", network: "unix", address: clean}, nil
 }
 
-// maxRefusal is how many bytes of an HTTP error's body the error quotes at most.
+// maxRefusal bounds what refusalError quotes of the body of an HTTP response, in bytes.
 const maxRefusal = 200
 
 // dialError adds to err, the error of a dial, what an operator can do.

@@ -141,7 +141,7 @@ func (s *stderrLog) tail() string {
 	return strings.Join(s.last, " | ")
 }
 
-// cut returns text, or its first bytes and an ellipsis if text is longer than bytes.
+// cut returns text. If text is longer than bytes, cut returns its beginning and an ellipsis.
 func cut(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -149,14 +149,14 @@ func cut(text string, bytes int) string {
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
 
-// HeededLog is a value of RUST_LOG. It makes Codex log what no message of the protocol contains:
-// the results of WebSocket handshakes and requests to the model's provider, and the headers of the
+// HeededLog is a value of RUST_LOG. It makes Codex log what no message of the protocol reports: the
+// results of WebSocket handshakes and requests to the model's provider, and the headers of the
 // provider's answers. heed reads these lines; stderrLog does not log them.
 const HeededLog = "codex_otel.trace_safe[{error.message}]=info,codex_http_client::client[{headers}]=debug"
 
 var (
-	// asked matches the beginning of a line about a request or a handshake, and answered the
-	// beginning of a line about an answer.
+	// asked matches a log line about a request or a handshake. answered matches a log line about an
+	// answer of the provider.
 	asked    = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
 	answered = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
@@ -168,8 +168,9 @@ var (
 	askedToWait = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
 
-// ErrSocketLimited is the failure of a turn if the provider refuses its WebSocket because of a rate
-// limit, and ErrSocketOverloaded if the provider is overloaded. See [IsSocketRefused].
+// ErrSocketLimited is the failure of a turn whose WebSocket the provider has refused because of a
+// rate limit. ErrSocketOverloaded is the failure if the provider was overloaded. See
+// [IsSocketRefused].
 var (
 	ErrSocketLimited error = &codexrpc.TurnError{
 		Message: "the model's provider limits the rate: it refuses a WebSocket with 429 Too Many Requests",
@@ -182,7 +183,7 @@ var (
 )
 
 // IsSocketRefused reports whether a turn has failed with ErrSocketLimited or ErrSocketOverloaded.
-// It is worth trying such a turn over HTTP: the provider may answer, or say how long to wait.
+// The caller can try such a turn again over HTTP: the provider may answer, or say how long to wait.
 func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
@@ -191,8 +192,8 @@ func IsSocketRefused(err error) bool {
 // heed fails the thread's turn. only reports whether Codex writes the line just because of
 // HeededLog.
 //
-// Without heed, the client would get no event for as long as the provider asks Codex to wait,
-// perhaps a minute. Only then would Codex try HTTP.
+// Without heed, Codex would first wait as long as the provider asks, perhaps a minute, and then try
+// HTTP. Until then, the client would get no event.
 func (in *instance) heed(line string) (only bool) {
 	switch {
 	case answered.MatchString(line):

@@ -11,9 +11,9 @@ import (
 // errStopped is the reason why a process has ended if Stop was called.
 var errStopped = errors.New("it was stopped")
 
-// supervisor starts, replaces and stops the instances of a process, in one goroutine. At any time,
-// an instance starts, an instance serves, or the supervisor waits for the next start. While one
-// instance serves, its replacement may be starting.
+// supervisor starts, replaces and stops the instances (running app-servers) of a process, in one
+// goroutine. At any time, an instance starts, an instance serves, or the supervisor waits for the
+// next start. While one instance serves, its replacement may be starting.
 type supervisor struct {
 	*Process
 	launched     bool             // an instance was launched before
@@ -59,8 +59,8 @@ func (s *supervisor) start(why string) {
 	s.starting = in
 }
 
-// restart replaces the serving instance. In backoff, when no instance serves, it starts an instance
-// at once.
+// restart replaces the serving instance. In the pause after a failed start or an early crash, no
+// instance serves; then restart starts one at once.
 func (s *supervisor) restart() error {
 	if s.retry == nil {
 		return s.replace("it was asked for")
@@ -107,8 +107,8 @@ func (s *supervisor) serve(in *instance) {
 }
 
 // startsWithLog checks whether the stopped instance in failed because Codex's own log was turned
-// off. If so, it turns the log on for all later instances. It reports true only to the call that
-// has turned it on.
+// off. If so, it turns the log on for all later instances. It returns true only if this call has
+// turned the log on.
 func (p *Process) startsWithLog(in *instance) bool {
 	return strings.Contains(in.stderr.tail(), needsLog) && p.files.withLog.CompareAndSwap(false, true)
 }
@@ -128,9 +128,9 @@ func (p *Process) publish(in, old *instance) {
 }
 
 // handleFailure stops the serving instance after its connection has ended. If a replacement is
-// already starting, that will serve next. Otherwise handleFailure starts a new instance: at once if
-// the failed instance has completed a turn or was ready for long, or else after a pause, since the
-// program may crash again and again.
+// already starting, the replacement will serve next. Otherwise handleFailure starts a new instance:
+// at once if the failed instance has completed a turn or was ready for long, else after a pause, in
+// case the program keeps crashing.
 func (s *supervisor) handleFailure(in *instance) {
 	if in != s.serving {
 		return

@@ -119,8 +119,8 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 // Code is the code of an [Error]. Clients distinguish errors by their codes.
 type Code string
 
-// The codes of this server that other packages use, too. NewClass adds more. If the model's
-// provider answers with an error 400, the error has the provider's code, which may be any other.
+// The codes of this server that other packages use, too. NewClass adds more. An error 400 of the
+// model's provider keeps the provider's code, which may be none of these.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -155,7 +155,7 @@ var codes = map[Code]bool{
 // Class is a kind of errors: an [Error] with all that such errors share, but without a message.
 type Class Error
 
-// The values of retry for [NewClass] that say more than a duration, or that several classes use.
+// Values for the argument retry of [NewClass].
 const (
 	Never      time.Duration = -1          // another attempt is of no use, whatever the status says
 	Soon                     = time.Second // another attempt may help; when is not known
@@ -250,9 +250,9 @@ func Labels() []string {
 	return all
 }
 
-// Label returns the value of a metric's label for the code. Since metrics need a bounded number of
-// values, this is the code itself only if it is one of this server's codes. For other codes it is
-// LabelOther, and for an empty code LabelInvalid.
+// Label returns the value of a metric's label for the code: the code itself if it is one of this
+// server's codes, LabelInvalid if it is empty, and LabelOther for all other codes, since metrics
+// need a bounded number of values.
 func (c Code) Label() string {
 	switch {
 	case codes[c]:

@@ -10,8 +10,8 @@ import (
 // Each variable is a function that returns an error of this server. Its arguments fill the gaps in
 // the message.
 var (
-	// BodyTimeout returns the 408 error for a body that came too slowly: below a rate, in bytes a
-	// second, or not within a time.
+	// BodyTimeout returns the 408 error for a body that came too slowly. The arguments are the
+	// least rate, in bytes a second, and the most time for a body.
 	BodyTimeout = about2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge returns the 413 error for a body that is larger than a limit, in bytes.
 	PayloadTooLarge = about[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")

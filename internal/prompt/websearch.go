@@ -45,8 +45,8 @@ func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 	return s, f
 }
 
-// readLocation reads an approximate location. Its members are beside the type or, in chat
-// completions, in an object of their own.
+// readLocation reads an approximate location. In chat completions, its members are in an inner
+// object, approximate. Otherwise they are in v itself.
 func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil

@@ -39,8 +39,8 @@ func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
 	return r, nil
 }
 
-// reserve counts a request. For each of its turns, it reserves o.N tokens for the input and further
-// tokens for the output. ahead is how many output tokens each turn gets.
+// reserve counts a request. For each turn of the request, it reserves o.N tokens for the input and
+// further tokens for the output. ahead is how many output tokens each turn gets.
 func (a *account) reserve(k *Key, o Op, now time.Time) (ahead int64, err error) {
 	if err := a.exceeds(k, Requests, 1, now); err != nil {
 		return 0, err
@@ -68,13 +68,13 @@ func (a *account) hold(turn string, n int64) {
 	a.held += n
 }
 
-// leastShare is how many tokens a turn gets if its share is smaller. If fewer tokens are left, it
-// gets all of them.
+// leastShare is the least number of tokens that a turn gets, even if its share is smaller. If fewer
+// tokens are left, the turn gets all of them.
 const leastShare = 16
 
-// share returns how many tokens a turn gets if it asks for n: at most half of an equal part of what
-// the limits leave to the key's turns, or leastShare if that is more. So tokens stay for other
-// turns.
+// share returns how many tokens a turn gets if it asks for n. Its share is half of an equal part of
+// the tokens that are left for the key's running turns, so that tokens stay for other turns. The
+// turn gets at most this share, or leastShare if that is more.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	rest := a.rest(k, now)
 	return max(0, min(n, rest, max(leastShare, rest/int64(2*max(1, len(a.turns))))))

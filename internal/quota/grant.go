@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// Grant is what the limits of a key grant to one turn: one of MaxConcurrent turns, and the tokens
-// that the turn holds, which means that they are reserved for it. Its methods are safe for
-// concurrent use. If the engine fails, the turn goes on, and the tokens that it uses are counted
-// later.
+// Grant is what the limits of a key grant to one turn: one of MaxConcurrent places, and the tokens
+// that the turn holds (that are reserved for it). Its methods are safe for concurrent use. If the
+// engine fails, the turn continues, and the tokens that the turn uses are counted later.
 type Grant struct {
 	r  *Request
 	id string
@@ -47,8 +46,9 @@ func (g *Grant) Take(n int) (got int) {
 	return got
 }
 
-// Raise makes the turn hold at least n tokens in all, which it has used or will certainly use, even
-// if that exceeds a limit. The result says whether any tokens are left after that.
+// Raise reserves tokens until the turn holds at least n, even if that exceeds a limit: the turn has
+// used these tokens, or will certainly use them. Raise reports whether any tokens are left after
+// that.
 func (g *Grant) Raise(n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,8 +69,8 @@ func (g *Grant) Raise(n int64) bool {
 	return !g.spent
 }
 
-// do does an operation of the turn. Once an operation has failed, do tries no further ones. works
-// is false if the operation failed or was not tried.
+// do runs an operation of the turn on the engine. After the first failed operation, do tries no
+// others. works is false if the operation failed or was not tried.
 func (g *Grant) do(o Op) (r Result, works bool) {
 	if g.lost {
 		return r, false

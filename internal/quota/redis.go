@@ -18,15 +18,15 @@ type Redis struct {
 	hold time.Duration
 }
 
-// NewRedis returns an engine that stores the counts in Redis. run calls a script with one key of
-// Redis, which run makes from account, see [Key.Account]. The names of all keys that the script
-// uses begin with that key.
+// NewRedis returns an engine that stores the counts in Redis. run makes a prefix from account (see
+// [Key.Account]) and calls a script with this prefix as KEYS[1]. The names of all Redis keys that
+// the script uses begin with the prefix.
 func NewRedis(run func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)) *Redis {
 	return &Redis{run, time.Now, holdTime}
 }
 
 // holdTime is how long a turn keeps its reserved tokens after its last operation. After that time
-// they count as used, since the node of the turn has probably ended.
+// the tokens count as used, since the node of the turn has probably ended.
 const holdTime = 10 * time.Minute
 
 // callTime bounds an operation.

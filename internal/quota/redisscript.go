@@ -8,10 +8,10 @@ import "github.com/redis/go-redis/v9"
 //	<account>held                        a hash: for the id of a turn, its tokens and until when it
 //	                                     holds them; for "done", the ids of the last operations
 //
-// A turn holds tokens by reserving them. If a turn still holds tokens after that time, its node has
-// probably ended, so the tokens count as used. If an operation is sent again because its answer was
-// lost, it is not done again. If the clock was set back, counts dated after now move to the current
-// part. The script also works if the memory of Redis is full.
+// A turn holds the tokens that it has reserved. If a turn still holds tokens when their time in
+// held is over, its node has probably ended, so the tokens count as used. If an operation is sent
+// again because its answer was lost, it is not done again. If the clock was set back, counts dated
+// after now move to the current part. The script also works if the memory of Redis is full.
 //
 // The arguments are: kind, id of the operation, N, Held, Ahead, how long turns hold tokens in ms,
 // number of turns, ids of the turns. Then for each limit: unit, window, Max, length of a part in

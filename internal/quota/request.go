@@ -47,8 +47,8 @@ type Unsettled struct {
 	Op  Op
 }
 
-// maxUnsettled bounds the operations that could not be counted yet. Further ones are dropped, and
-// the tokens that their turns have reserved count as used.
+// maxUnsettled bounds the operations that could not be counted yet. Further operations are dropped,
+// and the tokens that their turns have reserved count as used.
 const maxUnsettled = 10_000
 
 // NewLimits returns limits whose counts are in engine. Each turn reserves up to ahead tokens in
@@ -149,9 +149,9 @@ func (l *Limits) leave(k *Key) {
 }
 
 // Reserve counts the request and reserves tokens for its turns, in one step. Each turn has one of
-// the grants. For each turn, it reserves input tokens for the turn's input, and more tokens for the
-// output. The error is an *ExceededError if a limit allows no more requests, or leaves less than
-// input and one token of output for each turn. Then nothing was counted. Otherwise the error is
+// the grants. For each turn, Reserve reserves input tokens for the turn's input, and more tokens
+// for its output. The error is an *ExceededError if a limit allows no more requests, or if fewer
+// than input+1 tokens are left for each turn; then nothing was counted. Any other error is
 // ErrUnavailable.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
 	if !r.k.limits(Tokens) {

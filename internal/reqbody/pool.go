@@ -125,10 +125,10 @@ const (
 	copyWait = time.Minute
 )
 
-// WaitToCopy waits until a user's body of size bytes may be copied. The copies are a plan, calls of
-// the app-server, and the JSON of these calls. Together they take several times the size of the
-// body. The caller calls done when the copies are gone; more calls of done have no effect. The
-// error is ErrCopyWait or the cause of the end of ctx.
+// WaitToCopy waits until a user's body of size bytes may be copied. The copies are the prompt.Plan,
+// the calls to the app-server, and the JSON of these calls. Together they take several times the
+// size of the body. The caller calls done when the copies are gone; more calls of done have no
+// effect. The error is ErrCopyWait or the cause of the end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
 	if size <= bigBody {
 		return func() {}, nil

@@ -15,9 +15,9 @@ const (
 	paceGrace = 15 * time.Second
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
-	// paceStep is the least time between two checks of the bodies that are being read. Without it,
-	// each byte of a slow client could cause a check, since a byte puts off the end of the client's
-	// time by only 1/MinRate seconds (see reading).
+	// paceStep is the least time between two checks of the bodies that are being read. Without
+	// paceStep, each byte of a slow client could cause a check, since each byte gives the client
+	// only 1/MinRate seconds more (see reading).
 	paceStep = 100 * time.Millisecond
 )
 
@@ -103,7 +103,7 @@ func newPace() *pace { return &pace{start: time.Now(), all: make(map[*reading]st
 // now returns the time since start. The fields due and last of a reading are on this clock.
 func (p *pace) now() time.Duration { return time.Since(p.start) }
 
-// add begins to watch a reading. Its client has at least paceGrace.
+// add begins to watch a reading. The client has at least paceGrace to send bytes.
 func (p *pace) add(r *reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

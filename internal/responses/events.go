@@ -161,8 +161,8 @@ func (s *Stream) added(i *outputItem) {
 	}
 }
 
-// ended sends the last events of an item. If the item is not complete, it leaves out the event
-// progress.whole.
+// ended sends the last events of an item. If the item is not complete, ended does not send the
+// event progress.whole.
 func (s *Stream) ended(i *outputItem) {
 	if name := progress[i.Type].whole; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))

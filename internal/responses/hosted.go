@@ -89,8 +89,8 @@ var hostedOff = map[prompt.Hosted]string{
 	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
 }
 
-// Without removes a hosted tool from a request, since the operator does not allow the tool. It does
-// so only for Codex clients, see skipHosted. For other clients, it returns an error.
+// Without removes a hosted tool, which the operator does not allow, from the request of a Codex
+// client (see skipHosted). For other clients, Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	at, has := r.places[tool]
 	switch {

@@ -245,7 +245,7 @@ func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 	return (*Request)(c).InputItems(suffix)
 }
 
-// Object returns the Conversation of the request (ConversationResource), created at a time in
+// Object returns the conversation that the request creates (ConversationResource). created is in
 // Unix seconds.
 func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
 	return wirejson.Append(nil, struct {

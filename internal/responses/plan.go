@@ -55,8 +55,8 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	return r.CheckChoice(r.Search != nil || r.Pictures != nil).In("tool_choice").APIError()
 }
 
-// join makes one conversation of the instructions and all items. The instructions of
-// earlier responses are not included, as in OpenAI's API.
+// join sets r.Messages to one conversation: the instructions, the items in before, and the input.
+// The instructions of earlier responses are not included, as in OpenAI's API.
 func (r *Request) join(before []inputItem) {
 	r.Messages = make([]prompt.Message, 0, 1+len(before)+len(r.input))
 	if r.instructions != nil {
@@ -84,9 +84,9 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// ImageParam returns the first field with the URL of a remote image, such as
-// input[2].content[1].image_url. An empty url stands for any URL. The result is empty if there is no
-// such field.
+// ImageParam returns the path of the first field that has url, the URL of a remote image, such as
+// input[2].content[1].image_url. An empty url stands for any URL. Without such a field, ImageParam
+// returns "".
 func (r *Request) ImageParam(url string) string {
 	if m, p, found := r.FindRemote(url); found {
 		return r.ImagePath(m, p)

@@ -24,7 +24,7 @@ const searchTool = "tool_search"
 // plainNamespace is the namespace of tools without one.
 const plainNamespace = "functions"
 
-// joinName returns the name of the function as which the model sees a tool in a namespace.
+// joinName returns the name of the function that stands for a tool in a namespace.
 func joinName(namespace, name string) string {
 	if namespace == "" || namespace == plainNamespace {
 		return name
@@ -63,9 +63,9 @@ func (r *Request) readDeclared(i int, v wirejson.Value) *field.Error {
 	return f
 }
 
-// skipHosted records a tool that only OpenAI can run. For a Codex client, such a tool is ignored:
-// Codex adds these tools by itself and works without them, but only a failed request could tell it
-// that they are missing. For other clients, the tool is an error.
+// skipHosted records a tool that only OpenAI can run. A Codex client adds such tools by itself and
+// also works without them, so its requests do not fail: the tool is ignored. For other clients, the
+// tool is an error.
 func (r *Request) skipHosted(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
 	if r.hosted == nil {
@@ -124,7 +124,7 @@ func (r *Request) addMoreTools() (f *field.Error) {
 // error is sent to a client.
 const codeHosted apierror.Code = "hosted_tool"
 
-// readTool reads a tool (Tool), and returns the functions as which the model sees the tool.
+// readTool reads a tool (Tool), and returns the functions that stand for the tool.
 func readTool(v wirejson.Value, namespace string) ([]moreTool, *field.Error) {
 	var t, execution wirejson.Value
 	if f := field.Typed(&t, v, wirejson.Into("execution", &execution)); f != nil {

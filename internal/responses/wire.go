@@ -138,8 +138,9 @@ func (i *outputItem) textPart(text string) textPart {
 	return textPart{"output_text", text, append([]json.RawMessage{}, i.annotations...), []struct{}{}}
 }
 
-// event is a ResponseStreamEvent about an item. Its members depend on its type. Events with a whole
-// Response are written without the JSON encoder, as are the text and the number of a delta.
+// event is a ResponseStreamEvent about an item. Its members depend on its type. Two things are
+// written without the JSON encoder: events with a whole Response, and the text and the sequence
+// number of a delta.
 type event struct {
 	Type            string          `json:"type"`
 	Sequence        *int64          `json:"sequence_number,omitempty"`
@@ -207,8 +208,8 @@ func orElse(v wirejson.Value, text string) wirejson.Value {
 	return v
 }
 
-// completeTool returns a tool as a Response shows it. If the tool is a function, completeTool adds
-// the members parameters and strict, unless it has them.
+// completeTool returns a tool as a Response shows it: a function gets the members parameters and
+// strict if it lacks them.
 func completeTool(v wirejson.Value) wirejson.Value {
 	var kind, parameters, strict wirejson.Value
 	v.Pick(wirejson.Into("type", &kind), wirejson.Into("parameters", &parameters), wirejson.Into("strict", &strict))

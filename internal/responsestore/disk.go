@@ -175,8 +175,9 @@ func dropAll(b *bbolt.Bucket, id string) error {
 // errNotStarted is the error of a store before Start.
 var errNotStarted = stores.Unavailable(errors.New("it was not started"))
 
-// update runs change, which changes the file. If the change fails, update counts the entries of the
-// file anew. The caller holds the lock.
+// update runs change, which changes the file. If the file cannot be changed, update counts its
+// entries anew, since change may have counted some that the file does not have. The caller holds
+// the lock.
 func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	if d.db == nil {
 		return errNotStarted

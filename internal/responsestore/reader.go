@@ -195,8 +195,8 @@ func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.Ra
 	return found, nil
 }
 
-// itemsOf copies items of one response into found, by their ids. times has how often the request
-// refers to each item.
+// itemsOf copies those items of one response to which the request refers into found, by their ids.
+// times has how often the request refers to each item.
 func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	e, err := r.get(ctx, response)
 	if err != nil && !errors.Is(err, stores.ErrNotFound) {

@@ -36,8 +36,8 @@ type RedisOptions struct {
 	FailOpen bool          // keys with limits are let through while the server does not work
 }
 
-// Redis keeps entries in Redis or Valkey, which nodes share. All times are by the clock of the
-// Redis server.
+// Redis keeps entries in Redis or Valkey, which several nodes (servers) share. All times are by the
+// clock of the Redis server.
 type Redis struct {
 	client   redis.UniversalClient
 	prefix   string
@@ -125,8 +125,8 @@ const (
 	checkAgain = time.Second
 )
 
-// check logs when the server stops working, and when it works again. While the server does not
-// work, uses of the store fail at once.
+// check logs when the Redis server stops working, and when it works again. While the Redis server
+// does not work, all uses of the store fail at once.
 func (r *Redis) check(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, checkTime)

@@ -144,8 +144,8 @@ func (w *watched) watch(id string) <-chan struct{} {
 // changed wakes those who watch a response.
 func (w *watched) changed(id string) { w.end(id, nil) }
 
-// end closes the channel of a response. If only is not nil, and the response has another channel by
-// now, end does nothing.
+// end closes the channel of a response. If the argument only is not nil and is no longer the
+// response's channel, end does nothing.
 func (w *watched) end(id string, only chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

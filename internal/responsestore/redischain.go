@@ -35,8 +35,9 @@ func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int
 	return nil, "", release, err
 }
 
-// linksOf reads some links of a chain, and the id of the next link. goesOn reports whether that
-// link was found. readable is false if the answer has an unexpected form.
+// linksOf reads an answer of chainScript: some links of a chain, and the id of the next link.
+// goesOn reports whether the next link was found. readable is false if the answer has an unexpected
+// form.
 func linksOf(answer []any) (found []stores.Link, next string, goesOn, readable bool) {
 	if len(answer) != 3 {
 		return nil, "", false, false

@@ -81,9 +81,9 @@ local function page(answer, id, from)
 end
 `
 
-// Arguments: id, me, age, lease (0 for an entry that is not running), the bytes that the user may
-// have, the bytes of the entry, number of items of a conversation, these items, and then the fields
-// of the hash and their values.
+// putScript stores an entry. Arguments: id, me (the process), age, lease (0 for an entry that is
+// not running), the bytes that the user may have, the bytes of the entry, number of items of a
+// conversation, these items, and then the fields of the hash and their values.
 var putScript = redis.NewScript(sizing + `
 local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
 local owner = redis.call('HGET', key, 'owner')
@@ -104,25 +104,27 @@ if ARGV[4] ~= '0' then
 end
 return 'done'`)
 
-// Arguments: id, limit in bytes. The answer is the fields, 1 if there is a lease, the number of
-// items of a conversation, and the first of the items. If the entry is larger than the limit, the
-// answer is only its size in bytes.
+// getScript reads an entry. Arguments: id, limit in bytes. The answer is the fields, 1 if there is
+// a lease, the number of items of a conversation, and the first of the items. If the entry is
+// larger than the limit, the answer is only its size in bytes.
 var getScript = redis.NewScript(paging + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
 if bytes > tonumber(ARGV[2]) then return bytes end
 return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]), redis.call('LLEN', KEYS[1] .. 'i:' .. ARGV[1]), page({}, ARGV[1], 0)}`)
 
-// Arguments: id, index of the first item, how often an item was removed so far. The answer is some
-// of the items, or none if another item was removed meanwhile.
+// pageScript reads more items of a conversation. Arguments: id, index of the first item, how often
+// an item was removed so far. The answer is some of the items, or none if another item was removed
+// meanwhile.
 var pageScript = redis.NewScript(paging + `
 if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3] then return {} end
 return page({}, ARGV[1], tonumber(ARGV[2]))`)
 
-// Arguments: id, limit of links, limit of bytes of items. The answer is a list of some links, the
-// id of the next link, and 1 if the next link was found. Each link is its id, its conversation, its
-// input, and then its output items. If the links have more bytes than the limit, the answer is only
-// their number of bytes. If there are more links than the limit, the answer is -1.
+// chainScript reads a chain: a response and the responses that it follows, each a link. Arguments:
+// id, limit of links, limit of bytes of items. The answer is a list of some links, the id of the
+// next link, and 1 if the next link was found. Each link is its id, its conversation, its input,
+// and then its output items. If the links have more bytes than the limit, the answer is only their
+// number of bytes. If there are more links than the limit, the answer is -1.
 var chainScript = redis.NewScript(`
 local found, id, bytes = {}, ARGV[1], 0
 while id ~= '' do
@@ -150,12 +152,13 @@ for _, f in ipairs(found) do
 end
 return {links, id, 0}`)
 
-// Argument: id.
+// deleteScript drops an entry. Argument: id.
 var deleteScript = redis.NewScript(sizing + `return drop(ARGV[1])`)
 
-// Arguments: id, token, the bytes that the conversation may have, overhead of an item, the bytes
-// that the user may have, items. A call that got no answer is made again with the same token. The
-// script keeps the tokens of the last calls, so that it does not add the items twice.
+// appendScript adds items to a conversation. Arguments: id, token, the bytes that the conversation
+// may have, overhead of an item, the bytes that the user may have, items. A call that got no answer
+// is made again with the same token. The script keeps the tokens of the last calls, so that it does
+// not add the items twice.
 var appendScript = redis.NewScript(sizing + `
 local key, list = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')
@@ -171,7 +174,7 @@ resize(ARGV[1], bytes)
 fit(ARGV[1], tonumber(ARGV[5]))
 return 'done'`)
 
-// Arguments: id, item, overhead of an item.
+// removeScript removes an item from a conversation. Arguments: id, item, overhead of an item.
 var removeScript = redis.NewScript(sizing + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 if redis.call('LREM', KEYS[1] .. 'i:' .. ARGV[1], 1, ARGV[2]) == 0 then return 'missing' end
@@ -179,14 +182,15 @@ redis.call('HINCRBY', key, 'removed', 1)
 resize(ARGV[1], redis.call('HINCRBY', key, 'bytes', -(#ARGV[2] + tonumber(ARGV[3]))))
 return 'done'`)
 
-// Arguments: id, object.
+// objectScript replaces the object of an entry. Arguments: id, object.
 var objectScript = redis.NewScript(`
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 if redis.call('EXISTS', key) == 0 then return 'missing' end
 redis.call('HSET', key, 'response', ARGV[2])
 return 'done'`)
 
-// Arguments: id, me, lease, time to keep events, channel, number of the first event, 1 if no more
+// continueScript stores new events of a response, and renews the lease of its owner. Arguments: id,
+// me (the process), lease, time to keep events, channel, number of the first event, 1 if no more
 // events come, most bytes of a user, overhead of an event, and names and data of the events. Events
 // that do not fit are left out. The lease lasts until the last event is stored.
 var continueScript = redis.NewScript(sizing + `
@@ -227,8 +231,9 @@ end
 if #ARGV > 9 or ARGV[7] == '1' then redis.call('PUBLISH', ARGV[5], ARGV[1]) end
 return e[3] and 'cancel' or 'done'`)
 
-// Arguments: id, response, time to keep events, channel, number of the event, its name, its data.
-// The script does nothing if the owner has continued the response meanwhile.
+// loseScript stores that a response has failed, since its owner does not continue it. Arguments:
+// id, response, time to keep events, channel, number of the event of the failure, its name, its
+// data. The script does nothing if the owner has continued the response meanwhile.
 var loseScript = redis.NewScript(sizing + `
 local key, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
 local e = redis.call('HMGET', key, 'running', 'events', 'over')
@@ -242,7 +247,7 @@ streamed(ARGV[1], #ARGV[7], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[1])
 return 'done'`)
 
-// Arguments: id, channel.
+// cancelScript asks the owner of a response to cancel it. Arguments: id, channel.
 var cancelScript = redis.NewScript(`
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 if redis.call('EXISTS', key) == 0 then return 'missing' end
@@ -250,9 +255,9 @@ redis.call('HSET', key, 'cancel', '1')
 redis.call('PUBLISH', ARGV[2], ARGV[1])
 return 'done'`)
 
-// Arguments: id, number of the first event. The answer is 1 if there is a lease; the number of all
-// events so far; 0 if more events come, 1 if not, and 2 if not because the owner was lost; and the
-// names and data of some events.
+// eventsScript reads some events of a response. Arguments: id, number of the first event. The
+// answer is 1 if there is a lease; the number of all events so far; 0 if more events come, 1 if
+// not, and 2 if not because the owner was lost; and the names and data of some events.
 var eventsScript = redis.NewScript(`
 local e = redis.call('HMGET', KEYS[1] .. 'r:' .. ARGV[1], 'running', 'events', 'over', 'bytes')
 if not e[4] then return 'missing' end

@@ -28,9 +28,8 @@ const (
 	pongTime  = 2 * time.Minute
 	// writeTimeout bounds the writing of a message.
 	writeTimeout = 30 * time.Second
-	// slack is how many bytes a message may have beyond the limit of a body. A message that is
-	// larger than a body may be, but within slack, is refused and discarded. A longer message ends
-	// the connection.
+	// slack is how far a message may exceed the limit of a body, in bytes. Such a message is
+	// refused and discarded. A longer message ends the connection.
 	slack = 1 << 20
 )
 

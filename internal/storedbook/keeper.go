@@ -28,8 +28,8 @@ const (
 
 // Book is what a [Keeper] stores. Its methods are safe for concurrent use.
 type Book interface {
-	// Document returns a struct to encode as JSON, which begins with a [Header], and the number of
-	// changes of the book so far. If this number equals since, the document is nil.
+	// Document returns the number of changes of the book so far, and a document: a struct to encode
+	// as JSON, which begins with a [Header]. If the number equals since, document is nil.
 	Document(since uint64) (document any, changes uint64)
 	// Restore adds the counts of a document to the book. The error means that the document cannot
 	// be read.

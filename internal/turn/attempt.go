@@ -65,9 +65,9 @@ func (m *Machine) retried(err *codexrpc.TurnError) {
 	}
 }
 
-// Waits reports whether Codex waits for the answers to structured calls. While Codex waits, it does
-// not report that the model's response broke off. But earlier events may show it: then brokeOff is
-// true.
+// Waits reports whether Codex waits for the answers to structured calls (calls outside of the
+// text). While Codex waits, it does not report that the model's response broke off. brokeOff is
+// true if earlier events show that the response did.
 func (m *Machine) Waits() (waits, brokeOff bool) {
 	return m.structured.whole && !m.structured.refused && !m.done && len(m.pictures.open) == 0, m.attempt.cut
 }

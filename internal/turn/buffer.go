@@ -45,9 +45,9 @@ func (m *Machine) part(p *aggregator.Part) {
 	}
 }
 
-// called starts the grace after a call if the options want one, see [grace]. textual says whether
-// the call is a block in the text. got is false if the client does not get the call, since it
-// repeats another one.
+// called starts the [grace], the wait for more calls, after a call if the options ask for it.
+// textual is true if the call is a <use_tool> block in the text. got is false if the client does
+// not get the call, since the call repeats an earlier call.
 func (m *Machine) called(textual, got bool) {
 	switch {
 	case got && m.policy.closed():
@@ -58,8 +58,9 @@ func (m *Machine) called(textual, got bool) {
 }
 
 // blockAborted processes the end of a <use_tool> block that is not a call. The next parts have the
-// text of the block. If calls came before, the grace starts again. If the block is too large, the
-// grace stops instead: a turn that ended with the grace would cut the remaining text of the block.
+// text of the block. If calls came before, the [grace], the wait for more calls, starts again. If
+// the block is too large, the grace stops instead: if the turn ended with the grace, the remaining
+// text of the block would be lost.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
@@ -72,7 +73,7 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 	}
 }
 
-// discard ignores the rest of the model's text. It counts a block that is open as aborted.
+// discard ignores the rest of the model's text, and counts each open <use_tool> block as aborted.
 func (m *Machine) discard() {
 	m.cuts.drop()
 	for m.report.open() > 0 {
@@ -99,8 +100,8 @@ func (m *Machine) blockName(name string) string {
 }
 
 // closeBuffer ends a message of the model. It passes on the text that was held. A tag or a
-// <use_tool> block without an end becomes text, and a code fence ends. reason is why an open block
-// is no call; "" stands for [usetool.AbortUnclosed].
+// <use_tool> block without an end becomes text, and an open code fence ends. reason is why an open
+// block is not a call; "" stands for [usetool.AbortUnclosed].
 func (m *Machine) closeBuffer(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {

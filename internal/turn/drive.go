@@ -26,8 +26,8 @@ type Source interface {
 type Consumer interface {
 	// Consume gets one or more outputs, in order. It must not keep the slice.
 	Consume([]Output) error
-	// Leave gets the outputs that were still held when the turn ended because its client had gone.
-	// The client does not read them, but the answer may be stored.
+	// Leave gets the outputs that are still held if the turn ends because its client has gone. The
+	// client does not read them, but the answer may be stored.
 	Leave([]Output)
 	// NextWake returns when Wake has to be called if nothing else happens.
 	NextWake() time.Duration
@@ -124,14 +124,14 @@ func (d *driver) due(now time.Duration) (next time.Duration, err error) {
 	return min(d.silence, d.wake, d.grace, d.refuseCalls(now)), nil
 }
 
-// patience is how long the model may be silent after a call, before its calls are refused. If the
-// model is silent since it writes another call, the refusal means that the thread cannot be kept
-// for the next request. If the model's response broke off, the client gets the failure now instead
-// of after the idle timeout.
+// patience is how long the model may be silent after a call before its calls are refused. If its
+// response broke off, the refusal makes Codex report the failure now instead of after the idle
+// timeout. If the model is only writing another call, the refusal costs the thread: it cannot be
+// kept for the next request.
 const patience = 30 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
-// off or may have broken off. It returns when it has to be called again.
+// off or may have broken off. next is when refuseCalls has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	waits, brokeOff := d.m.Waits()
 	switch {
@@ -145,7 +145,8 @@ func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 	return never
 }
 
-// watchGrace sets the deadline of the grace when the machine has started a new grace.
+// watchGrace sets the deadline of the [grace], the wait for more calls, when the machine has
+// started a new one.
 func (d *driver) watchGrace(now time.Duration) {
 	after, generation, running := d.m.Grace()
 	if running && generation != d.generation {
@@ -164,9 +165,10 @@ func later(now, after time.Duration) time.Duration {
 	return now + after
 }
 
-// clock rings at a set time, by calling a function. An event moves deadlines later, but does not
-// set the clock again. So the clock may ring before the deadline, and is set to the deadline only
-// then. In this way events cost no work on timers, which would wake other threads of the process.
+// clock rings at a set time: it calls a function. An event moves deadlines later, but does not set
+// the clock again. So the clock may ring before the deadline, and only then is it set to the
+// deadline. Without this, each event would set a timer, which would wake other threads of the
+// process.
 type clock struct {
 	start time.Time
 	timer *time.Timer
@@ -196,7 +198,7 @@ func consume(consumer Consumer, outputs []Output) error {
 	return consumer.Consume(outputs)
 }
 
-// alive reports whether one of the events shows that the model goes on. Events about failed
+// alive reports whether one of the events shows that the model is at work. Events about failed
 // attempts do not show that.
 func alive(events []codexrpc.Event) bool {
 	for i := range events {
