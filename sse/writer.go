@@ -159,8 +159,9 @@ func (w *Writer) Close() error {
 	w.watch.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// This replaces a deadline of the server, which writeHeader would clear. If the
-			// response writer has a stricter limit, its Write sets that limit again.
+			// This replaces a deadline that the server may have set. writeHeader would clear it, so
+			// Close calls writeHead instead. If the response writer has a stricter limit, its Write
+			// sets that limit again.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHead()
@@ -174,7 +175,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Never is the time until the next keepalive if there will be none. It is a valid duration for a
+// Never is the result of NextKeepalive if no keepalive will be due. It is a valid duration for a
 // timer.
 const Never = time.Duration(math.MaxInt64)
 
@@ -303,8 +304,8 @@ func (w *Writer) idle() {
 	w.buf = nil
 }
 
-// fail records the first error; doing says what failed. An error because of an exceeded deadline,
-// which is the same for HTTP/1 and HTTP/2, becomes ErrStalled.
+// fail records the first error; doing says what failed. [os.ErrDeadlineExceeded], which HTTP/1 and
+// HTTP/2 share, becomes ErrStalled.
 func (w *Writer) fail(doing string, err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.err = fmt.Errorf("%w: %s: %w", ErrStalled, doing, err)

@@ -48,7 +48,7 @@ type Events struct {
 }
 
 const (
-	// LeaseTime is how long a response belongs to an owner who does not continue it.
+	// LeaseTime is how long an engine owns a response without calling Continue.
 	LeaseTime = 30 * time.Second
 	// EventsTime is how long the events of a response are kept after the last one.
 	EventsTime = time.Hour
@@ -64,10 +64,10 @@ var (
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
-// Lost returns the failed Response of a response whose owner was lost, and its last event. number
-// is the number of that event. response is the Response that the owner has begun. It may also have
-// failed already: a client that has read more events than were stored gets the last event again,
-// with another number.
+// Lost returns the Response of a response whose owner was lost, as a failed one, and its last event
+// with this number. response is the Response that the owner has begun. It may also have failed
+// already: a client that has read more events than were stored gets the last event again, with
+// another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
 	failed = bytes.Replace(response, running, lost, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}

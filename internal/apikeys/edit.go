@@ -18,8 +18,8 @@ import (
 	"unicode/utf8"
 )
 
-// keyPrefix is how the keys that Add makes begin. Some clients accept only keys with sk- at the
-// beginning.
+// keyPrefix is the beginning of each key that Add makes. Some clients accept only keys that begin
+// with sk-.
 const keyPrefix = "sk-codex-"
 
 // Option is a line in the entry of a key: the name of the option and its arguments.
@@ -85,9 +85,10 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// edit atomically replaces the content of a file by what change returns, if that is valid. The
-// owner and the mode of the file stay. If there is no file and create is true, edit makes a file
-// that only its owner can read. If root runs edit, the new file belongs to the directory's owner.
+// edit atomically replaces the content of the file at path by the result of change, if this result
+// is a valid file of keys. The file keeps its owner and mode. If there is no file and create is
+// true, edit makes a file that only its owner can read. If root runs edit, the new file belongs to
+// the directory's owner.
 func edit(path string, create bool, change func(content string, set *Set) (string, error)) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -148,8 +148,8 @@ func (f *File) read() ([]byte, error) {
 	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
-	// The times of files are coarse: a file that has just changed may change again, but keep its
-	// time. So poll reads it again for three seconds.
+	// The times of files are coarse: two changes in quick succession may leave the same time. So
+	// for three seconds after a change, poll reads the file even if its time is the same.
 	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < 3*time.Second
 	return content, nil
 }

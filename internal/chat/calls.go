@@ -47,9 +47,9 @@ func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapTexts restores the arguments of calls of custom tools as the model wrote them: an object with
-// the input. Some clients send such a call back as a call of a function, and replace this object by
-// the input itself.
+// wrapTexts restores the arguments of calls of custom tools. The model writes such arguments as an
+// object with the input. Some clients send the call back as a call of a function, with the input
+// itself as the arguments.
 func (r *Request) wrapTexts() {
 	if len(r.Forms) == 0 {
 		return
@@ -101,7 +101,7 @@ func checkCalls(messages []prompt.Message) *field.Error {
 const namedIDs = 5
 
 // unanswered returns the error for a message m with calls that have no results. open has the ids of
-// these calls. The path of the error is the first of them.
+// these calls. The error's path leads to the first of these calls.
 func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
 	if callsFunction(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// CompletionMeta has the data that is the same in all chunks of a stream, or that the body has if
-// the answer is not streamed.
+// CompletionMeta has the data that all chunks of a stream share. The body of an answer that is not
+// streamed has the same data.
 type CompletionMeta struct {
 	prompt.Settings        // Choices is at least 1
 	ID              string // of the completion, for example "cmpl-…"
@@ -18,7 +18,8 @@ type CompletionMeta struct {
 	Echo            string // the beginning of each choice's text
 }
 
-// textCompletion is a body, or a chunk of a stream (both CreateCompletionResponse).
+// textCompletion is the JSON of a whole answer or of one chunk of a stream. In OpenAI's API, both
+// are a CreateCompletionResponse.
 type textCompletion struct {
 	ID      string       `json:"id"`
 	Object  string       `json:"object"`
@@ -40,7 +41,7 @@ func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []b
 	return wirejson.Append(dst, textCompletion{m.ID, "text_completion", m.Created, m.Model, choices, usage})
 }
 
-// CompletionStream encodes the outputs of turns as chunks. Each choice is one turn. It has a chunk
+// CompletionStream encodes the outputs of turns as chunks. Each choice is one turn, with a chunk
 // for each piece of text and a last chunk with the finish_reason. If the client asks for the usage,
 // the stream ends with a chunk for it. A CompletionStream is not safe for concurrent use.
 type CompletionStream struct {

@@ -134,8 +134,9 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unused("", "", wirejson.KindObject),
 }
 
-// unused returns the reader of a field for which Codex has no setting. The reader only calls
-// [prompt.Conversation.Skip] with name, neutral and kind.
+// unused returns the reader of a field for which Codex has no setting. The reader checks that the
+// value is of this kind. If the value is not neutral, which means that it would change the answer,
+// the reader records name as ignored, see [prompt.Conversation.Skip].
 func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }

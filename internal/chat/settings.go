@@ -54,9 +54,9 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Without removes from the request a tool that the operator does not allow. It drops a wish for web
-// search, and records web_search_options as ignored. It returns an error if the client wants
-// pictures.
+// Without removes a tool that the operator does not allow. If it is the web search, Without records
+// web_search_options as ignored. If it is the tool for pictures and the client wants pictures,
+// Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	switch {
 	case tool == prompt.WebSearchTool && r.Search != nil:

@@ -35,7 +35,7 @@ type Stream struct {
 	buf     wirejson.Buffer // memory for the chunk that is being written
 	choices []streamChoice
 
-	// only and first are memory that a stream with one choice uses instead of allocations.
+	// only and first are memory for a stream with one choice, which then needs no allocations.
 	only  [1]streamChoice
 	first [256]byte // for the head of the choice
 }
@@ -168,8 +168,8 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 }
 
 // piece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
-// such pieces. If the choice's first chunk was not sent yet, piece sends it before; its delta is
-// first.
+// such pieces. If the choice has no chunk yet, piece sends its opening chunk before. first is the
+// delta of that opening chunk.
 func (s *Stream) piece(index int, first string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -240,5 +240,5 @@ func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
 	s.Send(chunk)
 }
 
-// encoded returns a delta as JSON. piece writes the most frequent deltas without it.
+// encoded returns a delta as JSON. piece writes the most frequent deltas without calling encoded.
 func encoded(delta message) string { return string(wirejson.Append(nil, delta)) }

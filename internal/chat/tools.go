@@ -117,8 +117,8 @@ func readAllowedTool(v wirejson.Value) (string, *field.Error) {
 }
 
 // readChosenTool reads {"type":"function","function":{"name":…}} or the same with custom, and
-// returns the name. The name may also be beside the type, as in the Responses API. types are the
-// allowed types for the error of another type.
+// returns the name. The name may also be beside the type, as in the Responses API. The error for
+// another type lists types, the types that are allowed.
 func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 	var t typedTool
 	if f := t.read(v); f != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Meta has the data that is the same in all chunks of a stream, or that the body has if the answer
-// is not streamed.
+// Meta has the data that all chunks of a stream share. The body of an answer that is not streamed
+// has the same data.
 type Meta struct {
 	prompt.Settings
 	ID      string // of the completion, for example "chatcmpl-…"

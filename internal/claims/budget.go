@@ -6,8 +6,8 @@ const (
 	// small is the size, in bytes, of the largest claim that may use all of a budget.
 	small = 1 << 20
 
-	// kept says how much of a budget is only for small claims: the budget divided by kept, which is
-	// an eighth. So a few large buffers do not block all others.
+	// kept is a divisor: budget/kept, an eighth of a budget, is reserved for small claims, so that
+	// a few large buffers do not block all others.
 	kept = 8
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Crowd finds out whether a user shares the server with others. A user who is alone may use all of
-// it. A Crowd is safe for concurrent use.
+// Crowd finds out whether a user shares the server with others. A user who is alone need not leave
+// a part of a [Budget] or of a [Queue] to others. A Crowd is safe for concurrent use.
 type Crowd struct {
 	known func() bool // reports whether the server has several users; nil: not known
 

@@ -93,8 +93,8 @@ func (q *Queue) makeRoom(m *member) bool {
 	}
 	q.remove(last)
 	q.decide(last, ErrFull)
-	// No request can get slots because of this, since only the first of each line counts, and the
-	// refused request was not first. So serve need not be called.
+	// serve need not be called: only the first request of each line can get slots, and the refused
+	// request was not the first of its line.
 	return true
 }
 
@@ -139,8 +139,8 @@ func (q *Queue) decide(w *waiter, err error) {
 	close(w.decided)
 }
 
-// shareOfFree bounds the slots of a user without QueueOptions.PerUser: for each slot that is still
-// free afterwards, the user may hold this many.
+// shareOfFree bounds the slots of a user if QueueOptions.PerUser is 0: the user may hold
+// shareOfFree slots for each slot that is still free afterwards.
 const shareOfFree = 7
 
 // mayHold reports whether the user m may hold weight more slots, see [Queue].

@@ -29,7 +29,8 @@ func NewOrder(n int) *Order {
 	return &Order{free: n, users: make(map[string]*list.Element), turns: list.New()}
 }
 
-// Do waits until f may run, and runs it. f belongs to a request of user that arrived at arrived.
+// Do waits until f may run, and runs it. f belongs to a request of this user. arrived is the time
+// at which the request arrived.
 func (o *Order) Do(user string, arrived time.Time, f func()) {
 	o.begin(user, arrived)
 	defer o.end()

@@ -9,8 +9,9 @@ import (
 )
 
 var (
-	// ErrFull is the error of a request that finds as many waiting requests as allowed. A request
-	// that already waits gets this error if a user with fewer waiting requests takes its place.
+	// ErrFull is the error of a request when QueueOptions.Queue requests are waiting already. A
+	// request that already waits gets this error if a user with fewer waiting requests takes its
+	// place.
 	ErrFull = errors.New("the queue is full")
 
 	// ErrTimeout is the error of a request that got no slots in time.
@@ -187,9 +188,9 @@ func (q *Queue) wait(ctx context.Context, w *waiter, most time.Duration) error {
 	}
 }
 
-// giveUp ends the wait of w because of reason, ErrTimeout or the end of ctx, and returns the error
-// of the wait. If w has just got its slots, it keeps them at a timeout, and giveUp returns nil. At
-// the end of ctx, giveUp frees these slots.
+// giveUp ends the wait of w and returns the error of the wait. reason is ErrTimeout or the cause of
+// the end of ctx. If w has got its slots at the last moment, a timeout is no error. But if ctx has
+// ended, giveUp frees these slots.
 func (q *Queue) giveUp(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -72,9 +72,8 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 }
 
 // loadConfig returns the configuration that the flags name, or else the Caddyfile of this
-// directory. If there is none, the error advises to name one with --config. For commands that offer
-// another choice, the parameter or has a text about that choice; the error puts it before this
-// advice.
+// directory. If there is none, the error advises to name one with --config. The parameter or is a
+// text about another choice that the command offers; the error puts this text before the advice.
 func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
 	config, file, err = quietly(fl)
 	instead := "; name " + or + "the configuration with --config"

@@ -36,8 +36,8 @@ it without spending a second credit.`,
 	return withConfig(cmd, spendCredit)
 }
 
-// spendCredit asks the operator for a confirmation, and then spends a credit of an app-server of
-// the running Caddy. The credit resets the windows of the plan.
+// spendCredit asks the operator for a confirmation, and then spends a reset credit of the login of
+// an app-server of the running Caddy. The credit resets the usage windows of the login's plan.
 func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {

@@ -30,14 +30,13 @@ type failed struct {
 // remedy is a way to restart a turn that has failed before its first output.
 type remedy struct {
 	name string
-	// open reports whether the remedy may help if the turn fails. Then the request has to stay in
-	// memory. If open is nil, the request does not stay in memory for this remedy.
+	// open reports, before any failure, whether the remedy may help if the turn fails. If so, the
+	// request stays in memory. A remedy without open does not need that.
 	open func(*Session) bool
 	// fits reports whether the remedy may help after a failure.
 	fits func(*Session, *failed) bool
-	// start starts the turn again. If that is not possible, start returns false and the failure of
-	// the turn. But if another login can be used again sooner, start returns the failure of that
-	// login instead.
+	// start starts the turn again. If that is not possible, start returns false and an error: the
+	// failure of the turn, or that of another login if that login is likely to work sooner.
 	start func(context.Context, *Session, *failed) (started bool, err error)
 	// optional means that Again tries the later remedies if start returns false. If optional is
 	// false, Again then gives up.
@@ -116,8 +115,8 @@ var remedies = [...]remedy{{
 		return true, s.startAt(ctx, at)
 	},
 }, {
-	// If the turn itself failed or was silent, the provider is the cause, so that another thread
-	// would not help.
+	// If the turn itself failed or was silent, the cause is the provider, and a new thread would
+	// not help.
 	name: "a new thread instead of a prepared one",
 	open: func(s *Session) bool { return s.now.origin == Prepared },
 	fits: func(s *Session, f *failed) bool {
@@ -164,9 +163,9 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 	return &without
 }
 
-// mayAppend reports whether the turn may be started again because the provider refuses its
-// instructions. It returns false if the provider has already accepted instructions with this model:
-// then no refusal is expected, and the request need not stay in memory.
+// mayAppend reports whether the provider may refuse the instructions, so that the turn is started
+// again with the instructions appended to Codex's own prompt. It returns false if the provider has
+// already accepted instructions with this model: then the request need not stay in memory.
 func (s *Session) mayAppend() bool {
 	at := &s.now.place
 	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Acceptance.Instructions(at.Model)
@@ -177,8 +176,8 @@ func (s *Session) mayWait() bool { return s.waits < s.now.place.Process.Provider
 
 // Again restarts a turn that has failed before its first output, if one of the remedies fits. It
 // returns true if it has tried to start the turn; err is the error of that start, or nil. Otherwise
-// it returns false and the failure of the turn, or the failure of another login if that login can
-// be used again sooner.
+// it returns false and the failure of the turn, or that of another login if that login is likely to
+// work sooner.
 func (s *Session) Again(ctx context.Context, failure error) (started bool, err error) {
 	f := s.record(failure)
 	if s.request.Plan == nil {
@@ -200,7 +199,8 @@ func (s *Session) Again(ctx context.Context, failure error) (started bool, err e
 }
 
 // record finds out the cause of a failure, and records what the failure means for the login. Again
-// calls it even if this request cannot be repeated, since later requests need that.
+// calls it even if it cannot restart this turn, since the login's record also serves later
+// requests.
 func (s *Session) record(failure error) failed {
 	f := failed{err: failure, instructions: s.instructionsRefused(failure)}
 	s.recordPicture(failure)

@@ -9,8 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// anyEffort reports whether turns of one conversation may have different reasoning efforts. That is
-// so if the plan has an effort, and every app-server supports changes with the plan's model.
+// anyEffort reports whether turns of one conversation may have different reasoning efforts. They
+// may if the plan has an effort, and every app-server lets a thread change its effort with the
+// plan's model.
 func anyEffort(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {
 		return false

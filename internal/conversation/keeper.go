@@ -56,8 +56,8 @@ const (
 // maxLost is how many reasons of dropped threads the keeper remembers.
 const maxLost = 4096
 
-// newKeeper returns an empty keeper. The keeper calls drop with each thread that it removes without
-// a claim. drop must not call the keeper.
+// newKeeper returns an empty keeper. The keeper calls drop with each thread that it removes, except
+// a thread that claim returns. drop must not call the keeper.
 func newKeeper(limits Limits, drop func(*kept)) *keeper {
 	k := &keeper{
 		drop:    drop,
@@ -155,7 +155,8 @@ func (k *keeper) take(e *list.Element) *kept {
 	return one
 }
 
-// letGo removes a thread without a claim, and records the reason. The caller holds the lock.
+// letGo removes a thread that no request has claimed, and records the reason. The caller holds the
+// lock.
 func (k *keeper) letGo(e *list.Element, why Reason) *kept {
 	k.lose(e.Value.(*kept).hash, why)
 	return k.take(e)
@@ -173,9 +174,9 @@ func (k *keeper) lose(hash Hash, why Reason) {
 	k.lost[hash] = why
 }
 
-// whyLost returns why the keeper has dropped the thread that had a history up to its last answer,
-// and forgets the reason. It returns "" if the keeper has dropped no such thread, or has already
-// forgotten the reason because maxLost other threads were dropped later.
+// whyLost returns why the keeper has dropped the thread whose history ends with the last of links,
+// and forgets the reason. It returns "" if the keeper has dropped no such thread, or has dropped
+// maxLost other threads since then.
 func (k *keeper) whyLost(links []Link) Reason {
 	if len(links) == 0 {
 		return ""
@@ -188,8 +189,9 @@ func (k *keeper) whyLost(links []Link) Reason {
 	return why
 }
 
-// claim removes and returns the thread that has the longest part of a history. at is the link at
-// the end of that part.
+// claim removes and returns the thread whose history is the longest beginning of the request's
+// history. links are the answers in the request's history. at is the last of these answers that the
+// thread has.
 func (k *keeper) claim(links []Link) (one *kept, at Link, found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -272,8 +274,9 @@ func (k *keeper) letGoIf(why Reason, holds func(*kept) bool) (out []*kept) {
 	return out
 }
 
-// ringBy makes the timer call expire at this time or earlier. A claim does not stop the timer, so
-// expire may find nothing to do. The caller holds the lock.
+// ringBy makes the timer call expire at this time or earlier. The timer is not stopped when a
+// request claims the thread that would expire, so expire may find nothing to do. The caller holds
+// the lock.
 func (k *keeper) ringBy(at time.Time) {
 	if !k.closed && (k.rings.IsZero() || at.Before(k.rings)) {
 		k.rings = at

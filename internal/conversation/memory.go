@@ -36,7 +36,8 @@ func NewMemory(limit int) *Memory {
 	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
 }
 
-// Remember stores the reasoning of an answer. hash is the hash of the history that ends with it.
+// Remember stores the reasoning of an answer. hash is the hash of the history up to and with this
+// answer.
 func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
 		return

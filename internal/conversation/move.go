@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// anotherFree reports whether there is another login that turns can use now. The login than does
-// not count. After a failure, a login rests for a while: no turn uses it.
+// anotherFree reports whether turns can now use another login than the login in the parameter than.
+// After a failure, a login rests for a while: no turn uses it.
 func (o *Opener) anotherFree(than *loginstate.Login) bool {
 	lease, err := o.Upstream.Lease()
 	if err != nil {
@@ -57,8 +57,7 @@ func (s *Session) avoidsPictures(login *loginstate.Login) bool {
 }
 
 // move starts the turn with another login that does not rest. If there is none, it returns false
-// and the failure of the turn. But if another login can be used again sooner, it returns the
-// failure of that login instead.
+// and the failure of the turn, or that of another login if that login is likely to work sooner.
 func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
 	if !s.now.others {
 		return false, f.err
@@ -79,9 +78,9 @@ func (s *Session) move(ctx context.Context, f *failed) (started bool, err error)
 	return true, s.start(ctx, next)
 }
 
-// openElsewhere opens a thread on another process whose login does not rest. It returns false if
-// there is no such process, or if the thread cannot be opened. other is then the error of a process
-// that is about to start again, or of a login that rests; nil: there is none.
+// openElsewhere opens a thread on another process whose login does not rest. If it opens no thread,
+// other may be the error of a process that will start again soon, or of a login that rests;
+// otherwise it is nil.
 func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.now.place.Process}
 	for range lease.Len() {

@@ -134,8 +134,9 @@ func isGone(err error) bool {
 	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
-// openThread opens a thread on the app-server on. If prepared is true and there is a spare thread
-// with the right settings, openThread uses it. Otherwise it starts a new thread.
+// openThread opens a thread on the process of the member on. If prepared is true and there is a
+// spare thread (one that was started in advance) with the right settings, openThread uses it.
+// Otherwise it starts a new thread.
 func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepared bool) (attempt, error) {
 	at, err := s.place(ctx, on.Process)
 	if err != nil {
@@ -159,9 +160,9 @@ func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepar
 	return next, err
 }
 
-// triesParallel reports whether a turn uses a lite model in its full form, with parallel tool
-// calls, and the provider has not accepted that form yet. If the provider refuses the form, the
-// turn is started again in the lite form.
+// triesParallel reports whether a turn tries the full form of a lite model (see [appserver.Model]),
+// which allows parallel tool calls, before the provider has accepted that form. If the provider
+// refuses it, the turn is started again in the lite form.
 func triesParallel(at Place, plan *prompt.Plan) bool {
 	if !at.parallel(plan) {
 		return false
@@ -208,10 +209,9 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 const injectedAtOnce = 1 << 20
 
 // injectHistory injects the history into the thread, with the reasoning that the memory has for it.
-// If Codex refuses the reasoning (another release of Codex may have other items), injectHistory
-// injects the history without reasoning. It injects a history with reasoning by one call:
-// otherwise, if Codex refused a later call, the thread would already have the items of the earlier
-// calls.
+// Another release of Codex may refuse this reasoning; injectHistory then injects the history
+// without it. A history with reasoning is injected by one call: if Codex refused the second of
+// several calls, the thread would already have the items of the first.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restore(plan); restored != nil {
@@ -226,7 +226,7 @@ func (s *Session) injectHistory(ctx context.Context) error {
 }
 
 // inject injects the history of a plan into the thread, by calls of up to injectedAtOnce bytes.
-// least is the minimum number of items of a call, which it has even if these have more bytes.
+// Each call has at least least items, even if these have more bytes.
 func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, least int) error {
 	_, history := plan.Placed(a.place.Instructions)
 	for len(history) > 0 {

@@ -27,7 +27,7 @@ type Place struct {
 	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
-// outdated reports whether the process has started a newer app-server than that of at, so that new
+// outdated reports whether the process has started a newer app-server than the one of at.Conn. New
 // turns run on the newer one.
 func (at *Place) outdated() bool {
 	serving := at.Process.Serving()
@@ -45,7 +45,7 @@ type settings struct {
 }
 
 // settings returns the settings for the thread of a plan. The thread runs in the process's
-// directory. If there is a catalogue for the model, the thread gets it.
+// directory. If there is a catalogue (a file with the model's properties), the thread gets it.
 func (at Place) settings(plan *prompt.Plan) *settings {
 	params, _ := plan.Placed(at.Instructions)
 	params.Model, params.Cwd = at.Model, at.Process.Dir()
@@ -76,8 +76,8 @@ func (s *settings) useCatalogue(path string) {
 }
 
 // start starts a thread. Codex reads the thread's catalogue at the start. If Codex refuses the
-// model's catalogue, start tries again with the catalogue for unknown models. A thread without a
-// catalogue would not do, since Codex would offer its own tools to the model.
+// model's catalogue, start tries again with the catalogue for unknown models, because without any
+// catalogue Codex would offer its own tools to the model.
 func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Thread, error) {
 	thread, err := s.at.Conn.StartThread(ctx, s.params)
 	refused, ok := errors.AsType[*codexrpc.CallError](err)
@@ -104,10 +104,11 @@ func (at Place) parallel(plan *prompt.Plan) bool {
 // citations, while in the lite form Codex offers its own search tool.
 func (at Place) full(plan *prompt.Plan) bool { return plan.WebSearch || at.parallel(plan) }
 
-// catalogueFor returns the path of the catalogue for a plan's model. Without a catalogue, Codex
-// would read the model's properties from the back end of its login, and offer its own tools to the
-// model. The path is empty if there is no catalogue. For an unknown model, it is also empty if the
-// instructions are appended to the model's prompt, since only Codex has that prompt.
+// catalogueFor returns the path of the catalogue for a plan's model, or "" if there is none.
+// Without a catalogue (a file with the properties of models), Codex would read the properties from
+// the back end of its login, and offer its own tools to the model. For an unknown model, the path
+// is also empty if the instructions are appended to the model's prompt, since only Codex has that
+// prompt.
 func (at Place) catalogueFor(plan *prompt.Plan) string {
 	own := at.Process.Model(at.Model)
 	switch {

@@ -61,10 +61,10 @@ func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) erro
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// follow adds messages to a parked turn. Codex puts them after the results of the tool calls.
-// follow sends them by turn/steer. Since turn/steer accepts only messages of the user, follow
-// injects all messages as items if one of them is not the user's. input is always sent by
-// turn/steer and comes last.
+// follow adds messages to a parked turn (one that waits for the results of tool calls). Codex puts
+// them after the results. follow sends the messages by turn/steer if all of them are the user's,
+// since turn/steer accepts no others. Otherwise it injects all of them as items. input is always
+// sent by turn/steer and comes last.
 func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.ofUser }) {
 		items := make([]json.RawMessage, len(messages))

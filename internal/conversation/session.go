@@ -115,8 +115,8 @@ func (s *Session) Thread() *codexrpc.Thread { return s.now.thread }
 // Place returns where the thread runs.
 func (s *Session) Place() *Place { return &s.now.place }
 
-// Spent returns the tokens that the thread had used before the turn. If the turn was resumed, they
-// include its earlier part.
+// Spent returns the tokens that the thread had used before the turn. For a turn that was resumed
+// after the results of tool calls, they include the tokens of its earlier part.
 func (s *Session) Spent() codexrpc.Usage { return s.now.spent }
 
 // Origin returns where the thread comes from.
@@ -130,8 +130,8 @@ func (s *Session) Origin() Origin {
 // explainTimeout bounds the requests to Codex about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain adds to the failure of the turn the time when the limit that caused it ends, if that time
-// is known. It does not change the error of a refused WebSocket if the turn can be started again
+// Explain returns failure with the time at which the limit that caused it ends, if that time is
+// known. It returns the error of a refused WebSocket as it is while the turn can be started again
 // over HTTP, since [Session.Again] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {

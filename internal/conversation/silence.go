@@ -17,16 +17,16 @@ var errSilent = &codexrpc.TurnError{
 // the next request would wait as long as this one.
 const silentRest = time.Minute
 
-// countedWait divides the time that a turn waits for a first sign of the provider. If a client
-// leaves within the first sixth of that time, WatchSilence does not count the turn as silent.
+// countedWait is a divisor. If a client leaves within the first sixth (1/countedWait) of the time
+// that WatchSilence waits for a first sign, WatchSilence does not count that wait.
 const countedWait = 6
 
-// WatchSilence waits for a first sign of the model. If there is none within Process.FirstSign, it
+// WatchSilence waits for a first sign of the model, at most Process.FirstSign. If there is none, it
 // makes the login rest (no turn uses it for a while). If another login is free, it also fails the
-// turn, so that the turn is started again with that login. If clients leave earlier, the times that
-// their turns have waited add up and may also make the login rest. After the first sign, the model
-// may be silent for long. WatchSilence does nothing if there is no other login, or if the turn has
-// already moved to this login from another. The caller calls stop when the turn has ended.
+// turn, so that the turn is started again with that login. If several clients leave earlier without
+// a sign, the times of their waits add up, and may make the login rest as well. WatchSilence does
+// nothing if there is no other login, or if the turn has already moved here from another login. The
+// caller calls stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	patience := s.now.place.Process.FirstSign()
 	if !s.now.others || s.moves > 0 || patience == 0 {

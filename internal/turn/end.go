@@ -42,8 +42,9 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 // errNoReason is the failure of a turn for which Codex has sent no error. This should never happen.
 var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
-// finishCut ends a turn whose text was cut. If calls were sent before, and the cut is not within
-// another call, the reason is FinishToolCalls.
+// finishCut ends a turn whose answer was cut, for example by a limit of tokens. The finish_reason
+// is reason. But if calls were sent before, and the cut is not within another call, it is
+// FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	if m.opts.PictureOnly {
 		m.withoutPicture()
@@ -68,10 +69,11 @@ func (m *Machine) reason() FinishReason {
 func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 
 // hasAll reports whether the client has all the text and calls that it will get. Only the usage,
-// and whether there were more calls, may still be unknown.
+// and whether the model makes more calls, may still be unknown.
 func (m *Machine) hasAll() bool { return m.report.Truncated || m.policy.closed() }
 
-// finish ends the turn well. An open block counts as never closed.
+// finish ends the turn without a failure. It treats a <use_tool> block that is still open as a
+// block that is never closed.
 func (m *Machine) finish(reason FinishReason) {
 	m.closeBuffer("")
 	if !m.done { // closeBuffer may have ended the turn with a call
@@ -95,7 +97,7 @@ func (m *Machine) end(reason FinishReason) {
 }
 
 // Usage returns the tokens of the turn so far, and whether this package has estimated some of them.
-// It estimates an interrupted response, of which only the output that has arrived is known.
+// It estimates the tokens of an interrupted response from the output that has arrived.
 func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usage.total() }
 
 // Price returns the sum of the prices that the provider has reported for the responses of the turn
@@ -104,9 +106,9 @@ func (m *Machine) Price() Price { return m.usage.price }
 
 func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
 
-// failAfter sends the text that was held, and ends the turn with a failure. If the client already
-// has all that it will get, the turn ends without a failure instead. held is why an open block is
-// no call.
+// failAfter sends the text that was withheld, and ends the turn with the failure err. But if the
+// client already has all that it will get, the turn ends without a failure. If a <use_tool> block
+// is open, it is not a call, and held is the reason to report for that.
 func (m *Machine) failAfter(held usetool.AbortReason, err error) {
 	m.closeBuffer(held)
 	switch {

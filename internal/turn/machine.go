@@ -88,8 +88,8 @@ func (m *Machine) Reset(opts *Options) {
 	m.choice.Reset(calls)
 }
 
-// Done reports whether the last output, a finish or a failure, was returned. Later
-// events are ignored.
+// Done reports whether the machine has returned its last output, a finish or a failure. It ignores
+// events after that.
 func (m *Machine) Done() bool { return m.done }
 
 // Report returns what the turn has done with tool calls and text so far.
@@ -98,8 +98,9 @@ func (m *Machine) Report() Report {
 	return m.report
 }
 
-// Grace returns the time after which the caller has to call [Machine.GraceOver],
-// counted from the last change of generation. It returns false if no grace is running.
+// Grace returns how long the caller waits for more calls (the grace) before it calls
+// [Machine.GraceOver]. The wait begins anew when generation changes. running is false if the
+// machine does not wait.
 func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
 	return m.opts.Grace, m.grace.generation, m.grace.running && !m.done
 }
@@ -119,8 +120,9 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 	return m.out.batch
 }
 
-// GraceOver ends a turn whose grace has passed. But if another <use_tool> block or its tag is being
-// written, or a picture is being made, the grace starts again.
+// GraceOver ends a turn whose grace (the wait for more calls) has passed. But if the model is still
+// writing a <use_tool> block or its tag, or a picture is being made, GraceOver starts the grace
+// again.
 func (m *Machine) GraceOver() []Output {
 	m.out.start()
 	switch {
@@ -151,8 +153,8 @@ func (m *Machine) Fail(err error) []Output {
 	return m.out.batch
 }
 
-// Abandon ends the turn because its client has gone. It returns the text that was held, since the
-// answer may be stored. It returns no OutputFinish or OutputFailure.
+// Abandon ends the turn because its client has gone. It returns the text that was withheld, since
+// the answer may be stored. It returns no OutputFinish or OutputFailure.
 func (m *Machine) Abandon() []Output {
 	m.out.start()
 	if !m.done {
@@ -244,8 +246,8 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 	}
 }
 
-// text processes a new piece of a message, after the gap that separates it from the previous
-// message.
+// text processes a new piece of a message. gap is the separator between the previous message and
+// this one, or empty.
 func (m *Machine) text(gap, text string) {
 	if m.opts.PictureOnly {
 		m.picture.say(gap + text)
@@ -264,8 +266,8 @@ func (m *Machine) text(gap, text string) {
 	m.untilStop(text)
 }
 
-// messageCompleted ends a message, and a block that is open in it. If another message has begun
-// since, an open block is in that message, and stays open.
+// messageCompleted ends a message and the block that is open in the message. If another message has
+// already begun, the open block belongs to that message and stays open.
 func (m *Machine) messageCompleted(e *codexrpc.Event) {
 	m.text(m.texts.completed(e.ItemID, e.Text))
 	if m.texts.last == e.ItemID && !m.stopped() {
@@ -343,10 +345,10 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	if m.stopped() || !known && m.full() {
 		return
 	}
-	// Codex waits for an answer to this call, even if the client does not get the call because a
+	// Codex waits for the result of this call, even if the client does not get the call because a
 	// block in the text has made the same call. So the turn ends at the end of the model's
-	// response, and a running grace stops. Only in StopFirst, after the first call, does the grace
-	// go on.
+	// response, and the grace (the wait for more calls) stops. Only in StopFirst, after the first
+	// call, does the grace continue.
 	m.structured.whole = true
 	m.grace.running = m.policy.closed()
 	m.last = lastSaid{call: true, arguments: e.Text}
@@ -390,8 +392,9 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 }
 
 // goOn is called when Codex asks the model again, after a response that only called tools that are
-// not the client's. The turn ends if there were too many such responses, or if the budget does not
-// suffice: the next response has at least the input of this one.
+// not the client's. goOn ends the turn after too many such responses. It also ends the turn if the
+// budget has too few tokens for the input of the next response, which is at least the input of this
+// one.
 func (m *Machine) goOn(u *codexrpc.Usage) {
 	within := m.strays.responded()
 	if m.opts.PictureOnly { // the picture ends the turn before the next response

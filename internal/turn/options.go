@@ -113,8 +113,8 @@ type Options struct {
 	// IDSuffix is a part of the call ids of this turn, in lower case. It makes them differ from the
 	// call ids of other turns of the same conversation. Empty: none.
 	IDSuffix string
-	// Spent is the usage of the thread before this turn. If the turn was parked, which means that
-	// it waited for the results of calls, Spent is the usage at the time at which the turn goes on.
+	// Spent is the usage of the thread before this turn. If the turn has waited for the results of
+	// calls, Spent includes the part of the turn before the wait.
 	Spent codexrpc.Usage
 	// ClientName returns the client's own name of a tool that Codex knows as
 	// name. False: the tool is not the client's, and Codex answers its calls.
@@ -126,18 +126,17 @@ type Options struct {
 	// Patterns are the textual forms of calls beside <use_tool>, for TextualOn. They
 	// have passed [aggregator.CheckPatterns].
 	Patterns []aggregator.NamedPattern
-	// Grace is how long the turn goes on after a textual block, in StopBurst, and after the first
-	// call, in StopFirst. If there are more calls than the limit allows, it is how long the turn
-	// then waits for its usage. 0: the turn goes on until all events that have arrived are
-	// processed.
+	// Grace is how long the turn continues after a textual block, in StopBurst, and after the first
+	// call, in StopFirst. After more calls than the limit allows, Grace is how long the turn waits
+	// for its usage. 0: the turn continues until all events that have arrived are processed.
 	Grace time.Duration
 
 	// NoReasoning withholds the summaries of the reasoning from the client. Providers
 	// may send summaries that nobody asked for.
 	NoReasoning bool
-	// Items is for a client that reads items rather than one text. Messages are separated by an
-	// output instead of an empty line. The ends of reasoning items are outputs, with their
-	// encrypted content.
+	// Items is for a client that reads the items of the Responses API rather than one text.
+	// Messages are separated by an output instead of an empty line. The ends of reasoning items are
+	// outputs, with their encrypted content.
 	Items bool
 
 	// Encrypted is for a client that wants the encrypted content of the reasoning.
@@ -160,13 +159,13 @@ type Options struct {
 	// interrupted by a structured call, does not count. The finish is FinishStop, or
 	// FinishToolCalls if calls were sent. A block that is open at the cut is text.
 	StopSequences []string
-	// MaxTokens is the most tokens (o200k_base) that the client gets: of the text as the model
-	// wrote it, blocks included, and of the names and arguments of structured calls; 0: no limit.
+	// MaxTokens is the most tokens (o200k_base) that the client gets, in the text as the model
+	// wrote it, blocks included, and in the names and arguments of structured calls; 0: no limit.
 	// The text is cut after the last token, or before a rune that the cut would split. A structured
-	// call that begins within the limit is sent whole and ends the turn if it exceeds the limit. A
+	// call that begins within the limit is sent whole, and ends the turn if it exceeds the limit. A
 	// block that is open at the cut is text. The finish is FinishLength, or FinishToolCalls if
-	// calls were sent and the cut is not within another call. The usage then has at least the
-	// tokens counted here.
+	// calls were sent and the cut is not within another call. The usage of such a turn has at least
+	// the tokens that were counted for the limit.
 	MaxTokens int
 	// Budget limits the tokens that the turn may take, counted like those of MaxTokens. Other turns
 	// take tokens from the same budget. If MaxTokens is set as well, the limit that is reached
@@ -178,8 +177,8 @@ type Options struct {
 type Budget interface {
 	// Take takes up to n tokens and returns how many it took. 0 means that none are left.
 	Take(n int) int
-	// Raise takes tokens until the turn has taken n, even if fewer are left. It reports whether any
-	// tokens are left after that.
+	// Raise takes more tokens, so that the turn has taken n in all, even if fewer are left. It
+	// reports whether any tokens are left after that.
 	Raise(n int64) bool
 }
 

@@ -33,9 +33,9 @@ const (
 	// OutputSearchEnd ends the web search that has the ID. Text is JSON that says what was done, or
 	// empty if this is not known.
 	OutputSearchEnd
-	// OutputAnnotations are the annotations of the message under way, in Text as a JSON
-	// array. Their indexes count characters in the message; Part is where the message
-	// begins in the text of the answer.
+	// OutputAnnotations are the annotations of the current message, in Text as a JSON array. Their
+	// indexes count characters in the message; Part is where the message begins in the text of the
+	// answer.
 	OutputAnnotations
 	// OutputPictureStart begins a picture. ID identifies the picture. A turn with
 	// [Options].PictureOnly has no such output.
@@ -44,8 +44,7 @@ const (
 	// prompt from which the picture was made. Transparent may be set. If there is no picture, Err
 	// says why.
 	OutputPicture
-	// OutputFinish is the last output of a turn that ended well: Finish and
-	// Usage are set.
+	// OutputFinish is the last output of a turn that did not fail: Finish and Usage are set.
 	OutputFinish
 	// OutputFailure is the last output of a turn that failed: Err is set.
 	OutputFailure
@@ -84,8 +83,8 @@ type Output struct {
 	ID string
 	// Part is the index of the reasoning summary's part.
 	Part int
-	// Phase is the phase of the message that a gap ends: commentary or final_answer, or
-	// empty if the model gives none.
+	// Phase is the phase of the message that this output ends, if Gap is set: commentary or
+	// final_answer, or empty if the model gives none.
 	Phase string
 	// Name is the tool's name as the client declared it.
 	Name string

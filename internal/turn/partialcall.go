@@ -43,8 +43,8 @@ func (m *Machine) partialCall(call aggregator.Input) {
 	m.pass(m.choice.Call(call, m.parts[:0]))
 }
 
-// endItems ends the calls that were sent in fragments, and the pending pictures, because nothing
-// more of them will come.
+// endItems ends the calls that were sent in fragments, and the pending pictures, because no more
+// fragments or pictures will come.
 func (m *Machine) endItems() {
 	m.endPictures()
 	if !m.structured.partial {

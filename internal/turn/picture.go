@@ -133,7 +133,8 @@ var ErrNoPictures = errors.New("codex makes no pictures with this login: it need
 
 var errNoPNG = &PictureError{Message: "the provider has sent a picture that is no PNG"}
 
-// NoPictureError ends a turn for a picture in which the model has only written text.
+// NoPictureError is the failure of a turn that had to make a picture, but in which the model has
+// only written text.
 type NoPictureError struct{ Said string }
 
 // Error returns what the model has said.

@@ -62,8 +62,9 @@ func (m *Machine) awaitPictures(reason FinishReason) bool {
 	return true
 }
 
-// endHeldPictures ends a turn that waits only for pictures, if these pictures will not come: Codex
-// runs one tool at a time, in any order, and now it waits for the result of a client's call.
+// endHeldPictures ends a turn that waits only for pictures which Codex does not make now. Codex
+// runs one tool at a time, in any order. While Codex waits for the result of a client's call, it
+// makes no picture, and the client sends the result only after the end of this turn's answer.
 func (m *Machine) endHeldPictures() {
 	if p := &m.pictures; p.held && p.last != "" && !slices.Contains(p.open, p.begun) {
 		m.endPictures()

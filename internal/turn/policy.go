@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxTail is the most bytes of text that are held. Longer text is sent, even if it is text after
-// the last call.
+// maxTail is the most bytes of text that the policy withholds. It sends longer text, even if that
+// is text after the last call.
 const maxTail = 1 << 20
 
 // policy decides which of a turn's text and calls the client gets. It is a filter between the
@@ -79,9 +79,9 @@ func (p *policy) gap(text string) {
 	}
 }
 
-// phase ends a message, for a client that reads items. The parameter is what the model says of the
-// message: commentary or final_answer (see [Output]). If the model says neither, if text of the
-// message is held, or if the client gets no more text, phase does nothing.
+// phase ends a message, for a client that reads items. The argument is the phase that the model
+// gives the message: commentary or final_answer (see [Output]). Without a phase, while text of the
+// message is withheld, or if the client gets no more text, phase does nothing.
 func (p *policy) phase(phase string) {
 	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
@@ -114,11 +114,11 @@ func (p *policy) release() {
 	}
 }
 
-// blockAborted prepares for the text of a block that is not a call. Other text after a call may be
-// dropped, but not this block: the model meant it as a call, and a client may run it. So the block
-// and the text before it are sent. The text after the block is held again. If the block was too
-// large, that text is sent as well, since it may be the end of the block. An opening tag that is
-// only mentioned in prose stays a part of the prose.
+// blockAborted prepares for the text of a block that is not a call. The block and the text before
+// it are sent, even after a call, where other text may be dropped: the model meant the block as a
+// call, and a client may run it. Text after the block may be withheld again. But if the block was
+// too large, this text is sent as well, since it may be the end of the block. An opening tag that
+// is only mentioned in prose stays a part of the prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.closed() {
 		return
@@ -134,8 +134,8 @@ func (p *policy) blockAborted(part *aggregator.Part) {
 	p.flows = p.flows || part.Reason == usetool.AbortTooLarge
 }
 
-// call sends the new part of a call. The result says whether it sent the end of a call. In ModeXML,
-// it sends a call only as a whole, after all calls that began earlier.
+// call sends the new part of a call. ended reports whether that was the end of the call. In
+// ModeXML, it sends a call only as a whole, after all calls that began earlier.
 func (p *policy) call(part *aggregator.Part) (ended bool) {
 	switch {
 	case !p.opts.xml():
@@ -190,9 +190,10 @@ func (p *policy) begin(part *aggregator.Part) {
 	p.spoken, p.flows, p.open = false, false, false
 }
 
-// beforeCall sends the held text before a call. If no visible text has come since the last call,
-// white space is dropped; in ModeXML it is sent, and the delimiter between two blocks follows.
-// first says that the call is the first one of the turn: then there is no block before it.
+// beforeCall sends the withheld text before a call. If this text is white space, and no visible
+// text has come since the last call, it is dropped in ModeJSON. In ModeXML it is sent, and then the
+// delimiter between two blocks. first is true for the first call of the turn, before which there is
+// no block.
 func (p *policy) beforeCall(first bool) {
 	blank := !p.spoken && isBlank(p.tail.String())
 	if blank && !p.opts.xml() {
@@ -218,8 +219,8 @@ func (p *policy) emitBlock(part *aggregator.Part) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// block writes a call as a <use_tool> block. If this is not possible, it returns a sentence about
-// the call, which no client runs.
+// block returns a call as a <use_tool> block. If the call cannot be written as a block, block
+// returns a sentence about it, which no client runs as a call.
 func (p *policy) block(call *aggregator.Delta) string {
 	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)
 	if err != nil {

@@ -13,10 +13,9 @@ type Rest struct {
 	// conversation can go on there.
 	Whole bool
 	// Waits are the ids of the calls whose results Codex waits for, in the order of the calls. If
-	// there are none, the turn ends by itself.
+	// there are none, Codex ends the turn by itself.
 	Waits []string
-	// Reasoning are the items of the model's reasoning in its response that have
-	// encrypted content.
+	// Reasoning has the reasoning items of the model's response, if they have encrypted content.
 	Reasoning []Reasoning
 }
 
@@ -52,10 +51,10 @@ func (r *rest) reason(e *codexrpc.Event) {
 // again forgets the items of a response that broke off.
 func (r *rest) again() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
-// call records a structured call. theirs says whether the tool is the client's. If it is not, the
-// thread differs from what the client was given. The thread also differs if two calls have the same
-// id, since these calls cannot be answered, or if Codex cannot read the arguments: then Codex
-// answers the call itself and goes on.
+// call records a structured call. theirs is true if the tool is the client's. The thread differs
+// from what the client was given in three cases: the tool is not the client's; the call has no id
+// or the id of another call, so that it cannot be answered; or Codex cannot read the arguments, so
+// that Codex answers the call itself.
 func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	if !theirs || e.CallID == "" || slices.Contains(r.waits, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true
@@ -67,7 +66,7 @@ func (r *rest) call(e *codexrpc.Event, theirs bool) {
 	}
 }
 
-// maxWaits bounds the calls that a turn may wait for. If there are more, the thread is not Whole.
+// maxWaits bounds the calls that a turn may wait for. If there are more, [Rest].Whole is false.
 const maxWaits = 512
 
 // Rest returns the state of the thread, once the turn is done.

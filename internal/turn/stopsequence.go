@@ -30,8 +30,9 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 	return f
 }
 
-// feed reads the next piece of the text and returns what can be passed on. If a sequence is found,
-// out is all text before it, f.found is the sequence, and the filter starts again.
+// feed reads the next piece of the text, and returns the text that cannot be a part of a stop
+// sequence. If a sequence is found, out is all text before it, f.found is the sequence, and the
+// filter starts again.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
 	if f.held == "" && len(piece) <= shortPiece && !f.begins(piece) {
 		return piece, false

@@ -6,8 +6,9 @@ const (
 	// maxStrays is how many responses of a turn may call tools that are not the client's. A model
 	// that still does so after that many answers of Codex would go on until its context is full.
 	maxStrays = 16
-	// maxStrayCalls bounds the stray calls that are recorded, in order to check Codex's answers to
-	// them. There are hardly ever more.
+	// maxStrayCalls bounds the calls of tools that are not the client's (stray calls) of which the
+	// ids are recorded. The ids are needed to check Codex's answers to these calls. There are
+	// hardly ever more.
 	maxStrayCalls = 64
 )
 

@@ -46,8 +46,8 @@ func (c *cuts) holdTag() bool {
 		c.limit != nil && bytes.IndexByte(c.limit.Held(), '<') >= 0
 }
 
-// fund takes tokens from the budget until n more bytes are certainly within the limit. It stops
-// when the budget is empty, or when the turn has opts.MaxTokens.
+// fund takes tokens from the budget and raises the limit by them, until n more bytes are certainly
+// within the limit. It stops when the budget is empty, or when it has taken opts.MaxTokens.
 func (c *cuts) fund(opts *Options, n int) {
 	for opts.Budget != nil && !c.limit.Fits(n) {
 		want := min(max(c.funded, leastStep), mostStep)
@@ -75,8 +75,8 @@ const (
 )
 
 // lookAhead is the most bytes of text that a turn with a budget processes at once. Before that, the
-// turn takes tokens from the budget, if it has any, until they suffice for one token for each of
-// these bytes. The text cannot have more tokens.
+// turn takes enough tokens from the budget for one token for each byte, if the budget has them. The
+// text cannot have more tokens.
 const lookAhead = 256
 
 // untilStop processes the next piece of a message.
@@ -115,8 +115,8 @@ func (m *Machine) withinLimit(text string) {
 	}
 }
 
-// buffered processes text within the limit. If over is true, the limit has cut the text after that,
-// and buffered ends the turn.
+// buffered processes text within the limit. over is true if the limit has cut the text after this
+// piece; buffered then ends the turn.
 func (m *Machine) buffered(text string, over bool) {
 	if text != "" {
 		m.last = lastSaid{}
@@ -136,8 +136,9 @@ func (m *Machine) buffered(text string, over bool) {
 	}
 }
 
-// releaseText passes on the text that the stop sequences and the limit hold. It is called where
-// something else follows the text, such as a call: no sequence and no token goes on after that.
+// releaseText passes on the text that the stop sequences and the limit hold. It is called before
+// something else follows the text, such as a call, since no stop sequence and no token can extend
+// beyond that.
 func (m *Machine) releaseText() {
 	if m.cuts.stops != nil {
 		m.withinLimit(m.cuts.stops.release())

@@ -7,7 +7,8 @@ import "hash/maphash"
 const MessageGap = "\n\n"
 
 // maxItems bounds the messages of one turn that are tracked. A turn has a few. The client gets the
-// deltas of further messages as well, but text is missing if a delta was lost, see texts.
+// deltas of further messages as well. But if such a delta is lost, its text stays missing, see
+// texts.
 const maxItems = 1024
 
 // texts tracks the agent messages of a turn. The text of a message comes as deltas, and then once
@@ -67,10 +68,10 @@ func (t *texts) delta(item, text string) (gap, added string) {
 }
 
 // completed returns the part of an item's whole text that was missing in its deltas, and the gap
-// before this part. Without deltas it returns the whole text. If the whole text does not begin with
-// the deltas, it returns nothing, since the client already has the deltas. The turn does not fail
-// in this case, since some providers trim or mend a text at its end. But the text in Codex's thread
-// differs from the client's.
+// before this part. Without deltas it returns the whole text. Some providers trim or mend a text at
+// its end, so that it does not begin with the deltas. completed then returns nothing, since the
+// client already has the deltas. The turn does not fail, but the text in Codex's thread differs
+// from the client's.
 func (t *texts) completed(item, whole string) (gap, added string) {
 	m := t.item(item)
 	if m == nil {
@@ -92,7 +93,8 @@ func (t *texts) completed(item, whole string) (gap, added string) {
 	return gap, added
 }
 
-// gap returns the gap between the text of the previous item and the text of this item.
+// gap returns the separator between the text of the previous item and a new text of this item. It
+// is empty if both are the same item, or if there was no text before.
 func (t *texts) gap(item string) string {
 	changed := t.any && item != t.last
 	t.any, t.begun, t.last = true, true, item

@@ -66,8 +66,8 @@ func (u *usage) thread(v *codexrpc.Usage, before codexrpc.Usage) {
 }
 
 // total returns the usage of the responses, or that of the thread if it has more tokens. It adds
-// the tokens that only this package has counted: those of an interrupted response, or, if the limit
-// of tokens ended the turn, those that were sent. estimated reports whether it has added any.
+// the tokens that only this package has counted: those of an interrupted response, or those that
+// were sent before the limit of tokens ended the turn. estimated reports whether it has added any.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.atThread.TotalTokens > total.TotalTokens {

@@ -4,8 +4,8 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 
 // webSearch is the state of a turn with web searches.
 type webSearch struct {
-	// ended says that a message has ended, and phase is its phase. If the message has annotations,
-	// they are the next event.
+	// ended is true if a message has ended but its end was not emitted yet, since the annotations
+	// of the message may be the next event. phase is the phase of that message.
 	ended bool
 	phase string
 }

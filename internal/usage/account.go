@@ -122,8 +122,8 @@ func UserName(user string) string {
 	return strings.TrimLeft(strings.ToValidUTF8(begin, ""), "\x00") + mark
 }
 
-// bounded returns a model or code as valid UTF-8 of at most maxName bytes. Clients
-// and providers may send any bytes.
+// bounded returns the name of a model or an error code as valid UTF-8 of at most maxName bytes.
+// Clients and providers may send any bytes.
 func bounded(model string) string {
 	return strings.ToValidUTF8(model[:min(len(model), maxName)], "")
 }

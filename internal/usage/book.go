@@ -85,8 +85,8 @@ func (b *Book) Account(user string) Account {
 	return sum.view(user, users, b.since.Unix(), b.started.Unix(), now)
 }
 
-// view returns the body of GET /v1/usage about a user, whose counts are in a. For [Everybody],
-// users are the totals of each user. The times are in Unix seconds.
+// view returns the body of GET /v1/usage about a user. a has the counts of the user. For
+// [Everybody], users are the totals of each user. The times are in Unix seconds.
 func (a *account) view(user string, users []UserTotals, since, started, now int64) Account {
 	view := Account{
 		Object:            "usage",

@@ -18,7 +18,7 @@ var (
 )
 
 // begin returns the start of the part (an hour or a day) that contains at. oldest returns the start
-// of the oldest part that is kept while that part is the newest. Times are in Unix seconds.
+// of the oldest part to keep if the part that contains at is the newest. Times are in Unix seconds.
 func (s span) begin(at int64) int64  { return at - at%s.width }
 func (s span) oldest(at int64) int64 { return s.begin(at) - (s.keep-1)*s.width }
 
@@ -28,10 +28,12 @@ type TimeTotals struct {
 	Totals
 }
 
-// series holds totals in the order of their starts. Parts without turns are left out.
+// series holds the totals of hours or of days (parts), in the order of their starts. Parts without
+// turns are left out.
 type series []TimeTotals
 
-// add adds t to the part that contains at. A part that is too old to be kept is ignored.
+// add adds t to the part (the hour or day) that contains at. A part that is too old to be kept is
+// ignored.
 func (s series) add(by span, at int64, t Totals) series {
 	start := by.begin(at)
 	switch i, found := s.find(start); {
@@ -47,8 +49,9 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[first:]
 }
 
-// upTo keeps the part of now, the part after it, and all earlier parts. It drops later parts, which
-// come from a clock that was ahead: they would make every new part too old to be kept.
+// upTo keeps the part (the hour or day) that contains now, the part after it, and all earlier
+// parts. It drops later parts, which come from a clock that was ahead: they would make every new
+// part too old to be kept.
 func (s series) upTo(by span, now int64) series {
 	end, _ := s.find(by.begin(now) + by.width + 1)
 	return s[:end]

@@ -34,7 +34,7 @@ type Shared struct {
 }
 
 // Batch is what one call of a script stores. The first two arguments are the node and the number of
-// the batch. By them the script recognizes a batch that is stored already.
+// the batch. From these, the script knows whether the batch is stored already.
 type Batch struct {
 	Turns bool // true: the arguments are the last turns; false: counts
 	Tag   string
@@ -45,7 +45,8 @@ type Batch struct {
 const storeTime = 5 * time.Second
 
 // NewShared returns the usage of all nodes. run makes a prefix from tag, and runs a script in Redis
-// with the prefix as its only key. The names of all keys that the script uses begin with it.
+// with this prefix as KEYS[1]. The script makes the names of all keys that it uses by adding to the
+// prefix.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
 	return &Shared{run: run, started: time.Now(), me: rand.Text(), pending: New()}
 }

@@ -2,9 +2,9 @@ package wirejson
 
 import "sync"
 
-// Buffer is reusable memory for output. It must not be copied. The zero value is ready to use. Most
+// Buffer is reusable memory for output. A stream holds the memory only while it writes, and most
 // streams wait most of the time. So thousands of streams need only the memory of the few that
-// write.
+// write. The zero value is ready to use. A Buffer must not be copied.
 type Buffer struct{ lent *[]byte }
 
 // maxLent bounds the memory that Release keeps for other Buffers, in bytes. Few events are larger.
@@ -12,7 +12,7 @@ const maxLent = 16 << 10
 
 var lent = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}
 
-// Take returns the memory, empty.
+// Take returns the memory as an empty slice.
 func (b *Buffer) Take() []byte {
 	if b.lent == nil {
 		b.lent = lent.Get().(*[]byte)

@@ -14,9 +14,9 @@ const (
 	lexerHex                      // within the four digits of \uXXXX
 )
 
-// lexerToken is the kind of the last token outside of strings. With it the lexer finds a surplus
-// quote. Such a quote begins a string where JSON does not allow one, or ends a string too early, so
-// that a wrong token follows.
+// lexerToken is the kind of the last token outside of strings. The lexer uses it to notice a
+// surplus quote. Such a quote begins a string where JSON does not allow one, or ends a string too
+// early, so that the next token is wrong.
 type lexerToken uint8
 
 const (

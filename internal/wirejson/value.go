@@ -181,8 +181,8 @@ func (v Value) Pick(wanted ...Member) {
 	v.PickTyped(&kind, wanted...)
 }
 
-// PickTyped is Pick that also sets kind to the member type. kind is not one of wanted: if it were,
-// Go would allocate all targets on the heap.
+// PickTyped is Pick that also sets kind to the member type. kind is a separate parameter: as one of
+// wanted, it would make Go allocate all the variables on the heap.
 func (v Value) PickTyped(kind *Value, wanted ...Member) {
 	c := NewCursor(v)
 	c.PickTyped(kind, wanted...)

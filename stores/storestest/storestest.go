@@ -61,10 +61,12 @@ func ID(n int) string {
 	return fmt.Sprintf("%s%s%019d", responseid.Prefix, responseid.NewSuffix(at)[:7], n)
 }
 
-// ConversationID returns such an id of a conversation.
+// ConversationID returns the id of a conversation that was made n milliseconds after the start of
+// the tests.
 func ConversationID(n int) string { return strings.Replace(ID(n), "resp_", "conv_", 1) }
 
-// Entry returns a response of a user that follows another one, with an item of each kind.
+// Entry returns a stored response of a user. It follows the response with the id previous, and has
+// an item of each kind.
 func Entry(user, previous, text string) *stores.Entry {
 	return &stores.Entry{
 		User: user, Previous: previous,
@@ -84,7 +86,8 @@ func itemsOf(e *stores.Entry) string {
 	return strings.Join(all, " ")
 }
 
-// testStore checks that what is stored is there, for its user, until it is deleted or too old.
+// testStore checks that a user, and nobody else, can read an entry of the user until the entry is
+// deleted or too old.
 func testStore(t *testing.T, tested Engine) {
 	s, ctx := tested.Store, t.Context()
 	in := Entry("ann", ID(0), "one")
@@ -189,7 +192,8 @@ func testChain(t *testing.T, tested Engine) {
 	}
 }
 
-// testLargeEntry checks that a large entry comes back, and that one that is too large is refused.
+// testLargeEntry checks that a large entry can be read again, and that an entry that is too large
+// is refused.
 func testLargeEntry(t *testing.T, tested Engine) {
 	s, text := tested.Store, strings.Repeat("x", stores.FreeTransfer)
 	if err := s.Put(t.Context(), ID(1), Entry("u", "", text)); err != nil {

@@ -158,8 +158,8 @@ func newFolder(dir string, port int) (string, error) {
 
 // chooseModel chooses the model that answers. If codex has a login, the user's own model answers,
 // and chosen is empty. Otherwise chooseModel starts the scripted model, which answers until the
-// caller calls closeModel. It then writes the configuration of that model to home, as a CODEX_HOME,
-// and returns home as chosen.
+// caller calls closeModel. home then becomes a CODEX_HOME with the configuration of that model, and
+// is returned as chosen.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -257,7 +257,7 @@ func untilEnd(parent int) (context.Context, context.CancelFunc) {
 }
 
 // stopCaddy prints failure, unless it is nil, and sends SIGTERM to this process, which makes Caddy
-// shut down and exit. Before the exit, the folder is removed.
+// shut down and exit. Before the exit, Caddy runs a function that removes the folder.
 func stopCaddy(folder string, failure error) error {
 	if failure != nil {
 		fmt.Fprintln(os.Stderr, "demo:", failure)
