@@ -29,9 +29,13 @@ type Disk struct {
 
 	mu     sync.Mutex // guards what follows, and is held during each change of the file
 	db     *bbolt.DB  // nil: it was not started
+	file   *os.File   // of db
 	maxAge time.Duration
 	shares
 	owned map[string]bool // the responses that this process makes
+
+	bounds sync.Mutex // held while a transaction begins, and while one that only reads ends
+	damage error      // why the file is not used any more; nil: it is; guarded by bounds
 }
 
 // The buckets of the file.
@@ -72,17 +76,35 @@ func (d *Disk) Start() error {
 		return err
 	}
 	path := filepath.Join(d.dir, "responses.db")
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTime, FreelistType: bbolt.FreelistMapType})
-	if errors.Is(err, berrors.ErrTimeout) {
-		err = errors.New("another process uses it")
+	err := d.open(path)
+	if err == nil {
+		err = d.load()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	d.db = db
-	if err = d.load(); err != nil {
+		err = fmt.Errorf("%s: %w", path, errors.Join(err, d.close()))
 		d.db = nil
-		err = fmt.Errorf("%s: %w", path, errors.Join(err, db.Close()))
+		d.abandon(nil)
+	}
+	return err
+}
+
+// open opens the file, or makes it.
+func (d *Disk) open(path string) error {
+	options := &bbolt.Options{Timeout: lockTime, FreelistType: bbolt.FreelistMapType}
+	options.OpenFile = func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
+		file, err = os.OpenFile(name, flag, mode)
+		d.file = file
+		return file, err
+	}
+	err := guarded(func() (err error) {
+		d.db, err = bbolt.Open(path, 0o600, options)
+		return err
+	})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return errors.New("another process uses it")
+	case errors.Is(err, errDamaged):
+		d.abandon(err)
 	}
 	return err
 }
@@ -94,10 +116,19 @@ func (d *Disk) Pause() {}
 func (d *Disk) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.db == nil {
-		return nil
+	return d.close()
+}
+
+// close closes the file, if it is open. The caller holds the lock of d.
+func (d *Disk) close() error {
+	switch {
+	case d.abandoned() != nil:
+		// bbolt would wait for its locks, see abandon.
+		return errors.Join(unlock(d.file), d.file.Close())
+	case d.db != nil:
+		return d.db.Close()
 	}
-	return d.db.Close()
+	return nil
 }
 
 // Limit changes the limits. Entries beyond the new limits are dropped when the next entry is put.
@@ -108,9 +139,15 @@ func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
 }
 
 // load makes the file's buckets and counts the file's entries, the oldest first.
-func (d *Disk) load() error {
-	d.shares = newShares(d.shares.maxBytes)
-	return d.db.Update(func(tx *bbolt.Tx) error {
+func (d *Disk) load() (err error) {
+	before := d.shares
+	d.shares = newShares(before.maxBytes)
+	defer func() {
+		if err != nil {
+			d.shares = before
+		}
+	}()
+	return d.write(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{entryBucket, aboutBucket, itemBucket, eventBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -182,11 +219,14 @@ func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	if d.db == nil {
 		return errNotStarted
 	}
-	err := d.db.Update(change)
-	if err == nil || errors.Is(err, stores.ErrNotFound) || errors.Is(err, stores.ErrTooLarge) || errors.Is(err, stores.ErrEnded) {
+	err := d.write(change)
+	switch {
+	case err == nil, errors.Is(err, stores.ErrNotFound), errors.Is(err, stores.ErrTooLarge), errors.Is(err, stores.ErrEnded):
 		return err
+	case !errors.Is(err, errDamaged):
+		err = errors.Join(err, d.load())
 	}
-	return stores.Unavailable(errors.Join(err, d.load()))
+	return stores.Unavailable(err)
 }
 
 // numbered is the key of an item or an event.
@@ -328,7 +368,7 @@ func (d *Disk) get(ctx context.Context, user, id string) (*stores.Entry, error) 
 		return nil, err
 	}
 	var e *stores.Entry
-	err = d.db.View(func(tx *bbolt.Tx) error {
+	err = d.read(func(tx *bbolt.Tx) error {
 		e = stores.Decode(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
 		if e == nil || e.User != user {
 			return stores.ErrNotFound

@@ -90,7 +90,7 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 	d.mu.Unlock()
 	events := stores.Events{First: from}
 	var a *about
-	err = stores.Unavailable(d.db.View(func(tx *bbolt.Tx) error {
+	err = stores.Unavailable(d.read(func(tx *bbolt.Tx) error {
 		a = aboutOf(tx, id)
 		c := tx.Bucket(eventBucket).Cursor()
 		size, key := 0, numbered(id, uint64(from))

@@ -1,0 +1,95 @@
+package responsestore
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"go.etcd.io/bbolt"
+)
+
+// errDamaged is matched by the error of a use of the file that met a page which makes no sense,
+// because a disk or another program has changed the file.
+var errDamaged = errors.New("the file is damaged; to begin with an empty one, stop Caddy and move the file away")
+
+// guarded runs f, which uses the file, and returns an error that matches [errDamaged] if f panics:
+// bbolt panics at a damaged page. bbolt maps the file into memory, where reading beyond the end of
+// a file that was cut is a fault. guarded makes a fault a panic: it would end the process.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%w (%v)", errDamaged, reason)
+		}
+	}()
+	return f()
+}
+
+// abandon ends the use of the file. It is called after a panic of bbolt that may have left a lock
+// of bbolt's locked: the next use would wait for that lock without end.
+func (d *Disk) abandon(err error) {
+	d.bounds.Lock()
+	defer d.bounds.Unlock()
+	d.damage = err
+}
+
+// abandoned returns why the file is not used any more, or nil.
+func (d *Disk) abandoned() error {
+	d.bounds.Lock()
+	defer d.bounds.Unlock()
+	return d.damage
+}
+
+// begin begins a transaction. If it panics, the file is abandoned: bbolt then keeps a lock that all
+// transactions need when they begin, and those that only read also when they end.
+func (d *Disk) begin(writable bool) (tx *bbolt.Tx, err error) {
+	d.bounds.Lock()
+	defer d.bounds.Unlock()
+	if d.damage != nil {
+		return nil, d.damage
+	}
+	err = guarded(func() (err error) {
+		tx, err = d.db.Begin(writable)
+		return err
+	})
+	if errors.Is(err, errDamaged) {
+		d.damage = err
+	}
+	return tx, err
+}
+
+// read runs get, which reads the file. A panic of get harms no other use.
+func (d *Disk) read(get func(*bbolt.Tx) error) error {
+	tx, err := d.begin(false)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		d.bounds.Lock()
+		defer d.bounds.Unlock()
+		if d.damage == nil {
+			_ = tx.Rollback() // fails only if the transaction has ended
+		}
+	}()
+	return guarded(func() error { return get(tx) })
+}
+
+// write runs change, which changes the file. If change panics, the file is abandoned, because the
+// transaction cannot be ended. The caller holds the lock of d.
+func (d *Disk) write(change func(*bbolt.Tx) error) error {
+	tx, err := d.begin(true)
+	if err != nil {
+		return err
+	}
+	err = guarded(func() error {
+		if err := change(tx); err != nil {
+			_ = tx.Rollback() // fails only if the transaction has ended
+			return err
+		}
+		return tx.Commit()
+	})
+	if errors.Is(err, errDamaged) {
+		d.abandon(err)
+	}
+	return err
+}

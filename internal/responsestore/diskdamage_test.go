@@ -1,0 +1,149 @@
+package responsestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/stores"
+)
+
+const (
+	damageEntries = 100
+	page          = 4096
+)
+
+// damagedText is the text of the nth entry.
+func damagedText(n int) string { return fmt.Sprint(n, strings.Repeat(" some text", 1500)) }
+
+// filled returns a store on the disk with entries, and the path of its file.
+func filled(t *testing.T) (*Disk, string) {
+	t.Helper()
+	dir := t.TempDir()
+	d := NewDisk(dir)
+	d.Limit(1<<30, time.Hour)
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range damageEntries {
+		if err := d.Put(t.Context(), id(n), entry("u", "", damagedText(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d, filepath.Join(dir, "responses.db")
+}
+
+// useDamaged uses a store, several uses at a time, and closes it. Each use has to end in time, with
+// the right entry or an error of the store.
+func useDamaged(t *testing.T, d *Disk) {
+	t.Helper()
+	ctx := context.Background()
+	var uses sync.WaitGroup
+	for first := range 4 {
+		uses.Go(func() {
+			for n := first; n < damageEntries; n += 4 {
+				e, err := d.Get(ctx, "u", id(n))
+				if err == nil {
+					if want := entry("u", "", damagedText(n)); string(e.Response) != string(want.Response) || fmt.Sprint(e.Output) != fmt.Sprint(want.Output) {
+						t.Errorf("entry %d is %.80s", n, e.Response)
+					}
+					e.Release()
+				}
+				isOfStore(t, fmt.Sprint("reading ", n), err)
+				if n%10 == first {
+					isOfStore(t, "putting", d.Put(ctx, id(1000+n), entry("u", "", "new")))
+					isOfStore(t, "deleting", d.Delete(ctx, "u", id(n)))
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		uses.Wait()
+		if err := d.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("a use of the damaged file does not end")
+	}
+}
+
+// isOfStore checks that a use of a store succeeded, or failed with an error of the store.
+func isOfStore(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil && !errors.Is(err, stores.ErrUnavailable) && !errors.Is(err, stores.ErrNotFound) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestDamagedFile damages the file of a store while it is used. Each use has to end with what was
+// stored or with an error, and the next start with an error or what is left, but none with a panic.
+func TestDamagedFile(t *testing.T) {
+	random := rand.NewChaCha8([32]byte{7})
+	for what, damage := range map[string]func(file *os.File, size int64) error{
+		"zeros": func(file *os.File, size int64) error {
+			_, err := file.WriteAt(make([]byte, size-2*page), 2*page)
+			return err
+		},
+		"random bytes": func(file *os.File, size int64) error {
+			garbage := make([]byte, size-2*page)
+			_, _ = random.Read(garbage)
+			_, err := file.WriteAt(garbage, 2*page)
+			return err
+		},
+		"some pages": func(file *os.File, size int64) error {
+			garbage := make([]byte, page)
+			for at := int64(8 * page); at+page <= size; at += 8 * page {
+				_, _ = random.Read(garbage)
+				if _, err := file.WriteAt(garbage, at); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"the header": func(file *os.File, _ int64) error {
+			_, err := file.WriteAt(make([]byte, 2*page), 0)
+			return err
+		},
+		"half":    func(file *os.File, size int64) error { return file.Truncate(size / 2) },
+		"nothing": func(file *os.File, _ int64) error { return file.Truncate(0) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			d, path := filled(t)
+			file, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			info, err := file.Stat()
+			if err == nil {
+				err = damage(file, info.Size())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			useDamaged(t, d)
+			next := NewDisk(filepath.Dir(path))
+			next.Limit(1<<30, time.Hour)
+			if err := next.Start(); err != nil {
+				t.Log("the next start:", err)
+				if strings.Contains(err.Error(), "another process") {
+					t.Error("the file is still locked")
+				}
+				return
+			}
+			useDamaged(t, next)
+		})
+	}
+}
