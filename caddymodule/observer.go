@@ -20,14 +20,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// observer counts requests and turns in the metrics and in the usage, and logs turns.
+// observer counts answers and turns in the metrics, adds turns to the usage of their users, and
+// logs turns. A turn is one run of the model.
 type observer struct {
 	turns  *zap.Logger
 	shared *usage.Shared // the usage of all nodes; nil: there is none
 }
 
 // AnswerBegan adds one to the metrics of active answers and, if stream is true, of active streams.
-// The returned function takes it off again.
+// The returned function subtracts the same.
 func (observer) AnswerBegan(stream bool) func() {
 	answersMetric.Inc()
 	if !stream {

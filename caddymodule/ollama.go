@@ -58,8 +58,8 @@ func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
 	return rt
 }
 
-// ollamaPrefix matches the beginning of a path of Ollama's API. Clients with a wrong base URL
-// repeat /v1 or /api there.
+// ollamaPrefix matches the beginning of a path of Ollama's API, even if a client with a wrong base
+// URL repeats /v1 or /api in it.
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
 // ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/ it

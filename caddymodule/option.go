@@ -20,7 +20,7 @@ import (
 //	<n>, <size> or <duration>      above zero; also zero, if that is the default or the field is a pointer
 //	<size>|off or <duration>|off   off is -1, and in JSON any negative value
 //	<text> or <name>               any text; an empty name, as an unset {$VARIABLE} gives, is refused
-//	own|all                        one of the words; on|off, or a word alone, is a bool
+//	own|all                        one of these words; for a bool, on|off or a single word such as force
 //	max_queue [<duration>]         a value that may follow the value of max_queue, on the same line
 //
 // The field's tag `default` has the value for a field that is not set, written as in the Caddyfile.
@@ -145,7 +145,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// parseLine reads the values of a line. Only the first value is required. check may be nil.
+// parseLine reads the values of a line, and then calls check if it is not nil. Only the first value
+// is required.
 func parseLine(d *caddyfile.Dispenser, line []option, check func() error) error {
 	name, args := d.Val(), d.RemainingArgs()
 	if len(args) == 0 || len(args) > len(line) {
@@ -248,8 +249,8 @@ func isOneOf(word, syntax string) error {
 	return fmt.Errorf("%q must be one of %s", word, strings.Join(allowed, ", "))
 }
 
-// complete sets the option's default if the field is not set. Otherwise it checks the value: one
-// that comes from JSON has not been checked yet.
+// complete sets the option's default if the field is not set. Otherwise it checks the value, since
+// a value from JSON has not been checked yet.
 func (o *option) complete() error {
 	if o.field.IsZero() && o.byDefault != "" {
 		return o.set(o.byDefault)

@@ -101,8 +101,8 @@ func (h *Handler) pageRouteOf(path string) (route, bool) {
 	}}, toPage || ok && hasPage(name)
 }
 
-// servePageStatus answers with the state of this handler's app-servers, without what only
-// administrators may see, and with the requests whose usage the caller may see.
+// servePageStatus answers with the public part of the state of this handler's app-servers, and with
+// the requests of the user that seenBy returns.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		body := h.document(r, h.seenBy(r))

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator"
 )
 
-// patternNamespace is the namespace of the modules for textual forms of calls. Each module is an
-// [aggregator.Pattern].
+// patternNamespace is the namespace of the modules that find tool calls in the text of an answer.
+// Each module is an [aggregator.Pattern].
 const patternNamespace = "http.codex.patterns"
 
 func init() {

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/pool"
 )
 
-// Pool is the policy by which an app-server is chosen for a turn. An app-server that keeps the
-// thread of a conversation also gets the conversation's next turn, whatever the policy.
+// Pool is the policy by which an app-server is chosen for a turn. If an app-server still has a
+// conversation in memory, it also gets the conversation's next turn, whatever the policy.
 type Pool struct {
 	// `spread`: the app-server with the fewest turns. `reserve`: like spread, but the last
 	// app_servers get turns only if no other app-server can take them. Default: `spread`.

@@ -132,7 +132,7 @@ func exactly(path string) (route, bool) {
 	return route{}, false
 }
 
-// match reports whether a path matches a pattern, and returns the parts of the path that stand for
+// match reports whether a path matches a pattern, and returns the parts of the path that match the
 // * in the pattern.
 func match(pattern, path string) (args []string, ok bool) {
 	before, after, wild := strings.Cut(pattern, "*")
@@ -215,7 +215,8 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 
 // inEarlyData reports whether a request may have arrived before its TLS handshake ended, here or at
 // a proxy (which adds the header Early-Data). An attacker can record such a request and send it
-// again, which would run its turn twice. HTTP/3 accepts such requests unless 0rtt is off.
+// again, which would run its turn twice. HTTP/3 accepts such requests by default; Caddy's option
+// 0rtt can change that.
 func inEarlyData(r *http.Request) bool {
 	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
 }
@@ -232,8 +233,8 @@ func refuse(w http.ResponseWriter, r *http.Request, e *apierror.Error) {
 
 const requestIDHeader = "X-Request-Id"
 
-// validRequestID matches the request ids that the handler accepts from clients, for headers and
-// logs.
+// validRequestID matches the request ids that the handler accepts from clients, and writes to
+// headers and logs.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)
 
 // setRequestID sets the request's id in the headers of the request and of the answer. It uses the
@@ -269,8 +270,8 @@ func newRequestID(r *http.Request) string {
 	return id
 }
 
-// responsesSocket is the route of WebSockets at /v1/responses. It counts each request that comes
-// over a WebSocket. Of the handshakes, serve counts only the refused ones.
+// responsesSocket is the route of WebSockets at /v1/responses. It counts each request over a
+// WebSocket. So serve counts a handshake only if it refuses the handshake.
 var responsesSocket = route{counts: responsesCounts, refused: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.forgedHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
@@ -349,11 +350,10 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// ownDeadlines keeps Caddy from setting a deadline before each write and each flush of an answer,
-// since that costs more than writing a small chunk. Caddy wraps w in a writer that sets the
-// deadlines; if that is the outermost writer, ownDeadlines returns the writer inside. Streams set
-// their own write deadlines, which are shorter than Caddy's default. A stricter limit of the
-// operator stays in force.
+// ownDeadlines returns w without the writer with which Caddy sets a deadline before each write and
+// each flush of an answer, since that costs more than writing a small chunk. Streams set their own
+// write deadlines, which are shorter than Caddy's default. ownDeadlines returns w itself if the
+// operator has set a stricter limit, or if Caddy's writer is not the outermost one.
 func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/status"
 )
 
-// minAdminKey is the least length of an admin key: nobody must be able to guess one.
+// minAdminKey is the least length of an admin key, in bytes, so that nobody can guess one.
 const minAdminKey = 16
 
 func (h *Handler) parseAdminKey(d *caddyfile.Dispenser) error {

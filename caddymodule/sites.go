@@ -196,9 +196,9 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 }
 
 // site returns the realm of a request's site. It is the first name of the outermost host matcher
-// that has led the request to the handler, with the server's port unless that is 80 or 443. Without
-// a host matcher, the realm is the server's address. site returns "" for a request that does not
-// come from Caddy.
+// that has led the request to the handler, followed by the server's port if that is not 80 or 443.
+// Without a host matcher, the realm is the server's address. site returns "" for a request that
+// does not come from Caddy.
 func (h *hosts) site(handler *Handler, r *http.Request) string {
 	if h.find(handler, r) == nil {
 		return ""

@@ -18,11 +18,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// RedisStore stores responses in Redis or Valkey, so that several nodes can share them. It also
-// stores the usage, and what API keys have used of their limits. Both count all nodes together.
+// RedisStore stores responses in Redis or Valkey, so that several Caddy servers can share them. It
+// also stores the usage, and what API keys have used of their limits. Both are sums over all these
+// Caddy servers.
 type RedisStore struct {
-	// The URLs of the nodes: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for
-	// TLS, or `unix://`. Several URLs name the nodes of a cluster or, with `master`, the sentinels.
+	// The URLs of the Redis servers: `redis://USER:PASSWORD@HOST:PORT/DB`, `rediss://` for TLS, or
+	// `unix://`. Several URLs name the servers of a cluster or, with `master`, the sentinels.
 	// Placeholders are resolved when the configuration is loaded.
 	URLs []string `json:"urls,omitempty"`
 
@@ -43,7 +44,7 @@ type RedisStore struct {
 	// gets a 503. `open`: the request is served, and not counted. Default: `closed`.
 	Fail string `json:"fail,omitempty" option:"open|closed" default:"closed"`
 
-	// A file with the certificates of the authorities that sign the nodes' certificates.
+	// A file with the certificates of the authorities that sign the Redis servers' certificates.
 	// Placeholders are resolved when the configuration is loaded. Default: those of the system.
 	CA string `json:"ca,omitempty" option:"<name>"`
 

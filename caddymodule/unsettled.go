@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// unsettled are the counts that Redis could not store before the exit, since it did not work. They
-// stay in a file until a later process opens the same store.
+// unsettled are the counts that a process could not add to Redis before its exit, since Redis did
+// not work. They stay in a file until a later process opens the same store.
 type unsettled struct {
 	Limits []quota.Unsettled
 	Usage  []usage.Batch
@@ -28,7 +28,7 @@ func unsettledFiles(key string) string {
 	return filepath.Join(caddy.AppDataDir(), "codex", fmt.Sprintf("unsettled-%x-*.json", sha256.Sum256([]byte(key))))
 }
 
-// saveUnsettled writes what could not be counted to a new file.
+// saveUnsettled writes the counts that Redis could not store to a new file.
 func (e *engine) saveUnsettled(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
 	if !ok {

@@ -66,9 +66,9 @@ func userOf(r *http.Request) string {
 	return usage.UserName(name)
 }
 
-// likeUnnamed matches the names of unnamed keys, such as key-1, also with one or more "user:" in
-// front. userOf adds one more "user:" to such a name of any other user, so that no two users get
-// the same name.
+// likeUnnamed matches the names that keys without a name get, such as key-1, also with one or more
+// "user:" in front. If another user has such a name, userOf adds one more "user:" to it, so that no
+// two users get the same name.
 var likeUnnamed = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
 // The values of the option usage.
@@ -142,7 +142,8 @@ type rateWindow struct {
 }
 
 // rateLimits returns the plan limits of the logins of this handler's app-servers. App-servers with
-// the same home have the same login and plan, so rateLimits lists that plan for only one of them.
+// the same CODEX_HOME have the same login and plan, so rateLimits lists that plan for only one of
+// them.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all of them
 	defer cancel()

@@ -104,17 +104,18 @@ func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	return a.parallel[model], a.serial[model]
 }
 
-// ParallelCallsAccepted records that the provider has accepted the full form, which
-// [Acceptance.ParallelCalls] explains, with a model.
+// ParallelCallsAccepted records that the provider has accepted a request in which this lite model
+// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests.
 func (a *Acceptance) ParallelCallsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
 	a.parallel.add(model)
 }
 
-// ParallelCallsRefused records that the provider has refused a request in which a lite model could
-// call several tools at a time: the full form, see [Acceptance.ParallelCalls]. It reports whether
-// it has recorded this, which it does at most once for a model.
+// ParallelCallsRefused records that the provider has refused a request in which this lite model
+// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests.
+// ParallelCallsRefused reports whether it has recorded the refusal; it records at most one for each
+// model.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -122,7 +123,7 @@ func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 }
 
 // SerialModels returns the lite models that may call only one tool at a time, since the provider
-// has refused the full form with them. They are sorted by name.
+// has refused requests in which they could call several. The models are sorted by name.
 func (a *Acceptance) SerialModels() []string {
 	a.lock()
 	defer a.mu.Unlock()

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// accountTime bounds one call for the account. In one call, Codex asks the back end three
-	// times, for five seconds each.
+	// accountTime bounds one request to Codex for the account of the login. For each request, Codex
+	// asks the back end three times, for five seconds each.
 	accountTime = 20 * time.Second
-	// The first and the longest pause after a failed question for the account.
+	// accountPause is the pause after the first failed request for the account. The pauses double
+	// up to maxAccountPause.
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
 )
 
@@ -189,9 +190,9 @@ const (
 	accountPath = "/wham/accounts/check"
 )
 
-// awaitAccountBackend asks the account back end until it answers. If the instance has no answer of
-// its own by then, its request is lost, and Codex would repeat it only after five seconds. So
-// awaitAccountBackend replaces the instance. It gives up when ctx ends.
+// awaitAccountBackend asks the account back end until it has answered twice in a row, or until ctx
+// ends. If Codex has no answer to its own request by then, that request is lost, and Codex would
+// repeat it only after five seconds. So awaitAccountBackend replaces the instance.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
 	client, err := relay.Client()
 	if err != nil {
@@ -215,7 +216,8 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 	})
 }
 
-// accountAnswers reports whether the back end returns the account of a login within lookTime.
+// accountAnswers reports whether the back end returns the account of the instance's login within
+// lookTime.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
 	login, err := readLogin(in.home.operator)
 	base := strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/")

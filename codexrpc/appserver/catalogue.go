@@ -101,7 +101,7 @@ type Model struct {
 	// ("supports_reasoning_effort_updates").
 	Efforts bool
 
-	// What clients may be told of the model; empty: the entry does not have it.
+	// Clients may see the members up to the blank line. A member is empty if the entry lacks it.
 	Title       string // "display_name"
 	Window      int    // "context_window" before it is changed, in tokens
 	Blind       bool   // "input_modalities" are given, and have no image

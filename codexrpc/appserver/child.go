@@ -46,8 +46,8 @@ func (in *instance) wait() {
 // succeeded is the exit status of a program that reports no error.
 const succeeded = "exit status 0"
 
-// exitStatus returns how a child exited. It returns "" if that explains nothing: the child reports
-// no error, or end had to terminate it.
+// exitStatus returns how a child exited. It returns "" if that explains nothing: the child exited
+// without an error, or end terminated it.
 func (in *instance) exitStatus() string {
 	if in.program == nil {
 		return ""

@@ -85,8 +85,8 @@ const noProxy = "NO_PROXY"
 const loopback = "localhost,127.0.0.1,::1"
 
 // besideProxy returns variables that exempt this machine from the proxy of env, since a proxy
-// cannot reach a provider on this machine. Programs read the upper-case or the lower-case name, so
-// it sets both. If env has no proxy, it returns nil.
+// cannot reach a provider on this machine. Programs read the upper-case or the lower-case name of a
+// variable, so besideProxy sets both. If env has no proxy, it returns nil.
 func besideProxy(env []string) []string {
 	proxy, except := false, map[string]string{}
 	for _, variable := range env {
@@ -113,10 +113,10 @@ func besideProxy(env []string) []string {
 // Without them, Codex reads the system's certificates for each new thread and, over HTTP, for each
 // request. It parses them with OpenSSL, which takes a third of the CPU time of a short turn.
 //
-// If SSL_CERT_FILE or CODEX_CA_CERTIFICATE is set, Codex uses another library over HTTP, as it
-// always does for WebSockets. That library reads a single file if SSL_CERT_FILE and SSL_CERT_DIR
-// are set. Codex itself also reads the file that CODEX_CA_CERTIFICATE names or, if that is not set,
-// the file that SSL_CERT_FILE names, and it does so slowly. So this package makes
+// If SSL_CERT_FILE or CODEX_CA_CERTIFICATE is set, Codex does not use OpenSSL over HTTP, but the
+// library that it always uses for WebSockets. That library reads a single file if SSL_CERT_FILE and
+// SSL_CERT_DIR are set. Codex itself also reads the file that CODEX_CA_CERTIFICATE names or, if
+// that is not set, the file that SSL_CERT_FILE names, and it does so slowly. So this package makes
 // CODEX_CA_CERTIFICATE name a file with only one certificate.
 const (
 	certFileVariable = "SSL_CERT_FILE"
@@ -207,8 +207,8 @@ func exists(path string) bool {
 }
 
 // read returns the certificates of the store as content. whole is the path of a file that has all
-// of them, or "" if the directories have more. read returns nothing if there are too many files or
-// bytes.
+// these certificates; it is "" if the directories have more than that file. read returns nothing if
+// there are too many files or bytes.
 func (s *trustStore) read() (whole string, content []byte) {
 	known, left := make(map[string]bool), maxCertificates
 	for _, file := range s.files {

@@ -22,8 +22,8 @@ const (
 	// since its network may be interrupted for a while.
 	maxMissed       = 3
 	maxMissedRemote = 6
-	// replaceEvery is the shortest pause between two replacements by replaceForHealth, which
-	// explains the exception.
+	// replaceEvery is the shortest pause between two replacements by replaceForHealth. A
+	// replacement that surely helps needs no pause.
 	replaceEvery = time.Minute
 )
 
@@ -75,10 +75,10 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth replaces the serving instance, unless a replacement is under way. It does
-// nothing and returns false if it replaced an instance less than replaceEvery ago: the fresh
-// instance seems to have the same fault. helps means that a fresh instance will not have the fault;
-// then replaceForHealth starts one even so soon.
+// replaceForHealth replaces the serving instance, and returns true. If a replacement is under way
+// already, it only returns true. If it replaced an instance less than replaceEvery ago, the fresh
+// instance seems to have the same fault, so it does nothing and returns false. helps means that a
+// fresh instance will not have the fault; then replaceForHealth ignores replaceEvery.
 func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 	if s.next != nil {
 		return true

@@ -25,18 +25,19 @@ const (
 )
 
 // loginFiles are the file with the login, and the lock that Codex holds while it renews the login.
-// Private homes have links to these files in the operator's home, so that all share one login:
-// Codex follows the links when it locks and replaces the file.
+// Each private home (the CODEX_HOME of one app-server) has links to these files in the operator's
+// CODEX_HOME, so that all app-servers share one login: Codex follows the links when it locks and
+// replaces the file.
 var loginFiles = []string{"auth.json", "auth.lock"}
 
 // agentsDir is the directory with a user's skills and plugins for agents of any kind. Codex looks
 // for it in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is how many directories a private home has in place of Codex's log. The log is a
-// database file with a version in its name. Directories with these names, for the versions from 1
-// on, keep Codex from writing it. Otherwise it would grow by some 60 KB with each turn, perhaps in
-// a file system in memory. Old releases of Codex do not start with such directories.
+// logVersions is how many directories a private home has so that Codex cannot write its log. The
+// log is a database file with a version in its name. These directories have the names of the
+// versions from 1 on. Without them, the log would grow by some 60 KB with each turn, perhaps in a
+// file system in memory. Old releases of Codex do not start with such directories.
 const logVersions = 9
 
 // needsLog is a part of the error of those releases of Codex that do not start without their log.

@@ -45,9 +45,9 @@ type operatorConfig struct {
 	} `toml:"features"`
 }
 
-// privateConfig is the config.toml of a private home. Its settings beside those of providerConfig
-// keep Codex from reading the files of a project around the working directory, and from fetching
-// plugins and unpacking skills for each new home.
+// privateConfig is the config.toml of a private home. In addition to the settings of
+// providerConfig, it has settings that keep Codex from reading the files of a project around the
+// working directory, and from fetching plugins and unpacking skills for each new home.
 type privateConfig struct {
 	providerConfig
 	ProjectRootMarkers []string        `toml:"project_root_markers"`

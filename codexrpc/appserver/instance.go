@@ -44,9 +44,9 @@ func (in *instance) pid() int {
 	return in.program.PID
 }
 
-// stop ends an instance whose start has ended. For a child, it ends the program and everything that
-// the program has started. For a remote app-server, it interrupts the unfinished turns and closes
-// the connection.
+// stop ends an instance whose start has succeeded or failed. For a child, it ends the program and
+// everything that the program has started. For a remote app-server, it interrupts the unfinished
+// turns and closes the connection.
 func (in *instance) stop(timeout time.Duration) error {
 	switch {
 	case in.program != nil:
@@ -83,9 +83,9 @@ func (in *instance) withExitDetails(reason error) error {
 	return reason
 }
 
-// launch begins the start of an instance. When it returns, the programs of a child run. The rest of
-// the start happens in the background, until startDone is closed. The error says what an operator
-// can do.
+// launch begins the start of an instance. When it returns, the programs of a child have been
+// started. The rest of the start happens in the background, until startDone is closed. The error
+// says what an operator can do.
 func (p *Process) launch() (*instance, error) {
 	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
 	printing, err := p.startChild(in)
@@ -185,7 +185,7 @@ func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
 const (
 	// maxUnfinished bounds the remembered threads.
 	maxUnfinished = 1024
-	// interruptTimeout bounds the time to interrupt the turns of all remembered threads. One turn
+	// interruptTimeout bounds the time to interrupt all unfinishedTurns. Interrupting one turn
 	// takes a few milliseconds.
 	interruptTimeout = 30 * time.Second
 )

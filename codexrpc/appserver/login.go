@@ -121,8 +121,8 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 const (
-	// renewEarly is how long before the end of its access token a serving app-server is asked to
-	// renew its login. So no request has to wait for a renewal, and a failed renewal can be tried
+	// renewEarly is how long before the end of an access token keepLogin asks the app-server to
+	// renew the login. So no request has to wait for a renewal, and a failed renewal can be tried
 	// again. Codex by itself renews the login five minutes before the end, within a request.
 	renewEarly = 10 * time.Minute
 	// renewTime bounds a renewal. Codex gives up after 15 seconds.

@@ -41,8 +41,9 @@ type privateDir struct {
 func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
 func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
 
-// newPrivateDir makes a private directory in the system's temporary directory, and locks it. Only
-// then does it rename the directory to a name that sweepPrivateDirs looks for.
+// newPrivateDir makes a private directory in the system's temporary directory, and locks it. It
+// then renames the directory: sweepPrivateDirs looks only for the new name, so it does not remove a
+// directory that is not locked yet.
 func newPrivateDir() (*privateDir, error) {
 	unnamed, err := os.MkdirTemp("", "new-"+privatePrefix) // 0700
 	if err != nil {

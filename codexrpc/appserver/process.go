@@ -128,8 +128,8 @@ func (p *Process) Start() {
 	go s.run()
 }
 
-// Stop ends the process and everything that it has started. It returns when all of that has ended,
-// which takes little more than the stop timeout at most. It may be called more than once.
+// Stop ends the process and everything that it has started, and waits until all of that has ended.
+// This takes at most a little longer than the stop timeout. Stop may be called more than once.
 func (p *Process) Stop() {
 	unused := !p.begun.Swap(true)
 	p.cancel(errStopped)

@@ -24,8 +24,8 @@ type Provider struct {
 const (
 	// openAI is Codex's name of its built-in provider for OpenAI.
 	openAI = "openai"
-	// ownOpenAI is the provider's name for OpenAI with changed settings. Codex refuses changed
-	// settings under the name openAI.
+	// ownOpenAI is the name under which this package configures the provider OpenAI with changed
+	// settings. Codex refuses changed settings under the name openAI.
 	ownOpenAI = "openai-of-caddy-codex"
 	// providerRelease is the minor version of the first release of Codex that is known to use the
 	// login, its workspace and its limits also for the provider ownOpenAI.
@@ -126,7 +126,8 @@ func (c *providerChoice) serve(settings providerSettings) {
 	c.settings = settings
 }
 
-// current returns the settings, and whether new threads must not use WebSockets for now.
+// current returns the settings. off reports whether new threads use HTTP instead of WebSockets for
+// now.
 func (c *providerChoice) current() (settings providerSettings, off bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

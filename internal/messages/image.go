@@ -26,8 +26,8 @@ func (p place) path() string {
 	return path + ".source.url"
 }
 
-// ImageParam returns the path of the first field with a remote image at url. If url is empty, any
-// remote image will do. The result is empty if there is no such field.
+// ImageParam returns the path of the first field with a remote image at url, or "" if there is
+// none. If url is empty, a remote image at any URL counts.
 func (r *Request) ImageParam(url string) string {
 	m, p, found := r.FindRemote(url)
 	if !found {

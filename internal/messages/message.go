@@ -171,7 +171,7 @@ func (h *history) place(images []imagePlace) {
 	}
 }
 
-// result reads the result of a call. block is the index of its block in the message.
+// result reads the result of a call. block is the index of the result in the message.
 func (h *history) result(block int, b *rawBlock) *field.Error {
 	id := b.toolUseID
 	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(wirejson.KindBool, b.failed).In("is_error"))

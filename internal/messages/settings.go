@@ -43,8 +43,8 @@ const (
 	highBudget   = 16 << 10
 )
 
-// chooseEffort derives the effort from the budget for thinking. An effort in the request takes
-// precedence.
+// chooseEffort derives the effort from the budget for thinking, if the request does not name an
+// effort.
 func (r *Request) chooseEffort() {
 	switch {
 	case r.Effort != "":

@@ -105,8 +105,8 @@ func (e *events) begin(b block) {
 	e.head = append(e.head, `,"delta":{"type":"`...)
 }
 
-// delta emits a content_block_delta. kind is the JSON from the value of the delta's type up to the
-// colon before text; text is the value of the delta's only other member.
+// delta emits a content_block_delta for the newest block. kind is JSON that follows e.head, such as
+// `text_delta","text":`. text becomes the JSON string after it.
 func (e *events) delta(kind, text string) {
 	data := append(append(e.buf.Take(), e.head...), kind...)
 	e.kept("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))
@@ -116,8 +116,8 @@ func (e *events) text(piece string)          { e.delta(`text_delta","text":`, pi
 func (e *events) thinking(piece string)      { e.delta(`thinking_delta","thinking":`, piece) }
 func (e *events) signature(signature string) { e.delta(`signature_delta","signature":`, signature) }
 
-// maxPiece is the most bytes of an input in one event. It bounds the buffer in which events are
-// built.
+// maxPiece is the most bytes of a tool call's input in one event. It bounds the buffer in which
+// events are built.
 const maxPiece = 8 << 10
 
 func (e *events) input(object string) {

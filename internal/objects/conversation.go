@@ -96,8 +96,8 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 	return responses.Added(added, hold)
 }
 
-// AppendResponse appends the items of an ended response to the conversation with the id
-// conversation, which belongs to the same user.
+// AppendResponse appends the items of an ended response to a conversation of the same user. The
+// parameter conversation is the id of the conversation.
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *stores.Entry) error {
 	var items []json.RawMessage
 	for item := range response.Items() {

@@ -95,9 +95,9 @@ func (s *Logs) Forget(id string) {
 	}
 }
 
-// Append adds a copy of an event. If there is no room, the user with the most bytes loses a log:
-// the one that has ended first. A user without ended logs loses the oldest events of the largest
-// log. The error is always nil.
+// Append adds a copy of an event. If there is no room, it drops ended logs of the user with the
+// most bytes, the one that has ended first before the others. If that user has no ended log, it
+// drops the oldest events of the user's largest log. The error is always nil.
 func (l *Log) Append(name string, data []byte) error {
 	s := l.of
 	s.mu.Lock()
@@ -129,8 +129,8 @@ func (l *Log) makeRoom(bytes int64) bool {
 }
 
 // drop drops the first ended log of the user with the most bytes, or else the oldest event of that
-// user's largest log. In this comparison, the bytes of user include more, the number of bytes that
-// user still needs. drop reports false if there is nothing to drop.
+// user's largest log. It compares the bytes of the users after adding more to those of user, who
+// still needs so many. drop reports false if there is nothing to drop.
 func (s *Logs) drop(user string, more int64) bool {
 	most := user
 	for other, bytes := range s.users {
@@ -214,8 +214,8 @@ func (l *Log) wake() {
 }
 
 // Next returns events, beginning with the number from. If there are none yet, it returns a channel
-// that is closed when there may be some. If no more events will come, that channel is nil. The error
-// is stores.ErrDropped if the event with the number from is no longer kept.
+// that is closed when there may be some. If no more events will come, that channel is nil. If the
+// event with the number from was dropped, the error is stores.ErrDropped.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()

@@ -82,8 +82,8 @@ type continued struct {
 	over  bool  // nothing more is to be stored
 }
 
-// run stores events as they come, until ctx ends. Even without new events, it reads the store when
-// another node may have cancelled the response.
+// run stores events as they come, until ctx ends. If there are no new events, it still reads the
+// store whenever another node may have cancelled the response.
 func (c *continued) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.over {
 		changed := c.nodes.Watch(c.response.ID)

@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Objects are the responses and conversations of a store. It is safe for concurrent use.
+// Objects are the responses and conversations of a store. All methods are safe for concurrent use.
 type Objects struct {
 	Store   stores.Store               // nil: nothing is kept
 	Running *Running                   // the responses that are running

@@ -107,11 +107,11 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a response in the register. If the ended response is stored, entry returns its
-// final form, otherwise the response in progress, without output. A response stays in the register
-// until all its events are stored, so that a client that knows of the end can refer to it. entry
-// returns nil if that user has no such response in the register, or if the response will not be
-// stored.
+// entry returns a user's response in the register. Once the ended response is stored, entry returns
+// its final form; before that, its form in progress, without output. A response stays in the
+// register until all its events are stored, so that a client can refer to it as soon as the client
+// knows that it has ended. entry returns nil if the register has no such response, or if the
+// response will not be stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
@@ -145,8 +145,8 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 	}
 }
 
-// Wait waits until no response runs, but not beyond the end of ctx, nor longer than MaxBackground.
-// When the server exits, the drain timeouts of the requests end the responses.
+// Wait waits until no response runs, but at most until ctx ends or MaxBackground has passed. When
+// the server exits, the drain timeouts of the requests end the responses.
 func (r *Running) Wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, MaxBackground)
 	defer cancel()

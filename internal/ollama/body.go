@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Body folds the outputs of a turn into one object. A client of [Stream] gets the same content from
-// the same outputs.
+// Body collects the outputs of a turn in one object. A client of [Stream] gets the same content
+// from the same outputs.
 type Body struct {
 	meta Meta
 	clock

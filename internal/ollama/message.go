@@ -48,7 +48,7 @@ type history struct {
 	names map[string]*[]int // the indexes of the calls of each tool, in their order
 }
 
-// openCall is a call of the newest message with calls, which may have its result already.
+// openCall is a call of the newest message with calls. It may have its result already.
 type openCall struct {
 	id       wirejson.Value
 	answered bool

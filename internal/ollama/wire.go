@@ -88,7 +88,7 @@ func object(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// append appends an object of the answer up to the last member of the piece. The caller appends the
+// append appends an object of the answer, up to the piece and including it. The caller appends the
 // further members and the closing brace.
 func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
 	to = wirejson.AppendString(append(to, `{"model":`...), m.Model)

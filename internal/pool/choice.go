@@ -33,8 +33,8 @@ type chooser struct {
 
 	// marks counts the turns that each member was given. Among members that are equal otherwise,
 	// the one with the lowest mark is next. low is the mark that the last chosen member had before
-	// its new turn. A mark below low counts as low. Otherwise, a member that was not ready for a
-	// while would get all turns afterwards.
+	// its new turn. A mark below low counts as low, so that a member that was not ready for a while
+	// does not get all turns afterwards.
 	marks []int64
 	low   int64
 }
@@ -63,8 +63,8 @@ func (c *chooser) best(members []candidate) int {
 
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares two members: first by state, then by due (the earlier is better), then by the
-// policy, then by the turns, and last by mark.
+// compare compares two members: first by state, then by due (see [candidate]; the earlier is
+// better), then by the policy, then by the turns, and last by mark.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(

@@ -39,8 +39,8 @@ func (c *Configuration) Start() {
 	}
 }
 
-// Open is called when the whole program has started with the configuration. Until then, events
-// wait. Open may be called several times.
+// Open is called when the whole program has started with the configuration. Events of the
+// configuration's processes wait until then. Open may be called several times.
 func (c *Configuration) Open() {
 	c.opening.Do(func() {
 		s := c.supervisor
@@ -127,7 +127,8 @@ type member struct {
 	held atomic.Pointer[Process] // the configuration's own reference; nil: there is none
 }
 
-// acquire takes a reference to the process, and starts it if there is none yet.
+// acquire returns the process with one more reference to it. If there is no process yet, acquire
+// starts one.
 func (m *member) acquire() *Process {
 	return m.of.supervisor.processes.acquire(m.key, func() *Process {
 		p := newProcess(m)
@@ -136,7 +137,7 @@ func (m *member) acquire() *Process {
 	})
 }
 
-// letGo releases a reference that acquire took. The last release stops the process, in the
+// letGo releases a reference that acquire has added. The last release stops the process, in the
 // background: the caller may be a request that loads a configuration, which must not wait.
 func (m *member) letGo() {
 	s := m.of.supervisor

@@ -207,8 +207,8 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// readAgain restarts app-servers whose login file has changed. It ends the login's rest as soon as
-// some app-servers are ready and none of them uses the old login.
+// readAgain restarts app-servers whose login file has changed. It lets turns use the login again as
+// soon as some app-servers are ready and none of them has the old login.
 func (l *login) readAgain(all []*Process) {
 	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
 	old, ready := false, 0
@@ -217,9 +217,8 @@ func (l *login) readAgain(all []*Process) {
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
-			// A file that has not changed since the refusal has the refused login. The file may
-			// have changed between the start and the refusal, since Codex renews a login before it
-			// gives up.
+			// A file that has not changed since the refusal still has the refused login. A change
+			// before the refusal does not matter: Codex may have renewed the login then.
 			old = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
@@ -238,7 +237,7 @@ func (l *login) readAgain(all []*Process) {
 }
 
 // askLimits asks Codex about a spent plan, at most once a minute: after the plan was spent, and
-// shortly before the login's rest ends.
+// shortly before turns are to use the login again.
 func (l *login) askLimits(ctx context.Context, all []*Process) {
 	now := time.Now()
 	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))

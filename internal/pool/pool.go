@@ -105,9 +105,9 @@ type leased struct {
 	first    use // the use of the first pick: a field saves an allocation
 }
 
-// Pick takes a reference to the member that is best for one more turn; a process in avoid is the
-// last choice. Choosing and counting are one step, so that turns that start at the same time spread
-// over the members.
+// Pick returns the member that is best for one more turn, and a function that releases it. It
+// chooses a process in avoid only if there is no other. Choosing and counting are one step, so that
+// turns that start at the same time spread over the members.
 func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
 		return l.take(0)
@@ -122,8 +122,8 @@ func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func())
 	return picked, done
 }
 
-// Peek takes a reference to the member that Pick would choose. Unlike Pick, it does not count a turn
-// in the marks of the chooser.
+// Peek returns the member that Pick would choose, and a function that releases it. Unlike Pick, it
+// does not count a turn in the marks of the chooser.
 func (l *leased) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,10 +153,10 @@ func (p *Pool) describe(at int, of *Process) conversation.Member {
 	return found
 }
 
-// Resume takes a reference to the member that keeps a conversation. It calls claim with the threads
-// of one member after the other, until claim has claimed the conversation and returns true. If the
-// pool has several members, it skips those whose login rests (is not used for a while after a
-// failure).
+// Resume returns the member that has the thread of a conversation, and a function that releases it.
+// It passes the threads of each member to claim, until claim returns true: then claim has reserved
+// the conversation. If the pool has several members, Resume skips those whose login rests (is not
+// used for a while after a failure).
 func (l *leased) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()

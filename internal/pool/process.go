@@ -74,8 +74,8 @@ func (p *Process) scarce() bool {
 	return limit > 0 && p.Status().Memory > limit/2
 }
 
-// emitter returns the configuration that emits the process's events: the newest holder that has not
-// ended. Without such a holder, it returns the creator or the newest configuration.
+// emitter returns the configuration that emits the process's events: the newest one that holds the
+// process and has not ended. If there is none, it returns the creator or the newest configuration.
 func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -106,9 +106,9 @@ func (s *signIn) awaitCode(ctx context.Context) {
 
 // SignIn begins a sign-in of the login of the process: a person has to enter a code in a browser.
 // SignIn returns the status of the sign-in when the code is known, the sign-in has ended, or ctx
-// ends. It fails with [ErrSigningIn] if another sign-in is under way. The sign-in goes on when ctx
-// ends; [Process.CancelSignIn] ends it. Once somebody has signed in, all processes of the login are
-// started anew, and a resting login (one set aside after a failure) is used again.
+// ends. The end of ctx does not end the sign-in; [Process.CancelSignIn] does. If another sign-in is
+// under way, the error is [ErrSigningIn]. Once somebody has signed in, all processes of the login
+// are started anew, and turns use the login again if it was set aside after a failure.
 func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 	l := p.login
 	all := l.processes()
@@ -158,16 +158,16 @@ func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	return sync.OnceFunc(func() { s.signingIn.Delete(home) }), nil
 }
 
-// CancelSignIn ends the sign-in under way, if there is one. It returns how the last one has ended;
-// nil: there was none.
+// CancelSignIn ends the sign-in under way, if there is one. It returns the status of the last
+// sign-in, or nil if there was none.
 func (p *Process) CancelSignIn() *status.SignIn {
 	p.login.signIn.stop(errCancelled, false)
 	return p.login.signIn.status()
 }
 
-// sayDropped logs that a reload has dropped the sign-in of a process. The reload may have put
-// another login with the same CODEX_HOME in its place. So each other login with this CODEX_HOME
-// gets the status of a failed sign-in, unless it had a sign-in of its own.
+// sayDropped logs that a reload has dropped the sign-in of a process. The reload may have replaced
+// the login by another login with the same CODEX_HOME. So each other login with this CODEX_HOME
+// gets the status of a failed sign-in, if it has had no sign-in of its own.
 func (s *Supervisor) sayDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())
@@ -180,8 +180,8 @@ func (s *Supervisor) sayDropped(p *Process) {
 	}
 }
 
-// follow sets the status to a failed sign-in, for a login that replaces one whose sign-in was
-// dropped. It changes nothing if the new login had a sign-in of its own.
+// follow gives a login the status of a failed sign-in, if the login has had no sign-in of its own.
+// Such a login has the same CODEX_HOME as one whose sign-in was dropped.
 func (s *signIn) follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

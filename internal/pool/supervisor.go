@@ -87,7 +87,7 @@ func (s *Supervisor) Newest() *Configuration {
 }
 
 // stops are functions that run in the background. Unlike with a sync.WaitGroup, a function may be
-// added while Wait waits for the last one: a turn may release its process while the program exits.
+// added while Wait waits: a turn may release its process while the program exits.
 type stops struct {
 	mu      sync.Mutex
 	running map[chan struct{}]struct{} // each is closed at the end of its function

@@ -45,8 +45,8 @@ type Settings struct {
 	Ignored         []string // parameters that would change the answer but have no counterpart in Codex, in their order
 }
 
-// InstructionsContain reports whether s occurs in a system or developer message, or in an assistant
-// message at the beginning of the conversation, where some clients put their prompt.
+// InstructionsContain reports whether s occurs in a system or developer message. It also looks at
+// an assistant message at the beginning of the conversation, where some clients put their prompt.
 func (c *Conversation) InstructionsContain(s string) bool {
 	for i, m := range c.Messages {
 		if !m.Role.instructs() && (i > 0 || m.Role != RoleAssistant) {
@@ -68,8 +68,8 @@ func (c *Conversation) ModelID() string { return c.Model }
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
 // Skip checks a field for which Codex has no setting: its value may be absent, null, or of the
-// given kind. A value other than neutral adds name to Ignored. name is empty for a field that never
-// changes an answer; nothing is added then.
+// given kind. If a value is given and is not neutral, Skip adds name to Ignored. A field that never
+// changes an answer has an empty name, and is not added.
 func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error {
 	f := field.Optional(kind, v)
 	if f == nil && v.Given() && name != "" && !v.Equals(neutral) {

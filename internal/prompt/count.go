@@ -23,15 +23,16 @@ func (c *Conversation) CountTokens(pause func() error) (int, error) {
 	return n.tokens + n.frames*messageTokens, err
 }
 
-// EstimateTokens is a CountTokens that takes a few milliseconds for any conversation: it counts only
-// the first 16 KiB exactly.
+// EstimateTokens is like [Conversation.CountTokens], but takes only a few milliseconds: it counts
+// only the first 16 KiB exactly. For the rest, it counts one token for every [bytesPerToken] bytes.
 func (c *Conversation) EstimateTokens() int {
 	n, _ := c.count(maxExact, nil) // without a pause it cannot fail
 	return n.tokens + (n.more+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
 }
 
-// SampleTokens is a CountTokens that counts only the first 4 KiB exactly. It assumes that the bytes
-// after them have as many tokens for each byte. It takes a millisecond or two.
+// SampleTokens is like [Conversation.CountTokens], but takes only a millisecond or two: it counts
+// only the first 4 KiB exactly. It assumes that the bytes after them have as many tokens for each
+// byte.
 func (c *Conversation) SampleTokens() int {
 	n, _ := c.count(maxSample, nil) // without a pause it cannot fail
 	rest := n.more / bytesPerToken
@@ -41,8 +42,8 @@ func (c *Conversation) SampleTokens() int {
 	return n.tokens + rest + n.frames*messageTokens
 }
 
-// GuessTokens is a CountTokens that only divides the number of bytes by [bytesPerToken]; the bytes
-// of JSON escapes count, too. It takes almost no time.
+// GuessTokens is like [Conversation.CountTokens], but takes almost no time: it only divides the
+// number of bytes by [bytesPerToken]. The bytes of JSON escapes count, too.
 func (c *Conversation) GuessTokens() int {
 	bytes, frames := 0, 0
 	c.texts(func(v wirejson.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
@@ -54,8 +55,8 @@ func (c *Conversation) GuessTokens() int {
 // (frames).
 type counted struct{ tokens, counted, more, frames int }
 
-// count counts the tokens of the conversation's texts. It splits at most exact bytes into tokens;
-// of further text it counts only the bytes.
+// count counts the tokens of the conversation's texts. The parameter exact bounds the bytes that it
+// splits into tokens; of further text it counts only the bytes.
 func (c *Conversation) count(exact int, pause func() error) (all counted, err error) {
 	counter := tokens.NewCounter()
 	add := func(text string) {

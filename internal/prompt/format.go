@@ -12,8 +12,8 @@ import (
 type Format struct {
 	// schema is the schema of a strict json_schema. The provider enforces it.
 	schema json.RawMessage
-	// instruction tells the model a format that the provider does not enforce: json_object, or a
-	// json_schema that is not strict.
+	// instruction tells the model to use a format that the provider does not enforce: json_object,
+	// or a json_schema that is not strict.
 	instruction string
 }
 

@@ -32,7 +32,7 @@ func (c *Conversation) mayUse(tool Hosted) bool {
 	return c.has(tool) && !choice.None && choice.Only == nil && (choice.Hosted == "" || choice.Hosted == tool)
 }
 
-// Without does nothing: requests of most APIs cannot have a hosted tool. Other APIs have a method
-// of this name that removes the tool, since the operator does not allow it, and fails if the client
-// needs it.
+// Without does nothing: requests of most APIs cannot have a hosted tool. The requests of other APIs
+// have a method Without that removes a tool which the operator does not allow. That method fails if
+// the client needs the tool.
 func (*Conversation) Without(Hosted) *apierror.Error { return nil }

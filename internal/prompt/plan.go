@@ -166,8 +166,8 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	return dynamic
 }
 
-// Placement is where the instructions of a conversation go. With the zero Placement, as in
-// a [Plan], they replace Codex's own prompt.
+// Placement says where Codex gets the instructions of a conversation. With the zero Placement, as
+// in a [Plan], they replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
 	// If Once is true, the text of the base prompt becomes the first developer message, and the
@@ -176,9 +176,9 @@ type Placement struct {
 	Own  string // Codex's own prompt, needed if Append and Once are set; if it is empty, Once has no effect
 }
 
-// Placed returns the parameters of thread/start and the history, with the instructions
-// where the Placement puts them. The model reads the same messages with and without Once,
-// with one exception: with Once and without Append, all instructions are one message.
+// Placed returns the parameters of thread/start and the history, with the instructions in the
+// places that the Placement chooses. The model reads the same messages with and without Once, with
+// one exception: with Once and without Append, all instructions are one message.
 func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
 	thread, history := p.Thread, p.History
 	if !where.Append && !where.Once {

@@ -110,9 +110,9 @@ func (s *schema) hasDropped(names ...string) bool {
 // type to such a schema.
 func (s *schema) isTyped() bool { return s.has("type", "$ref", "anyOf", "oneOf", "allOf") }
 
-// inferType returns the type to add to a schema, in JSON. It returns "" if no type has to be
-// added, or none is known. For const and enum it returns the type of their values, otherwise
-// the type that Codex would add.
+// inferType returns the type to add to a schema, in JSON. For const and enum it is the type of
+// their values, otherwise the type that Codex would add. inferType returns "" if the schema needs
+// no type, or if it finds none.
 func (s *schema) inferType() string {
 	if s.isTyped() {
 		return ""

@@ -70,8 +70,8 @@ func fit(root *schema, noDescriptions bool) *fitter {
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.added }
 
-// schema writes s to f.out, as Codex accepts it. name is the name of the property that has the
-// schema, or empty. path is the path of the argument, see [loss].
+// schema writes s to f.out in a form that Codex accepts. name is the name of the property that has
+// the schema, or empty. path is the path of the argument, see [loss].
 func (f *fitter) schema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)

@@ -64,8 +64,8 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// ofSchema adds the members of a schema for which kept returns false. name is the name of the
-// property that has the schema, or empty.
+// ofSchema adds the members of a schema for which kept returns false to the lines. name is the name
+// of the property that has the schema, or empty.
 func (l *loss) ofSchema(s *schema, name string, path []byte, kept func(member) bool) {
 	begun := false
 	note := func(m member) {

@@ -279,8 +279,8 @@ func (n ToolNames) Lookup() func(codexName string) (string, bool) {
 
 func noTool(string) (string, bool) { return "", false }
 
-// Codex returns Codex's name of a client's tool. name need not be declared in the request, since
-// the history may have calls of a tool that is not.
+// Codex returns Codex's name of a client's tool. The request need not declare the tool: the history
+// may have calls of a tool that the client no longer offers.
 func (n ToolNames) Codex(name string) string {
 	if n.renamed[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
@@ -289,8 +289,8 @@ func (n ToolNames) Codex(name string) string {
 }
 
 // freeName puts the prefix before a name, and a number after it if the result is taken. next is the
-// next number to try. All names of a request share this number. Otherwise, if many names become equal
-// when they are cut, each of them would try all numbers from the beginning.
+// next number to try, for all names of a request. If each name had a number of its own, many names
+// that become equal when they are cut would each try all numbers from the beginning.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {

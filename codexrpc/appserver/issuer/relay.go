@@ -24,10 +24,10 @@ import (
 	"time"
 )
 
-// DefaultURL is the URL at which Codex asks for new tokens, unless [Variable] has another URL.
+// DefaultURL is the URL at which Codex asks for new tokens if [Variable] is not set.
 const DefaultURL = "https://auth.openai.com/oauth/token"
 
-// Variable is the environment variable with the URL at which Codex asks for new tokens.
+// Variable is the environment variable that sets another URL at which Codex asks for new tokens.
 const Variable = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
 
 const (

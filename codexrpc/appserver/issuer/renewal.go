@@ -23,8 +23,9 @@ const (
 	// again is useless. keepFailure is for any other failure: Codex asks again at once, and gets
 	// the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
-	// keepFresh is how long the relay answers a request to renew new tokens with these tokens.
-	// Codex makes such a request if it has waited while another app-server renewed the login.
+	// keepFresh is how long tokens count as new. If an app-server asks to renew new tokens, the
+	// relay answers with these tokens: the app-server asks only because it has waited while another
+	// one renewed the login.
 	keepFresh = 5 * time.Second
 	// storeWait is how long the relay gives an app-server that has received tokens to store them.
 	// If the relay stored them first, the app-server would find a changed login in the file, and
@@ -56,8 +57,8 @@ func (r *renewal) leave() {
 	r.asking--
 }
 
-// renewals maps refresh tokens to the renewals of all relays. They are shared, since several
-// processes may have one login.
+// renewals maps refresh tokens to the renewals of all relays. The relays share this map, since the
+// app-servers of several relays may have the same login.
 var renewals = struct {
 	sync.Mutex
 	of map[string]*renewal
@@ -94,8 +95,8 @@ func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
 	return made
 }
 
-// end ends a renewal with the answer got, which goes to all requests that wait for it. end returns
-// the number of these requests.
+// end ends a renewal, and gives the answer got to all requests that wait for the renewal. It
+// returns the number of these requests.
 func (r *renewal) end(got answer, now time.Time) (asking int) {
 	renewals.Lock()
 	defer renewals.Unlock()
