@@ -85,6 +85,20 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
+// editTime is how long a command waits for another one that changes the same file.
+const editTime = 2 * time.Second
+
+// createFresh creates the file with the new content. If another command has such a file, createFresh
+// waits until it is gone, at most for editTime.
+func createFresh(path string) (*os.File, error) {
+	for end := time.Now().Add(editTime); ; time.Sleep(editTime / 200) {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) || time.Now().After(end) {
+			return file, err
+		}
+	}
+}
+
 // edit atomically replaces the content of the file at path by the result of change, if this result
 // is a valid file of keys. The file keeps its owner and mode. If there is no file and create is
 // true, edit makes a file that only its owner can read. If root runs edit, the new file belongs to
@@ -94,7 +108,7 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 		path = target
 	}
 	fresh := path + ".new"
-	file, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := createFresh(fresh)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is being changed by another command; if there is none, remove %s", path, fresh)
 	}

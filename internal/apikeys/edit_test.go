@@ -1,9 +1,11 @@
 package apikeys
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -14,6 +16,28 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(content)
+}
+
+// TestEditAtOnce makes and revokes keys with commands that run at the same time.
+func TestEditAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	var commands sync.WaitGroup
+	for n := range 12 {
+		commands.Go(func() {
+			id := fmt.Sprint("key-", n)
+			_, err := Add(path, id, nil)
+			if err == nil && n%3 == 0 {
+				err = Revoke(path, id)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	commands.Wait()
+	if keys, err := List(path); err != nil || len(keys) != 8 {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
 }
 
 // TestEdit makes keys, lists and revokes them.
