@@ -2,13 +2,13 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 
-// seen counts the calls of one action, which is a tool with its arguments: those from blocks of
-// text, and the structured ones.
+// seen counts the calls of one action (a tool with its arguments): textual counts the blocks in the
+// text, structured counts the structured calls.
 type seen struct{ textual, structured int }
 
-// watchActions begins to count the action (tool and arguments) of each call. The first block of
-// text starts it: without blocks, no block and structured call can be the same action. Before that,
-// the arguments of calls need no parsing.
+// watchActions begins to count the calls of each action (tool and arguments) at the first block in
+// the text. Before it, all calls are structured, and two structured calls are two actions, so their
+// arguments need no parsing. With Dedup, Reset already begins to count.
 func (c *Choice) watchActions() {
 	if c.actions != nil {
 		return
@@ -37,7 +37,8 @@ func (c *Choice) mayRepeat(made *call) bool {
 	return false
 }
 
-// remember counts the action of the tool call made. It returns the action's counts from before.
+// remember counts the tool call made for its action. It returns the counts of the action before
+// this call.
 func (c *Choice) remember(made *call) (before seen) {
 	if c.actions == nil {
 		return seen{}

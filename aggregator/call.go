@@ -153,8 +153,8 @@ func (c *call) note(in *Input) {
 	}
 }
 
-// part must be called before the arguments change. If an input had the current arguments as its
-// complete text, part stores their hash: the arguments will no longer hold that text.
+// part stores the hash of the arguments if an input had them as its complete text. It must be
+// called before the arguments change, since the call then no longer has that text.
 func (c *call) part() {
 	for kind := range c.wholes {
 		if whole := &c.wholes[kind]; whole.state == wholeOwn {

@@ -1,7 +1,6 @@
 package aggregator
 
-// lineState is what the line, as far as it is read, shows: it is a fence, may become one, or cannot
-// be one.
+// lineState says whether the line read so far is a fence, may become a fence, or cannot be one.
 type lineState uint8
 
 const (

@@ -58,9 +58,8 @@ const keysPerCall = 16
 // find returns the call that an input is about, or nil if the call is new. It looks for the id of
 // the item, then for the id of the call, then for the place. An input with none of these is about
 // the call that was created last. find skips a call whose name, item or place differs from that of
-// the input, and a call that got other complete arguments from the same kind of input. If
-// in.summary is set, find does not skip the latter: the input comes from a list that repeats
-// earlier items.
+// the input. It also skips a call that got other complete arguments from the same kind of input,
+// except if in.summary is set: such an input comes from a list that repeats earlier items.
 func (c *Choice) find(in *Input) *call {
 	if in.head {
 		return c.findEntry(in)

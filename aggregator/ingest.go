@@ -53,8 +53,8 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
 }
 
-// choice does what Aggregator.choice does. If that method refuses the index, choice also counts the
-// refusal.
+// choice returns the result of Aggregator.choice. If that is nil, choice also counts the refused
+// index in Stats.
 func (in *ingestion) choice(index int) *Choice {
 	in.calls = true
 	c := in.agg.choice(index)

@@ -105,7 +105,8 @@ func (in *ingestion) dispatch(choice int, m members) {
 	}
 }
 
-// tag reads a string that tells shapes apart, such as a type. It returns "" for other values.
+// tag reads a string that identifies a shape, such as a type. It returns "" if the value is not a
+// string.
 func (in *ingestion) tag(value string) string {
 	text, _ := wirejson.AsString(value)
 	return text.String()

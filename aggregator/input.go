@@ -266,9 +266,9 @@ func (c *Choice) refuse(made *call, out []Part) []Part {
 	return c.drop(made, PartOverLimit, out)
 }
 
-// says reports whether an input says enough to make a call. It counts in Stats and refuses: an
-// input without a name, an id and a place; a nameless entry of a complete message; and a chat delta
-// without a name, an id and text.
+// says reports whether an input has enough to make a call. It refuses these inputs, and counts them
+// in Stats: an input without a name, an id and a place; a nameless entry of a complete message; a
+// chat delta without a name, an id and text.
 func (c *Choice) says(in *Input) bool {
 	switch {
 	case in.Name != "":

@@ -60,9 +60,9 @@ type Function struct {
 	Arguments string `json:"arguments"`
 }
 
-// Stats counts the input of an Aggregator since New. Events counts all of it; most other fields
-// count what had no effect. ResetTurn keeps the counts. An event with several calls may count in
-// several fields.
+// Stats counts the input of an Aggregator since New. Events counts every event and message; most
+// other fields count input that had no effect. ResetTurn keeps the counts. An event with several
+// calls may count in several fields.
 type Stats struct {
 	Events  uint64 // events and messages ingested
 	Unknown uint64 // the Events without a tool call in any known shape, such as text and usage

@@ -112,9 +112,9 @@ func (a *AppServer) validate() error {
 	return err
 }
 
-// resolve replaces placeholders and fills in the command. An empty placeholder is an error: if the
-// variable of a home is not set, the default home would have another login. In the command and in
-// env, braces that are no placeholder stay, since an argument may be JSON.
+// resolve replaces placeholders and fills in the command. An empty placeholder is an error: an
+// empty home, for example, would stand for the default home, which may have another login. In the
+// command and in env, other braces than those of placeholders stay, since an argument may be JSON.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),
@@ -194,8 +194,8 @@ func absolutePath(repl *caddy.Replacer, path string) (string, error) {
 	return caddy.FastAbs(path)
 }
 
-// conflict returns an error if an option is set that cannot be combined with connect, or that needs
-// connect.
+// conflict returns an error if connect is set together with an option for local processes, or if
+// token is set without connect.
 func (a *AppServer) conflict() error {
 	switch {
 	case a.Connect == "" && a.Token != "":

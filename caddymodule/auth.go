@@ -189,8 +189,8 @@ func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
 // drops most of them.
 const wrongKeyLines = 20
 
-// sampled writes wrongKeyLines lines a minute, then each thousandth line: attempts to guess a key
-// must not fill the disk.
+// sampled returns a core that writes wrongKeyLines lines a minute, then each thousandth line:
+// attempts to guess a key must not fill the disk.
 func sampled(core zapcore.Core) zapcore.Core {
 	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
 }

@@ -158,10 +158,10 @@ type Handler struct {
 	// reasoning_content and as reasoning items. Default: true.
 	Reasoning *bool `json:"reasoning,omitempty" option:"on|off" default:"on"`
 
-	// Where the instructions of a conversation go, which are the system and developer messages at
-	// its beginning. `replace`: they replace Codex's own prompt. `append`: they follow Codex's own
-	// prompt. `auto`: like replace, but like append once the model's provider has refused the
-	// replacement for the login. Default: `auto`.
+	// Where the instructions of a conversation (the system and developer messages at its beginning)
+	// go. `replace`: they replace Codex's own prompt. `append`: they follow Codex's own prompt.
+	// `auto`: like replace, but like append once the model's provider has refused the replacement
+	// for the login. Default: `auto`.
 	Instructions conversation.Instructions `json:"instructions,omitempty" option:"auto|replace|append" default:"auto"`
 
 	turn.ToolOptions

@@ -71,10 +71,10 @@ type spare struct {
 	expiry time.Time
 }
 
-// claim removes and returns a spare thread of this kind on the connection on, or returns nil if
-// there is none. In that case, claim raises the wanted number of threads of the kind by one; if no
-// request has used the kind within recent, it sets the number to 0. claim also returns the name of
-// the kind, or "" if s keeps no threads at all.
+// claim removes and returns a spare thread of the kind with this name. The thread is on the given
+// connection. If there is none, claim returns nil and raises the wanted number of threads of the
+// kind by one, or sets it to 0 if the last request for the kind is longer ago than recent. claim
+// also returns the name of the kind, or "" if s keeps no threads at all.
 func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -158,9 +158,9 @@ func (k *kept) awaitIdle() {
 	}
 }
 
-// put keeps a thread as soon as it is idle, and then ends its announcement. A thread is idle when
-// its turn has completed or, if the turn has tool calls, when Codex waits for all their results.
-// put does not wait for that.
+// put keeps a thread as soon as it is idle, and then wakes the requests that wait for it by ending
+// its announcement. A thread is idle when its turn has completed or, if the turn has tool calls,
+// when Codex waits for all their results. put itself returns at once.
 func (c *Threads) put(one *kept, announced *announcement) {
 	if one.idle() {
 		c.store(one)
@@ -174,8 +174,8 @@ func (c *Threads) put(one *kept, announced *announcement) {
 	})
 }
 
-// claim removes and returns the thread that has the longest part of a history. If the thread of the
-// newest answer will be kept in a moment, claim first waits for it.
+// claim removes and returns the thread whose history is the longest beginning of the request's
+// history. If the thread of the newest answer will be kept in a moment, claim first waits for it.
 func (c *Threads) claim(ctx context.Context, links []Link) (*kept, Link, bool) {
 	c.coming.wait(ctx, links)
 	return c.keeper.claim(links)
@@ -237,8 +237,9 @@ func (c *Threads) store(one *kept) {
 	}
 }
 
-// note counts a claimed thread: as continued or resumed or, if the conversation could not go on
-// there, by the reason.
+// note counts a claimed thread: as resumed if its turn was parked (waiting for the results of tool
+// calls), otherwise as continued. If err is set, the conversation could not use the thread, and
+// note counts the reason instead.
 func (c *Threads) note(parked bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

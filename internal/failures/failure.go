@@ -182,9 +182,9 @@ const maxShown = 64 << 10
 // the end, since that belongs to the sentence around the URL.
 const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\\/)*[^\s"'<>\\` + "`" + `.,;:!?)\]}])?`
 
-// All matches of a pattern in a text together must take linear time. One match does. To keep the
-// sum linear, no alternative may read far ahead and then fail, since the next match would read the
-// same text again.
+// Finding all matches of a pattern in a text must take linear time, as finding one does. So no
+// alternative may read far ahead and then fail: the search for the next match would read the same
+// text again.
 var (
 	// urlPhrase matches a URL and the words before it that Codex (", url: …") and its HTTP client
 	// (" for url (…)") write.

@@ -27,10 +27,9 @@ func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, fo
 	own := g.newBackground(x)
 	to := g.newLogResponder(x.user, form)
 	ctx := own.enter(form)
-	// own releases its resources in reverse order. The function of Continue runs first: it waits
-	// until the last events are stored. Then the function of enter removes the response from the
-	// running ones. An exiting server waits until no response is running, and so until all events
-	// are stored.
+	// own releases its resources in reverse order: first Continue's function waits until the last
+	// events are stored, then enter's function removes the response from the running ones. So an
+	// exiting server, which waits until no response is running, waits until all events are stored.
 	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
 	begun, streamed := form.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, own, lease, req, to)

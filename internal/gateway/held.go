@@ -18,9 +18,10 @@ const (
 	itemCost = 256
 )
 
-// held counts the bytes of an answer that stay in memory until its end: the whole answer if it is
-// one body, and in a stream whatever the last event repeats. The memory in use is some five times
-// as large, because of the encoded form and the buffers. A nil *held counts nothing.
+// held counts the bytes of an answer that stay in memory until its end. An answer in one body
+// counts as a whole; of a stream, only what the last event repeats counts. The memory in use is
+// some five times as large, because of the encoded form and the buffers. A nil *held counts
+// nothing.
 type held struct {
 	claim *claims.Claim
 	most  int64

@@ -87,7 +87,7 @@ func (g *Gateway) allows(key *quota.Key, model string) bool {
 	return key.Allows(model) || key.Allows(g.bare(model))
 }
 
-// offer is what an app-server offers to a request.
+// offer has the models that an app-server offers to a request.
 type offer struct {
 	all      []codexrpc.Model
 	standard string // the model that is used if none is named; empty: not known

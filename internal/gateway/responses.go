@@ -91,7 +91,7 @@ func (f *responseForm) track(ctx context.Context) (context.Context, func()) {
 	return f.q.g.objects.Running.Begin(ctx, f.underWay())
 }
 
-// underWay returns the response as others see it before its end.
+// underWay returns the response as other requests see it before its end.
 func (f *responseForm) underWay() objects.Response {
 	return objects.Response{ID: f.meta.ID, Entry: f.entry, Stored: f.q.Store, InProgress: f.meta.InProgress}
 }

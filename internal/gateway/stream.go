@@ -68,8 +68,9 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// pass claims memory for the pictures in outputs while they are written. If s.held counts the whole
-// answer, pass claims nothing. The caller releases passing, which is nil if nothing was claimed.
+// pass claims memory for the pictures in outputs. The caller releases this claim, passing, when the
+// outputs are written. passing is nil if nothing was claimed. If s.held counts the whole answer,
+// pass claims nothing.
 func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error) {
 	if s.held != nil {
 		return nil, nil

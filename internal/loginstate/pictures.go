@@ -7,7 +7,8 @@ import "time"
 const picturesRest = 10 * time.Minute
 
 // SpendPictures records that the login has no pictures left until a time. The zero time means that
-// the time is not known. The login can still be used for everything else.
+// the time is not known: it is then picturesRest from now. The login can still be used for
+// everything else.
 func (l *Login) SpendPictures(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
