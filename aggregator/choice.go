@@ -222,9 +222,10 @@ func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	return append(out, p)
 }
 
-// aborted appends the part for a block that is no call. If an Obsidian client would run the block
-// nevertheless, the block counts towards the limit of calls. It counts for clients of all kinds, so
-// that they have the same limit.
+// aborted appends the part for a block that does not become a call. An Obsidian client may run such
+// a block nevertheless. If limited returns true, a block that would run counts towards the limit
+// of calls, and the part for a block above the limit is a PartOverLimit. This applies to clients of
+// all kinds, so that they have the same limit.
 func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limited() {

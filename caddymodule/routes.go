@@ -270,8 +270,8 @@ func newRequestID(r *http.Request) string {
 	return id
 }
 
-// responsesSocket is the route of WebSockets at /v1/responses. It counts each request over a
-// WebSocket. So serve counts a handshake only if it refuses the handshake.
+// responsesSocket is the route of WebSockets at /v1/responses. Each request over a WebSocket is
+// counted when it ends. So [Handler.serve] counts the handshake only if the handshake fails.
 var responsesSocket = route{counts: responsesCounts, refused: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	if h.forgedHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))

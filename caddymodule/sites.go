@@ -27,7 +27,8 @@ type hosts struct {
 	address string        // of the handler's server, as a realm
 }
 
-// siteMatcher matches the hosts of a route to this handler; realm is the first of them.
+// siteMatcher matches the requests for the host names of a route that leads to this handler. realm
+// is made from the first of these names, see find.
 type siteMatcher struct {
 	*caddyhttp.MatchHost
 	realm string

@@ -376,7 +376,8 @@ const (
 )
 
 // toolNames returns the names of tools, one per line. For a tool without a name, it returns the
-// type. For a namespace, it returns the tools in the namespace.
+// type. For a namespace, it returns the names of the tools in the namespace. Only the name of
+// [PictureTool] has the namespace in it.
 func toolNames(tools string) string {
 	var names strings.Builder
 	for tool := wirejson.Walk(tools); tool.Next(); {

@@ -193,7 +193,8 @@ func (s *spares) take(k *kind, i int) *codexrpc.Thread {
 	return thread
 }
 
-// follow unloads the threads on other connections than serving, the connection for new turns.
+// follow notes that new turns now use the connection serving, and unloads the spare threads on all
+// other connections.
 func (s *spares) follow(serving *codexrpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,8 +62,9 @@ func (d *deferredTools) wrap(name string, input wirejson.Value) []byte {
 	return append(append(arguments, input...), '}')
 }
 
-// unwrapCall reverses wrap: it returns the name and the input of the deferred tool. It reports false
-// if the arguments do not have the form of the function's arguments.
+// unwrapCall reverses wrap: from the arguments of a call of the function, it returns the name and
+// the input of the deferred tool. The input may be missing, which means no arguments, or be a
+// string. If the model has written anything else, unwrapCall reports false.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {

@@ -88,8 +88,8 @@ func object(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// append appends an object of the answer, up to the piece and including it. The caller appends the
-// further members and the closing brace.
+// append appends the beginning of an object of the answer, which ends with the members that p
+// gives. The caller appends the further members and the closing brace.
 func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
 	to = wirejson.AppendString(append(to, `{"model":`...), m.Model)
 	to = at.UTC().AppendFormat(append(to, `,"created_at":"`...), timeFormat)
