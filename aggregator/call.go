@@ -141,7 +141,9 @@ func (c *call) gave(in *Input) bool {
 	return c.hash() == in.hash()
 }
 
-// note records the complete text of an input, if it is the call's first text of this wholeKind.
+// note records the complete text of an input, so that gave can tell when it comes again. It does so
+// only for the first input of each wholeKind. While the call itself has that text, no hash of it is
+// stored.
 func (c *call) note(in *Input) {
 	whole := &c.wholes[in.whole]
 	switch {

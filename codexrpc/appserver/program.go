@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Program is a started app-server: a process group, or one that runs within this
-// process (see [Config].Start).
+// Program is a started app-server. It is a process group of its own, or it runs within this process
+// (see [Config].Start).
 type Program struct {
 	// Stdin is the input of the program; Stdout and Stderr are its output. Writes to Stdin have a
 	// timeout only if Stdin has a method SetWriteDeadline.

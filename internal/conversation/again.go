@@ -31,7 +31,8 @@ type failed struct {
 type remedy struct {
 	name string
 	// open reports, before any failure, whether the remedy may help if the turn fails. If so, the
-	// request stays in memory. A remedy without open does not need that.
+	// request stays in memory, since each remedy needs it. A remedy without open is tried only if
+	// the request has stayed there for another one.
 	open func(*Session) bool
 	// fits reports whether the remedy may help after a failure.
 	fits func(*Session, *failed) bool
@@ -163,9 +164,10 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 	return &without
 }
 
-// mayAppend reports whether the provider may refuse the instructions, so that the turn is started
-// again with the instructions appended to Codex's own prompt. It returns false if the provider has
-// already accepted instructions with this model: then the request need not stay in memory.
+// mayAppend reports whether the provider may still refuse instructions in the place of Codex's own
+// prompt. After a refusal, the turn is started again with the instructions appended to that prompt.
+// Once the provider has accepted instructions with this model, mayAppend returns false: the request
+// then need not stay in memory for such a start.
 func (s *Session) mayAppend() bool {
 	at := &s.now.place
 	return s.opener.Instructions == InstructionsAuto && !at.Instructions.Append && !at.Acceptance.Instructions(at.Model)

@@ -68,9 +68,9 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// pass claims memory for the pictures in outputs. The caller releases this claim, passing, when the
-// outputs are written. passing is nil if nothing was claimed. If s.held counts the whole answer,
-// pass claims nothing.
+// pass claims memory for the pictures in outputs and returns the claim, also with an error. The
+// caller releases it when the outputs are written. The claim is nil if there are no pictures, or if
+// s.held counts the whole answer already.
 func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error) {
 	if s.held != nil {
 		return nil, nil

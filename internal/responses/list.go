@@ -239,7 +239,9 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Items returns the items as they are stored. Their ids contain suffix, which makes them unique.
+// Items returns the items as they are stored. Each gets a new id with suffix, which makes the id
+// unique. Only an item of reasoning keeps its own id, if this is not too long and no earlier item
+// of the request has it.
 func (c *ConversationRequest) Items(suffix string) []json.RawMessage {
 	c.ConversationID = "new"
 	return (*Request)(c).InputItems(suffix)

@@ -189,7 +189,8 @@ func (m *Machine) tagHeld() bool {
 	return m.choice.Writing() || m.cuts.holdTag()
 }
 
-// Counted returns the tokens of the text and the calls that were counted for the limit.
+// Counted returns how many tokens of text and calls the limit has counted. It returns 0 if the turn
+// has no limit, or if the model exceeded the limit of calls before this one.
 func (m *Machine) Counted() int64 {
 	if m.cuts.limit == nil {
 		return m.usage.counted
