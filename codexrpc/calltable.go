@@ -65,17 +65,15 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 	return nil
 }
 
-// unregister removes a call that was never sent. It reports false if something else, such as a
-// timeout, has already ended the wait for its answer.
-func (t *callTable) unregister(id int64, p *pendingCall) bool {
+// unregister removes a call that was never sent, unless something else, such as a timeout, has
+// already removed it.
+func (t *callTable) unregister(id int64, p *pendingCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.waiting[id] != p {
-		return false
+	if t.waiting[id] == p {
+		t.freeSlot(p)
+		delete(t.waiting, id)
 	}
-	t.freeSlot(p)
-	delete(t.waiting, id)
-	return !p.gone
 }
 
 // abandon ends the wait for an answer. It reports false if the wait has just ended in another way;

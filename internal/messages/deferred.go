@@ -3,7 +3,6 @@ package messages
 import (
 	"strconv"
 
-	"github.com/caddy-codex/caddy-codex/internal/field"
 	"github.com/caddy-codex/caddy-codex/internal/prompt"
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
@@ -42,9 +41,9 @@ const (
 )
 
 // offerDeferred adds the function for the deferred tools, if there are any.
-func (r *Request) offerDeferred(names map[string]bool) *field.Error {
+func (r *Request) offerDeferred(names map[string]bool) {
 	if r.deferred.tools == nil {
-		return nil
+		return
 	}
 	name := deferredFunction
 	for n := 2; names[name]; n++ {
@@ -52,7 +51,6 @@ func (r *Request) offerDeferred(names map[string]bool) *field.Error {
 	}
 	r.deferred.function = name
 	r.Tools = append(r.Tools, prompt.Tool{Name: name, Description: deferredDescription, Schema: []byte(deferredSchema)})
-	return nil
 }
 
 // wrap returns the arguments with which the model calls the deferred tool name through the

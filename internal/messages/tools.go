@@ -13,9 +13,13 @@ import (
 // client runs, and the web search.
 func (r *Request) readTools(v wirejson.Value) *field.Error {
 	names := make(map[string]bool)
-	return cmp.Or(field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
+	if f := field.Elements(v, prompt.MaxTools, "tools", func(_ int, v wirejson.Value) *field.Error {
 		return r.readTool(v, names)
-	}), r.offerDeferred(names))
+	}); f != nil {
+		return f
+	}
+	r.offerDeferred(names)
+	return nil
 }
 
 func (r *Request) readTool(v wirejson.Value, names map[string]bool) *field.Error {

@@ -124,7 +124,7 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 		}
 		p.logger().Info("somebody signs the login of the codex app-server in", "app_server", p.id)
 		err := p.Process.SignIn(ctx, show)
-		if err != nil && context.Cause(ctx) == errDropped {
+		if err != nil && errors.Is(context.Cause(ctx), errDropped) {
 			p.supervisor.sayDropped(p)
 			return err
 		}

@@ -135,7 +135,7 @@ func (d *Disk) close() error {
 func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.shares.maxBytes, d.maxAge = maxBytes, maxAge
+	d.maxBytes, d.maxAge = maxBytes, maxAge
 }
 
 // load makes the file's buckets and counts the file's entries, the oldest first.

@@ -244,7 +244,7 @@ func (s *Shared) Account(ctx context.Context, user string) (a Account, err error
 		for j := 0; j+1 < len(of); j += 2 {
 			start, _ := of[j].(int64)
 			t := TimeTotals{Start: start}
-			t.Totals.each("t.", set(countsOf(of[j+1])))
+			t.each("t.", set(countsOf(of[j+1])))
 			*to = append(*to, t)
 		}
 	}

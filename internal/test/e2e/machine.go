@@ -21,7 +21,7 @@ const (
 func temporary() (remove func(), err error) {
 	parent := ""
 	var free unix.Statfs_t
-	if unix.Statfs(memoryFiles, &free) == nil && uint64(free.Bavail)*uint64(free.Bsize) > memoryRoom && runsPrograms(memoryFiles) {
+	if unix.Statfs(memoryFiles, &free) == nil && free.Bavail*uint64(free.Bsize) > memoryRoom && runsPrograms(memoryFiles) {
 		parent = memoryFiles
 	}
 	dir, err := os.MkdirTemp(parent, "e2e-")

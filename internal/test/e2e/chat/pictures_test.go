@@ -130,7 +130,7 @@ func TestPictures(t *testing.T) {
 		for stream.Next() {
 			event := stream.Current()
 			events = append(events, event.Type)
-			if event.B64JSON != planbackend.MadePicture || event.Usage.TotalTokens == 0 || string(event.Size) != size {
+			if event.B64JSON != planbackend.MadePicture || event.Usage.TotalTokens == 0 || event.Size != size {
 				t.Errorf("an event is %s", event.RawJSON())
 			}
 		}
