@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -34,8 +35,8 @@ type Disk struct {
 	shares
 	owned map[string]bool // the responses that this process makes
 
-	bounds sync.Mutex // held while a transaction begins, and while one that only reads ends
-	damage error      // why the file is not used any more; nil: it is; guarded by bounds
+	begins sync.Mutex            // held while a transaction begins
+	damage atomic.Pointer[error] // why the file is not used any more; nil: it is
 }
 
 // The buckets of the file.
@@ -83,7 +84,7 @@ func (d *Disk) Start() error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, errors.Join(err, d.close()))
 		d.db = nil
-		d.abandon(nil)
+		d.damage.Store(nil)
 	}
 	return err
 }
@@ -104,7 +105,7 @@ func (d *Disk) open(path string) error {
 	case errors.Is(err, berrors.ErrTimeout):
 		return errors.New("another process uses it")
 	case errors.Is(err, errDamaged):
-		d.abandon(err)
+		d.damage.Store(&err)
 	}
 	return err
 }
@@ -122,8 +123,8 @@ func (d *Disk) Close() error {
 // close closes the file, if it is open. The caller holds the lock of d.
 func (d *Disk) close() error {
 	switch {
-	case d.abandoned() != nil:
-		// bbolt would wait for its locks, see abandon.
+	case d.damage.Load() != nil:
+		// bbolt would wait for its locks, see begin and write.
 		return errors.Join(unlock(d.file), d.file.Close())
 	case d.db != nil:
 		return d.db.Close()

@@ -25,57 +25,42 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// abandon ends the use of the file. It is called after a panic of bbolt that may have left a lock
-// of bbolt's locked: the next use would wait for that lock without end.
-func (d *Disk) abandon(err error) {
-	d.bounds.Lock()
-	defer d.bounds.Unlock()
-	d.damage = err
-}
-
-// abandoned returns why the file is not used any more, or nil.
-func (d *Disk) abandoned() error {
-	d.bounds.Lock()
-	defer d.bounds.Unlock()
-	return d.damage
-}
-
 // begin begins a transaction. If it panics, the file is abandoned: bbolt then keeps a lock that all
 // transactions need when they begin, and those that only read also when they end.
 func (d *Disk) begin(writable bool) (tx *bbolt.Tx, err error) {
-	d.bounds.Lock()
-	defer d.bounds.Unlock()
-	if d.damage != nil {
-		return nil, d.damage
+	d.begins.Lock()
+	defer d.begins.Unlock()
+	if damage := d.damage.Load(); damage != nil {
+		return nil, *damage
 	}
 	err = guarded(func() (err error) {
 		tx, err = d.db.Begin(writable)
 		return err
 	})
 	if errors.Is(err, errDamaged) {
-		d.damage = err
+		d.damage.Store(&err)
 	}
 	return tx, err
 }
 
-// read runs get, which reads the file. A panic of get harms no other use.
+// read runs get, which reads the file. A panic of get harms no other use. Its end must not wait for
+// those that begin: they may wait until the file has grown, for which bbolt waits until this ends.
 func (d *Disk) read(get func(*bbolt.Tx) error) error {
 	tx, err := d.begin(false)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		d.bounds.Lock()
-		defer d.bounds.Unlock()
-		if d.damage == nil {
+		if d.damage.Load() == nil {
 			_ = tx.Rollback() // fails only if the transaction has ended
 		}
 	}()
 	return guarded(func() error { return get(tx) })
 }
 
-// write runs change, which changes the file. If change panics, the file is abandoned, because the
-// transaction cannot be ended. The caller holds the lock of d.
+// write runs change, which changes the file. If change panics, the file is abandoned: bbolt may keep
+// the lock of the transaction, for which the next change would wait without end. The caller holds
+// the lock of d.
 func (d *Disk) write(change func(*bbolt.Tx) error) error {
 	tx, err := d.begin(true)
 	if err != nil {
@@ -89,7 +74,7 @@ func (d *Disk) write(change func(*bbolt.Tx) error) error {
 		return tx.Commit()
 	})
 	if errors.Is(err, errDamaged) {
-		d.abandon(err)
+		d.damage.Store(&err)
 	}
 	return err
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
@@ -84,6 +86,51 @@ func isOfStore(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil && !errors.Is(err, stores.ErrUnavailable) && !errors.Is(err, stores.ErrNotFound) {
 		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestReadsWhileGrowing reads the file while it grows: bbolt then waits until no transaction reads,
+// and those that begin wait for bbolt.
+func TestReadsWhileGrowing(t *testing.T) {
+	d, _ := filled(t)
+	grown := make(chan struct{})
+	var reads sync.WaitGroup
+	for first := range 4 {
+		reads.Go(func() {
+			for n := first; ; n = (n + 1) % damageEntries {
+				if err := d.read(func(tx *bbolt.Tx) error {
+					if tx.Bucket(entryBucket).Get([]byte(id(n))) == nil {
+						return stores.ErrNotFound
+					}
+					return nil
+				}); err != nil {
+					t.Errorf("entry %d: %v", n, err)
+				}
+				select {
+				case <-grown:
+					return
+				default:
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(grown)
+		large := strings.Repeat("x", 1<<20)
+		for n := range 12 {
+			isOfStore(t, "putting", d.Put(context.Background(), id(1000+n), entry("u", "", large)))
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("the file does not grow")
+	}
+	reads.Wait()
+	if err := d.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
