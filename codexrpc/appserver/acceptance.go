@@ -15,38 +15,38 @@ import (
 type Acceptance struct {
 	conn *codexrpc.Conn
 
-	mu           sync.Mutex
-	logins       uint64 // how often the login had changed when this was recorded
-	strict       bool
-	instructions modelSet // models with which instructions were accepted
-	parallel     modelSet // lite models with which the full form was accepted
-	serial       modelSet // lite models with which the full form was refused
+	mu                sync.Mutex
+	logins            uint64 // how often the login had changed when this was recorded
+	strict            bool
+	instructionModels modelSet // models with which instructions were accepted
+	parallelModels    modelSet // lite models with which the full form was accepted
+	serialModels      modelSet // lite models with which the full form was refused
 }
 
 // acceptances are the records of the connections of a process.
 type acceptances struct {
-	mu sync.Mutex
-	of map[*codexrpc.Conn]*Acceptance
+	mu     sync.Mutex
+	byConn map[*codexrpc.Conn]*Acceptance
 }
 
 // find returns the record of a connection, or nil.
-func (as *acceptances) find(conn *codexrpc.Conn) *Acceptance {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	return as.of[conn]
+func (records *acceptances) find(conn *codexrpc.Conn) *Acceptance {
+	records.mu.Lock()
+	defer records.mu.Unlock()
+	return records.byConn[conn]
 }
 
 // Acceptance returns the record of what the provider has accepted and refused over a connection of
 // the process.
 func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
-	as := &p.acceptance
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	a := as.of[conn]
+	records := &p.acceptance
+	records.mu.Lock()
+	defer records.mu.Unlock()
+	a := records.byConn[conn]
 	if a == nil {
-		maps.DeleteFunc(as.of, func(other *codexrpc.Conn, _ *Acceptance) bool { return other.Err() != nil })
+		maps.DeleteFunc(records.byConn, func(other *codexrpc.Conn, _ *Acceptance) bool { return other.Err() != nil })
 		a = &Acceptance{conn: conn}
-		as.of[conn] = a
+		records.byConn[conn] = a
 	}
 	return a
 }
@@ -55,7 +55,7 @@ func (p *Process) Acceptance(conn *codexrpc.Conn) *Acceptance {
 func (a *Acceptance) lock() {
 	a.mu.Lock()
 	if logins := a.conn.LoginChanges(); logins != a.logins {
-		a.logins, a.strict, a.instructions, a.parallel, a.serial = logins, false, nil, nil, nil
+		a.logins, a.strict, a.instructionModels, a.parallelModels, a.serialModels = logins, false, nil, nil, nil
 	}
 }
 
@@ -72,7 +72,7 @@ func (a *Acceptance) Strict() bool {
 func (a *Acceptance) Instructions(model string) bool {
 	a.lock()
 	defer a.mu.Unlock()
-	return a.instructions[model]
+	return a.instructionModels[model]
 }
 
 // InstructionsAccepted records that the provider has accepted instructions that replace Codex's own
@@ -80,7 +80,7 @@ func (a *Acceptance) Instructions(model string) bool {
 func (a *Acceptance) InstructionsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
-	a.instructions.add(model)
+	a.instructionModels.add(model)
 }
 
 // InstructionsRefused records that the provider has refused instructions that replace Codex's own
@@ -90,7 +90,7 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	defer a.mu.Unlock()
 	first = !a.strict
 	a.strict = true
-	delete(a.instructions, model)
+	delete(a.instructionModels, model)
 	return first
 }
 
@@ -101,7 +101,7 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	a.lock()
 	defer a.mu.Unlock()
-	return a.parallel[model], a.serial[model]
+	return a.parallelModels[model], a.serialModels[model]
 }
 
 // ParallelCallsAccepted records that the provider has accepted a request in which this lite model
@@ -109,7 +109,7 @@ func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 func (a *Acceptance) ParallelCallsAccepted(model string) {
 	a.lock()
 	defer a.mu.Unlock()
-	a.parallel.add(model)
+	a.parallelModels.add(model)
 }
 
 // ParallelCallsRefused records that the provider has refused a request in which this lite model
@@ -119,7 +119,7 @@ func (a *Acceptance) ParallelCallsAccepted(model string) {
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
-	return a.serial.add(model)
+	return a.serialModels.add(model)
 }
 
 // SerialModels returns the lite models that may call only one tool at a time, since the provider
@@ -127,10 +127,10 @@ func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 func (a *Acceptance) SerialModels() []string {
 	a.lock()
 	defer a.mu.Unlock()
-	if len(a.serial) == 0 { // the usual case
+	if len(a.serialModels) == 0 { // the usual case
 		return nil
 	}
-	return slices.Sorted(maps.Keys(a.serial))
+	return slices.Sorted(maps.Keys(a.serialModels))
 }
 
 // The bounds of a modelSet: the number of models, and the length of a name, which may come

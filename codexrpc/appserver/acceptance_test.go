@@ -52,8 +52,8 @@ func TestAcceptance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a = p.Acceptance(next); len(p.acceptance.of) != 1 {
-			t.Errorf("%d records are kept", len(p.acceptance.of))
+		if a = p.Acceptance(next); len(p.acceptance.byConn) != 1 {
+			t.Errorf("%d records are kept", len(p.acceptance.byConn))
 		}
 		check("over another connection", false, false, false)
 	})

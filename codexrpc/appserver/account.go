@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// accountTime bounds one request to Codex for the account of the login. For each request, Codex
+	// accountTimeout bounds one request to Codex for the account of the login. For each request, Codex
 	// asks the back end three times, for five seconds each.
-	accountTime = 20 * time.Second
+	accountTimeout = 20 * time.Second
 	// accountPause is the pause after the first failed request for the account. The pauses double
 	// up to maxAccountPause.
 	accountPause, maxAccountPause = time.Second, 30 * time.Second
@@ -27,9 +27,9 @@ const (
 // refused for good.
 const signInAgain = "sign in again"
 
-// accountWait is how long a turn waits for the account. Codex itself would wait up to half a
+// maxAccountWait is how long a turn waits for the account. Codex itself would wait up to half a
 // minute for a back end that does not answer.
-const accountWait = 3 * time.Second
+const maxAccountWait = 3 * time.Second
 
 // accountState is what is known of the account of the serving instance.
 type accountState struct {
@@ -39,22 +39,22 @@ type accountState struct {
 	silent bool           // the back end did not answer the last question
 }
 
-// AwaitAccount waits up to accountWait for the account of a login with a plan. It returns the
+// AwaitAccount waits up to maxAccountWait for the account of a login with a plan. It returns the
 // connection for the turn: conn or, if the app-server was replaced, the new app-server's
-// connection. It returns a *NotReadyError if the back end does not answer, and the cause if ctx
-// ends. Other failures of the back end are no errors of AwaitAccount: Codex asks again in the turn,
-// and reports them at once.
+// connection. It returns a *NotReadyError if the back end does not answer, and the cause of ctx if
+// ctx ends. If the back end fails in another way, AwaitAccount returns the connection: Codex asks
+// again in the turn, and reports the failure at once.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
-		p.board.mu.Lock()
-		account, said, changed, serving := p.board.account, p.board.status.Account, p.board.changed, p.board.conn
-		p.board.mu.Unlock()
-		left := time.Until(account.asked.Add(accountWait))
+		p.published.mu.Lock()
+		account, failure, changed, serving := p.published.account, p.published.status.Account, p.published.changed, p.published.conn
+		p.published.mu.Unlock()
+		left := time.Until(account.asked.Add(maxAccountWait))
 		switch {
 		case serving != nil && serving != conn:
 			conn = serving
 			continue
-		case account.conn != conn || account.known || said != "" && !account.silent:
+		case account.conn != conn || account.known || failure != "" && !account.silent:
 			return conn, nil
 		case account.silent || left <= 0:
 			return nil, &NotReadyError{
@@ -76,22 +76,22 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 // instance's connection has ended. It publishes each failure in the status.
 func (p *Process) learnAccount(in *instance) {
 	for pause := accountPause; ; {
-		ctx, cancel := context.WithTimeout(context.Background(), accountTime)
-		late := time.AfterFunc(accountWait, func() {
-			p.do(func(s *supervisor) { s.noteAccount(in, errSilent) })
+		ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
+		silenceTimer := time.AfterFunc(maxAccountWait, func() {
+			p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, errSilent) })
 		})
 		var probing sync.WaitGroup
-		if relay := p.files.relayOf(); relay != nil && in.conn.HasPlan() {
+		if relay := p.files.currentRelay(); relay != nil && in.conn.HasPlan() {
 			probing.Go(func() { p.awaitAccountBackend(ctx, relay, in) })
 		}
 		err := CheckAccount(ctx, in.conn)
-		late.Stop()
+		silenceTimer.Stop()
 		cancel()
 		probing.Wait()
 		if in.conn.Err() != nil {
 			return
 		}
-		p.do(func(s *supervisor) { s.noteAccount(in, err) })
+		p.runInSupervisor(func(s *supervisor) { s.publishAccount(in, err) })
 		if err == nil {
 			return
 		}
@@ -106,33 +106,33 @@ func (p *Process) learnAccount(in *instance) {
 	}
 }
 
-// noteAccount publishes err, the result of asking for the account of the serving instance. It logs
+// publishAccount publishes err, the result of asking for the account of the serving instance. It logs
 // the first failure, and the first success after a failure.
-func (s *supervisor) noteAccount(in *instance, err error) {
-	if in != s.serving || in.conn.Err() != nil || s.board.account.known {
+func (s *supervisor) publishAccount(in *instance, err error) {
+	if in != s.serving || in.conn.Err() != nil || s.published.account.known {
 		return
 	}
-	account := &s.board.account
-	s.board.update(func() { account.known, account.silent = err == nil, errors.Is(err, errSilent) })
-	before := s.Status().Account
-	wrong := ""
+	account := &s.published.account
+	s.published.update(func() { account.known, account.silent = err == nil, errors.Is(err, errSilent) })
+	oldFailure := s.Status().Account
+	failure := ""
 	if err != nil {
-		wrong = err.Error()
+		failure = err.Error()
 	}
-	if before == wrong {
+	if oldFailure == failure {
 		return
 	}
-	s.board.update(func() {
-		status := &s.board.status
-		status.Account, status.Refused, status.Silent = wrong, errors.Is(err, errRefused), errors.Is(err, errSilent)
+	s.published.update(func() {
+		status := &s.published.status
+		status.Account, status.Refused, status.Silent = failure, errors.Is(err, errRefused), errors.Is(err, errSilent)
 	})
 	switch {
-	case before == "":
-		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", wrong, "pid", in.pid())
-	case wrong == "":
+	case oldFailure == "":
+		s.log().Warn("the account of codex's login is not known; turns are tried nevertheless", "reason", failure, "pid", in.pid())
+	case failure == "":
 		s.log().Info("the account of codex's login is known", "pid", in.pid())
 	}
-	s.observe()
+	s.notifyObserver()
 }
 
 // errSilent is the error of an account back end without an answer.
@@ -146,18 +146,18 @@ var errRefused = errors.New("the provider refuses the login; run `codex login`")
 // no login has no account; CheckAccount then returns nil.
 func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 	account, err := conn.Account(ctx)
-	refused, ok := errors.AsType[*codexrpc.CallError](err)
+	callErr, ok := errors.AsType[*codexrpc.CallError](err)
 	switch {
 	case err == nil && account.LoggedIn():
 		return nil
 	case err == nil:
 		return errors.New("the login could not be renewed at the back end; it is tried again with the next request")
-	case ok && strings.Contains(refused.Message, signInAgain):
+	case ok && strings.Contains(callErr.Message, signInAgain):
 		return errRefused
-	case !ok, strings.Contains(refused.Message, "timed out"):
+	case !ok, strings.Contains(callErr.Message, "timed out"):
 		return errSilent
 	}
-	return backendError(ctx, conn, refused.Message)
+	return backendError(ctx, conn, callErr.Message)
 }
 
 // statusInMessage finds the HTTP status in Codex's message about a failed request to the back end.
@@ -167,12 +167,12 @@ var statusInMessage = regexp.MustCompile(`failed: (\d{3} [A-Z][A-Za-z ]+)`)
 // answered the call for the account. So backendError asks for the limits of the plan instead: Codex
 // reports how the back end answers that call.
 func backendError(ctx context.Context, conn *codexrpc.Conn, message string) error {
-	var refused *codexrpc.CallError
-	if _, err := conn.RateLimits(ctx); errors.As(err, &refused) {
-		if status := statusInMessage.FindStringSubmatch(refused.Message); status != nil {
+	var callErr *codexrpc.CallError
+	if _, err := conn.RateLimits(ctx); errors.As(err, &callErr) {
+		if status := statusInMessage.FindStringSubmatch(callErr.Message); status != nil {
 			return fmt.Errorf("the account back end answers %s", status[1])
 		}
-		if strings.Contains(refused.Message, "error sending request") || strings.Contains(refused.Message, "timed out") {
+		if strings.Contains(callErr.Message, "error sending request") || strings.Contains(callErr.Message, "timed out") {
 			return errors.New("the account back end cannot be reached; check the network and HTTPS_PROXY")
 		}
 	}
@@ -180,10 +180,10 @@ func backendError(ctx context.Context, conn *codexrpc.Conn, message string) erro
 }
 
 const (
-	// lookPause is the pause between two checks whether a silent account back end answers again.
-	// lookTime bounds a check. Both are short: a start of the app-server takes half a second, and
-	// requests should be served within two seconds after the back end answers.
-	lookPause, lookTime = 300 * time.Millisecond, 700 * time.Millisecond
+	// backendPollPause is the pause between two checks whether a silent account back end answers
+	// again. backendPollTimeout bounds a check. Both are short: a start of the app-server takes
+	// half a second, and requests should be served within two seconds after the back end answers.
+	backendPollPause, backendPollTimeout = 300 * time.Millisecond, 700 * time.Millisecond
 	// accountHost is the default address of the account back end, and accountPath is the path for
 	// the account.
 	accountHost = "https://chatgpt.com/backend-api"
@@ -201,7 +201,7 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 	defer client.CloseIdleConnections()
 	for answers := 0; answers < 2; { // two in a row: when the first comes, Codex may just be getting its own answer
 		select {
-		case <-time.After(lookPause):
+		case <-time.After(backendPollPause):
 		case <-ctx.Done():
 			return
 		}
@@ -209,7 +209,7 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 			answers = 0
 		}
 	}
-	p.do(func(s *supervisor) {
+	p.runInSupervisor(func(s *supervisor) {
 		if in == s.serving && ctx.Err() == nil {
 			s.replaceForHealth("the account back end answers again, and not to its question", true)
 		}
@@ -217,9 +217,9 @@ func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, 
 }
 
 // accountAnswers reports whether the back end returns the account of the instance's login within
-// lookTime.
+// backendPollTimeout.
 func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *instance) bool {
-	login, err := readLogin(in.home.operator)
+	login, err := readLogin(in.home.operatorHome)
 	base := strings.TrimSuffix(in.home.config.ChatGPTBaseURL, "/")
 	if base == "" {
 		base = accountHost
@@ -227,7 +227,7 @@ func (p *Process) accountAnswers(ctx context.Context, client *http.Client, in *i
 	if err != nil || !strings.HasSuffix(base, "/backend-api") {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, backendPollTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+accountPath, nil)
 	if err != nil {

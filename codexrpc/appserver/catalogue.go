@@ -23,20 +23,20 @@ import (
 // catalogue (the list of models) which the settings of a thread name.
 const catalogueRelease = 169
 
-// ignoresCatalogue returns an error if a release of Codex ignores the catalogue (the list of
+// checkCatalogueSupport returns an error if a release of Codex ignores the catalogue (the list of
 // models) which the settings of a thread name.
-func ignoresCatalogue(version string) error {
+func checkCatalogueSupport(version string) error {
 	if codexrpc.AtLeast(version, catalogueRelease) {
 		return nil
 	}
 	return fmt.Errorf("codex %s ignores the catalogue of a thread; use 0.%d or newer", version, catalogueRelease)
 }
 
-// changes are new values for members of each model in the catalogue. With these values, Codex
+// modelChanges are new values for members of each model in the catalogue. With these values, Codex
 // offers no tools of its own, does not replace a long history by a summary, and passes on service
 // tiers. No other setting has these effects. The provider, not Codex, then decides whether a
 // history is too long.
-var changes = map[string]json.RawMessage{
+var modelChanges = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // the model calls tools directly, not through exec and wait
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
 	"experimental_supported_tools": json.RawMessage(`[]`),       // no clock, no messages to the user
@@ -55,28 +55,28 @@ var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`
 // serviceTiers lists the service tiers that Codex passes on only if the model's entry has them.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
-// fallback is a catalogue for models that Codex does not know. Its one model has an empty name,
+// fallbackCatalogue is a catalogue for models that Codex does not know. Its one model has an empty name,
 // which is a prefix of every name. The model has the properties that Codex assumes for an unknown
 // model, but no context window.
-const fallback = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
+const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
 
-// learnedFile is the file in CODEX_HOME in which Codex stores the models that the back end of the
+// backendModelsFile is the file in CODEX_HOME in which Codex stores the models that the back end of the
 // login lists. Its entries have the same form as those of the catalogue.
-const learnedFile = "models_cache.json"
+const backendModelsFile = "models_cache.json"
 
 // catalogue has the models of an instance: the models that the program knows, and the models that
 // only the back end of its login lists. A zero or nil catalogue has no models.
 type catalogue struct {
-	dir      string // for its files
-	fallback string // the path of the file with the constant fallback
-	learned  string // the path of the file with the back end's models
-	log      func() *slog.Logger
+	dir          string // for its files
+	fallbackPath string // the path of the file with fallbackCatalogue
+	backendPath  string // the path of the file with the back end's models
+	log          func() *slog.Logger
 
-	mu     sync.Mutex
-	models []Model
-	read   time.Time // the modification time of learned when it was last read
+	mu              sync.Mutex
+	models          []Model
+	backendModified time.Time // the modification time of backendPath when it was last read
 }
 
 // Model is a model in Codex's catalogue or in the back end's list. The zero Model is a model that
@@ -133,7 +133,7 @@ func (c *catalogue) find(name string) Model {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found := longestMatch(c.models, name)
-	if found == nil && c.learn() {
+	if found == nil && c.addBackendModels() {
 		found = longestMatch(c.models, name)
 	}
 	return *cmp.Or(found, new(Model))
@@ -153,17 +153,17 @@ func longestMatch(models []Model, name string) (found *Model) {
 	return found
 }
 
-// learn adds the models that only the back end lists, if Codex has stored a new list since the last
-// call. It reports whether it has added any. If these models were not in the catalogue, Codex would
-// use their unchanged entries, and offer its own tools. The caller holds the lock.
-func (c *catalogue) learn() bool {
-	info, err := os.Stat(c.learned)
-	if err != nil || info.ModTime().Equal(c.read) {
+// addBackendModels adds the models that only the back end lists, if Codex has stored a new list
+// since the last call. It reports whether it has added any. Without this, Codex would use the
+// unchanged entries of these models, and offer its own tools. The caller holds the lock.
+func (c *catalogue) addBackendModels() bool {
+	info, err := os.Stat(c.backendPath)
+	if err != nil || info.ModTime().Equal(c.backendModified) {
 		return false // without a login there is no list
 	}
-	c.read = info.ModTime()
+	c.backendModified = info.ModTime()
 	before := len(c.models)
-	list, err := readList(c.learned)
+	list, err := readList(c.backendPath)
 	if err == nil {
 		err = c.add(list)
 	}
@@ -188,14 +188,14 @@ func readList(path string) ([]byte, error) {
 }
 
 // newCatalogue makes the catalogue of an instance from the catalogue that Codex has printed. It
-// writes the files of each model and the fallback to home. If Codex later stores a list that cannot
-// be read, the catalogue logs a warning to log.
+// writes the files of each model and fallbackCatalogue to home. If Codex later stores a list that
+// cannot be read, the catalogue logs a warning to log.
 func newCatalogue(printed []byte, home *privateHome, log func() *slog.Logger) (*catalogue, error) {
-	c := &catalogue{dir: home.path, fallback: filepath.Join(home.path, "fallback.json"), learned: home.file(learnedFile), log: log}
+	c := &catalogue{dir: home.path, fallbackPath: filepath.Join(home.path, "fallback.json"), backendPath: home.codexFile(backendModelsFile), log: log}
 	if err := c.add(printed); err != nil {
 		return nil, fmt.Errorf("the catalogue of codex models: %w", err)
 	}
-	if err := os.WriteFile(c.fallback, []byte(fallback), 0o600); err != nil {
+	if err := os.WriteFile(c.fallbackPath, []byte(fallbackCatalogue), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the catalogue of codex models: %w", err)
 	}
 	return c, nil
@@ -227,11 +227,11 @@ func (c *catalogue) add(list []byte) error {
 func (c *catalogue) write(model *listedModel) error {
 	name := filepath.Join(c.dir, fmt.Sprintf("model-%d", len(c.models)))
 	model.entry.Catalogue = name + ".json"
-	if err := os.WriteFile(model.entry.Catalogue, model.changed(changes), 0o600); err != nil || !model.entry.Lite {
+	if err := os.WriteFile(model.entry.Catalogue, model.catalogueJSON(modelChanges), 0o600); err != nil || !model.entry.Lite {
 		return err
 	}
 	model.entry.Full = name + "-full.json"
-	return os.WriteFile(model.entry.Full, model.changed(changes, notLite), 0o600)
+	return os.WriteFile(model.entry.Full, model.catalogueJSON(modelChanges, notLite), 0o600)
 }
 
 // maxModels bounds the models of a catalogue, since each model gets a file. Codex has some twenty.
@@ -243,11 +243,11 @@ type listedModel struct {
 	members map[string]json.RawMessage
 }
 
-// changed returns a catalogue of the model alone, with changed members. All other members keep
-// their values, even if this release of Codex does not know them. changed does not use
-// [json.Marshal], which would parse all values again: with it, an app-server took a third longer to
-// start.
-func (m *listedModel) changed(changes ...map[string]json.RawMessage) []byte {
+// catalogueJSON returns a catalogue that has only this model. It applies the changes to the members
+// of the model's entry, and keeps all other members, even those that this release of Codex does not
+// know. It does not use [json.Marshal], which would parse all values again: with json.Marshal, an
+// app-server took a third longer to start.
+func (m *listedModel) catalogueJSON(changes ...map[string]json.RawMessage) []byte {
 	members := maps.Clone(m.members)
 	for _, change := range changes {
 		maps.Copy(members, change)
@@ -330,18 +330,18 @@ const liteRelease = 166
 // liteRelease or newer, all its models count as lite.
 func (p *Process) Model(name string) Model {
 	if p.cfg.Connect != "" {
-		status, _, _ := p.board.read()
+		status, _, _ := p.published.read()
 		return Model{Lite: codexrpc.AtLeast(status.Version, liteRelease)}
 	}
-	return p.models.known().find(name)
+	return p.models.currentCatalogue().find(name)
 }
 
 // FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of its
 // login knows. Without this file, Codex would replace a long history by a summary. Empty: there is
 // no file.
 func (p *Process) FallbackCatalogue() string {
-	if c := p.models.known(); c != nil {
-		return c.fallback
+	if c := p.models.currentCatalogue(); c != nil {
+		return c.fallbackPath
 	}
 	return ""
 }

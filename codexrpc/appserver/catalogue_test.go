@@ -45,7 +45,7 @@ func changeAll(list []byte) (models []Model, contents []string, err error) {
 		if model.entry.Slug == "" {
 			continue
 		}
-		models, contents = append(models, model.entry), append(contents, string(model.changed(changes)))
+		models, contents = append(models, model.entry), append(contents, string(model.catalogueJSON(modelChanges)))
 	}
 	return models, contents, err
 }
@@ -148,7 +148,7 @@ func TestCatalogueRun(t *testing.T) {
 func newTestCatalogue(t *testing.T, printed string) (*catalogue, *privateHome, *logBook) {
 	t.Helper()
 	home := &privateHome{path: t.TempDir()}
-	if err := os.Mkdir(home.codex(), 0o700); err != nil {
+	if err := os.Mkdir(home.codexDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	book, logger := newLogBook()
@@ -176,7 +176,7 @@ func TestNewCatalogue(t *testing.T) {
 		t.Errorf("a model that is not lite has %s, too", full)
 	}
 	checkTestFile(t, c.models[1].Full, strings.Replace(contents[1], `"use_responses_lite":true`, `"use_responses_lite":false`, 1))
-	checkTestFile(t, c.fallback, fallback)
+	checkTestFile(t, c.fallbackPath, fallbackCatalogue)
 	none := &privateHome{path: filepath.Join(t.TempDir(), "none")}
 	if c, err := newCatalogue([]byte(printed), none, nil); !errors.Is(err, os.ErrNotExist) || c != nil {
 		t.Errorf("got %+v, %v", c, err)
@@ -190,9 +190,9 @@ func TestLearnedModels(t *testing.T) {
 	at := time.Now()
 	store := func(list string) {
 		t.Helper()
-		writeTestFile(t, home.file(learnedFile), list)
+		writeTestFile(t, home.codexFile(backendModelsFile), list)
 		at = at.Add(time.Second)
-		if err := os.Chtimes(home.file(learnedFile), at, at); err != nil {
+		if err := os.Chtimes(home.codexFile(backendModelsFile), at, at); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -353,7 +353,7 @@ func TestCatalogueKnows(t *testing.T) {
 // TestIgnoredCatalogue checks for which releases an operator is warned.
 func TestIgnoredCatalogue(t *testing.T) {
 	for version, ignored := range map[string]bool{"0.150.0": true, "0.166.0": true, "0.169.0": false, "0.170.1": false, "unknown": false} {
-		if err := ignoresCatalogue(version); (err != nil) != ignored || ignored && !strings.Contains(err.Error(), version) {
+		if err := checkCatalogueSupport(version); (err != nil) != ignored || ignored && !strings.Contains(err.Error(), version) {
 			t.Errorf("%s: %v", version, err)
 		}
 	}
@@ -405,7 +405,7 @@ func TestPrompt(t *testing.T) {
 	}
 	for version, twice := range map[string]bool{"0.150.0": false, "0.165.9": false, "0.166.0": true, "1.0.0": true, "unknown": true} {
 		far := New(Config{Connect: "ws://127.0.0.1:1"}, nil)
-		far.board.status.Version = version
+		far.published.status.Version = version
 		if got := far.Model("lite"); got != (Model{Lite: twice}) {
 			t.Errorf("%s: %+v", version, got)
 		}

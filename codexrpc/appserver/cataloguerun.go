@@ -31,15 +31,15 @@ var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_stor
 // catalogueRun is a run of the program that prints its catalogue. Each run needs a call of wait.
 type catalogueRun struct {
 	cmd            *exec.Cmd
-	exit           func() error // waits for the exit
+	waitExit       func() error // waits for the exit
 	ctx            context.Context
-	end            context.CancelFunc
+	cancel         context.CancelFunc
 	output, stderr boundedBuffer
 }
 
-// argsOf returns the arguments that make codex run another command in place of the app-server. The
+// argsFor returns the arguments that make codex run another command in place of the app-server. The
 // error names only the program, since its arguments may be secret.
-func (cfg *Config) argsOf(command ...string) ([]string, error) {
+func (cfg *Config) argsFor(command ...string) ([]string, error) {
 	i := slices.Index(cfg.Command, appServerCommand)
 	if i < 1 {
 		return nil, fmt.Errorf("`%s` %w, as in `codex %s`", append(cfg.Command, "")[0], errNoArgument, appServerCommand)
@@ -50,26 +50,26 @@ func (cfg *Config) argsOf(command ...string) ([]string, error) {
 // startCatalogue starts the program in a directory and with an environment, to print its catalogue.
 // The program is killed at the timeout or when ctx ends.
 func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string, timeout time.Duration) (*catalogueRun, error) {
-	args, err := cfg.argsOf(catalogueArgs...)
+	args, err := cfg.argsFor(catalogueArgs...)
 	if err != nil {
 		return nil, err
 	}
-	r := &catalogueRun{output: boundedBuffer{limit: maxCatalogue, whole: true}, stderr: boundedBuffer{limit: maxComplaint}}
-	r.ctx, r.end = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not end within %s", timeout))
+	r := &catalogueRun{output: boundedBuffer{limit: maxCatalogue, failWhenFull: true}, stderr: boundedBuffer{limit: maxComplaint}}
+	r.ctx, r.cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not end within %s", timeout))
 	r.cmd = exec.CommandContext(r.ctx, executable(cfg.Command[0]), args...)
 	r.cmd.Dir, r.cmd.Env = dir, env
 	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.stderr
-	killedAsGroup(r.cmd)
-	if r.exit, err = startOwned(r.cmd); err != nil {
-		r.end()
-		return nil, r.failure(err)
+	killGroupOnCancel(r.cmd)
+	if r.waitExit, err = startKilledWithParent(r.cmd); err != nil {
+		r.cancel()
+		return nil, r.explainError(err)
 	}
 	return r, nil
 }
 
-// killedAsGroup makes the end of a command's context kill the command's whole process group, since
+// killGroupOnCancel makes the end of a command's context kill the command's whole process group, since
 // the command may be a launcher that has started the program.
-func killedAsGroup(cmd *exec.Cmd) {
+func killGroupOnCancel(cmd *exec.Cmd) {
 	ownGroup(cmd)
 	cmd.Cancel = func() error {
 		killGroup(cmd)
@@ -80,44 +80,45 @@ func killedAsGroup(cmd *exec.Cmd) {
 
 // wait waits for the end of the run and returns its output.
 func (r *catalogueRun) wait() ([]byte, error) {
-	defer r.end()
-	err := r.exit()
+	defer r.cancel()
+	err := r.waitExit()
 	killGroup(r.cmd) // children may still run
 	switch {
-	case r.output.full:
+	case r.output.overflowed:
 		err = fmt.Errorf("it printed more than %d bytes", maxCatalogue)
 	case r.ctx.Err() != nil:
 		err = context.Cause(r.ctx)
 	}
 	if err != nil {
-		return nil, r.failure(err)
+		return nil, r.explainError(err)
 	}
-	return r.output.kept.Bytes(), nil
+	return r.output.content.Bytes(), nil
 }
 
-// failure adds the command and the beginning of its stderr to err. It leaves out the operator's
+// explainError adds the command and the beginning of its stderr to err. It leaves out the operator's
 // arguments, which may be secret, and the backtrace that Codex prints after the error.
-func (r *catalogueRun) failure(err error) error {
+func (r *catalogueRun) explainError(err error) error {
 	err = fmt.Errorf("running `%s`: %w", strings.Join(append([]string{r.cmd.Args[0]}, catalogueArgs...), " "), err)
-	said, _, _ := strings.Cut(r.stderr.kept.String(), "Stack backtrace:")
-	if said = cut(strings.Join(strings.Fields(said), " "), keptLineBytes); said != "" {
-		err = fmt.Errorf("%w; it said: %s", err, said)
+	stderr, _, _ := strings.Cut(r.stderr.content.String(), "Stack backtrace:")
+	if stderr = truncate(strings.Join(strings.Fields(stderr), " "), keptLineBytes); stderr != "" {
+		err = fmt.Errorf("%w; it said: %s", err, stderr)
 	}
 	return err
 }
 
-// boundedBuffer keeps the first bytes that are written to it, up to its limit. If whole is true, a
-// write beyond the limit fails, which ends the program. Otherwise no write fails: a program with a
-// long stderr can then end by itself and report its own error.
+// boundedBuffer keeps the first bytes that are written to it, up to its limit. If failWhenFull is
+// true, a write beyond the limit fails, which ends the program. Otherwise no write fails: a program
+// with a long stderr can then end by itself and report its own error.
 type boundedBuffer struct {
-	kept        bytes.Buffer // not embedded: its ReadFrom would bypass the limit
-	limit       int
-	whole, full bool
+	content      bytes.Buffer // not embedded: its ReadFrom would bypass the limit
+	limit        int
+	failWhenFull bool
+	overflowed   bool // bytes were dropped
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	n, _ := b.kept.Write(p[:min(len(p), b.limit-b.kept.Len())])
-	if b.full = b.full || n < len(p); b.full && b.whole {
+	n, _ := b.content.Write(p[:min(len(p), b.limit-b.content.Len())])
+	if b.overflowed = b.overflowed || n < len(p); b.overflowed && b.failWhenFull {
 		return n, io.ErrShortWrite
 	}
 	return len(p), nil

@@ -17,23 +17,23 @@ const (
 	killGrace = 5 * time.Second
 )
 
-// run connects to a program and waits for its exit in the background.
-func (in *instance) run(program *Program, logger func() *slog.Logger) {
+// attachProgram connects to a program and waits for its exit in the background.
+func (in *instance) attachProgram(program *Program, logger func() *slog.Logger) {
 	in.program = program
 	in.conn = codexrpc.NewConn(codexrpc.NewStdio(program.Stdout, program.Stdin), logger)
 	in.copier.Go(func() {
-		in.stderr.copy(program.Stderr, logger, in.heed)
+		in.stderr.copy(program.Stderr, logger, in.handleLogLine)
 		_ = program.Stderr.Close()
 	})
-	go in.wait()
+	go in.awaitExit()
 }
 
-// wait waits for the exit, and then kills the process group: the program may be a launcher (such as
-// npm's) whose child lives on and keeps the pipes open. If a process outside of the group keeps the
-// pipes open, wait waits for pipeGrace at most.
-func (in *instance) wait() {
+// awaitExit waits for the program's exit, and then kills its process group: the program may be a
+// launcher (such as npm's) whose child lives on and keeps the pipes open. If a process outside of
+// the group keeps the pipes open, awaitExit waits for pipeGrace at most.
+func (in *instance) awaitExit() {
 	defer close(in.exited)
-	in.status = in.program.Wait()
+	in.exitState = in.program.Wait()
 	in.program.Kill()
 	grace := time.AfterFunc(pipeGrace, func() { in.conn.Fail(errors.New("the app-server exited")) })
 	defer grace.Stop()
@@ -47,31 +47,31 @@ func (in *instance) wait() {
 const succeeded = "exit status 0"
 
 // exitStatus returns how a child exited. It returns "" if that explains nothing: the child exited
-// without an error, or end terminated it.
+// without an error, or endChild terminated it.
 func (in *instance) exitStatus() string {
 	if in.program == nil {
 		return ""
 	}
 	select {
 	case <-in.exited:
-		if in.ended.Load() || in.status == succeeded {
+		if in.terminated.Load() || in.exitState == succeeded {
 			return ""
 		}
-		return in.status
+		return in.exitState
 	default:
 		return "it has not exited"
 	}
 }
 
-// end closes the stdin of a child, which asks the child to exit. If the child still runs after
-// toClose, end terminates it. If it still runs after a further toTerminate, end kills it. When end
-// returns nil, the child has exited and its goroutines have ended.
-func (in *instance) end(toClose, toTerminate time.Duration) error {
+// endChild closes the stdin of a child, which asks the child to exit. If the child still runs after
+// closeTimeout, endChild terminates it. If the child still runs after a further terminateTimeout,
+// endChild kills it. When endChild returns nil, the child has exited and its goroutines have ended.
+func (in *instance) endChild(closeTimeout, terminateTimeout time.Duration) error {
 	_ = in.conn.Close() // closes stdin
-	if !in.exitsWithin(toClose) {
-		in.ended.Store(true)
+	if !in.exitsWithin(closeTimeout) {
+		in.terminated.Store(true)
 		in.program.Terminate()
-		if !in.exitsWithin(toTerminate) {
+		if !in.exitsWithin(terminateTimeout) {
 			in.program.Kill()
 			if !in.exitsWithin(killGrace) {
 				return fmt.Errorf("the process lives %s after it was killed", killGrace)

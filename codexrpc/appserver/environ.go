@@ -20,8 +20,8 @@ const homeVariable = "CODEX_HOME"
 
 // inheritedVariables are the variables that an app-server gets from this process's environment. A
 // program needs most of them to run, to reach the network and to log; the last ones are for Codex's
-// login and its built-in providers. mayHave also allows LC_…, the proxies in lower case, and the
-// variables that the providers name. An app-server does not get the keys of other programs.
+// login and its built-in providers. isAllowedVariable also allows LC_…, the proxies in lower case,
+// and the variables that the providers name. An app-server does not get the keys of other programs.
 var inheritedVariables = []string{
 	"PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TZDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CODEX_CA_CERTIFICATE",
@@ -41,10 +41,10 @@ var windowsVariables = []string{
 // gives its app-servers a directory of their own.
 var temporaryVariables = map[bool][]string{false: {"TMPDIR"}, true: {"TEMP", "TMP"}}[runtime.GOOS == "windows"]
 
-// mayHave reports whether an app-server gets a variable. named are the variables that
-// its providers name.
-func mayHave(name string, named []string) bool {
-	if slices.Contains(named, name) || strings.HasPrefix(name, "LC_") || slices.Contains(inheritedVariables, name) {
+// isAllowedVariable reports whether an app-server gets the variable with this name.
+// providerVariables are the names of the variables that its providers use.
+func isAllowedVariable(name string, providerVariables []string) bool {
+	if slices.Contains(providerVariables, name) || strings.HasPrefix(name, "LC_") || slices.Contains(inheritedVariables, name) {
 		return true
 	}
 	upper := strings.ToUpper(name)
@@ -59,23 +59,23 @@ func mayHave(name string, named []string) bool {
 // CODEX_HOME), and the variables for the proxy and the certificates. If a name occurs twice, the
 // later value counts.
 func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
-	named := home.config.variables()
+	providerVariables := home.config.variableNames()
 	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); mayHave(name, named) {
+		if name, _, _ := strings.Cut(variable, "="); isAllowedVariable(name, providerVariables) {
 			env = append(env, variable)
 		}
 	}
-	env = append(env, "HOME="+home.user())
+	env = append(env, "HOME="+home.userDir())
 	for _, name := range temporaryVariables {
 		env = append(env, name+"="+temp)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Env)) {
 		env = append(env, name+"="+cfg.Env[name])
 	}
-	env = append(env, homeVariable+"="+home.codex())
-	env = append(env, besideProxy(slices.Concat(env, home.variables))...)
+	env = append(env, homeVariable+"="+home.codexDir())
+	env = append(env, noProxyVariables(slices.Concat(env, home.variables))...)
 	all := slices.Concat(env, home.variables) // Codex adds home.variables itself
-	return append(env, systemTrust().certificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
+	return append(env, systemTrust().writeCertificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }
 
 // noProxy is the variable that lists the hosts which programs reach without a proxy.
@@ -84,25 +84,25 @@ const noProxy = "NO_PROXY"
 // loopback are the names of this machine, as NO_PROXY lists them.
 const loopback = "localhost,127.0.0.1,::1"
 
-// besideProxy returns variables that exempt this machine from the proxy of env, since a proxy
-// cannot reach a provider on this machine. Programs read the upper-case or the lower-case name of a
-// variable, so besideProxy sets both. If env has no proxy, it returns nil.
-func besideProxy(env []string) []string {
-	proxy, except := false, map[string]string{}
+// noProxyVariables returns variables that exempt this machine from the proxy of env, since a proxy
+// cannot reach a provider on this machine. Some programs read the upper-case name of a variable and
+// others the lower-case name, so noProxyVariables sets both. If env has no proxy, it returns nil.
+func noProxyVariables(env []string) []string {
+	hasProxy, noProxyValues := false, map[string]string{}
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		switch upper := strings.ToUpper(name); {
 		case upper == noProxy:
-			except[name] = value
+			noProxyValues[name] = value
 		case strings.HasSuffix(upper, "_PROXY"):
-			proxy = proxy || value != ""
+			hasProxy = hasProxy || value != ""
 		}
 	}
-	if !proxy {
+	if !hasProxy {
 		return nil
 	}
 	listed := loopback
-	if before := cmp.Or(except[noProxy], except[strings.ToLower(noProxy)]); before != "" {
+	if before := cmp.Or(noProxyValues[noProxy], noProxyValues[strings.ToLower(noProxy)]); before != "" {
 		listed = before + "," + loopback
 	}
 	return []string{noProxy + "=" + listed, strings.ToLower(noProxy) + "=" + listed}
@@ -135,10 +135,10 @@ const (
 type trustStore struct {
 	files []string // the first that exists has all certificates, except perhaps some in dirs
 	dirs  []string // each file in them has certificates
-	// others are paths that usually do not exist. If one of them exists, it may have more
-	// certificates that Codex trusts, or settings that name other servers. So certificates then
-	// returns nil, and Codex reads the certificates in the slow way.
-	others []string
+	// unusualPaths are paths that usually do not exist. If one of them exists, it may have more
+	// certificates that Codex trusts, or settings that name other servers. So writeCertificates
+	// then returns nil, and Codex reads the certificates in the slow way.
+	unusualPaths []string
 }
 
 // systemTrust returns where the usual Linux distributions keep the certificates that they trust. On
@@ -155,24 +155,25 @@ func systemTrust() *trustStore {
 			"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // newer RHEL
 			"/etc/ssl/cert.pem",
 		},
-		dirs:   []string{"/etc/ssl/certs", "/etc/pki/tls/certs"},
-		others: []string{"/etc/codex", "/var/ssl", "/usr/share/ssl", "/usr/local/ssl", "/usr/local/openssl", "/usr/local/etc/openssl"},
+		dirs:         []string{"/etc/ssl/certs", "/etc/pki/tls/certs"},
+		unusualPaths: []string{"/etc/codex", "/var/ssl", "/usr/share/ssl", "/usr/local/ssl", "/usr/local/openssl", "/usr/local/etc/openssl"},
 	}
 }
 
-// certificates writes files to dir, and returns environment variables for Codex that name these
-// files. With the variables, Codex trusts the same certificates as without them, but reads them in
-// less time. certificates returns nil if it is not certain that Codex trusts the same certificates,
-// if caVariable is set (even to an empty value), or if it cannot write the files.
-func (s *trustStore) certificates(dir string, command, env []string, config *providerConfig) []string {
-	set := make(map[string]string)
+// writeCertificates writes certificates to files in dir, and returns environment variables that
+// name these files. With the variables, Codex trusts the same certificates as without them, but
+// reads them in less time. writeCertificates returns nil if it is not certain that Codex trusts the
+// same certificates, if caVariable is set (even to an empty value), or if it cannot write the
+// files.
+func (s *trustStore) writeCertificates(dir string, command, env []string, config *providerConfig) []string {
+	values := make(map[string]string)
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
-		set[name] = value
+		values[name] = value
 	}
-	file, hasFile := set[certFileVariable]
-	dirs, hasDir := set[certDirVariable]
-	_, hasCA := set[caVariable]
+	file, hasFile := values[certFileVariable]
+	dirs, hasDir := values[certDirVariable]
+	_, hasCA := values[caVariable]
 	switch {
 	case s == nil || hasCA:
 		return nil
@@ -182,21 +183,21 @@ func (s *trustStore) certificates(dir string, command, env []string, config *pro
 		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {
 			return nil // Codex reads TRUSTED certificates only if caVariable is not set
 		}
-	case hasDir || slices.ContainsFunc(s.others, exists) || reachesOthers(command, env, config):
+	case hasDir || slices.ContainsFunc(s.unusualPaths, exists) || usesOtherServers(command, env, config):
 		return nil // the other library might refuse certificates there
 	}
-	whole, content := s.read()
+	completeFile, content := s.readCertificates()
 	authority := firstAuthority(content)
-	one, all, none := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
-	if authority == nil || os.WriteFile(one, authority, 0o600) != nil || os.Mkdir(none, 0o700) != nil {
+	authorityPath, bundlePath, emptyDir := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
+	if authority == nil || os.WriteFile(authorityPath, authority, 0o600) != nil || os.Mkdir(emptyDir, 0o700) != nil {
 		return nil // without variables, reading the certificates takes longer
 	}
-	if whole == "" {
-		if whole = all; os.WriteFile(all, content, 0o600) != nil {
+	if completeFile == "" {
+		if completeFile = bundlePath; os.WriteFile(bundlePath, content, 0o600) != nil {
 			return nil
 		}
 	}
-	return []string{caVariable + "=" + one, certFileVariable + "=" + whole, certDirVariable + "=" + none}
+	return []string{caVariable + "=" + authorityPath, certFileVariable + "=" + completeFile, certDirVariable + "=" + emptyDir}
 }
 
 func isRelative(path string) bool { return !filepath.IsAbs(path) }
@@ -206,17 +207,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// read returns the certificates of the store as content. whole is the path of a file that has all
-// these certificates; it is "" if the directories have more than that file. read returns nothing if
-// there are too many files or bytes.
-func (s *trustStore) read() (whole string, content []byte) {
-	known, left := make(map[string]bool), maxCertificates
+// readCertificates returns the certificates of the store as content. completeFile is the path of a
+// file that has all these certificates; it is "" if the directories have more certificates than
+// that file. If there are too many files or bytes, readCertificates returns no content.
+func (s *trustStore) readCertificates() (completeFile string, content []byte) {
+	known, bytesLeft := make(map[string]bool), maxCertificates
 	for _, file := range s.files {
 		if read, err := readBounded(file); err == nil {
 			for block := range certificatesOf(read) {
 				known[string(block.Bytes)] = true
 			}
-			whole, content, left = file, read, left-len(read)
+			completeFile, content, bytesLeft = file, read, bytesLeft-len(read)
 			break
 		}
 	}
@@ -231,18 +232,18 @@ func (s *trustStore) read() (whole string, content []byte) {
 				continue // another name of a file in the same directory
 			}
 			read, _ := readBounded(path)
-			if left -= len(read); left < 0 {
+			if bytesLeft -= len(read); bytesLeft < 0 {
 				return "", nil
 			}
 			for block := range certificatesOf(read) {
 				if !known[string(block.Bytes)] {
 					known[string(block.Bytes)] = true
-					whole, content = "", append(append(content, '\n'), pem.EncodeToMemory(block)...)
+					completeFile, content = "", append(append(content, '\n'), pem.EncodeToMemory(block)...)
 				}
 			}
 		}
 	}
-	return whole, content
+	return completeFile, content
 }
 
 // firstAuthority returns the first certificate that Codex surely accepts as that of an authority.
@@ -268,11 +269,11 @@ func certificatesOf(content []byte) iter.Seq[*pem.Block] {
 	}
 }
 
-// reachesOthers reports whether Codex may connect over TLS to servers other than OpenAI's,
+// usesOtherServers reports whether Codex may connect over TLS to servers other than OpenAI's,
 // according to its command, environment and configuration. Such a server may have an unusual
 // certificate, for example one that is its own authority. With caVariable set, Codex uses a library
 // that refuses such a certificate. So caVariable must not be set for such a server.
-func reachesOthers(command, env []string, config *providerConfig) bool {
+func usesOtherServers(command, env []string, config *providerConfig) bool {
 	texts := slices.Concat(command, env, []string{config.OpenAIBaseURL, config.ChatGPTBaseURL})
 	for _, provider := range config.ModelProviders {
 		address, _ := provider["base_url"].(string)

@@ -91,7 +91,7 @@ func TestBesideProxy(t *testing.T) {
 		if want != "" {
 			both = []string{"NO_PROXY=" + want, "no_proxy=" + want}
 		}
-		if got := besideProxy(strings.Fields(env)); !slices.Equal(got, both) {
+		if got := noProxyVariables(strings.Fields(env)); !slices.Equal(got, both) {
 			t.Errorf("%s: %q", env, got)
 		}
 	}
@@ -107,7 +107,7 @@ func TestBesideTheProxyOfAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(home.file(variablesFile)); string(got) != "HTTP_PROXY=\"http://p\"\n" {
+	if got, err := os.ReadFile(home.codexFile(variablesFile)); string(got) != "HTTP_PROXY=\"http://p\"\n" {
 		t.Errorf("the file is %q, %v", got, err)
 	}
 	if env, want := cfg.environ(home, ""), "no_proxy=b.example,"+loopback; !slices.Contains(env, want) || !slices.Contains(home.variables, "HTTP_PROXY=http://p") {
@@ -166,7 +166,7 @@ func newTrustStore(t *testing.T) *aTrustStore {
 	dir := t.TempDir()
 	s := &aTrustStore{dir: filepath.Join(dir, "certs"), first: newCertificate(t, "first", true), second: newCertificate(t, "second", true), own: newCertificate(t, "own", true)}
 	s.bundle = filepath.Join(s.dir, "ca-certificates.crt")
-	s.trustStore = &trustStore{files: []string{filepath.Join(dir, "none"), s.bundle}, dirs: []string{s.dir, filepath.Join(dir, "no dir")}, others: []string{filepath.Join(dir, "codex")}}
+	s.trustStore = &trustStore{files: []string{filepath.Join(dir, "none"), s.bundle}, dirs: []string{s.dir, filepath.Join(dir, "no dir")}, unusualPaths: []string{filepath.Join(dir, "codex")}}
 	writeNested(t, s.bundle, "a comment\n"+newCertificate(t, "of a server", false)+s.first+s.second)
 	writeNested(t, filepath.Join(s.dir, "first.pem"), s.first)
 	if err := os.Symlink("first.pem", filepath.Join(s.dir, "0123abcd.0")); err != nil {
@@ -179,7 +179,7 @@ func newTrustStore(t *testing.T) *aTrustStore {
 func (s *aTrustStore) chosen(t *testing.T, command, env []string, config *providerConfig) map[string]string {
 	t.Helper()
 	variables := make(map[string]string)
-	for _, entry := range s.certificates(t.TempDir(), command, env, config) {
+	for _, entry := range s.writeCertificates(t.TempDir(), command, env, config) {
 		name, value, _ := strings.Cut(entry, "=")
 		variables[name] = value
 	}
@@ -290,7 +290,7 @@ func TestCertificatesOfOthers(t *testing.T) {
 		"a proxy":              {env: []string{"HTTPS_PROXY=https://proxy.example"}},
 		"a usual proxy":        {env: []string{"HTTPS_PROXY=http://proxy.example"}, set: true},
 		"a configuration for all users": {change: func(s *aTrustStore) {
-			writeTestFile(t, s.others[0], "")
+			writeTestFile(t, s.unusualPaths[0], "")
 		}},
 		"no certificates": {change: func(s *aTrustStore) { s.files, s.dirs = nil, nil }},
 		"too large": {change: func(s *aTrustStore) {
@@ -342,8 +342,8 @@ func TestCertificatesInEnvironment(t *testing.T) {
 		return variables
 	}
 	want := 0
-	if system := systemTrust(); system != nil && !slices.ContainsFunc(system.others, exists) {
-		if _, content := system.read(); len(content) > 0 {
+	if system := systemTrust(); system != nil && !slices.ContainsFunc(system.unusualPaths, exists) {
+		if _, content := system.readCertificates(); len(content) > 0 {
 			want = 3
 		}
 	}

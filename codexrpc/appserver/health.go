@@ -35,7 +35,7 @@ func (p *Process) monitor(in *instance) {
 	}
 	in.conn.Monitor(heartbeat, func(probe codexrpc.Probe) {
 		select {
-		case p.events <- func(s *supervisor) { s.checkHealth(in, probe) }:
+		case p.tasks <- func(s *supervisor) { s.checkHealth(in, probe) }:
 		case <-in.conn.Done():
 		}
 	})
@@ -49,7 +49,7 @@ func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	}
 	s.checkResponsive(in, probe.Missed)
 	s.checkMemory(in, probe)
-	if in.home.lost() {
+	if in.home.wasRemoved() {
 		s.replaceForHealth("its private directory was removed", false)
 	}
 	if probe.Unanswered != "" {
@@ -64,7 +64,7 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	switch {
 	case missed > 0 && !unresponsive:
 		s.log().Warn("the codex app-server does not answer", "pid", in.pid(), "address", s.address, "threads", in.conn.Threads())
-		s.change(Status{
+		s.setStatus(Status{
 			State: StateUnresponsive, PID: in.pid(), Version: in.version,
 			Reason: fmt.Sprintf("it has been silent for %s", s.times.heartbeat.Wait),
 			Remedy: "it is silent, and is replaced if it stays so",
@@ -75,21 +75,21 @@ func (s *supervisor) checkResponsive(in *instance, missed int) {
 	}
 }
 
-// replaceForHealth replaces the serving instance, and returns true. If a replacement is under way
-// already, it only returns true. If it replaced an instance less than replaceEvery ago, the fresh
-// instance seems to have the same fault, so it does nothing and returns false. helps means that a
-// fresh instance will not have the fault; then replaceForHealth ignores replaceEvery.
-func (s *supervisor) replaceForHealth(why string, helps bool) bool {
-	if s.next != nil {
+// replaceForHealth replaces the serving instance, and returns true. If a replacement is already
+// starting, it only returns true. If it has replaced an instance less than replaceEvery ago, it
+// does nothing and returns false, since the new instance seems to have the same fault. It ignores
+// replaceEvery if surelyHelps is true: a new instance will not have the fault.
+func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
+	if s.replacement != nil {
 		return true
 	}
 	now := time.Now()
-	if now.Before(s.replaceAfter) && !helps {
+	if now.Before(s.replaceAfter) && !surelyHelps {
 		return false
 	}
 	s.replaceAfter = now.Add(s.times.replaceEvery)
-	if err := s.replace(why); err != nil {
-		s.log().Error("replacing the codex app-server", "reason", why, "error", err)
+	if err := s.replace(reason); err != nil {
+		s.log().Error("replacing the codex app-server", "reason", reason, "error", err)
 	}
 	return true
 }
@@ -99,26 +99,26 @@ func (s *supervisor) replaceForHealth(why string, helps bool) bool {
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
 	if probe.Err != nil {
-		refused := (*codexrpc.CallError)(nil)
-		if limit > 0 && errors.As(probe.Err, &refused) && !errors.Is(probe.Err, codexrpc.ErrOverloaded) {
+		callErr := (*codexrpc.CallError)(nil)
+		if limit > 0 && errors.As(probe.Err, &callErr) && !errors.Is(probe.Err, codexrpc.ErrOverloaded) {
 			s.warnOnce(in, "this release of codex does not tell its memory, which is not limited", probe.Err.Error())
 		}
 		return
 	}
 	memory := in.memory(probe.Diagnostics)
-	s.board.update(func() { s.board.memory = memory })
+	s.published.update(func() { s.published.memory = memory })
 	if memory <= limit/2 {
-		in.roomy = true
+		in.wasSmall = true
 	}
 	if limit <= 0 || memory <= limit {
-		in.warned = false
+		in.memoryWarned = false
 		return
 	}
-	why := fmt.Sprintf("its memory of %s is above the limit of %s", humanize.IBytes(uint64(memory)), humanize.IBytes(uint64(limit)))
-	// A roomy instance was small once. So the next one will be, too.
-	helps := in.roomy && s.Status().Draining == 0
-	if !s.replaceForHealth(why, helps) {
-		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago; check max_memory", why)
+	reason := fmt.Sprintf("its memory of %s is above the limit of %s", humanize.IBytes(uint64(memory)), humanize.IBytes(uint64(limit)))
+	// An instance that was small once has grown. Its replacement begins small, too.
+	surelyHelps := in.wasSmall && s.Status().Draining == 0
+	if !s.replaceForHealth(reason, surelyHelps) {
+		s.warnOnce(in, "the codex app-server is too large, and will be replaced later: that was done less than a minute ago; check max_memory", reason)
 	}
 }
 
@@ -136,9 +136,9 @@ func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 
 // warnOnce logs a warning about the memory of an instance. It logs no further warning until the
 // memory has been below the limit again.
-func (s *supervisor) warnOnce(in *instance, message, why string) {
-	if !in.warned {
-		in.warned = true
-		s.log().Warn(message, "reason", why, "pid", in.pid())
+func (s *supervisor) warnOnce(in *instance, message, reason string) {
+	if !in.memoryWarned {
+		in.memoryWarned = true
+		s.log().Warn(message, "reason", reason, "pid", in.pid())
 	}
 }

@@ -55,16 +55,16 @@ const maxLinks = 4096
 //	model-….json, fallback.json   see [catalogue]
 //	certificate…   see trustStore
 type privateHome struct {
-	path     string
-	operator string // the operator's CODEX_HOME; empty: there is none
-	config   operatorConfig
+	path         string
+	operatorHome string // the operator's CODEX_HOME; empty: there is none
+	config       operatorConfig
 	// variables are the variables of the .env file, as NAME=VALUE. Escapes in a value stay as they
 	// are.
 	variables []string
 }
 
-func (h *privateHome) codex() string { return filepath.Join(h.path, "codex") }
-func (h *privateHome) user() string  { return filepath.Join(h.path, "user") }
+func (h *privateHome) codexDir() string { return filepath.Join(h.path, "codex") }
+func (h *privateHome) userDir() string  { return filepath.Join(h.path, "user") }
 
 // userHome returns the home directory of this process's user, or "".
 func userHome() string {
@@ -93,22 +93,22 @@ func (cfg *Config) OperatorHome() (string, error) {
 
 // newPrivateHome makes a home within dir. log reports whether Codex may write its log there. The
 // error says what an operator can do.
-func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
-	operator, err := cfg.OperatorHome()
+func (cfg *Config) newPrivateHome(dir string, logEnabled bool) (*privateHome, error) {
+	operatorHome, err := cfg.OperatorHome()
 	if err != nil {
 		return nil, err
 	}
-	h := &privateHome{operator: operator}
-	if operator != "" {
-		if h.config, err = readOperatorConfig(operator); err != nil {
+	h := &privateHome{operatorHome: operatorHome}
+	if operatorHome != "" {
+		if h.config, err = readOperatorConfig(operatorHome); err != nil {
 			return nil, err
 		}
-		if err = checkLoginFiles(operator); err != nil {
+		if err = checkLoginFiles(operatorHome); err != nil {
 			return nil, err
 		}
 	}
 	if h.path, err = os.MkdirTemp(dir, "home-"); err == nil {
-		err = h.fill(log)
+		err = h.createFiles(logEnabled)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), h.remove())
@@ -116,47 +116,47 @@ func (cfg *Config) newPrivateHome(dir string, log bool) (*privateHome, error) {
 	return h, nil
 }
 
-// fill makes the files of a new home. If log is false, it makes directories in place of the log, so
+// createFiles makes the files of a new home. If log is false, it makes directories in place of the log, so
 // that Codex cannot write the log.
-func (h *privateHome) fill(log bool) error {
-	dirs := []string{h.codex(), h.user()}
-	for version := 1; version <= logVersions && !log; version++ {
-		dirs = append(dirs, h.file(fmt.Sprintf("logs_%d.sqlite", version)))
+func (h *privateHome) createFiles(logEnabled bool) error {
+	dirs := []string{h.codexDir(), h.userDir()}
+	for version := 1; version <= logVersions && !logEnabled; version++ {
+		dirs = append(dirs, h.codexFile(fmt.Sprintf("logs_%d.sqlite", version)))
 	}
 	for _, dir := range dirs {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	config, err := h.config.private()
+	config, err := h.config.encodePrivate()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(h.file(configFile), config, 0o600); err != nil {
+	if err := os.WriteFile(h.codexFile(configFile), config, 0o600); err != nil {
 		return err
 	}
 	// Codex would make a directory of this name, and store each picture in it for good. This file
 	// prevents that.
-	if err := os.WriteFile(h.file(picturesDir), nil, 0o600); err != nil {
+	if err := os.WriteFile(h.codexFile(picturesDir), nil, 0o600); err != nil {
 		return err
 	}
 	if err := h.linkUser(userHome()); err != nil {
 		return err
 	}
-	if h.operator == "" {
+	if h.operatorHome == "" {
 		return nil
 	}
 	for _, name := range loginFiles {
 		// The file need not exist yet: the operator may log in later.
-		if err := os.Symlink(filepath.Join(h.operator, name), h.file(name)); err != nil {
+		if err := os.Symlink(filepath.Join(h.operatorHome, name), h.codexFile(name)); err != nil {
 			return err
 		}
 	}
 	return errors.Join(h.copyVariables(), h.copyInstallationID())
 }
 
-// file returns the path of a file in the CODEX_HOME.
-func (h *privateHome) file(name string) string { return filepath.Join(h.codex(), name) }
+// codexFile returns the path of a file in the CODEX_HOME.
+func (h *privateHome) codexFile(name string) string { return filepath.Join(h.codexDir(), name) }
 
 // linkUser links the entries of the user's home directory. It does nothing if it cannot read that
 // directory.
@@ -171,19 +171,19 @@ func (h *privateHome) linkUser(home string) error {
 		if strings.EqualFold(name, agentsDir) {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(home, name), filepath.Join(h.user(), name)); err != nil {
+		if err := os.Symlink(filepath.Join(home, name), filepath.Join(h.userDir(), name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lost reports whether the CODEX_HOME of the home was removed. A nil home is not lost.
-func (h *privateHome) lost() bool {
+// wasRemoved reports whether the CODEX_HOME of the home was removed. A nil home is not lost.
+func (h *privateHome) wasRemoved() bool {
 	if h == nil {
 		return false
 	}
-	_, err := os.Lstat(h.codex())
+	_, err := os.Lstat(h.codexDir())
 	return errors.Is(err, os.ErrNotExist)
 }
 
@@ -209,27 +209,27 @@ func unquoted(value string) string {
 // copyVariables copies lines of the operator's .env file: those that set variables which an
 // app-server may have. Codex adds these variables to its environment.
 func (h *privateHome) copyVariables() error {
-	content, err := readBounded(filepath.Join(h.operator, variablesFile))
+	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errConfig, err)
 	}
-	var kept []byte
-	named := h.config.variables()
+	var copied []byte
+	providerVariables := h.config.variableNames()
 	for line := range bytes.Lines(content) {
-		if set := assignment.FindSubmatch(line); set != nil && mayHave(string(set[1]), named) {
-			h.variables = append(h.variables, string(set[1])+"="+unquoted(string(bytes.TrimSpace(line[len(set[0]):]))))
-			if !strings.EqualFold(string(set[1]), noProxy) { // see besideProxy
-				kept = append(kept, line...)
+		if match := assignment.FindSubmatch(line); match != nil && isAllowedVariable(string(match[1]), providerVariables) {
+			h.variables = append(h.variables, string(match[1])+"="+unquoted(string(bytes.TrimSpace(line[len(match[0]):]))))
+			if !strings.EqualFold(string(match[1]), noProxy) { // see noProxyVariables
+				copied = append(copied, line...)
 			}
 		}
 	}
-	if len(kept) == 0 {
+	if len(copied) == 0 {
 		return nil
 	}
-	return os.WriteFile(h.file(variablesFile), kept, 0o600)
+	return os.WriteFile(h.codexFile(variablesFile), copied, 0o600)
 }
 
 var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
@@ -238,7 +238,7 @@ var installationID = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 // not see a new installation with each private home. If the operator's home has no id (`codex
 // login` makes none), copyInstallationID makes one there, as Codex would.
 func (h *privateHome) copyInstallationID() error {
-	path := filepath.Join(h.operator, installationIDFile)
+	path := filepath.Join(h.operatorHome, installationIDFile)
 	id, err := readBounded(path)
 	if errors.Is(err, os.ErrNotExist) {
 		id, err = makeInstallationID(path)
@@ -246,22 +246,22 @@ func (h *privateHome) copyInstallationID() error {
 	if id = bytes.TrimSpace(id); err != nil || !installationID.Match(id) {
 		return nil // Codex makes a new one
 	}
-	return os.WriteFile(h.file(installationIDFile), id, 0o600)
+	return os.WriteFile(h.codexFile(installationIDFile), id, 0o600)
 }
 
 // makeInstallationID writes a new id to a file. If another process writes an id first, that id
 // stays. makeInstallationID returns the id in the file.
 func makeInstallationID(path string) ([]byte, error) {
-	made, err := os.CreateTemp(filepath.Dir(path), installationIDFile+"-*")
+	tempFile, err := os.CreateTemp(filepath.Dir(path), installationIDFile+"-*")
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(made.Name())
-	_, err = made.WriteString(uuid.NewString())
-	if err = errors.Join(err, made.Close()); err != nil {
+	defer os.Remove(tempFile.Name())
+	_, err = tempFile.WriteString(uuid.NewString())
+	if err = errors.Join(err, tempFile.Close()); err != nil {
 		return nil, err
 	}
-	if err := os.Link(made.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Link(tempFile.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	return readBounded(path)
@@ -271,19 +271,19 @@ func makeInstallationID(path string) ([]byte, error) {
 // line that Codex names, since they are those of the private file, not of the operator's file.
 func (h *privateHome) misconfigured(err error) error {
 	text := strings.TrimPrefix(err.Error(), codexrpc.ErrMisconfigured.Error()+": ")
-	text = regexp.MustCompile(regexp.QuoteMeta(h.file(configFile))+`(:\d+)*: `).ReplaceAllLiteralString(text, "")
-	return fmt.Errorf("%w: %s; mend %s", codexrpc.ErrMisconfigured, text, filepath.Join(h.operator, configFile))
+	text = regexp.MustCompile(regexp.QuoteMeta(h.codexFile(configFile))+`(:\d+)*: `).ReplaceAllLiteralString(text, "")
+	return fmt.Errorf("%w: %s; mend %s", codexrpc.ErrMisconfigured, text, filepath.Join(h.operatorHome, configFile))
 }
 
 // notLoggedIn returns the error for a missing login, with what to do.
 func (h *privateHome) notLoggedIn() error {
 	login := "run `codex login` for the user of this server"
-	if h.operator != "" {
-		login += " and CODEX_HOME=" + h.operator
+	if h.operatorHome != "" {
+		login += " and CODEX_HOME=" + h.operatorHome
 	}
-	if !h.config.inKeyring() {
+	if !h.config.mayUseKeyring() {
 		return fmt.Errorf("%w: %s", codexrpc.ErrNotLoggedIn, login)
 	}
 	return fmt.Errorf("%w: the login in the system's keyring (cli_auth_credentials_store = %q) is for codex in %s alone; set cli_auth_credentials_store = \"file\" in its config.toml, then %s",
-		codexrpc.ErrNotLoggedIn, h.config.CredentialsStore, h.operator, login)
+		codexrpc.ErrNotLoggedIn, h.config.CredentialsStore, h.operatorHome, login)
 }

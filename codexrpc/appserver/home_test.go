@@ -41,7 +41,7 @@ func TestInstallationIDStays(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			id, err = os.ReadFile(h.file(installationIDFile))
+			id, err = os.ReadFile(h.codexFile(installationIDFile))
 			if err != nil || !installationID.Match(id) {
 				t.Errorf("%v: %q", err, id)
 			}
@@ -77,19 +77,19 @@ func TestPrivateHome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := slices.DeleteFunc(entries(t, h.codex()), func(name string) bool { return strings.HasPrefix(name, "logs_") })
+	got := slices.DeleteFunc(entries(t, h.codexDir()), func(name string) bool { return strings.HasPrefix(name, "logs_") })
 	if want := []string{variablesFile, "auth.json", "auth.lock", configFile, picturesDir, installationIDFile}; !slices.Equal(got, want) {
 		t.Errorf("the home has %q, want %q", got, want)
 	}
-	checkTestFile(t, h.file(variablesFile), "export OWN_KEY='b c'\n  https_proxy = http://p\n")
-	checkTestFile(t, h.file(picturesDir), "") // where Codex would make a directory
-	checkTestFile(t, h.file(installationIDFile), "21c77790-00a1-4c5c-8c73-b9b3f98dbc3b")
-	checkTestFile(t, filepath.Join(h.user(), ".aws/config"), "of the user")
-	if got := entries(t, h.user()); !slices.Equal(got, []string{".aws"}) {
+	checkTestFile(t, h.codexFile(variablesFile), "export OWN_KEY='b c'\n  https_proxy = http://p\n")
+	checkTestFile(t, h.codexFile(picturesDir), "") // where Codex would make a directory
+	checkTestFile(t, h.codexFile(installationIDFile), "21c77790-00a1-4c5c-8c73-b9b3f98dbc3b")
+	checkTestFile(t, filepath.Join(h.userDir(), ".aws/config"), "of the user")
+	if got := entries(t, h.userDir()); !slices.Equal(got, []string{".aws"}) {
 		t.Errorf("the user's home has %q", got)
 	}
 	// What is written through the links is the operator's.
-	writeTestFile(t, h.file("auth.json"), "a login")
+	writeTestFile(t, h.codexFile("auth.json"), "a login")
 	checkTestFile(t, filepath.Join(operator, "auth.json"), "a login")
 	if err := h.remove(); err != nil {
 		t.Error(err)
@@ -135,7 +135,7 @@ func TestPrivateHomeOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target, err := os.Readlink(h.file("auth.json")); err != nil || target != filepath.Join(operator, "auth.json") {
+	if target, err := os.Readlink(h.codexFile("auth.json")); err != nil || target != filepath.Join(operator, "auth.json") {
 		t.Errorf("the login is in %q, %v", target, err)
 	}
 	if entries(t, filepath.Dir(operator)) != nil {
@@ -149,7 +149,7 @@ func TestPrivateHomeFails(t *testing.T) {
 	operator, dir := t.TempDir(), t.TempDir()
 	writeNested(t, filepath.Join(operator, variablesFile, "x"), "it is a directory")
 	_, err := (&Config{Home: operator}).newPrivateHome(dir, false)
-	if what, _ := remedy(err); err == nil || !strings.Contains(err.Error(), variablesFile) || !strings.Contains(what, variablesFile) {
+	if what, _ := remedyFor(err); err == nil || !strings.Contains(err.Error(), variablesFile) || !strings.Contains(what, variablesFile) {
 		t.Errorf("got %v: %s", err, what)
 	}
 	if got := entries(t, dir); got != nil {

@@ -131,9 +131,9 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variables returns the names of the environment variables that have the keys and headers of the
+// variableNames returns the names of the environment variables that have the keys and headers of the
 // providers.
-func (c *providerConfig) variables() (names []string) {
+func (c *providerConfig) variableNames() (names []string) {
 	for _, provider := range c.ModelProviders {
 		if name, ok := provider["env_key"].(string); ok {
 			names = append(names, name)
@@ -148,8 +148,8 @@ func (c *providerConfig) variables() (names []string) {
 	return names
 }
 
-// private returns the text of the private home's config.toml.
-func (c *operatorConfig) private() ([]byte, error) {
+// encodePrivate returns the text of the private home's config.toml.
+func (c *operatorConfig) encodePrivate() ([]byte, error) {
 	config := privateConfig{
 		providerConfig:     c.providerConfig,
 		ProjectRootMarkers: []string{}, // the working directory is the root
@@ -160,7 +160,7 @@ func (c *operatorConfig) private() ([]byte, error) {
 	if c.Features.RespectSystemProxy {
 		config.Features["respect_system_proxy"] = true
 	}
-	if c.inKeyring() {
+	if c.mayUseKeyring() {
 		config.CredentialsStore = "file"
 	}
 	var text bytes.Buffer
@@ -168,10 +168,10 @@ func (c *operatorConfig) private() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// inKeyring reports whether Codex may keep the operator's login in the system's keyring. An entry
+// mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. An entry
 // of the keyring belongs to the path of one home, so a private home cannot use the entry of the
 // operator's home. A private home must not have this setting: when Codex renews the login, it would
 // make an entry for the private home and remove the file with the login.
-func (c *providerConfig) inKeyring() bool {
+func (c *providerConfig) mayUseKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

@@ -19,11 +19,11 @@ func privateConfigOf(t *testing.T, home, config string) (text string, variables 
 	if err != nil {
 		t.Fatal(err)
 	}
-	private, err := read.private()
+	private, err := read.encodePrivate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	variables = read.variables()
+	variables = read.variableNames()
 	slices.Sort(variables)
 	return string(private), variables
 }
@@ -197,7 +197,7 @@ func FuzzPrivateConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		private, err := read.private()
+		private, err := read.encodePrivate()
 		if err != nil {
 			t.Fatalf("%q cannot be written: %v", config, err)
 		}

@@ -14,15 +14,15 @@ import (
 // instance is one app-server in use: a child of this program, or a connection to a
 // remote one.
 type instance struct {
-	program   *Program      // of a child; nil: remote
-	exited    chan struct{} // closed when the program has exited
-	status    string        // how the program exited; valid once exited is closed
-	ended     atomic.Bool   // end has terminated the program
-	stderr    stderrLog
-	copier    sync.WaitGroup // the goroutine that copies the program's stderr to stderr
-	home      *privateHome   // of a child that was started by Config.Command, else nil
-	login     LoginFile      // the version of the login when the child was started
-	startDone chan struct{}  // closed when the start has ended, with success or not
+	program    *Program      // of a child; nil: remote
+	exited     chan struct{} // closed when the program has exited
+	exitState  string        // how the program exited; valid once exited is closed
+	terminated atomic.Bool   // endChild has terminated the program
+	stderr     stderrLog
+	copier     sync.WaitGroup // the goroutine that copies the program's stderr to stderr
+	home       *privateHome   // of a child that was started by Config.Command, else nil
+	login      LoginFile      // the version of the login when the child was started
+	startDone  chan struct{}  // closed when the start has ended, with success or not
 
 	// The result of the start, valid once startDone is closed.
 	conn    *codexrpc.Conn // nil: a remote app-server could not be dialled
@@ -31,9 +31,9 @@ type instance struct {
 	err     error // why the instance cannot be used
 
 	// Used by the supervisor.
-	since  time.Time // when the instance began to serve
-	warned bool      // a warning about its memory was logged
-	roomy  bool      // its memory was at most half of Config.MaxMemory once
+	servingSince time.Time // when the instance began to serve
+	memoryWarned bool      // a warning about its memory was logged
+	wasSmall     bool      // its memory was at most half of Config.MaxMemory once
 }
 
 // pid returns the process id of a child, or 0.
@@ -53,7 +53,7 @@ func (in *instance) stop(timeout time.Duration) error {
 		if errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive) {
 			timeout = 0 // a stopped process reacts to nothing but a kill
 		}
-		if err := in.end(timeout/2, timeout/2); err != nil {
+		if err := in.endChild(timeout/2, timeout/2); err != nil {
 			return err
 		}
 		return in.home.remove()
@@ -68,10 +68,10 @@ func (in *instance) stop(timeout time.Duration) error {
 	return nil
 }
 
-// withExitDetails wraps reason with the last lines of a child's stderr and with its exit status. It
-// leaves out the status if end had to terminate the child.
+// withExitDetails wraps reason with the exit status of a child and the last lines of its stderr. It
+// leaves out the status if endChild terminated the child.
 func (in *instance) withExitDetails(reason error) error {
-	if isOneOf(reason, explained) {
+	if matchesAny(reason, selfExplanatory) {
 		return reason
 	}
 	if status := in.exitStatus(); status != "" {
@@ -87,25 +87,25 @@ func (in *instance) withExitDetails(reason error) error {
 // started. The rest of the start happens in the background, until startDone is closed. The error
 // says what an operator can do.
 func (p *Process) launch() (*instance, error) {
-	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{holding: true}}
-	printing, err := p.startChild(in)
+	in := &instance{startDone: make(chan struct{}), exited: make(chan struct{}), stderr: stderrLog{starting: true}}
+	run, err := p.startChild(in)
 	if err != nil {
 		return nil, err
 	}
 	go func() {
 		timeout := p.cfg.StartTimeout
-		ctx, end := context.WithTimeoutCause(p.ctx, timeout,
+		ctx, cancel := context.WithTimeoutCause(p.ctx, timeout,
 			fmt.Errorf("it did not answer within the start timeout of %s: %w", timeout, codexrpc.ErrTimeout))
 		in.err = p.handshake(ctx, in)
-		if in.err != nil && printing != nil {
-			printing.end()
+		if in.err != nil && run != nil {
+			run.cancel()
 		}
-		end()
-		if err := p.readCatalogue(in, printing); in.err == nil {
+		cancel()
+		if err := p.readCatalogue(in, run); in.err == nil {
 			in.err = err
 		}
 		close(in.startDone)
-		p.attend(in)
+		p.reportStartAndFailure(in)
 	}()
 	return in, nil
 }
@@ -113,11 +113,11 @@ func (p *Process) launch() (*instance, error) {
 // startChild starts the programs of an instance that is a child: the app-server, and the run that
 // prints the catalogue (the list of models). That run has its own timeout, so it may end after the
 // handshake.
-func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
+func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	if p.cfg.Connect != "" {
 		return nil, nil
 	}
-	env, err := p.prepare(in)
+	env, err := p.prepareChild(in)
 	if err != nil {
 		return nil, err
 	}
@@ -126,23 +126,23 @@ func (p *Process) startChild(in *instance) (printing *catalogueRun, err error) {
 		_ = in.home.remove() // if this fails, the private directory is removed later
 		return nil, err
 	}
-	in.run(program, p.log)
+	in.attachProgram(program, p.log)
 	if p.cfg.Start != nil {
 		return nil, nil
 	}
-	if printing, err = p.cfg.startCatalogue(p.ctx, p.Dir(), env, p.cfg.StartTimeout); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", errNoCatalogue, err), in.end(0, 0), in.home.remove())
+	if run, err = p.cfg.startCatalogue(p.ctx, p.Dir(), env, p.cfg.StartTimeout); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", errNoCatalogue, err), in.endChild(0, 0), in.home.remove())
 	}
-	return printing, nil
+	return run, nil
 }
 
-// attend calls the supervisor's handleStart after the start of an instance. If the start succeeded,
+// reportStartAndFailure calls the supervisor's handleStart after the start of an instance. If the start succeeded,
 // it waits for the end of the connection, and then calls handleFailure.
-func (p *Process) attend(in *instance) {
-	p.do(func(s *supervisor) { s.handleStart(in) })
+func (p *Process) reportStartAndFailure(in *instance) {
+	p.runInSupervisor(func(s *supervisor) { s.handleStart(in) })
 	if in.err == nil {
 		<-in.conn.Done()
-		p.do(func(s *supervisor) { s.handleFailure(in) })
+		p.runInSupervisor(func(s *supervisor) { s.handleFailure(in) })
 	}
 }
 
@@ -160,23 +160,23 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	if err == nil || errors.Is(err, errStopped) {
 		return err
 	}
-	return p.startFailure(in, err)
+	return p.explainStartError(in, err)
 }
 
 // readCatalogue waits for the catalogue (the list of models). Without it, Codex would offer its own
 // tools to the models, so the start fails.
-func (p *Process) readCatalogue(in *instance, printing *catalogueRun) error {
-	if printing == nil {
+func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
+	if run == nil {
 		return nil // the app-server runs elsewhere, or is not started by a command
 	}
-	printed, err := printing.wait()
+	printed, err := run.wait()
 	if err == nil {
 		in.models, err = newCatalogue(printed, in.home, p.log)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoCatalogue, err)
 	}
-	if err := ignoresCatalogue(in.version); err != nil && in.err == nil {
+	if err := checkCatalogueSupport(in.version); err != nil && in.err == nil {
 		p.log().Warn("models may be offered tools of codex's own", "error", err)
 	}
 	return nil
@@ -210,8 +210,8 @@ func (u *unfinishedTurns) add(in *instance) {
 	u.threads = append(u.threads, ids[:min(len(ids), maxUnfinished-len(u.threads))]...)
 }
 
-// take returns the threads that are remembered, and forgets them.
-func (u *unfinishedTurns) take() (threads []string) {
+// removeAll returns the threads that are remembered, and forgets them.
+func (u *unfinishedTurns) removeAll() (threads []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	threads, u.threads = u.threads, nil
@@ -224,7 +224,7 @@ func (s *supervisor) interruptUnfinished() {
 	if s.serving == nil {
 		return
 	}
-	ids := s.unfinished.take()
+	ids := s.unfinished.removeAll()
 	if len(ids) == 0 {
 		return
 	}

@@ -25,7 +25,7 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 	if cfg.Connect != "" {
 		return nil, fmt.Errorf("the app-server runs elsewhere; run `codex login` there")
 	}
-	args, err := cfg.argsOf(append([]string{"login"}, args...)...)
+	args, err := cfg.argsFor(append([]string{"login"}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; run `codex login` for it by hand", err)
 	}
@@ -41,7 +41,7 @@ func (cfg *Config) LoginCommand(ctx context.Context, args ...string) (*exec.Cmd,
 	if home != "" {
 		cmd.Env = append(cmd.Env, homeVariable+"="+home)
 	}
-	killedAsGroup(cmd)
+	killGroupOnCancel(cmd)
 	return cmd, nil
 }
 
@@ -89,22 +89,22 @@ type LoginFiles struct {
 	Ready   bool      // an app-server takes turns
 }
 
-// usedLogin is what is known of the login of a process.
+// usedLogin records which versions of the login file the app-servers of a process have used.
 type usedLogin struct {
-	mu       sync.Mutex
-	operator string // the CODEX_HOME with the login; empty: not known
-	files    LoginFiles
+	mu           sync.Mutex
+	operatorHome string // the CODEX_HOME with the login; empty: not known
+	files        LoginFiles
 }
 
-// try records the login with which an app-server is about to be started.
-func (l *usedLogin) try(operator string, file LoginFile) {
+// setTried records the login with which an app-server is about to be started.
+func (l *usedLogin) setTried(operatorHome string, file LoginFile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.operator, l.files.Tried = operator, file
+	l.operatorHome, l.files.Tried = operatorHome, file
 }
 
-// serve records the login of the app-server that takes turns.
-func (l *usedLogin) serve(file LoginFile) {
+// setServing records the login of the app-server that takes turns.
+func (l *usedLogin) setServing(file LoginFile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.files.Serving = file
@@ -114,19 +114,19 @@ func (l *usedLogin) serve(file LoginFile) {
 func (p *Process) LoginFiles() LoginFiles {
 	ready := p.Serving() != nil // read first: Serving is set before an app-server takes turns
 	p.login.mu.Lock()
-	files, operator := p.login.files, p.login.operator
+	files, operatorHome := p.login.files, p.login.operatorHome
 	p.login.mu.Unlock()
-	files.Now, files.Ready = loginFileOf(operator), ready
+	files.Now, files.Ready = loginFileOf(operatorHome), ready
 	return files
 }
 
 const (
-	// renewEarly is how long before the end of an access token keepLogin asks the app-server to
+	// renewEarly is how long before the end of an access token renewLoginEarly makes the app-server
 	// renew the login. So no request has to wait for a renewal, and a failed renewal can be tried
 	// again. Codex by itself renews the login five minutes before the end, within a request.
 	renewEarly = 10 * time.Minute
-	// renewTime bounds a renewal. Codex gives up after 15 seconds.
-	renewTime = 20 * time.Second
+	// renewTimeout bounds a renewal. Codex gives up after 15 seconds.
+	renewTimeout = 20 * time.Second
 	// The shortest and the longest pause between two checks of the token's end.
 	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
 )
@@ -151,9 +151,9 @@ func readLogin(home string) (loginTokens, error) {
 	return login.Tokens, err
 }
 
-// tokenEnd returns when the access token of the login in a CODEX_HOME ends. renewable is false for
+// tokenExpiry returns when the access token of the login in a CODEX_HOME ends. renewable is false for
 // a login that is not renewed, such as an API key, and if there is no login.
-func tokenEnd(home string) (end time.Time, renewable bool) {
+func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {
 		return time.Time{}, false // Codex reports what is wrong with it
@@ -171,14 +171,14 @@ func tokenEnd(home string) (end time.Time, renewable bool) {
 	return time.Unix(claims.End, 0), true
 }
 
-// keepLogin makes a serving instance renew its login in time, until its connection ends.
-func (p *Process) keepLogin(in *instance) {
+// renewLoginEarly makes a serving instance renew its login in time, until its connection ends.
+func (p *Process) renewLoginEarly(in *instance) {
 	for {
 		wait := maxTokenWait
-		if end, renewable := tokenEnd(in.home.operator); renewable {
-			left := time.Until(end) - renewEarly
+		if expiry, renewable := tokenExpiry(in.home.operatorHome); renewable {
+			left := time.Until(expiry) - renewEarly
 			if left <= 0 {
-				ctx, cancel := context.WithTimeout(context.Background(), renewTime)
+				ctx, cancel := context.WithTimeout(context.Background(), renewTimeout)
 				_ = in.conn.RenewLogin(ctx) // the relay logs a failure
 				cancel()
 			}
@@ -193,9 +193,9 @@ func (p *Process) keepLogin(in *instance) {
 }
 
 const (
-	// signInTime bounds a sign-in: its start, and the time in which a person has to enter the code.
+	// signInTimeout bounds a sign-in: its start, and the time in which a person has to enter the code.
 	// After the same time, Codex itself stops asking the issuer whether the code was entered.
-	signInTime = 15 * time.Minute
+	signInTimeout = 15 * time.Minute
 	// codeTime bounds the wait for the code. Codex itself has no bound for that.
 	codeTime = 20 * time.Second
 )
@@ -216,9 +216,9 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 	if p.cfg.Connect != "" || p.cfg.Start != nil {
 		return errors.New("the app-server runs elsewhere; run `codex login` there")
 	}
-	expires := time.Now().Add(signInTime)
-	ctx, end := context.WithDeadlineCause(ctx, expires, errCodeExpired)
-	defer end()
+	expires := time.Now().Add(signInTimeout)
+	ctx, cancel := context.WithDeadlineCause(ctx, expires, errCodeExpired)
+	defer cancel()
 	private, err := newPrivateDir()
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 		return errors.Join(err, private.remove())
 	}
 	defer func() {
-		err = errors.Join(err, in.end(p.cfg.StopTimeout/2, p.cfg.StopTimeout/2), private.remove())
+		err = errors.Join(err, in.endChild(p.cfg.StopTimeout/2, p.cfg.StopTimeout/2), private.remove())
 	}()
 	starting, started := context.WithTimeoutCause(ctx, p.cfg.StartTimeout+codeTime, errNoCode)
 	defer started()
@@ -246,28 +246,28 @@ func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode
 // startSigningIn starts an app-server for a sign-in. This app-server stores its login in the
 // operator's home.
 func (p *Process) startSigningIn(private *privateDir) (*instance, error) {
-	operator, err := p.cfg.OperatorHome()
+	operatorHome, err := p.cfg.OperatorHome()
 	if err != nil {
 		return nil, err
 	}
-	if operator == "" {
+	if operatorHome == "" {
 		return nil, errors.New("the user of this server has no home directory; set home")
 	}
-	if err := os.MkdirAll(operator, 0o700); err != nil {
+	if err := os.MkdirAll(operatorHome, 0o700); err != nil {
 		return nil, fmt.Errorf("making the CODEX_HOME: %w", err)
 	}
 	in := &instance{exited: make(chan struct{})}
-	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.withLog.Load()); err != nil {
+	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.logEnabled.Load()); err != nil {
 		return nil, err
 	}
-	if in.home.config.inKeyring() {
+	if in.home.config.mayUseKeyring() {
 		return nil, in.home.notLoggedIn()
 	}
-	program, err := p.cfg.startProgram(private.work(), p.cfg.environ(in.home, private.temp()))
+	program, err := p.cfg.startProgram(private.workDir(), p.cfg.environ(in.home, private.temp()))
 	if err != nil {
 		return nil, err
 	}
 	silent := slog.New(slog.DiscardHandler)
-	in.run(program, func() *slog.Logger { return silent })
+	in.attachProgram(program, func() *slog.Logger { return silent })
 	return in, nil
 }

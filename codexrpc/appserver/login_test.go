@@ -134,11 +134,11 @@ func writeLogin(t *testing.T, home string, end time.Time) {
 
 func TestTokenEnd(t *testing.T) {
 	home, end := t.TempDir(), time.Unix(1_900_000_000, 0)
-	if _, renewable := tokenEnd(home); renewable {
+	if _, renewable := tokenExpiry(home); renewable {
 		t.Error("there is no login")
 	}
 	writeLogin(t, home, end)
-	if got, renewable := tokenEnd(home); !renewable || !got.Equal(end) {
+	if got, renewable := tokenExpiry(home); !renewable || !got.Equal(end) {
 		t.Errorf("it ends at %s (%t)", got, renewable)
 	}
 	for _, login := range []string{
@@ -147,7 +147,7 @@ func TestTokenEnd(t *testing.T) {
 		`{"tokens":{"access_token":"a.!!.c","refresh_token":"r"}}`, `{"tokens":{"access_token":"a.e30.c","refresh_token":"r"}}`,
 	} {
 		writeTestFile(t, filepath.Join(home, loginFiles[0]), login)
-		if got, renewable := tokenEnd(home); renewable {
+		if got, renewable := tokenExpiry(home); renewable {
 			t.Errorf("%s ends at %s", login, got)
 		}
 	}

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// listFresh is how long modelLists uses a list of models before it asks the app-server again.
-	listFresh = 30 * time.Second
-	// listTime bounds one request for the list. Codex waits five seconds for the back end of its
+	// maxListAge is how long modelLists uses a list of models before it asks the app-server again.
+	maxListAge = 30 * time.Second
+	// listTimeout bounds one request for the list. Codex waits five seconds for the back end of its
 	// login, and then lists the models that it knows without the back end.
-	listTime = 15 * time.Second
-	// listWait is how long a caller waits for the first list.
-	listWait = time.Second
+	listTimeout = 15 * time.Second
+	// firstListWait is how long a caller waits for the first list.
+	firstListWait = time.Second
 )
 
 // modelLists are the known models of an app-server: the catalogue that its program has printed, and
@@ -24,22 +24,22 @@ type modelLists struct {
 	mu        sync.Mutex
 	catalogue *catalogue // of the serving instance, else of the last one; nil: there is none
 
-	conn   *codexrpc.Conn // the connection that was asked; nil: none
-	models []codexrpc.Model
-	err    error // the last failure while there is no list; nil: there is a list, or no answer yet
-	asked  time.Time
-	asking chan struct{} // closed with the answer; nil: no question is under way
+	conn    *codexrpc.Conn // the connection over which the models were asked for; nil: none
+	models  []codexrpc.Model
+	err     error         // the last failure while there is no list; nil: there is a list, or no answer yet
+	askedAt time.Time     // when the list was last asked for
+	pending chan struct{} // closed after the answer to the request under way; nil: no request is under way
 }
 
-// serve sets the catalogue.
-func (l *modelLists) serve(c *catalogue) {
+// setCatalogue sets the catalogue.
+func (l *modelLists) setCatalogue(c *catalogue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.catalogue = c
 }
 
-// known returns the catalogue, or nil.
-func (l *modelLists) known() *catalogue {
+// currentCatalogue returns the catalogue, or nil.
+func (l *modelLists) currentCatalogue() *catalogue {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.catalogue
@@ -52,19 +52,19 @@ func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != conn {
-		l.conn, l.models, l.err, l.asking = conn, nil, nil, nil
+		l.conn, l.models, l.err, l.pending = conn, nil, nil, nil
 	}
-	if l.asking == nil && (l.models == nil || time.Since(l.asked) > listFresh) {
-		l.asking, l.asked = make(chan struct{}), time.Now()
-		go l.ask(conn, l.asking)
+	if l.pending == nil && (l.models == nil || time.Since(l.askedAt) > maxListAge) {
+		l.pending, l.askedAt = make(chan struct{}), time.Now()
+		go l.fetch(conn, l.pending)
 	}
-	return l.models, l.asking, l.err
+	return l.models, l.pending, l.err
 }
 
-// ask asks the app-server for its models.
-func (l *modelLists) ask(conn *codexrpc.Conn, answered chan struct{}) {
+// fetch asks the app-server for its models.
+func (l *modelLists) fetch(conn *codexrpc.Conn, answered chan struct{}) {
 	defer close(answered)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), listTime, codexrpc.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), listTimeout, codexrpc.ErrTimeout)
 	defer cancel()
 	models, err := conn.Models(ctx)
 	l.mu.Lock()
@@ -72,27 +72,27 @@ func (l *modelLists) ask(conn *codexrpc.Conn, answered chan struct{}) {
 	if l.conn != conn {
 		return
 	}
-	if l.asking = nil; err == nil {
+	if l.pending = nil; err == nil {
 		l.models, l.err = append([]codexrpc.Model{}, models...), nil // not nil, even if empty
 	} else if l.models == nil {
 		l.err = err
 	}
 }
 
-// Models returns the models that an app-server of the process lists. It renews a list that is older
-// than listFresh in the background. If there is no list yet, Models waits for it up to listWait,
-// and then returns the models that the program knows. If these are not known, it waits longer, and
-// fails if the app-server returns no list. It also fails when ctx ends. The caller must not change
-// the models.
+// Models returns the models that an app-server of the process lists. If the list is older than
+// maxListAge, Models renews it in the background. If there is no list yet, Models waits up to
+// firstListWait for it, and then returns the models of the catalogue. If there is no catalogue, it
+// waits longer, and fails if the app-server returns no list. It also fails when ctx ends. The
+// caller must not change the models.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
 	models, answered, _ := p.models.get(conn)
 	if models != nil {
 		return models, nil
 	}
-	var known []codexrpc.Model // the models that the program knows without the back end; nil: not known
-	patience := make(<-chan time.Time)
-	if c := p.models.known(); c != nil {
-		known, patience = c.list(), time.After(listWait)
+	var builtIn []codexrpc.Model // the models of the catalogue; nil: there is no catalogue
+	timeout := make(<-chan time.Time)
+	if c := p.models.currentCatalogue(); c != nil {
+		builtIn, timeout = c.list(), time.After(firstListWait)
 	}
 	select {
 	case <-answered:
@@ -101,14 +101,14 @@ func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.M
 		if p.models.conn == conn && p.models.models != nil {
 			return p.models.models, nil
 		}
-		if known == nil {
+		if builtIn == nil {
 			return nil, p.models.err
 		}
-	case <-patience:
+	case <-timeout:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	return known, nil
+	return builtIn, nil
 }
 
 // DefaultModel returns the model that an app-server of the process uses if a request names none:

@@ -18,10 +18,10 @@ import (
 const (
 	// privatePrefix begins the name of every private directory.
 	privatePrefix = "caddy-codex-run-"
-	// sweepNames and sweepDirs bound sweepPrivateDirs: how many names in the temporary directory it
-	// checks, and how many directories it removes.
-	sweepNames = 100_000
-	sweepDirs  = 256
+	// maxSweepNames and maxSweepDirs bound sweepPrivateDirs: how many names in the temporary
+	// directory it checks, and how many directories it removes.
+	maxSweepNames = 100_000
+	maxSweepDirs  = 256
 )
 
 // privateDir is a directory for the files of one [Process]:
@@ -33,13 +33,13 @@ const (
 // This program holds a lock on the directory while it runs. So another program can see whether the
 // owner of a directory was killed, and then removes the directory.
 type privateDir struct {
-	path string
-	lock *os.File    // nil where there are no locks
-	made os.FileInfo // identifies the directory at path
+	path     string
+	lock     *os.File    // nil where there are no locks
+	identity os.FileInfo // identifies the directory at path
 }
 
-func (d *privateDir) work() string { return filepath.Join(d.path, "work") }
-func (d *privateDir) temp() string { return filepath.Join(d.path, "tmp") }
+func (d *privateDir) workDir() string { return filepath.Join(d.path, "work") }
+func (d *privateDir) temp() string    { return filepath.Join(d.path, "tmp") }
 
 // newPrivateDir makes a private directory in the system's temporary directory, and locks it. It
 // then renames the directory: sweepPrivateDirs looks only for the new name, so it does not remove a
@@ -57,10 +57,10 @@ func newPrivateDir() (*privateDir, error) {
 		}
 	}
 	if err == nil {
-		d.made, err = os.Lstat(d.path)
+		d.identity, err = os.Lstat(d.path)
 	}
 	if err == nil {
-		err = d.fill()
+		err = d.createDirs()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", errNoDir, err), d.remove())
@@ -68,9 +68,9 @@ func newPrivateDir() (*privateDir, error) {
 	return d, nil
 }
 
-// fill makes the directories that are missing.
-func (d *privateDir) fill() error {
-	for _, dir := range []string{d.work(), d.temp()} {
+// createDirs makes the directories that are missing.
+func (d *privateDir) createDirs() error {
+	for _, dir := range []string{d.workDir(), d.temp()} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
@@ -78,10 +78,10 @@ func (d *privateDir) fill() error {
 	return nil
 }
 
-// lost reports whether the directory was removed, even if another directory now has its path.
-func (d *privateDir) lost() bool {
+// wasRemoved reports whether the directory was removed, even if another directory now has its path.
+func (d *privateDir) wasRemoved() bool {
 	now, err := os.Lstat(d.path)
-	return err != nil || !os.SameFile(d.made, now)
+	return err != nil || !os.SameFile(d.identity, now)
 }
 
 // remove removes the directory, and then its lock.
@@ -102,10 +102,10 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 		return // newPrivateDir reports it
 	}
 	defer temp.Close()
-	names, _ := temp.Readdirnames(sweepNames) // also returns the names before an error
+	names, _ := temp.Readdirnames(maxSweepNames) // also returns the names before an error
 	removed := 0
 	for _, name := range names {
-		if ctx.Err() != nil || removed == sweepDirs {
+		if ctx.Err() != nil || removed == maxSweepDirs {
 			break
 		}
 		if strings.HasPrefix(name, privatePrefix) && removeAbandoned(filepath.Join(temp.Name(), name)) {
@@ -121,7 +121,7 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 // the relay from which the children get new tokens. Both are made for the first child that needs
 // them.
 type childFiles struct {
-	withLog atomic.Bool // new instances have Codex's log, since one did not start without it
+	logEnabled atomic.Bool // new instances have Codex's log, since one did not start without it
 
 	mu      sync.Mutex
 	dir     string        // working directory; if the configuration has none it is set with private
@@ -129,15 +129,15 @@ type childFiles struct {
 	relay   *issuer.Relay // nil: there is none
 }
 
-// work returns the working directory, or "" if there is none yet.
-func (f *childFiles) work() string {
+// workDir returns the working directory, or "" if there is none yet.
+func (f *childFiles) workDir() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dir
 }
 
-// relayOf returns the relay, or nil.
-func (f *childFiles) relayOf() *issuer.Relay {
+// currentRelay returns the relay, or nil.
+func (f *childFiles) currentRelay() *issuer.Relay {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.relay
@@ -156,21 +156,21 @@ func (f *childFiles) remove() error {
 	return f.private.remove()
 }
 
-// prepare makes the private directory, if there is none, and the home of a child. It
+// prepareChild makes the private directory, if there is none, and the home of a child. It
 // returns the environment for the programs of the instance.
-func (p *Process) prepare(in *instance) (env []string, err error) {
+func (p *Process) prepareChild(in *instance) (env []string, err error) {
 	private, err := p.files.privateDir()
 	if err != nil || p.cfg.Start != nil {
 		return nil, err
 	}
-	if _, err := p.cfg.argsOf(); err != nil {
+	if _, err := p.cfg.argsFor(); err != nil {
 		return nil, err
 	}
-	if operator, err := p.cfg.OperatorHome(); err == nil { // newPrivateHome returns the same error
-		in.login = loginFileOf(operator)
-		p.login.try(operator, in.login)
+	if operatorHome, err := p.cfg.OperatorHome(); err == nil { // newPrivateHome returns the same error
+		in.login = loginFileOf(operatorHome)
+		p.login.setTried(operatorHome, in.login)
 	}
-	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.withLog.Load()); err != nil {
+	if in.home, err = p.cfg.newPrivateHome(private.path, p.files.logEnabled.Load()); err != nil {
 		return nil, err
 	}
 	return p.files.withRelay(in.home, p.cfg.environ(in.home, private.temp()), p.log)
@@ -182,14 +182,14 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.private; old != nil {
-		if !old.lost() {
-			if err := old.fill(); err != nil {
+		if !old.wasRemoved() {
+			if err := old.createDirs(); err != nil {
 				return nil, fmt.Errorf("%w: %w", errNoDir, err)
 			}
 			return old, nil
 		}
 		_ = old.unlock()
-		if f.private = nil; f.dir == old.work() {
+		if f.private = nil; f.dir == old.workDir() {
 			f.dir = ""
 		}
 	}
@@ -199,7 +199,7 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 	}
 	f.private = private
 	if f.dir == "" {
-		f.dir = private.work()
+		f.dir = private.workDir()
 	}
 	return private, nil
 }
@@ -209,7 +209,7 @@ func (f *childFiles) privateDir() (*privateDir, error) {
 // system's proxy settings, which this program does not know. The app-server then asks the issuer
 // itself.
 func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog.Logger) ([]string, error) {
-	if home.operator == "" || home.config.Features.RespectSystemProxy {
+	if home.operatorHome == "" || home.config.Features.RespectSystemProxy {
 		return env, nil
 	}
 	f.mu.Lock()
@@ -222,7 +222,7 @@ func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog
 		f.relay = relay
 	}
 	f.relay.SetIssuer(issuer.Issuer{
-		File: filepath.Join(home.operator, loginFiles[0]),
+		File: filepath.Join(home.operatorHome, loginFiles[0]),
 		Env:  slices.Concat(env, home.variables), // Codex adds home.variables itself
 	})
 	return append(env, issuer.Variable+"="+f.relay.URL()), nil

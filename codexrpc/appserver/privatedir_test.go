@@ -115,7 +115,7 @@ func TestRemovedPrivateDir(t *testing.T) {
 		exit   bool // the app-server has to exit
 		living bool // the directory itself stays
 	}{
-		"the working directory": {func(p *Process) string { return p.files.private.work() }, true, true},
+		"the working directory": {func(p *Process) string { return p.files.private.workDir() }, true, true},
 		"all":                   {func(p *Process) string { return p.files.private.path }, false, false},
 		"the home": {func(p *Process) string {
 			homes, _ := filepath.Glob(filepath.Join(p.files.private.path, "home-*"))

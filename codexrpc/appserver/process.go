@@ -25,21 +25,21 @@ const maxRetryWait = 2 * time.Second
 // app-server, it keeps a connection instead, with the same states. All methods are safe for
 // concurrent use.
 type Process struct {
-	cfg      Config
-	address  string // of a remote app-server
-	times    times
-	logger   atomic.Pointer[slog.Logger]
-	observer atomic.Pointer[func(Status)]
-	begun    atomic.Bool     // Start or Stop was called
-	ctx      context.Context // ends with the first Stop; its cause is errStopped
-	cancel   context.CancelCauseFunc
-	done     chan struct{} // closed when the supervisor has ended
+	cfg               Config
+	address           string // of a remote app-server
+	times             times
+	logger            atomic.Pointer[slog.Logger]
+	observer          atomic.Pointer[func(Status)]
+	startOrStopCalled atomic.Bool     // Start or Stop was called
+	ctx               context.Context // ends with the first Stop; its cause is errStopped
+	cancel            context.CancelCauseFunc
+	done              chan struct{} // closed when the supervisor has ended
 
-	failures   backoff // failed starts; used by the supervisor
-	events     chan func(*supervisor)
-	background sync.WaitGroup // goroutines that end before the process does
+	backoff    backoff                // failed starts; used by the supervisor
+	tasks      chan func(*supervisor) // run by the supervisor
+	background sync.WaitGroup         // goroutines that end before the process does
 
-	board      board
+	published  publishedStatus
 	files      childFiles
 	login      usedLogin
 	models     modelLists
@@ -68,11 +68,11 @@ func New(cfg Config, logger *slog.Logger) *Process {
 			drainGrace:   drainGrace,
 		},
 		done:       make(chan struct{}),
-		failures:   newBackoff(),
-		events:     make(chan func(*supervisor)),
-		board:      board{changed: make(chan struct{})},
+		backoff:    newBackoff(),
+		tasks:      make(chan func(*supervisor)),
+		published:  publishedStatus{changed: make(chan struct{})},
 		files:      childFiles{dir: cfg.Dir},
-		acceptance: acceptances{of: make(map[*codexrpc.Conn]*Acceptance)},
+		acceptance: acceptances{byConn: make(map[*codexrpc.Conn]*Acceptance)},
 	}
 	if cfg.StartTimeout <= 0 {
 		p.cfg.StartTimeout = 10 * time.Second
@@ -94,8 +94,8 @@ func New(cfg Config, logger *slog.Logger) *Process {
 // be quick and must not call Restart or Stop. Nil: none.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
-// observe calls the observer.
-func (p *Process) observe() {
+// notifyObserver calls the observer.
+func (p *Process) notifyObserver() {
 	if observer := p.observer.Load(); observer != nil && *observer != nil {
 		(*observer)(p.Status())
 	}
@@ -117,7 +117,7 @@ func (p *Process) log() *slog.Logger { return p.logger.Load() }
 // remote app-server in the background. After a failure, the process tries again with backoff, and
 // Status has the reason. Start does nothing if the process was started or stopped before.
 func (p *Process) Start() {
-	if p.begun.Swap(true) {
+	if p.startOrStopCalled.Swap(true) {
 		return
 	}
 	if p.cfg.Connect == "" && p.cfg.Start == nil {
@@ -131,10 +131,10 @@ func (p *Process) Start() {
 // Stop ends the process and everything that it has started, and waits until all of that has ended.
 // This takes at most a little longer than the stop timeout. Stop may be called more than once.
 func (p *Process) Stop() {
-	unused := !p.begun.Swap(true)
+	neverStarted := !p.startOrStopCalled.Swap(true)
 	p.cancel(errStopped)
-	if unused {
-		p.change(Status{State: StateStopped, Reason: errStopped.Error()})
+	if neverStarted {
+		p.setStatus(Status{State: StateStopped, Reason: errStopped.Error()})
 		close(p.done)
 	}
 	<-p.done
@@ -146,7 +146,7 @@ func (p *Process) Stop() {
 // ends.
 func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	for {
-		status, conn, changed := p.board.read()
+		status, conn, changed := p.published.read()
 		switch {
 		case status.State == StateReady && conn.Err() == nil:
 			return conn, nil
@@ -164,17 +164,17 @@ func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 // Serving returns the connection that new turns get, or nil if the process is not
 // ready.
 func (p *Process) Serving() *codexrpc.Conn {
-	_, conn, _ := p.board.read()
+	_, conn, _ := p.published.read()
 	return conn
 }
 
 // Dir returns the working directory of the app-server. It returns "" before the first
 // start, and for a remote app-server.
-func (p *Process) Dir() string { return p.files.work() }
+func (p *Process) Dir() string { return p.files.workDir() }
 
 // Status returns the status of the process.
 func (p *Process) Status() Status {
-	status, conn := p.board.summary()
+	status, conn := p.published.summary()
 	status.Remote, status.Address = p.cfg.Connect != "", p.address
 	if a := p.acceptance.find(conn); a != nil {
 		status.Strict, status.SerialModels = a.Strict(), a.SerialModels()
@@ -182,16 +182,16 @@ func (p *Process) Status() Status {
 	return status
 }
 
-// change sets the status and calls the observer.
-func (p *Process) change(next Status) {
-	p.board.set(next)
-	p.observe()
+// setStatus sets the status and calls the observer.
+func (p *Process) setStatus(next Status) {
+	p.published.setStatus(next)
+	p.notifyObserver()
 }
 
-// do makes the supervisor call f, unless the process is stopped.
-func (p *Process) do(f func(*supervisor)) {
+// runInSupervisor runs f in the supervisor's goroutine, unless the process is stopped.
+func (p *Process) runInSupervisor(f func(*supervisor)) {
 	select {
-	case p.events <- f:
+	case p.tasks <- f:
 	case <-p.ctx.Done():
 	}
 }

@@ -61,7 +61,7 @@ func TestWorkingDirectoryOfTheOperator(t *testing.T) {
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", func(cfg *Config) { cfg.Command = []string{"codex-of-no-such-name", appServerCommand} })
-	p.failures.first, p.failures.most = time.Hour, time.Hour
+	p.backoff.first, p.backoff.longest = time.Hour, time.Hour
 	p.Start()
 	s := awaitState(t, p, StateBackoff)
 	if !strings.Contains(s.Reason, "codex-of-no-such-name") || !strings.Contains(s.Reason, "npm install") || s.PID != 0 {
@@ -134,7 +134,7 @@ func TestFailuresAtTheStart(t *testing.T) {
 					cfg.Command = append(cfg.Command, appServerCommand)
 				}
 			})
-			p.failures.first, p.failures.most = time.Hour, time.Hour
+			p.backoff.first, p.backoff.longest = time.Hour, time.Hour
 			p.Start()
 			s := awaitState(t, p, StateBackoff)
 			for _, part := range test.want {

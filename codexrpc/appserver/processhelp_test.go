@@ -47,7 +47,7 @@ func newTestProcess(t *testing.T, mode string, change func(*Config)) *Process {
 		change(&cfg)
 	}
 	p := New(cfg, nil)
-	p.failures = backoff{first: time.Millisecond, most: 8 * time.Millisecond, stable: time.Hour}
+	p.backoff = backoff{first: time.Millisecond, longest: 8 * time.Millisecond, stableAfter: time.Hour}
 	t.Cleanup(func() {
 		p.Stop()
 		if state := p.Status().State; state != StateStopped {
@@ -62,7 +62,7 @@ func await(t *testing.T, p *Process, what string, wanted func(Status) bool) Stat
 	t.Helper()
 	deadline := time.After(patience)
 	for {
-		_, _, changed := p.board.read()
+		_, _, changed := p.published.read()
 		status := p.Status()
 		if wanted(status) {
 			return status

@@ -42,13 +42,13 @@ func (cfg *Config) startProgram(dir string, env []string) (*Program, error) {
 	ownGroup(cmd)
 	program, err := fork(cmd)
 	if err != nil {
-		return nil, forkFailure(cfg.Command[0], dir, err)
+		return nil, explainForkError(cfg.Command[0], dir, err)
 	}
 	return program, nil
 }
 
-// forkFailure adds to the error of a fork what an operator can do.
-func forkFailure(command, dir string, err error) error {
+// explainForkError adds to the error of a fork what an operator can do.
+func explainForkError(command, dir string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%w, which is %q; install it with `npm install -g @openai/codex`, or set the command to its path", err, os.Getenv("PATH"))
 	}
@@ -70,7 +70,7 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 		}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
-	wait, err := startOwned(cmd)
+	wait, err := startKilledWithParent(cmd)
 	if err != nil {
 		closeAll(pipes[0][:], pipes[1][:], pipes[2][:])
 		return nil, err
@@ -91,12 +91,12 @@ func fork(cmd *exec.Cmd) (*Program, error) {
 	}, nil
 }
 
-// startOwned starts a command. Where the system allows it (see endWithParent), the command is
-// killed when this process ends, however it ends. wait returns the error of the exit; it must be
-// called only once. For the kernel, the parent is the thread that started the command. So one
-// thread starts the command and waits for its exit.
-func startOwned(cmd *exec.Cmd) (wait func() error, err error) {
-	endWithParent(cmd)
+// startKilledWithParent starts a command. Where the system allows it (see killWithParent), the
+// command is killed when this process ends, however it ends. wait returns the error of the exit; it
+// must be called only once. For the kernel, the parent is the thread that started the command. So
+// one thread starts the command and waits for its exit.
+func startKilledWithParent(cmd *exec.Cmd) (wait func() error, err error) {
+	killWithParent(cmd)
 	started, exited := make(chan error), make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()

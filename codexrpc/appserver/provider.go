@@ -32,11 +32,11 @@ const (
 	providerRelease = 169
 )
 
-// providerSettings are those settings of a thread that choose its model provider. sockets and http
-// are members of a JSON object, without its braces.
+// providerSettings are those settings of a thread that choose its model provider. socketMembers and
+// httpMembers are members of a JSON object, without its braces.
 type providerSettings struct {
-	sockets codexrpc.Constant // Codex uses a WebSocket, if the provider has WebSockets
-	http    codexrpc.Constant // Codex uses HTTP only
+	socketMembers codexrpc.Constant // Codex uses a WebSocket, if the provider has WebSockets
+	httpMembers   codexrpc.Constant // Codex uses HTTP only
 	// retries is Provider.Retries, or 0 if Codex itself asks again.
 	retries int
 }
@@ -48,19 +48,19 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
 		return providerSettings{}
 	}
-	name, has := cmp.Or(config.ModelProvider, openAI), false
-	set, own := config.ModelProviders[name]
+	name, hasSockets := cmp.Or(config.ModelProvider, openAI), false
+	configured, isConfigured := config.ModelProviders[name]
 	entry := make(map[string]any)
 	switch {
-	case own:
-		has, _ = set["supports_websockets"].(bool)
+	case isConfigured:
+		hasSockets, _ = configured["supports_websockets"].(bool)
 	case name == openAI:
-		name, has, entry = ownOpenAI, true, openAIEntry(config.OpenAIBaseURL, version)
+		name, hasSockets, entry = ownOpenAI, true, openAIEntry(config.OpenAIBaseURL, version)
 	default:
 		return providerSettings{}
 	}
 	add := func(setting string, value any) {
-		if !isSet(set, setting) {
+		if !isSet(configured, setting) {
 			entry[setting] = value
 		}
 	}
@@ -69,16 +69,16 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 	if p.ConnectTimeout > 0 {
 		add("websocket_connect_timeout_ms", p.ConnectTimeout.Milliseconds())
 	}
-	if !isSet(set, "request_max_retries") && !isSet(set, "stream_max_retries") {
+	if !isSet(configured, "request_max_retries") && !isSet(configured, "stream_max_retries") {
 		s.retries = p.Retries
 	}
-	s.http = providerMembers(name, entry)
-	if has {
+	s.httpMembers = providerMembers(name, entry)
+	if hasSockets {
 		entry["supports_websockets"] = false
-		s.http = providerMembers(name, entry)
+		s.httpMembers = providerMembers(name, entry)
 		entry["supports_websockets"] = true
 	}
-	s.sockets = providerMembers(name, entry)
+	s.socketMembers = providerMembers(name, entry)
 	return s
 }
 
@@ -114,41 +114,41 @@ func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 
 // providerChoice is how new threads reach the model's provider.
 type providerChoice struct {
-	mu       sync.Mutex
-	settings providerSettings // of the serving instance
-	sockets  socketPause
+	mu          sync.Mutex
+	settings    providerSettings // of the serving instance
+	socketPause socketPause
 }
 
-// serve sets the settings.
-func (c *providerChoice) serve(settings providerSettings) {
+// setSettings sets the settings.
+func (c *providerChoice) setSettings(settings providerSettings) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settings = settings
 }
 
-// current returns the settings. off reports whether new threads use HTTP instead of WebSockets for
-// now.
-func (c *providerChoice) current() (settings providerSettings, off bool) {
+// current returns the settings. httpOnly reports whether new threads use HTTP instead of WebSockets
+// for now.
+func (c *providerChoice) current() (settings providerSettings, httpOnly bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.settings, c.sockets.off(time.Now())
+	return c.settings, c.socketPause.isActive(time.Now())
 }
 
 // ProviderSettings returns those settings of a new thread that choose the model's provider and how
 // Codex reaches it, as members of a JSON object without its braces. They are empty if the
 // app-server's own configuration decides, as it does for a remote app-server.
 func (p *Process) ProviderSettings() codexrpc.Constant {
-	settings, off := p.provider.current()
-	if off {
-		return settings.http
+	settings, httpOnly := p.provider.current()
+	if httpOnly {
+		return settings.httpMembers
 	}
-	return settings.sockets
+	return settings.socketMembers
 }
 
 // HTTPSettings are [Process.ProviderSettings] without WebSockets.
 func (p *Process) HTTPSettings() codexrpc.Constant {
 	settings, _ := p.provider.current()
-	return settings.http
+	return settings.httpMembers
 }
 
 // ProviderRetries returns how often the caller restarts a turn that fails before its answer begins.
@@ -170,7 +170,7 @@ func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.
 // then answered over HTTP. New threads use HTTP for a while.
 func (p *Process) SocketFailed() {
 	p.provider.mu.Lock()
-	pause, began := p.provider.sockets.fail(time.Now())
+	pause, began := p.provider.socketPause.begin(time.Now())
 	p.provider.mu.Unlock()
 	if began {
 		p.log().Warn("the model's provider answers over HTTP, but not over a WebSocket; conversations begin over HTTP", "for", pause.String())
@@ -187,25 +187,25 @@ const (
 
 // socketPause is the time without WebSockets after one has failed.
 type socketPause struct {
-	until time.Time
-	pause time.Duration // the length of the last pause
+	until  time.Time
+	length time.Duration // the length of the last pause
 }
 
-func (s *socketPause) off(now time.Time) bool { return now.Before(s.until) }
+func (s *socketPause) isActive(now time.Time) bool { return now.Before(s.until) }
 
-// fail begins a pause, unless a pause is under way. The pause is firstSocketPause long. But if the
+// begin begins a pause, unless a pause is under way. The pause is firstSocketPause long. But if the
 // last pause ended less than its own length ago, the new pause is four times as long as the last
-// one, and at most longestSocketPause. fail returns the length of the pause, and whether the pause
+// one, and at most longestSocketPause. begin returns the length of the pause, and whether the pause
 // has just begun.
-func (s *socketPause) fail(now time.Time) (pause time.Duration, began bool) {
-	if s.off(now) {
-		return s.pause, false
+func (s *socketPause) begin(now time.Time) (length time.Duration, began bool) {
+	if s.isActive(now) {
+		return s.length, false
 	}
-	if s.pause > 0 && now.Sub(s.until) < s.pause {
-		s.pause = min(4*s.pause, longestSocketPause)
+	if s.length > 0 && now.Sub(s.until) < s.length {
+		s.length = min(4*s.length, longestSocketPause)
 	} else {
-		s.pause = firstSocketPause
+		s.length = firstSocketPause
 	}
-	s.until = now.Add(s.pause)
-	return s.pause, true
+	s.until = now.Add(s.length)
+	return s.length, true
 }

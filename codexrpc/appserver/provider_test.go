@@ -50,8 +50,8 @@ func TestProviderSettings(t *testing.T) {
 		if got.retries != c.retries {
 			t.Errorf("%s: %d retries", name, got.retries)
 		}
-		if !sameObject(t, "{"+string(got.sockets)+"}", c.sockets) || !sameObject(t, "{"+string(got.http)+"}", c.http) {
-			t.Errorf("%s:\n%s\n%s\nwant:\n%s\n%s", name, got.sockets, got.http, c.sockets, c.http)
+		if !sameObject(t, "{"+string(got.socketMembers)+"}", c.sockets) || !sameObject(t, "{"+string(got.httpMembers)+"}", c.http) {
+			t.Errorf("%s:\n%s\n%s\nwant:\n%s\n%s", name, got.socketMembers, got.httpMembers, c.sockets, c.http)
 		}
 	}
 }
@@ -79,20 +79,20 @@ func sameObject(t *testing.T, a, b string) bool {
 func TestSocketPause(t *testing.T) {
 	var s socketPause
 	now := time.Now()
-	if s.off(now) {
+	if s.isActive(now) {
 		t.Error("there is a pause before any failure")
 	}
 	for i, want := range []time.Duration{time.Minute, 4 * time.Minute, 16 * time.Minute, time.Hour, time.Hour} {
-		pause, began := s.fail(now)
-		if pause != want || !began || !s.off(now) || !s.off(now.Add(want-1)) || s.off(now.Add(want)) {
+		pause, began := s.begin(now)
+		if pause != want || !began || !s.isActive(now) || !s.isActive(now.Add(want-1)) || s.isActive(now.Add(want)) {
 			t.Errorf("failure %d: %s %t", i, pause, began)
 		}
-		if _, again := s.fail(now.Add(want / 2)); again {
+		if _, again := s.begin(now.Add(want / 2)); again {
 			t.Error("a pause began within another one")
 		}
 		now = now.Add(want + time.Second)
 	}
-	if pause, began := s.fail(now.Add(2 * time.Hour)); pause != time.Minute || !began {
+	if pause, began := s.begin(now.Add(2 * time.Hour)); pause != time.Minute || !began {
 		t.Errorf("after two hours that were good: %s", pause)
 	}
 }

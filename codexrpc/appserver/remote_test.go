@@ -258,7 +258,7 @@ func TestRemoteFails(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			e.mute.Store(test.mute)
 			p, _ := e.connect(t, test.change)
-			p.failures.first, p.failures.most = time.Hour, time.Hour
+			p.backoff.first, p.backoff.longest = time.Hour, time.Hour
 			p.Start()
 			s := awaitState(t, p, StateBackoff)
 			if !strings.Contains(s.Reason, test.want) || strings.Contains(s.Reason+s.Address, "hidden") {

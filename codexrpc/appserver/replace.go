@@ -33,7 +33,7 @@ func (p *Process) Restart() error {
 	}
 	result := make(chan error, 1)
 	select {
-	case p.events <- func(s *supervisor) { result <- s.restart() }:
+	case p.tasks <- func(s *supervisor) { result <- s.restart() }:
 		return <-result
 	case <-p.done:
 		return &NotReadyError{State: StateStopped, Reason: errStopped.Error()}
@@ -41,12 +41,12 @@ func (p *Process) Restart() error {
 }
 
 // replace launches the instance that will replace the serving one.
-func (s *supervisor) replace(why string) error {
+func (s *supervisor) replace(reason string) error {
 	status := s.Status()
 	switch {
 	case s.serving == nil:
 		return status.notReady()
-	case s.next != nil:
+	case s.replacement != nil:
 		return errors.New("the codex app-server is being replaced already")
 	case status.Draining >= maxDraining:
 		return fmt.Errorf("%d replaced app-servers have turns that go on; the next replacement has to wait for one of them", status.Draining)
@@ -55,29 +55,29 @@ func (s *supervisor) replace(why string) error {
 	if err != nil {
 		return err
 	}
-	s.next, s.why = in, why
-	s.log().Info("replacing the codex app-server", "reason", why, "pid", s.serving.pid(), "new_pid", in.pid())
+	s.replacement, s.replaceReason = in, reason
+	s.log().Info("replacing the codex app-server", "reason", reason, "pid", s.serving.pid(), "new_pid", in.pid())
 	return nil
 }
 
-// handleReplacement makes s.next the serving instance and drains the old one. If s.next has failed
-// to start, handleReplacement stops it, and the old instance keeps serving.
+// handleReplacement makes the replacement the serving instance and drains the old one. If the
+// replacement has failed to start, handleReplacement stops it, and the old instance keeps serving.
 func (s *supervisor) handleReplacement() {
-	in, old := s.next, s.serving
-	s.next = nil
+	in, old := s.replacement, s.serving
+	s.replacement = nil
 	if in.err != nil {
 		s.background.Go(func() {
 			s.stopInstance(in)
-			s.startsWithLog(in)
+			s.enableLogIfNeeded(in)
 			s.log().Error("the codex app-server could not be replaced, and goes on", "reason", in.withExitDetails(in.err).Error())
-			in.stderr.release(s.log())
+			in.stderr.logStartLines(s.log())
 		})
 		return
 	}
-	in.stderr.release(s.log())
-	s.serve(in)
+	in.stderr.logStartLines(s.log())
+	s.makeServing(in)
 	s.background.Go(func() { s.drain(old) })
-	s.log().Info("the codex app-server was replaced", "reason", s.why, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
+	s.log().Info("the codex app-server was replaced", "reason", s.replaceReason, "version", in.version, "pid", in.pid(), "old_pid", old.pid())
 }
 
 // drain waits until a replaced instance is idle and stops it.
@@ -94,18 +94,18 @@ func (p *Process) drain(old *instance) {
 	} else {
 		p.log().Warn("the replaced codex app-server was stopped with turns on it", "pid", old.pid(), "after", took)
 	}
-	p.board.drained(old)
-	p.do(func(s *supervisor) {
+	p.published.removeDraining(old)
+	p.runInSupervisor(func(s *supervisor) {
 		s.interruptUnfinished()
-		s.observe()
+		s.notifyObserver()
 	})
 }
 
-// awaitIdle waits until the connection of an instance is idle or has ended. It also returns at
-// the drain limit and when the process is stopped; false then means that turns still run.
+// awaitIdle waits until the connection of an instance is idle or has ended. It also returns at the
+// drain limit and when the process is stopped. It returns false if turns still run.
 func (p *Process) awaitIdle(old *instance) bool {
-	limit, end := context.WithTimeout(p.ctx, p.times.drainLimit)
-	defer end()
+	ctx, cancel := context.WithTimeout(p.ctx, p.times.drainLimit)
+	defer cancel()
 	earliest := time.Now().Add(p.times.drainGrace)
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
@@ -117,7 +117,7 @@ func (p *Process) awaitIdle(old *instance) bool {
 			}
 		case <-old.conn.Done():
 			return true
-		case <-limit.Done():
+		case <-ctx.Done():
 			return !old.conn.Busy()
 		}
 	}

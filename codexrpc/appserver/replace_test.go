@@ -184,7 +184,7 @@ func TestRestart(t *testing.T) {
 func TestRestartOfNone(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "fails", nil)
-	p.failures.first, p.failures.most = time.Hour, time.Hour
+	p.backoff.first, p.backoff.longest = time.Hour, time.Hour
 	p.Start()
 	awaitState(t, p, StateBackoff)
 	p.cfg.Env[childEnv] = "" // what was wrong is mended

@@ -32,7 +32,7 @@ func TestSignIn(t *testing.T) {
 			defer leave(nil)
 			var code codexrpc.DeviceCode
 			err := p.SignIn(ctx, func(shown codexrpc.DeviceCode, expires time.Time) {
-				if code = shown; time.Until(expires) > signInTime {
+				if code = shown; time.Until(expires) > signInTimeout {
 					t.Errorf("it expires at %s", expires)
 				}
 				if mode == "nobody-signs-in" {

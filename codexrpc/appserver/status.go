@@ -114,20 +114,20 @@ var (
 	errNoDir = errors.New("cannot make a directory for codex")
 )
 
-// explained are the errors that are reported without the exit status and the stderr of the program.
+// selfExplanatory are the errors that are reported without the exit status and the stderr of the program.
 // This client stopped the program because of such an error, so these details explain nothing.
-var explained = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
+var selfExplanatory = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
-// startFailure adds to err, the error of a handshake, what an operator can do about it.
-func (p *Process) startFailure(in *instance, err error) error {
+// explainStartError adds to err, the error of a handshake, what an operator can do about it.
+func (p *Process) explainStartError(in *instance, err error) error {
 	switch {
-	case in.program == nil && isOneOf(err, explained):
+	case in.program == nil && matchesAny(err, selfExplanatory):
 		return fmt.Errorf("at %s: %w", p.address, err)
 	case in.home != nil && errors.Is(err, codexrpc.ErrNotLoggedIn):
 		return in.home.notLoggedIn()
 	case in.home != nil && errors.Is(err, codexrpc.ErrMisconfigured):
 		return in.home.misconfigured(err)
-	case isOneOf(err, explained):
+	case matchesAny(err, selfExplanatory):
 		return err
 	case in.home != nil && (errors.Is(err, codexrpc.ErrClosed) || errors.Is(err, errEarlyEnd)):
 		// The error names only the program, since its arguments may be secret.
@@ -136,17 +136,17 @@ func (p *Process) startFailure(in *instance, err error) error {
 	return fmt.Errorf("the codex app-server failed to start: %w", err)
 }
 
-// temporary are the errors of the operating system that may go away by themselves. An error that
+// temporaryErrors are the errors of the operating system that may go away by themselves. An error that
 // matches one of them is not final.
-var temporary = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
+var temporaryErrors = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
 
-// isOneOf reports whether an error matches one of the known errors.
-func isOneOf(err error, known []error) bool {
+// matchesAny reports whether an error matches one of the known errors.
+func matchesAny(err error, known []error) bool {
 	return slices.ContainsFunc(known, func(one error) bool { return errors.Is(err, one) })
 }
 
-// remedies lists what to do about each class of errors; remedy uses the first entry that matches.
-// A final error stays until somebody applies the remedy.
+// remedies lists what to do about each class of errors; remedyFor uses the first entry that
+// matches. A final error stays until somebody applies the remedy.
 var remedies = []struct {
 	err    error
 	remedy string
@@ -170,21 +170,21 @@ var remedies = []struct {
 	{codexrpc.ErrTimeout, "it has not answered in time; it is tried again", false},
 }
 
-// failed returns the status of a process that has failed.
-func failed(state State, reason error) Status {
-	what, final := remedy(reason)
+// failedStatus returns the status of a process that has failed.
+func failedStatus(state State, reason error) Status {
+	remedy, final := remedyFor(reason)
 	return Status{
-		State: state, Reason: reason.Error(), Remedy: what, Final: final, SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
+		State: state, Reason: reason.Error(), Remedy: remedy, Final: final, SignedOut: errors.Is(reason, codexrpc.ErrNotLoggedIn),
 	}
 }
 
-// remedy returns what to do about an error that keeps a process from being ready. final reports
+// remedyFor returns what to do about an error that keeps a process from being ready. final reports
 // whether the error stays until somebody does that. Clients may see the remedy, since it has no
 // path, no address and no output of the app-server. They may not see the error.
-func remedy(err error) (remedy string, final bool) {
+func remedyFor(err error) (remedy string, final bool) {
 	for _, r := range remedies {
 		if errors.Is(err, r.err) {
-			return r.remedy, r.final && !isOneOf(err, temporary)
+			return r.remedy, r.final && !matchesAny(err, temporaryErrors)
 		}
 	}
 	return "it has failed and is started again; the log and GET /codex/status of the admin API say why", false

@@ -24,11 +24,11 @@ func TestRemedies(t *testing.T) {
 		"check its address and its tok": codexrpc.ErrRefused,
 		"raise its limit of open files": fmt.Errorf("%w: open config.toml: %w", errConfig, syscall.EMFILE),
 	} {
-		if got, _ := remedy(err); !strings.Contains(got, want) {
+		if got, _ := remedyFor(err); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
-	if got, _ := remedy(errStopped); got != "" {
+	if got, _ := remedyFor(errStopped); got != "" {
 		t.Errorf("after a stop: %q", got)
 	}
 }
@@ -47,7 +47,7 @@ func TestFinalRemedies(t *testing.T) {
 		},
 	} {
 		for _, err := range errs {
-			if _, final := remedy(err); final != want {
+			if _, final := remedyFor(err); final != want {
 				t.Errorf("%v: final is %t", err, final)
 			}
 		}

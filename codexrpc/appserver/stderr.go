@@ -35,55 +35,55 @@ const (
 // stderrLog logs the stderr of a program line by line, up to a rate limit. It also keeps the last
 // lines to explain an exit.
 type stderrLog struct {
-	end          time.Time // the end of the window in which lines are counted
-	lines, bytes int       // how many may still be logged in the window
-	dropped      int       // lines that were not logged
+	windowEnd            time.Time // the end of the window in which lines are counted
+	linesLeft, bytesLeft int       // how many may still be logged in the window
+	dropped              int       // lines that were not logged
 
-	mu      sync.Mutex
-	last    []string
-	holding bool     // the program is starting: its lines are held, so that the reason of a failed start is logged first
-	held    []string // the lines that were written while holding was true
+	mu         sync.Mutex
+	lastLines  []string
+	starting   bool     // the program is starting: its lines are not logged yet, so that the reason of a failed start is logged first
+	startLines []string // the lines that were written while starting was true
 }
 
-// copy logs the lines of r until r ends, except those for which heed returns true.
-func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, heed func(line string) bool) {
+// copy logs the lines of r until r ends, except those for which handleLine returns true.
+func (s *stderrLog) copy(r io.Reader, log func() *slog.Logger, handleLine func(line string) bool) {
 	br := bufio.NewReaderSize(r, maxLogLine)
-	cut := false
+	continued := false
 	for {
 		line, err := br.ReadSlice('\n')
-		if text := strings.TrimSpace(string(line)); text != "" && !cut && !strings.Contains(text, sandboxWarning) && !heed(text) {
-			s.keep(text)
-			s.add(text, log())
+		if text := strings.TrimSpace(string(line)); text != "" && !continued && !strings.Contains(text, sandboxWarning) && !handleLine(text) {
+			s.addLastLine(text)
+			s.logWithinLimit(text, log())
 		}
 		// The rest of a line that is too long is dropped.
-		cut = errors.Is(err, bufio.ErrBufferFull)
-		if err != nil && !cut {
+		continued = errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !continued {
 			s.logDropped(log())
 			return
 		}
 	}
 }
 
-// add logs a line, or drops it if the limit of the logWindow is reached. It warns at the first
-// dropped line. In the next window, it logs how many lines were dropped.
-func (s *stderrLog) add(line string, log *slog.Logger) {
-	if now := time.Now(); !now.Before(s.end) {
+// logWithinLimit logs a line, or drops it if the limit of the logWindow is reached. It warns at the
+// first dropped line. In the next window, it logs how many lines were dropped.
+func (s *stderrLog) logWithinLimit(line string, log *slog.Logger) {
+	if now := time.Now(); !now.Before(s.windowEnd) {
 		s.logDropped(log)
-		s.end, s.lines, s.bytes = now.Add(logWindow), logLines, logBytes
+		s.windowEnd, s.linesLeft, s.bytesLeft = now.Add(logWindow), logLines, logBytes
 	}
 	switch {
 	case s.dropped > 0:
 		s.dropped++
-	case s.lines == 0 || s.bytes < len(line):
+	case s.linesLeft == 0 || s.bytesLeft < len(line):
 		s.dropped++
 		log.Warn("codex writes too much to its stderr; lines are dropped", "lines", logLines, "bytes", logBytes, "within", logWindow.String())
 	default:
-		s.lines--
-		s.bytes -= len(line)
+		s.linesLeft--
+		s.bytesLeft -= len(line)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.holding && len(s.held) < logLines {
-			s.held = append(s.held, line)
+		if s.starting && len(s.startLines) < logLines {
+			s.startLines = append(s.startLines, line)
 		} else {
 			logLine(line, log)
 		}
@@ -102,14 +102,14 @@ func logLine(line string, log *slog.Logger) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "codex stderr", slog.String("line", line))
 }
 
-// release logs the held lines. From then on, lines are logged at once.
-func (s *stderrLog) release(log *slog.Logger) {
+// logStartLines logs the lines of the start. From then on, lines are logged at once.
+func (s *stderrLog) logStartLines(log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, line := range s.held {
+	for _, line := range s.startLines {
 		logLine(line, log)
 	}
-	s.holding, s.held = false, nil
+	s.starting, s.startLines = false, nil
 }
 
 // sandboxWarning is part of a line that Codex writes at each start on many machines. The line is
@@ -123,26 +123,27 @@ var (
 	backtrace = regexp.MustCompile(`^(?i:stack backtrace:)$|^\d+: +\S|^at (?:\S+:\d|.+\))`)
 )
 
-// keep adds a line to s.last. It skips the lines of a backtrace.
-func (s *stderrLog) keep(line string) {
+// addLastLine adds a line to s.lastLines. It skips the lines of a backtrace.
+func (s *stderrLog) addLastLine(line string) {
 	if backtrace.MatchString(line) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = append(s.last, cut(logPrefix.ReplaceAllString(line, ""), keptLineBytes))
-	s.last = s.last[max(0, len(s.last)-keptLines):]
+	s.lastLines = append(s.lastLines, truncate(logPrefix.ReplaceAllString(line, ""), keptLineBytes))
+	s.lastLines = s.lastLines[max(0, len(s.lastLines)-keptLines):]
 }
 
 // tail returns the last lines of stderr, joined to one line.
 func (s *stderrLog) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.last, " | ")
+	return strings.Join(s.lastLines, " | ")
 }
 
-// cut returns text. If text is longer than bytes, cut returns its beginning and an ellipsis.
-func cut(text string, bytes int) string {
+// truncate shortens text to its first bytes and an ellipsis. It returns text itself if that is not
+// longer than bytes.
+func truncate(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
 	}
@@ -151,21 +152,22 @@ func cut(text string, bytes int) string {
 
 // HeededLog is a value of RUST_LOG. It makes Codex log what no message of the protocol reports: the
 // results of WebSocket handshakes and requests to the model's provider, and the headers of the
-// provider's answers. heed reads these lines; stderrLog does not log them.
+// provider's answers. This package reads these lines and does not log them.
 const HeededLog = "codex_otel.trace_safe[{error.message}]=info,codex_http_client::client[{headers}]=debug"
 
 var (
-	// asked matches a log line about a request or a handshake. answered matches a log line about an
-	// answer of the provider.
-	asked    = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
-	answered = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
+	// requestLine matches a log line about a request or a handshake. answerLine matches a log line
+	// about an answer of the provider.
+	requestLine = regexp.MustCompile(`^\S+ +INFO codex_otel\.trace_safe: event\.name="codex\.`)
+	answerLine  = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
-	// refusal matches a line about a WebSocket that the provider has refused: its handshake (429,
-	// a rate limit), or a request over it (429, or 503, an overload). It captures the thread's id.
-	refusal = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
+	// socketRefusalLine matches a line about a WebSocket that the provider has refused: its
+	// handshake (429, a rate limit), or a request over it (429, or 503, an overload). It captures
+	// the status 503 and the thread's id.
+	socketRefusalLine = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
 		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status (503)) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
-	// askedToWait captures the seconds that the provider asks to wait.
-	askedToWait = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
+	// retryAfterPattern captures the seconds that the provider asks to wait.
+	retryAfterPattern = regexp.MustCompile(`/responses status=(?:429|503) .*"retry-after": "(\d{1,9})"`)
 )
 
 // ErrSocketLimited is the failure of a turn whose WebSocket the provider has refused because of a
@@ -188,33 +190,34 @@ func IsSocketRefused(err error) bool {
 	return errors.Is(err, ErrSocketLimited) || errors.Is(err, ErrSocketOverloaded)
 }
 
-// heed reads a line of Codex's log. If the line reports that the provider has refused a WebSocket,
-// heed fails the thread's turn. only reports whether Codex writes the line just because of
-// HeededLog.
+// handleLogLine reads a line of Codex's log. If the line reports that the provider has refused a
+// WebSocket, handleLogLine fails the thread's turn. requested reports whether Codex writes the line
+// only because of HeededLog.
 //
-// Without heed, Codex would first wait as long as the provider asks, perhaps a minute, and then try
-// HTTP. Until then, the client would get no event.
-func (in *instance) heed(line string) (only bool) {
+// If the turn were not failed, Codex would first wait as long as the provider asks, perhaps a
+// minute, and then try HTTP. Until then, the client would get no event.
+func (in *instance) handleLogLine(line string) (requested bool) {
 	switch {
-	case answered.MatchString(line):
-		if found := askedToWait.FindStringSubmatch(line); found != nil {
+	case answerLine.MatchString(line):
+		if found := retryAfterPattern.FindStringSubmatch(line); found != nil {
 			seconds, _ := strconv.Atoi(found[1]) // it has nine digits at most
 			in.conn.AskedToWait(time.Duration(seconds) * time.Second)
 		}
 		return true
-	case asked.MatchString(line):
-		if thread, refused := refusedSocket(line); refused != nil {
-			in.conn.FailBeginning(thread, refused)
+	case requestLine.MatchString(line):
+		if thread, failure := parseSocketRefusal(line); failure != nil {
+			in.conn.FailBeginning(thread, failure)
 		}
 		return true
 	}
 	return false
 }
 
-// refusedSocket reads a line of Codex's log. If the line reports a refused WebSocket, refusedSocket
-// returns the thread and the failure of its turn. For other lines, failure is nil.
-func refusedSocket(line string) (thread string, failure error) {
-	switch found := refusal.FindStringSubmatch(line); {
+// parseSocketRefusal reads a line of Codex's log. If the line reports a refused WebSocket,
+// parseSocketRefusal returns the thread and the failure of its turn. For other lines, failure is
+// nil.
+func parseSocketRefusal(line string) (thread string, failure error) {
+	switch found := socketRefusalLine.FindStringSubmatch(line); {
 	case found == nil:
 		return "", nil
 	case found[1] != "":

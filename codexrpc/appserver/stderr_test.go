@@ -95,7 +95,7 @@ func TestEndlessStderr(t *testing.T) {
 // than logLines are, and that a reason has no lines that explain nothing.
 func TestStderrOfAStart(t *testing.T) {
 	book, logger := newLogBook()
-	s := stderrLog{holding: true}
+	s := stderrLog{starting: true}
 	log := func() *slog.Logger { return logger }
 	s.copy(strings.NewReader("2026-11-22T08:01:46.248748Z ERROR codex_app_server: Codex could not find bubblewrap on PATH. Install it.\n"+
 		"2026-11-22T07:58:50.850934Z ERROR codex_core::config: no provider x\nStack backtrace:\n  12: std::rt::lang_start\n        at /rustc/rt.rs:1\n"), log, func(string) bool { return false })
@@ -105,20 +105,20 @@ func TestStderrOfAStart(t *testing.T) {
 	if tail := s.tail(); tail != "no provider x" {
 		t.Errorf("the tail is %q", tail)
 	}
-	s.release(logger)
+	s.logStartLines(logger)
 	s.copy(strings.NewReader("later\n"), log, func(string) bool { return false })
 	if got := book.String(); strings.Contains(got, "bubblewrap") || strings.Count(got, "\n") != 5 || !strings.HasSuffix(got, "line=later\n") {
 		t.Errorf("the log is\n%s", got)
 	}
-	s = stderrLog{holding: true}
+	s = stderrLog{starting: true}
 	for range 2 {
 		for range logLines {
-			s.add("x", logger)
+			s.logWithinLimit("x", logger)
 		}
-		s.end = time.Time{} // as if the window were over
+		s.windowEnd = time.Time{} // as if the window were over
 	}
-	if logged := strings.Count(book.String(), "line=x\n"); len(s.held) != logLines || logged != logLines {
-		t.Errorf("%d lines are held, %d are logged", len(s.held), logged)
+	if logged := strings.Count(book.String(), "line=x\n"); len(s.startLines) != logLines || logged != logLines {
+		t.Errorf("%d lines are held, %d are logged", len(s.startLines), logged)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestHeed(t *testing.T) {
 		event + "unexpected status 503 Service Unavailable: busy" + ended:          ErrSocketOverloaded,
 		event + "unexpected status 500 Internal Server Error: busy" + ended:        nil,
 	} {
-		if thread, err := refusedSocket(line); err != want || (thread == "01a20deb-ab81-7460-ad74-c2f4c64cfbf6") != (want != nil) {
+		if thread, err := parseSocketRefusal(line); err != want || (thread == "01a20deb-ab81-7460-ad74-c2f4c64cfbf6") != (want != nil) {
 			t.Errorf("%q: %s, %v", line, thread, err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestHeed(t *testing.T) {
 					got = heeded
 				}
 			}()
-			if in.heed(line) {
+			if in.handleLogLine(line) {
 				return read
 			}
 			return passed

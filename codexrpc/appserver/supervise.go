@@ -16,16 +16,16 @@ var errStopped = errors.New("it was stopped")
 // next start. While one instance serves, its replacement may be starting.
 type supervisor struct {
 	*Process
-	launched     bool             // an instance was launched before
-	starting     *instance        // being started while no instance serves
-	serving      *instance        // takes new turns
-	next         *instance        // replaces serving once its start has ended
-	why          string           // the reason for next
-	retry        <-chan time.Time // the next start is due; nil: none is planned
-	replaceAfter time.Time        // no replacement for health before this
+	launched      bool             // an instance was launched before
+	starting      *instance        // being started while no instance serves
+	serving       *instance        // takes new turns
+	replacement   *instance        // replaces serving once its start has ended
+	replaceReason string           // why serving is replaced
+	retryTimer    <-chan time.Time // fires when the next start is due; nil: none is planned
+	replaceAfter  time.Time        // replaceForHealth does nothing before this time, unless it surely helps
 }
 
-// run is the supervisor's goroutine. It starts instances and handles events until the process is
+// run is the supervisor's goroutine. It starts instances and runs tasks until the process is
 // stopped.
 func (s *supervisor) run() {
 	for {
@@ -33,36 +33,36 @@ func (s *supervisor) run() {
 		case <-s.ctx.Done():
 			s.stopAll()
 			return
-		case <-s.retry:
+		case <-s.retryTimer:
 			s.start(s.Status().Reason)
-		case event := <-s.events:
-			event(s)
+		case task := <-s.tasks:
+			task(s)
 		}
 	}
 }
 
-// start launches an instance. No instance may be starting or serving. why is the reason why the
-// last instance ended, or empty.
-func (s *supervisor) start(why string) {
-	s.retry = nil
+// start launches an instance. No instance may be starting or serving. reason is why the last
+// instance ended, or empty.
+func (s *supervisor) start(reason string) {
+	s.retryTimer = nil
 	if s.launched {
-		s.board.update(func() { s.board.status.Restarts++ })
+		s.published.update(func() { s.published.status.Restarts++ })
 	}
 	s.launched = true
-	s.change(Status{State: StateStarting, Reason: why})
+	s.setStatus(Status{State: StateStarting, Reason: reason})
 	in, err := s.launch()
 	if err != nil {
-		s.backOff(err)
+		s.scheduleRetry(err)
 		return
 	}
-	s.board.update(func() { s.board.status.PID = in.pid() })
+	s.published.update(func() { s.published.status.PID = in.pid() })
 	s.starting = in
 }
 
 // restart replaces the serving instance. In the pause after a failed start or an early crash, no
 // instance serves; then restart starts one at once.
 func (s *supervisor) restart() error {
-	if s.retry == nil {
+	if s.retryTimer == nil {
 		return s.replace("it was asked for")
 	}
 	s.start(s.Status().Reason)
@@ -72,59 +72,59 @@ func (s *supervisor) restart() error {
 // handleStart runs when the start of an instance has succeeded or failed. A started instance
 // becomes the serving one. After a failure, handleStart plans the next start.
 func (s *supervisor) handleStart(in *instance) {
-	if in == s.next {
+	if in == s.replacement {
 		s.handleReplacement()
 		return
 	}
 	s.starting = nil
-	defer in.stderr.release(s.log())
+	defer in.stderr.logStartLines(s.log())
 	if in.err == nil {
-		s.serve(in)
+		s.makeServing(in)
 		s.interruptUnfinished()
 		s.log().Info("the codex app-server is ready", "version", in.version, "pid", in.pid(), "address", s.address)
 		return
 	}
 	reason := s.stopFailed(in, in.err)
-	if s.startsWithLog(in) {
+	if s.enableLogIfNeeded(in) {
 		s.start("")
 		return
 	}
-	s.backOff(reason)
+	s.scheduleRetry(reason)
 }
 
-// serve makes an instance the serving one.
-func (s *supervisor) serve(in *instance) {
-	in.since = time.Now()
+// makeServing makes an instance the serving one.
+func (s *supervisor) makeServing(in *instance) {
+	in.servingSince = time.Now()
 	old := s.serving
 	s.serving = in
 	s.publish(in, old)
 	s.monitor(in)
-	s.board.update(func() { s.board.account = accountState{conn: in.conn, asked: time.Now()} })
+	s.published.update(func() { s.published.account = accountState{conn: in.conn, asked: time.Now()} })
 	s.background.Go(func() { s.learnAccount(in) })
 	if in.home != nil {
-		s.background.Go(func() { s.keepLogin(in) })
+		s.background.Go(func() { s.renewLoginEarly(in) })
 	}
 }
 
-// startsWithLog checks whether the stopped instance in failed because Codex's own log was turned
-// off. If so, it turns the log on for all later instances. It returns true only if this call has
-// turned the log on.
-func (p *Process) startsWithLog(in *instance) bool {
-	return strings.Contains(in.stderr.tail(), needsLog) && p.files.withLog.CompareAndSwap(false, true)
+// enableLogIfNeeded checks whether the stopped instance in failed because Codex's own log was
+// turned off. If so, it turns the log on for all later instances. It returns true only if this call
+// has turned the log on.
+func (p *Process) enableLogIfNeeded(in *instance) bool {
+	return strings.Contains(in.stderr.tail(), needsLog) && p.files.logEnabled.CompareAndSwap(false, true)
 }
 
 // publish makes new turns use in, the serving instance. old is the instance that it replaces, or
 // nil.
 func (p *Process) publish(in, old *instance) {
-	p.models.serve(in.models)
-	p.login.serve(in.login)
+	p.models.setCatalogue(in.models)
+	p.login.setServing(in.login)
 	settings := providerSettings{}
 	if in.home != nil {
 		settings = newProviderSettings(&in.home.config.providerConfig, in.version, p.cfg.Provider)
 	}
-	p.provider.serve(settings)
-	p.board.serve(in, old)
-	p.observe()
+	p.provider.setSettings(settings)
+	p.published.setServing(in, old)
+	p.notifyObserver()
 }
 
 // handleFailure stops the serving instance after its connection has ended. If a replacement is
@@ -136,31 +136,31 @@ func (s *supervisor) handleFailure(in *instance) {
 		return
 	}
 	s.serving = nil
-	stable := in.conn.HasCompletedTurn() || time.Since(in.since) >= s.failures.stable
+	stable := in.conn.HasCompletedTurn() || time.Since(in.servingSince) >= s.backoff.stableAfter
 	if stable {
-		s.failures.failures = 0
+		s.backoff.failures = 0
 	}
 	s.unfinished.add(in)
 	reason := s.stopFailed(in, in.conn.Err())
 	switch {
-	case s.next != nil:
+	case s.replacement != nil:
 		s.log().Error("the codex app-server ended before its replacement was ready", "reason", reason.Error())
-		s.change(Status{State: StateStarting, Reason: reason.Error(), PID: s.next.pid()})
-		s.starting, s.next = s.next, nil
+		s.setStatus(Status{State: StateStarting, Reason: reason.Error(), PID: s.replacement.pid()})
+		s.starting, s.replacement = s.replacement, nil
 	case stable:
 		s.log().Error("the codex app-server ended, and is started again", "reason", reason.Error())
 		s.start(reason.Error())
 	default:
-		s.backOff(reason)
+		s.scheduleRetry(reason)
 	}
 }
 
 // stopFailed stops an instance that has failed. It returns the reason with the exit status and
 // the last lines of stderr.
 func (s *supervisor) stopFailed(in *instance, reason error) error {
-	status := failed(StateStopping, reason)
+	status := failedStatus(StateStopping, reason)
 	status.PID, status.Version = in.pid(), in.version
-	s.change(status)
+	s.setStatus(status)
 	s.stopInstance(in)
 	return in.withExitDetails(reason)
 }
@@ -172,33 +172,33 @@ func (p *Process) stopInstance(in *instance) {
 	}
 }
 
-// backOff plans the next start after a pause.
-func (s *supervisor) backOff(reason error) {
+// scheduleRetry plans the next start after a pause.
+func (s *supervisor) scheduleRetry(reason error) {
 	if errors.Is(reason, errStopped) {
 		return // run stops next
 	}
-	pause := s.failures.next()
-	status := failed(StateBackoff, reason)
+	pause := s.backoff.nextPause()
+	status := failedStatus(StateBackoff, reason)
 	status.RetryAt = time.Now().Add(pause)
-	s.change(status)
+	s.setStatus(status)
 	s.log().Error("the codex app-server is not running", "reason", reason.Error(), "next_start_in", pause.Round(time.Millisecond).String())
-	s.retry = time.After(pause)
+	s.retryTimer = time.After(pause)
 }
 
 // stopAll stops all instances. Draining instances stop by themselves.
 func (s *supervisor) stopAll() {
 	var stops sync.WaitGroup
-	for _, in := range []*instance{s.starting, s.serving, s.next} {
+	for _, in := range []*instance{s.starting, s.serving, s.replacement} {
 		if in == nil {
 			continue
 		}
-		if in != s.next {
-			s.change(Status{State: StateStopping, Reason: errStopped.Error(), PID: in.pid()})
+		if in != s.replacement {
+			s.setStatus(Status{State: StateStopping, Reason: errStopped.Error(), PID: in.pid()})
 		}
 		stops.Go(func() {
 			<-in.startDone // at once, since p.ctx has ended
 			s.stopInstance(in)
-			in.stderr.release(s.log())
+			in.stderr.logStartLines(s.log())
 		})
 	}
 	stops.Wait()
@@ -206,26 +206,26 @@ func (s *supervisor) stopAll() {
 	if err := s.files.remove(); err != nil {
 		s.log().Warn("removing the private directory of codex", "error", err)
 	}
-	s.change(Status{State: StateStopped, Reason: errStopped.Error()})
+	s.setStatus(Status{State: StateStopped, Reason: errStopped.Error()})
 	close(s.done)
 }
 
 // backoff computes the pauses between the starts of a program that keeps failing.
 type backoff struct {
-	first, most time.Duration
-	stable      time.Duration // a program that was ready for so long is stable
-	failures    int           // in a row
+	first, longest time.Duration
+	stableAfter    time.Duration // a program that was ready for so long is stable
+	failures       int           // in a row
 }
 
 func newBackoff() backoff {
-	return backoff{first: 100 * time.Millisecond, most: 30 * time.Second, stable: 30 * time.Second}
+	return backoff{first: 100 * time.Millisecond, longest: 30 * time.Second, stableAfter: 30 * time.Second}
 }
 
-// next counts a failure and returns the pause before the next start. The pause doubles with each
-// failure, from first to most. next then subtracts a random part of up to a quarter, so that many
-// processes do not restart at the same moment.
-func (b *backoff) next() time.Duration {
-	pause := min(b.first<<min(b.failures, 10), b.most)
+// nextPause counts a failure and returns the pause before the next start. The pause doubles with
+// each failure, from first to longest. nextPause then subtracts a random part of up to a quarter,
+// so that many processes do not restart at the same moment.
+func (b *backoff) nextPause() time.Duration {
+	pause := min(b.first<<min(b.failures, 10), b.longest)
 	b.failures++
 	return pause - rand.N(pause/4+1)
 }

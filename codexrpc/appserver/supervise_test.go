@@ -73,7 +73,7 @@ func TestKillsInALoop(t *testing.T) {
 	}
 	awaitRestarts(t, p, kills)
 	p.Stop()
-	if n := p.failures.failures; n != kills {
+	if n := p.backoff.failures; n != kills {
 		t.Errorf("%d failures are remembered, want %d", n, kills)
 	}
 }
@@ -83,7 +83,7 @@ func TestKillsInALoop(t *testing.T) {
 func TestStableProcessIsForgiven(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)
-	p.failures.stable = 0
+	p.backoff.stableAfter = 0
 	p.Start()
 	const kills = 4
 	for n := range kills {
@@ -91,7 +91,7 @@ func TestStableProcessIsForgiven(t *testing.T) {
 	}
 	awaitRestarts(t, p, kills)
 	p.Stop()
-	if n := p.failures.failures; n > 1 {
+	if n := p.backoff.failures; n > 1 {
 		t.Errorf("%d failures are remembered", n)
 	}
 }
@@ -102,7 +102,7 @@ func TestExitWithOpenPipes(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pid")
 	p := newTestProcess(t, "abandons", func(cfg *Config) { cfg.Env[pathEnv] = path })
-	p.failures = backoff{first: time.Hour, most: time.Hour, stable: time.Hour}
+	p.backoff = backoff{first: time.Hour, longest: time.Hour, stableAfter: time.Hour}
 	p.Start()
 	if reason := awaitState(t, p, StateBackoff).Reason; !strings.Contains(reason, "exit status 7") {
 		t.Errorf("the reason is %q", reason)
@@ -127,7 +127,7 @@ func TestClosedOutput(t *testing.T) {
 func TestDeadConnectionIsNotGiven(t *testing.T) {
 	t.Parallel()
 	p := newTestProcess(t, "", nil)
-	p.failures.first, p.failures.most = time.Hour, time.Hour
+	p.backoff.first, p.backoff.longest = time.Hour, time.Hour
 	p.Start()
 	c := conn(t, p)
 	kill(t, p.Status().PID)
@@ -224,7 +224,7 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 			cfg.Dir = t.TempDir()
 			cfg.Env[pathEnv] = path
 		})
-		env, err := p.prepare(&instance{})
+		env, err := p.prepareChild(&instance{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,11 +235,11 @@ func TestStopOfAProgramThatDoesNotGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := &instance{exited: make(chan struct{})}
-		in.run(program, p.log)
+		in.attachProgram(program, p.log)
 		if _, err := in.conn.Initialize(t.Context(), codexrpc.ClientInfo{}); err != nil {
 			t.Error(err)
 		}
-		if err := in.end(time.Millisecond, patience); err != nil {
+		if err := in.endChild(time.Millisecond, patience); err != nil {
 			t.Error(err)
 		}
 		awaitGone(t, program.PID)
@@ -352,7 +352,7 @@ func TestLogThatDoesNotHelp(t *testing.T) {
 	p := newTestProcess(t, "", func(cfg *Config) {
 		cfg.Command = shell(`echo "Error: failed to initialize sqlite state runtime under x" >&2; exit 1`, cfg.Command[0])
 	})
-	p.failures = backoff{first: time.Hour, most: time.Hour, stable: time.Hour}
+	p.backoff = backoff{first: time.Hour, longest: time.Hour, stableAfter: time.Hour}
 	p.Start()
 	if status := awaitState(t, p, StateBackoff); status.Restarts != 1 {
 		t.Errorf("%d restarts before the first pause, want 1", status.Restarts)
@@ -365,12 +365,12 @@ func TestBackoffDoubles(t *testing.T) {
 		100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, 1600 * time.Millisecond,
 		3200 * time.Millisecond, 6400 * time.Millisecond, 12800 * time.Millisecond, 25600 * time.Millisecond, 30 * time.Second, 30 * time.Second,
 	} {
-		if pause := b.next(); pause > most || pause < most-most/4 {
+		if pause := b.nextPause(); pause > most || pause < most-most/4 {
 			t.Errorf("after %d failures the pause is %s, want %s or up to a quarter less", b.failures-1, pause, most)
 		}
 	}
 	b.failures = math.MaxInt32
-	if pause := b.next(); pause > b.most || pause <= 0 {
+	if pause := b.nextPause(); pause > b.longest || pause <= 0 {
 		t.Errorf("after very many failures the pause is %s", pause)
 	}
 }

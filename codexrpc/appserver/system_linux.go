@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// endWithParent makes the kernel kill the command when this process ends (in fact when the OS
+// killWithParent makes the kernel kill the command when this process ends (in fact when the OS
 // thread that started the command ends). Otherwise a program that hangs would keep running, since
 // it does not notice that its stdin was closed. ownGroup must be called first.
-func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
+func killWithParent(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
 
 // ownMemory returns the memory of a process in bytes, resident and swapped out. Pages of files do
 // not count. It returns false if the memory is not known.

@@ -25,17 +25,17 @@ func (i *Issuer) client() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, _ := last(i.Env, "ALL_PROXY")
+	all, _ := lastValue(i.Env, "ALL_PROXY")
 	proxies := httpproxy.Config{HTTPProxy: all, HTTPSProxy: all}
-	for name, at := range map[string]*string{"HTTP_PROXY": &proxies.HTTPProxy, "HTTPS_PROXY": &proxies.HTTPSProxy, "NO_PROXY": &proxies.NoProxy} {
-		if value, set := last(i.Env, name); set {
-			*at = value
+	for name, field := range map[string]*string{"HTTP_PROXY": &proxies.HTTPProxy, "HTTPS_PROXY": &proxies.HTTPSProxy, "NO_PROXY": &proxies.NoProxy} {
+		if value, set := lastValue(i.Env, name); set {
+			*field = value
 		}
 	}
-	choose := proxies.ProxyFunc()
+	proxyFor := proxies.ProxyFunc()
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy:             func(r *http.Request) (*url.URL, error) { return choose(r.URL) },
+			Proxy:             func(r *http.Request) (*url.URL, error) { return proxyFor(r.URL) },
 			TLSClientConfig:   &tls.Config{RootCAs: trusted},
 			ForceAttemptHTTP2: true,
 		},
@@ -46,9 +46,9 @@ func (i *Issuer) client() (*http.Client, error) {
 // trusted returns the certificates that the app-server trusts. nil stands for the system's
 // certificates.
 func (i *Issuer) trusted() (pool *x509.CertPool, err error) {
-	file, hasFile := last(i.Env, certFile)
-	dirs, hasDir := last(i.Env, certDir)
-	more, _ := last(i.Env, moreCA)
+	file, hasFile := lastValue(i.Env, certFile)
+	dirs, hasDir := lastValue(i.Env, certDir)
+	more, _ := lastValue(i.Env, moreCA)
 	paths := []string{file, more}
 	for _, dir := range filepath.SplitList(dirs) {
 		names, _ := os.ReadDir(dir)

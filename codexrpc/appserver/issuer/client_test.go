@@ -39,7 +39,7 @@ func TestThroughTheProxy(t *testing.T) {
 		i := Issuer{Env: env}
 		body := `{"grant_type":"refresh_token","refresh_token":"` + login.Tokens().Refresh + `"}`
 		got, err := i.post(t.Context(), nil, []byte(body))
-		if err != nil || got.status != http.StatusOK || got.refresh() != login.Tokens().Refresh {
+		if err != nil || got.status != http.StatusOK || got.refreshToken() != login.Tokens().Refresh {
 			t.Errorf("%q: %d %s, %v", env, got.status, got.body, err)
 		}
 	}

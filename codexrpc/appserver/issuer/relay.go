@@ -35,8 +35,8 @@ const (
 	// bytes. The usual sizes are some hundred bytes and some kilobytes.
 	maxRequest = 64 << 10
 	maxAnswer  = 64 << 10
-	// readTime bounds the reading of a request, which comes from this machine.
-	readTime = 10 * time.Second
+	// readTimeout bounds the reading of a request, which comes from this machine.
+	readTimeout = 10 * time.Second
 )
 
 // Issuer says how to ask the issuer of a login, and where the login is.
@@ -52,13 +52,13 @@ type Issuer struct {
 // that share one login. Its URL has a secret path; requests with another path get a 404. All
 // methods are safe for concurrent use.
 type Relay struct {
-	log     func() *slog.Logger
-	server  *http.Server
-	address string
-	path    string         // the secret
-	running sync.WaitGroup // the server, and renewals
-	closed  bool           // guarded by renewals
-	closing chan struct{}  // closed when closed is set
+	log        func() *slog.Logger
+	server     *http.Server
+	address    string
+	secretPath string         // the secret
+	running    sync.WaitGroup // the server, and renewals
+	closed     bool           // guarded by renewals
+	closing    chan struct{}  // closed when closed is set
 
 	mu     sync.Mutex
 	issuer Issuer
@@ -71,9 +71,9 @@ func Listen(log func() *slog.Logger) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{log: log, address: listener.Addr().String(), path: "/" + rand.Text(), closing: make(chan struct{})}
+	r := &Relay{log: log, address: listener.Addr().String(), secretPath: "/" + rand.Text(), closing: make(chan struct{})}
 	r.server = &http.Server{
-		Handler: r, ReadTimeout: readTime, IdleTimeout: readTime, MaxHeaderBytes: maxRequest,
+		Handler: r, ReadTimeout: readTimeout, IdleTimeout: readTimeout, MaxHeaderBytes: maxRequest,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), // no errors about app-servers that disconnect
 	}
 	r.running.Go(func() { _ = r.server.Serve(listener) }) // returns on Close
@@ -81,7 +81,7 @@ func Listen(log func() *slog.Logger) (*Relay, error) {
 }
 
 // URL returns the URL that app-servers ask in place of the issuer's URL.
-func (r *Relay) URL() string { return "http://" + r.address + r.path }
+func (r *Relay) URL() string { return "http://" + r.address + r.secretPath }
 
 // SetIssuer sets the issuer for later renewals.
 func (r *Relay) SetIssuer(i Issuer) {
@@ -114,37 +114,37 @@ func (r *Relay) Close() {
 
 // ServeHTTP implements [http.Handler].
 func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	if subtle.ConstantTimeCompare([]byte(request.URL.Path), []byte(r.path)) == 0 || request.Method != http.MethodPost {
+	if subtle.ConstantTimeCompare([]byte(request.URL.Path), []byte(r.secretPath)) == 0 || request.Method != http.MethodPost {
 		http.NotFound(w, request)
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(request.Body, maxRequest+1))
-	var asked struct {
+	var fields struct {
 		Refresh string `json:"refresh_token"`
 	}
-	if err != nil || len(body) > maxRequest || json.Unmarshal(body, &asked) != nil || asked.Refresh == "" {
+	if err != nil || len(body) > maxRequest || json.Unmarshal(body, &fields) != nil || fields.Refresh == "" {
 		http.Error(w, "this is no renewal of a login", http.StatusBadRequest)
 		return
 	}
 	r.mu.Lock()
 	issuer := r.issuer
 	r.mu.Unlock()
-	found := r.renew(asked.Refresh, issuer.File, func() answer { return r.ask(issuer, request.Header, body) })
-	if found == nil {
+	renewal := r.renew(fields.Refresh, issuer.File, func() answer { return r.ask(issuer, request.Header, body) })
+	if renewal == nil {
 		http.Error(w, "no login can be renewed now", http.StatusServiceUnavailable)
 		return
 	}
 	select {
-	case <-found.done:
-		found.answer.write(w)
+	case <-renewal.done:
+		renewal.answer.write(w)
 	case <-request.Context().Done():
-		found.leave()
+		renewal.removeRequest()
 	}
 }
 
-// last returns the last value of a variable in an environment. It also accepts the name in lower
+// lastValue returns the last value of a variable in an environment. It also accepts the name in lower
 // case.
-func last(env []string, name string) (value string, set bool) {
+func lastValue(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {
 			value, set = v, true

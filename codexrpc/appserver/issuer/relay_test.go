@@ -189,7 +189,7 @@ func TestFailures(t *testing.T) {
 		keepFailure: {{status: 500, body: []byte(`{}`)}, {status: 401, body: []byte(`<html>`)}, {status: 403, body: []byte(`{}`)}, {status: 429}, {}},
 	} {
 		for _, a := range answers {
-			if got := a.keep(); got != want {
+			if got := a.keepTime(); got != want {
 				t.Errorf("%+v is kept for %s", a, got)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// askTime bounds a renewal. Codex waits for 15 seconds.
-	askTime = 30 * time.Second
+	// askTimeout bounds a renewal. Codex waits for 15 seconds.
+	askTimeout = 30 * time.Second
 	// keepTokens, keepRefusal and keepFailure are how long the relay repeats an answer to later
 	// requests with the same refresh token. keepTokens is for new tokens: within that time, every
 	// app-server has read them. keepRefusal is for a refusal: it is final, so asking the issuer
@@ -44,73 +44,74 @@ type answer struct {
 
 // renewal is the renewal for one refresh token.
 type renewal struct {
-	done   chan struct{} // closed when answer is set
-	answer answer
-	until  time.Time // when the renewal is forgotten; zero: it is under way
-	asking int       // how many requests wait for the answer or have got it
+	done     chan struct{} // closed when answer is set
+	answer   answer
+	forgetAt time.Time // when the renewal is forgotten; zero: it is under way
+	requests int       // how many requests wait for the answer or have got it
 }
 
-// leave is called when a request does not wait any longer.
-func (r *renewal) leave() {
+// removeRequest is called when a request no longer waits for the answer.
+func (r *renewal) removeRequest() {
 	renewals.Lock()
 	defer renewals.Unlock()
-	r.asking--
+	r.requests--
 }
 
 // renewals maps refresh tokens to the renewals of all relays. The relays share this map, since the
 // app-servers of several relays may have the same login.
 var renewals = struct {
 	sync.Mutex
-	of map[string]*renewal
-}{of: make(map[string]*renewal)}
+	byToken map[string]*renewal
+}{byToken: make(map[string]*renewal)}
 
 // renew returns the renewal for a refresh token, and begins it if there is none. After the renewal,
 // the new tokens are in file. renew returns nil if there are too many renewals, or if the relay is
 // closed.
-func (r *Relay) renew(refresh, file string, ask func() answer) *renewal {
+func (r *Relay) renew(refreshToken, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()
 	now := time.Now()
-	for token, known := range renewals.of {
-		if !known.until.IsZero() && now.After(known.until) {
-			delete(renewals.of, token)
+	for token, existing := range renewals.byToken {
+		if !existing.forgetAt.IsZero() && now.After(existing.forgetAt) {
+			delete(renewals.byToken, token)
 		}
 	}
-	if known := renewals.of[refresh]; known != nil {
-		known.asking++
+	if known := renewals.byToken[refreshToken]; known != nil {
+		known.requests++
 		return known
 	}
-	if r.closed || len(renewals.of) >= maxRenewals {
+	if r.closed || len(renewals.byToken) >= maxRenewals {
 		return nil
 	}
-	made := &renewal{done: make(chan struct{}), asking: 1}
-	renewals.of[refresh] = made
+	created := &renewal{done: make(chan struct{}), requests: 1}
+	renewals.byToken[refreshToken] = created
 	r.running.Go(func() {
-		got := ask()
-		asking := made.end(got, time.Now())
-		if got.status == http.StatusOK {
-			r.store(file, refresh, got, asking > 0)
+		ans := ask()
+		requests := created.finish(ans, time.Now())
+		if ans.status == http.StatusOK {
+			r.storeTokens(file, refreshToken, ans, requests > 0)
 		}
 	})
-	return made
+	return created
 }
 
-// end ends a renewal, and gives the answer got to all requests that wait for the renewal. It
-// returns the number of these requests.
-func (r *renewal) end(got answer, now time.Time) (asking int) {
+// finish ends a renewal, and gives its answer to all requests that wait for it. It returns the
+// number of these requests.
+func (r *renewal) finish(ans answer, now time.Time) (requests int) {
 	renewals.Lock()
 	defer renewals.Unlock()
-	r.answer, r.until = got, now.Add(got.keep())
-	if fresh := got.refresh(); fresh != "" && renewals.of[fresh] == nil {
-		renewals.of[fresh] = &renewal{done: r.done, answer: got, until: now.Add(keepFresh)}
+	r.answer, r.forgetAt = ans, now.Add(ans.keepTime())
+	if newToken := ans.refreshToken(); newToken != "" && renewals.byToken[newToken] == nil {
+		renewals.byToken[newToken] = &renewal{done: r.done, answer: ans, forgetAt: now.Add(keepFresh)}
 	}
 	close(r.done)
-	return r.asking
+	return r.requests
 }
 
-// store stores the new tokens of an answer in file. If answered is true, an app-server has got the
-// answer: then store first waits storeWait, so that the app-server can store the tokens itself.
-func (r *Relay) store(file, refresh string, got answer, answered bool) {
+// storeTokens stores the new tokens of an answer in file. answered means that an app-server has got
+// the answer. In that case, storeTokens first waits storeWait, so that the app-server can store the
+// tokens itself.
+func (r *Relay) storeTokens(file, spentToken string, ans answer, answered bool) {
 	if answered {
 		timer := time.NewTimer(storeWait)
 		defer timer.Stop()
@@ -119,13 +120,13 @@ func (r *Relay) store(file, refresh string, got answer, answered bool) {
 		case <-r.closing:
 		}
 	}
-	if err := store(file, refresh, got.body, time.Now()); err != nil {
+	if err := storeLogin(file, spentToken, ans.body, time.Now()); err != nil {
 		r.log().Error("the new tokens of codex's login could not be stored", "error", err)
 	}
 }
 
-// keep returns how long the answer is remembered.
-func (a *answer) keep() time.Duration {
+// keepTime returns how long the answer is remembered.
+func (a *answer) keepTime() time.Duration {
 	switch {
 	case a.status == http.StatusOK:
 		return keepTokens
@@ -135,8 +136,8 @@ func (a *answer) keep() time.Duration {
 	return keepFailure
 }
 
-// refresh returns the new refresh token; empty: there is none.
-func (a *answer) refresh() string {
+// refreshToken returns the new refresh token; empty: there is none.
+func (a *answer) refreshToken() string {
 	var issued struct {
 		Refresh string `json:"refresh_token"`
 	}
@@ -154,26 +155,26 @@ func (a *answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body)
 }
 
-// passed are the headers of Codex's request that the issuer gets.
-var passed = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
+// passedHeaders are the headers of Codex's request that the issuer gets.
+var passedHeaders = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
 
 // ask asks the issuer for new tokens. If the issuer does not answer, ask returns a 502.
 func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
-	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	got, err := i.post(ctx, header, body)
-	if err == nil && got.status != http.StatusOK {
-		err = fmt.Errorf("it answers %d %s", got.status, http.StatusText(got.status))
+	ans, err := i.post(ctx, header, body)
+	if err == nil && ans.status != http.StatusOK {
+		err = fmt.Errorf("it answers %d %s", ans.status, http.StatusText(ans.status))
 	}
 	if err != nil {
 		r.log().Warn("codex's login could not be renewed at its issuer", "error", err)
-		if got.status == 0 {
-			got = answer{http.StatusBadGateway, "text/plain", []byte("the issuer of the login cannot be reached")}
+		if ans.status == 0 {
+			ans = answer{http.StatusBadGateway, "text/plain", []byte("the issuer of the login cannot be reached")}
 		}
-		return got
+		return ans
 	}
 	r.log().Info("codex's login was renewed")
-	return got
+	return ans
 }
 
 // post sends a request for new tokens to the issuer. If it returns an error, the answer has no
@@ -184,12 +185,12 @@ func (i *Issuer) post(ctx context.Context, header http.Header, body []byte) (ans
 		return answer{}, err
 	}
 	defer client.CloseIdleConnections()
-	address, _ := last(i.Env, Variable)
+	address, _ := lastValue(i.Env, Variable)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, cmp.Or(address, DefaultURL), bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
-	for _, name := range passed {
+	for _, name := range passedHeaders {
 		request.Header[name] = header[name]
 	}
 	response, err := client.Do(request)

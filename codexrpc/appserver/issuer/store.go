@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// store puts the tokens of an answer into the file of a login, as Codex itself does. If the file
-// does not contain the spent refresh token, it has newer tokens already, and store does not change
-// it.
-func store(path, spent string, answer []byte, now time.Time) error {
+// storeLogin puts the tokens of an answer into the file of a login, as Codex itself does.
+// spentToken is the refresh token that the issuer has just exchanged for them. If it is not the one
+// in the file, the file already has newer tokens, and storeLogin does not change it.
+func storeLogin(path, spentToken string, answer []byte, now time.Time) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
@@ -21,19 +21,20 @@ func store(path, spent string, answer []byte, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	renewed, err := renewedLogin(content, spent, answer, now)
+	renewed, err := renewedLogin(content, spentToken, answer, now)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if renewed == nil {
 		return nil
 	}
-	return replace(path, renewed)
+	return replaceFile(path, renewed)
 }
 
-// renewedLogin returns the content of an auth.json with the tokens of an answer, or nil if the content
-// does not have the spent refresh token. It also sets last_refresh, and keeps all other members.
-func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([]byte, error) {
+// renewedLogin returns the content of an auth.json with the tokens of an answer. It also sets
+// last_refresh, and keeps all other members. It returns nil if the refresh token in content is not
+// spentToken.
+func renewedLogin(content []byte, spentToken string, answer []byte, now time.Time) ([]byte, error) {
 	var login, tokens, issued map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(content, &login), json.Unmarshal(login["tokens"], &tokens)); err != nil {
 		return nil, fmt.Errorf("it has no tokens: %w", err)
@@ -41,8 +42,8 @@ func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([
 	if err := json.Unmarshal(answer, &issued); err != nil {
 		return nil, fmt.Errorf("the issuer's answer has no tokens: %w", err)
 	}
-	var had string
-	if json.Unmarshal(tokens["refresh_token"], &had) != nil || had != spent {
+	var currentToken string
+	if json.Unmarshal(tokens["refresh_token"], &currentToken) != nil || currentToken != spentToken {
 		return nil, nil
 	}
 	for _, name := range []string{"id_token", "access_token", "refresh_token"} {
@@ -61,20 +62,20 @@ func renewedLogin(content []byte, spent string, answer []byte, now time.Time) ([
 	return json.MarshalIndent(login, "", "  ")
 }
 
-// replace replaces a file by one that only its user can read. Even after a crash, the file has
+// replaceFile replaces a file by one that only its user can read. Even after a crash, the file has
 // either the old or the new content.
-func replace(path string, content []byte) error {
-	made, err := os.CreateTemp(filepath.Dir(path), ".auth-*.json") // 0600
+func replaceFile(path string, content []byte) error {
+	tempFile, err := os.CreateTemp(filepath.Dir(path), ".auth-*.json") // 0600
 	if err != nil {
 		return err
 	}
-	_, err = made.Write(content)
-	err = errors.Join(err, made.Sync(), made.Close())
+	_, err = tempFile.Write(content)
+	err = errors.Join(err, tempFile.Sync(), tempFile.Close())
 	if err == nil {
-		err = os.Rename(made.Name(), path)
+		err = os.Rename(tempFile.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(made.Name()) // only the first error is reported
+		_ = os.Remove(tempFile.Name()) // only the first error is reported
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func TestStore(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := store(link, "r1", []byte(`{"refresh_token":"r2"}`), time.Now()); err != nil {
+	if err := storeLogin(link, "r1", []byte(`{"refresh_token":"r2"}`), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	names, _ := os.ReadDir(dir)
@@ -62,7 +62,7 @@ func TestStore(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 || len(names) != 1 || refreshIn(t, link) != "r2" {
 		t.Errorf("%v, %v, %v", names, info, err)
 	}
-	if err := store(filepath.Join(dir, "none"), "r1", []byte(`{}`), time.Now()); err == nil {
+	if err := storeLogin(filepath.Join(dir, "none"), "r1", []byte(`{}`), time.Now()); err == nil {
 		t.Error("tokens were stored in no file")
 	}
 }

@@ -1,0 +1,107 @@
+package appserver
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+)
+
+// publishedStatus has everything that the supervisor publishes: the status, the connection for new
+// turns, and the draining instances (they get no new turns). All methods are safe for concurrent
+// use.
+type publishedStatus struct {
+	mu       sync.Mutex
+	status   Status
+	memory   int64          // of the serving instance; 0: not known
+	conn     *codexrpc.Conn // of the serving instance, in StateReady and StateUnresponsive only
+	draining []*instance
+	account  accountState
+	changed  chan struct{} // closed and replaced at each change
+}
+
+// read returns the status, the serving connection if there is one, and a channel that is closed at
+// the next change.
+func (s *publishedStatus) read() (Status, *codexrpc.Conn, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status, s.conn, s.changed
+}
+
+// summary returns the status, with the memory and the counts of the instances filled in, and the
+// serving connection.
+func (s *publishedStatus) summary() (Status, *codexrpc.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.status
+	status.Memory, status.Draining = s.memory, len(s.draining)
+	if s.conn != nil {
+		status.Threads = s.conn.Threads()
+	}
+	for _, in := range s.draining {
+		status.Threads += in.conn.Threads()
+	}
+	return status, s.conn
+}
+
+// update makes a change, and wakes everybody who waits for one.
+func (s *publishedStatus) update(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	s.signalLocked()
+}
+
+// signalLocked wakes everybody who waits for a change. The caller holds the lock.
+func (s *publishedStatus) signalLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// setStatus sets the status and wakes everybody who waits for a change.
+func (s *publishedStatus) setStatus(next Status) {
+	s.update(func() { s.setStatusLocked(next) })
+}
+
+// setStatusLocked sets the status, and keeps the fields that do not depend on the state. The caller
+// holds the lock.
+func (s *publishedStatus) setStatusLocked(next Status) {
+	next.Since = time.Now()
+	if next.State == s.status.State { // the same state, with another instance
+		next.Since = s.status.Since
+	}
+	next.Restarts, next.Replacements = s.status.Restarts, s.status.Replacements
+	if next.State == StateUnresponsive || next.State == StateReady && next.PID == s.status.PID {
+		next.Account, next.Refused, next.Silent = s.status.Account, s.status.Refused, s.status.Silent
+	}
+	if next.Version == "" {
+		next.Version = s.status.Version
+	}
+	if next.State == StateStarting { // keep what is known of the last failure
+		next.Remedy, next.Final, next.SignedOut = s.status.Remedy, s.status.Final, s.status.SignedOut
+	}
+	if next.State != StateReady && next.State != StateUnresponsive {
+		s.conn, s.memory = nil, 0
+	}
+	s.status = next
+}
+
+// setServing publishes in as the serving instance. If old is not nil, it publishes old as draining.
+func (s *publishedStatus) setServing(in, old *instance) {
+	s.update(func() {
+		if old != nil {
+			s.draining = append(s.draining, old)
+			s.status.Replacements++
+		}
+		s.conn, s.memory = in.conn, 0
+		s.setStatusLocked(Status{State: StateReady, PID: in.pid(), Version: in.version})
+	})
+}
+
+// removeDraining removes an instance that was draining.
+func (s *publishedStatus) removeDraining(old *instance) {
+	s.update(func() {
+		s.draining = slices.DeleteFunc(s.draining, func(in *instance) bool { return in == old })
+	})
+}
