@@ -16,11 +16,11 @@ type Acceptance struct {
 	conn *codexrpc.Conn
 
 	mu                sync.Mutex
-	logins            uint64 // how often the login had changed when this was recorded
-	strict            bool
-	instructionModels modelSet // models with which instructions were accepted
-	parallelModels    modelSet // lite models with which the full form was accepted
-	serialModels      modelSet // lite models with which the full form was refused
+	logins            uint64   // how often the login had changed when this was recorded
+	strict            bool     // instructions that replace Codex's prompt were refused
+	instructionModels modelSet // models with which such instructions were accepted
+	parallelModels    modelSet // lite models that may call several tools at a time
+	serialModels      modelSet // lite models that may call only one tool at a time
 }
 
 // acceptances are the records of the connections of a process.
@@ -94,10 +94,10 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 	return first
 }
 
-// ParallelCalls is about lite models, which Codex lets call only one tool at a time. In the full
-// form of a request, such a model may call several tools at a time. ParallelCalls reports whether
-// the provider has accepted the full form with a model, and whether it has refused it. Both are
-// false until the provider has answered a request in the full form.
+// ParallelCalls reports whether the provider has accepted or refused requests in which this lite
+// model could call several tools at a time. Codex lets a lite model call only one tool at a time,
+// except in the full form of a request. Both results are false until the provider has answered a
+// request in the full form.
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -113,9 +113,8 @@ func (a *Acceptance) ParallelCallsAccepted(model string) {
 }
 
 // ParallelCallsRefused records that the provider has refused a request in which this lite model
-// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests.
-// ParallelCallsRefused reports whether it has recorded the refusal; it records at most one for each
-// model.
+// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests. The result
+// reports whether this call has recorded the refusal; only one is recorded for each model.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()

@@ -31,12 +31,12 @@ const signInAgain = "sign in again"
 // minute for a back end that does not answer.
 const maxAccountWait = 3 * time.Second
 
-// accountState is what is known of the account of the serving instance.
+// accountState records the requests for the account of the serving instance.
 type accountState struct {
 	conn   *codexrpc.Conn // the connection over which the account is asked for
 	asked  time.Time      // when the back end was asked first
 	known  bool           // the back end has answered
-	silent bool           // the back end did not answer the last question
+	silent bool           // the back end did not answer the last request
 }
 
 // AwaitAccount waits up to maxAccountWait for the account of a login with a plan. It returns the
@@ -101,13 +101,13 @@ func (p *Process) learnAccount(in *instance) {
 			return
 		}
 		if pause = min(2*pause, maxAccountPause); errors.Is(err, errSilent) {
-			pause = accountPause // the question has taken long already
+			pause = accountPause // the request has already taken long
 		}
 	}
 }
 
-// publishAccount publishes err, the result of asking for the account of the serving instance. It logs
-// the first failure, and the first success after a failure.
+// publishAccount publishes err, the result of a request for the account of the serving instance. It
+// logs the first failure, and the first success after a failure.
 func (s *supervisor) publishAccount(in *instance, err error) {
 	if in != s.serving || in.conn.Err() != nil || s.published.account.known {
 		return
@@ -135,10 +135,10 @@ func (s *supervisor) publishAccount(in *instance, err error) {
 	s.notifyObserver()
 }
 
-// errSilent is the error of an account back end without an answer.
+// errSilent means that the account back end has not answered in time.
 var errSilent = errors.New("the account back end does not answer")
 
-// errRefused is matched by the error of a login that the provider refuses for good.
+// errRefused means that the provider refuses the login for good.
 var errRefused = errors.New("the provider refuses the login; run `codex login`")
 
 // CheckAccount asks the back end for the account of the login. The error says what is wrong with
@@ -160,7 +160,8 @@ func CheckAccount(ctx context.Context, conn *codexrpc.Conn) error {
 	return backendError(ctx, conn, callErr.Message)
 }
 
-// statusInMessage finds the HTTP status in Codex's message about a failed request to the back end.
+// statusInMessage matches Codex's message about a failed request to the back end. It captures the
+// HTTP status.
 var statusInMessage = regexp.MustCompile(`failed: (\d{3} [A-Z][A-Za-z ]+)`)
 
 // backendError returns what is wrong with the back end. Codex does not report how the back end has

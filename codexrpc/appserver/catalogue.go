@@ -19,12 +19,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// catalogueRelease is the minor version of the first release of Codex that is known to use the
-// catalogue (the list of models) which the settings of a thread name.
+// catalogueRelease is the minor version of a release of Codex. From this release on, Codex is known
+// to use the catalogue (the list of models) that the settings of a thread name.
 const catalogueRelease = 169
 
-// checkCatalogueSupport returns an error if a release of Codex ignores the catalogue (the list of
-// models) which the settings of a thread name.
+// checkCatalogueSupport returns an error if a release of Codex ignores the catalogue that the
+// settings of a thread name.
 func checkCatalogueSupport(version string) error {
 	if codexrpc.AtLeast(version, catalogueRelease) {
 		return nil
@@ -69,7 +69,7 @@ const backendModelsFile = "models_cache.json"
 // catalogue has the models of an instance: the models that the program knows, and the models that
 // only the back end of its login lists. A zero or nil catalogue has no models.
 type catalogue struct {
-	dir          string // for its files
+	dir          string // the directory for its files
 	fallbackPath string // the path of the file with fallbackCatalogue
 	backendPath  string // the path of the file with the back end's models
 	log          func() *slog.Logger
@@ -321,8 +321,8 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 	return least, most
 }
 
-// liteRelease is the minor version of the first release of Codex that is known not to
-// send an empty base prompt to a lite model.
+// liteRelease is the minor version of a release of Codex. From this release on, Codex is known not
+// to send an empty base prompt to a lite model.
 const liteRelease = 166
 
 // Model returns what is known of a model. For a remote app-server, only Lite may be set: the

@@ -184,13 +184,13 @@ func (s *trustStore) writeCertificates(dir string, command, env []string, config
 			return nil // Codex reads TRUSTED certificates only if caVariable is not set
 		}
 	case hasDir || slices.ContainsFunc(s.unusualPaths, exists) || usesOtherServers(command, env, config):
-		return nil // the other library might refuse certificates there
+		return nil // with caVariable, Codex might refuse certificates there
 	}
 	completeFile, content := s.readCertificates()
 	authority := firstAuthority(content)
 	authorityPath, bundlePath, emptyDir := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
 	if authority == nil || os.WriteFile(authorityPath, authority, 0o600) != nil || os.Mkdir(emptyDir, 0o700) != nil {
-		return nil // without variables, reading the certificates takes longer
+		return nil // Codex then reads the certificates in the slow way
 	}
 	if completeFile == "" {
 		if completeFile = bundlePath; os.WriteFile(bundlePath, content, 0o600) != nil {

@@ -27,7 +27,7 @@ const (
 	replaceEvery = time.Minute
 )
 
-// monitor begins the heartbeat of an instance.
+// monitor begins to send probes to an instance. The supervisor checks each result.
 func (p *Process) monitor(in *instance) {
 	heartbeat := p.times.heartbeat
 	if in.program == nil {
@@ -41,8 +41,8 @@ func (p *Process) monitor(in *instance) {
 	})
 }
 
-// checkHealth acts on a probe of the serving instance. It ignores probes of a draining instance,
-// which stays until its connection ends.
+// checkHealth handles the result of a probe of the serving instance. It ignores draining instances;
+// drain stops them.
 func (s *supervisor) checkHealth(in *instance, probe codexrpc.Probe) {
 	if in != s.serving {
 		return

@@ -34,10 +34,11 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 // for it in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is how many directories a private home has so that Codex cannot write its log. The
-// log is a database file with a version in its name. These directories have the names of the
-// versions from 1 on. Without them, the log would grow by some 60 KB with each turn, perhaps in a
-// file system in memory. Old releases of Codex do not start with such directories.
+// logVersions is the number of directories that keep Codex from writing its log. The log is a
+// database file with a version in its name. A private home has a directory with the name of each
+// version from 1 on, so that Codex cannot make the file. Otherwise the log would grow by some 60 KB
+// with each turn, perhaps in a file system in memory. Old releases of Codex do not start with such
+// directories.
 const logVersions = 9
 
 // needsLog is a part of the error of those releases of Codex that do not start without their log.
@@ -91,8 +92,8 @@ func (cfg *Config) OperatorHome() (string, error) {
 	return filepath.Abs(home)
 }
 
-// newPrivateHome makes a home within dir. log reports whether Codex may write its log there. The
-// error says what an operator can do.
+// newPrivateHome makes a home within dir. logEnabled reports whether Codex may write its log there.
+// The error says what an operator can do.
 func (cfg *Config) newPrivateHome(dir string, logEnabled bool) (*privateHome, error) {
 	operatorHome, err := cfg.OperatorHome()
 	if err != nil {
@@ -116,8 +117,8 @@ func (cfg *Config) newPrivateHome(dir string, logEnabled bool) (*privateHome, er
 	return h, nil
 }
 
-// createFiles makes the files of a new home. If log is false, it makes directories in place of the log, so
-// that Codex cannot write the log.
+// createFiles makes the files of a new home. If logEnabled is false, it makes directories in place
+// of the log, so that Codex cannot write the log.
 func (h *privateHome) createFiles(logEnabled bool) error {
 	dirs := []string{h.codexDir(), h.userDir()}
 	for version := 1; version <= logVersions && !logEnabled; version++ {
@@ -178,7 +179,7 @@ func (h *privateHome) linkUser(home string) error {
 	return nil
 }
 
-// wasRemoved reports whether the CODEX_HOME of the home was removed. A nil home is not lost.
+// wasRemoved reports whether the CODEX_HOME of the home was removed. A nil home was not removed.
 func (h *privateHome) wasRemoved() bool {
 	if h == nil {
 		return false

@@ -14,7 +14,7 @@ import (
 // instance is one app-server in use: a child of this program, or a connection to a
 // remote one.
 type instance struct {
-	program    *Program      // of a child; nil: remote
+	program    *Program      // the program of a child; nil: remote
 	exited     chan struct{} // closed when the program has exited
 	exitState  string        // how the program exited; valid once exited is closed
 	terminated atomic.Bool   // endChild has terminated the program
@@ -51,7 +51,7 @@ func (in *instance) stop(timeout time.Duration) error {
 	switch {
 	case in.program != nil:
 		if errors.Is(in.conn.Err(), codexrpc.ErrUnresponsive) {
-			timeout = 0 // a stopped process reacts to nothing but a kill
+			timeout = 0 // it may be suspended, and then reacts only to a kill
 		}
 		if err := in.endChild(timeout/2, timeout/2); err != nil {
 			return err
@@ -146,7 +146,7 @@ func (p *Process) reportStartAndFailure(in *instance) {
 	}
 }
 
-// handshake connects to a remote app-server, and initializes the connection.
+// handshake initializes the connection of an instance. For a remote app-server, it connects first.
 func (p *Process) handshake(ctx context.Context, in *instance) error {
 	if in.program == nil {
 		socket, err := codexrpc.DialWebSocket(ctx, p.cfg.Connect, p.cfg.Token)
@@ -163,8 +163,8 @@ func (p *Process) handshake(ctx context.Context, in *instance) error {
 	return p.explainStartError(in, err)
 }
 
-// readCatalogue waits for the catalogue (the list of models). Without it, Codex would offer its own
-// tools to the models, so the start fails.
+// readCatalogue waits for the catalogue (the list of models). It returns an error if Codex prints
+// none: without a catalogue, Codex would offer its own tools to the models.
 func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 	if run == nil {
 		return nil // the app-server runs elsewhere, or is not started by a command
@@ -183,7 +183,7 @@ func (p *Process) readCatalogue(in *instance, run *catalogueRun) error {
 }
 
 const (
-	// maxUnfinished bounds the remembered threads.
+	// maxUnfinished bounds the threads in unfinishedTurns.
 	maxUnfinished = 1024
 	// interruptTimeout bounds the time to interrupt all unfinishedTurns. Interrupting one turn
 	// takes a few milliseconds.

@@ -193,8 +193,8 @@ func (p *Process) renewLoginEarly(in *instance) {
 }
 
 const (
-	// signInTimeout bounds a sign-in: its start, and the time in which a person has to enter the code.
-	// After the same time, Codex itself stops asking the issuer whether the code was entered.
+	// signInTimeout bounds a sign-in: its start, and the time in which a person has to enter the
+	// code. After the same time, Codex itself stops asking the issuer whether the code was entered.
 	signInTimeout = 15 * time.Minute
 	// codeTime bounds the wait for the code. Codex itself has no bound for that.
 	codeTime = 20 * time.Second

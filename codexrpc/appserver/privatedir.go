@@ -124,7 +124,7 @@ type childFiles struct {
 	logEnabled atomic.Bool // new instances have Codex's log, since one did not start without it
 
 	mu      sync.Mutex
-	dir     string        // working directory; if the configuration has none it is set with private
+	dir     string        // the working directory; if the configuration has none, it is within private
 	private *privateDir   // nil: there is none
 	relay   *issuer.Relay // nil: there is none
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// maxRetryWait is how long Conn waits for the next start at most.
+// maxRetryWait bounds how long Conn waits for the next start.
 const maxRetryWait = 2 * time.Second
 
 // Process keeps one app-server running: it starts the program, restarts it with backoff when it
@@ -50,10 +50,10 @@ type Process struct {
 
 // times are the waits of a process. Tests use other waits.
 type times struct {
-	replaceEvery time.Duration      // see replaceEvery
-	heartbeat    codexrpc.Heartbeat // of instances that are children
-	drainLimit   time.Duration      // see drainLimit
-	drainGrace   time.Duration      // see drainGrace
+	replaceEvery time.Duration      // the shortest pause between two replacements for health
+	heartbeat    codexrpc.Heartbeat // the probes of a child
+	drainLimit   time.Duration      // how long a replaced app-server may finish its turns
+	drainGrace   time.Duration      // how long a replaced app-server runs at least
 }
 
 // New makes a process that is not started. cfg needs a Command, a Start or a

@@ -27,8 +27,8 @@ const (
 	// ownOpenAI is the name under which this package configures the provider OpenAI with changed
 	// settings. Codex refuses changed settings under the name openAI.
 	ownOpenAI = "openai-of-caddy-codex"
-	// providerRelease is the minor version of the first release of Codex that is known to use the
-	// login, its workspace and its limits also for the provider ownOpenAI.
+	// providerRelease is the minor version of a release of Codex. From this release on, Codex is
+	// known to use the login, its workspace and its limits also for the provider ownOpenAI.
 	providerRelease = 169
 )
 
@@ -162,8 +162,8 @@ func (p *Process) ProviderRetries() int {
 // may wait for two handshakes, and perhaps for the settings of its login, before it asks over HTTP.
 const firstSign = 6
 
-// FirstSign returns how long the model may take to begin a turn. If the model takes longer, the
-// caller treats the provider as not answering. 0: not known.
+// FirstSign returns how long the model may take to begin a turn. After that, the caller treats the
+// provider as not answering. 0: not known.
 func (p *Process) FirstSign() time.Duration { return firstSign * p.cfg.Provider.ConnectTimeout }
 
 // SocketFailed records that a WebSocket to the model's provider has failed, and the provider has

@@ -11,8 +11,8 @@ const (
 	// drainLimit is how long a replaced app-server may finish its turns. After that, Process stops
 	// it, and the turns that still run fail.
 	drainLimit = time.Hour
-	// drainGrace is how long a replaced app-server keeps running at least. In this time, callers
-	// that got its connection before the replacement can open their threads.
+	// drainGrace is the shortest time that a replaced app-server keeps running. In this time,
+	// callers that already have its connection can open their threads.
 	drainGrace = 5 * time.Second
 	// drainPoll is the pause between two checks for open threads.
 	drainPoll = 200 * time.Millisecond

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// errStopped is the reason why a process has ended if Stop was called.
+// errStopped is the reason in the status of a process after a call of Stop.
 var errStopped = errors.New("it was stopped")
 
 // supervisor starts, replaces and stops the instances (running app-servers) of a process, in one
@@ -213,8 +213,8 @@ func (s *supervisor) stopAll() {
 // backoff computes the pauses between the starts of a program that keeps failing.
 type backoff struct {
 	first, longest time.Duration
-	stableAfter    time.Duration // a program that was ready for so long is stable
-	failures       int           // in a row
+	stableAfter    time.Duration // a program that was ready for this long counts as stable
+	failures       int           // failures in a row
 }
 
 func newBackoff() backoff {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// The variables that choose the certificates that Codex trusts.
+// These variables choose the certificates that Codex trusts.
 const (
 	certFile = "SSL_CERT_FILE"
 	certDir  = "SSL_CERT_DIR"

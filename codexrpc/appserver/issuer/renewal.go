@@ -23,9 +23,9 @@ const (
 	// again is useless. keepFailure is for any other failure: Codex asks again at once, and gets
 	// the same answer.
 	keepTokens, keepRefusal, keepFailure = 10 * time.Minute, time.Minute, time.Second
-	// keepFresh is how long tokens count as new. If an app-server asks to renew new tokens, the
-	// relay answers with these tokens: the app-server asks only because it has waited while another
-	// one renewed the login.
+	// keepFresh is how long the relay treats a new refresh token as just issued. If an app-server
+	// asks to renew such a token, the relay answers with the same tokens: the app-server asks only
+	// because it has waited while another one renewed the login.
 	keepFresh = 5 * time.Second
 	// storeWait is how long the relay gives an app-server that has received tokens to store them.
 	// If the relay stored them first, the app-server would find a changed login in the file, and
@@ -155,10 +155,11 @@ func (a *answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body)
 }
 
-// passedHeaders are the headers of Codex's request that the issuer gets.
+// passedHeaders are the headers that are copied from Codex's request to the request to the issuer.
 var passedHeaders = []string{"Accept", "Content-Type", "User-Agent", "Originator"}
 
-// ask asks the issuer for new tokens. If the issuer does not answer, ask returns a 502.
+// ask asks the issuer for new tokens. If the issuer does not answer, ask returns an answer with the
+// status 502.
 func (r *Relay) ask(i Issuer, header http.Header, body []byte) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
