@@ -16,14 +16,14 @@ type Acceptance struct {
 	conn *codexrpc.Conn
 
 	mu                sync.Mutex
-	logins            uint64   // how often the login had changed when this was recorded
+	logins            uint64   // how often the login had changed when the record was begun
 	strict            bool     // instructions that replace Codex's prompt were refused
 	instructionModels modelSet // models with which such instructions were accepted
 	parallelModels    modelSet // lite models that may call several tools at a time
 	serialModels      modelSet // lite models that may call only one tool at a time
 }
 
-// acceptances are the records of the connections of a process.
+// acceptances maps each connection of a process to its record.
 type acceptances struct {
 	mu     sync.Mutex
 	byConn map[*codexrpc.Conn]*Acceptance

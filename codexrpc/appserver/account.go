@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// accountTimeout bounds one request to Codex for the account of the login. For each request, Codex
-	// asks the back end three times, for five seconds each.
+	// accountTimeout bounds one request to Codex for the account of the login. For each request,
+	// Codex asks the back end three times, for five seconds each.
 	accountTimeout = 20 * time.Second
 	// accountPause is the pause after the first failed request for the account. The pauses double
 	// up to maxAccountPause.
@@ -33,8 +33,8 @@ const maxAccountWait = 3 * time.Second
 
 // accountState records the requests for the account of the serving instance.
 type accountState struct {
-	conn   *codexrpc.Conn // the connection over which the account is asked for
-	asked  time.Time      // when the back end was asked first
+	conn   *codexrpc.Conn // the connection over which the requests are sent
+	asked  time.Time      // when the first request was sent
 	known  bool           // the back end has answered
 	silent bool           // the back end did not answer the last request
 }

@@ -55,15 +55,15 @@ var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`
 // serviceTiers lists the service tiers that Codex passes on only if the model's entry has them.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
-// fallbackCatalogue is a catalogue for models that Codex does not know. Its one model has an empty name,
-// which is a prefix of every name. The model has the properties that Codex assumes for an unknown
-// model, but no context window.
+// fallbackCatalogue is a catalogue for models that Codex does not know. Its one model has an empty
+// name, which is a prefix of every name. The model has the properties that Codex assumes for an
+// unknown model, but no context window.
 const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
 
-// backendModelsFile is the file in CODEX_HOME in which Codex stores the models that the back end of the
-// login lists. Its entries have the same form as those of the catalogue.
+// backendModelsFile is the file in CODEX_HOME in which Codex stores the models that the back end of
+// the login lists. Its entries have the same form as those of the catalogue.
 const backendModelsFile = "models_cache.json"
 
 // catalogue has the models of an instance: the models that the program knows, and the models that

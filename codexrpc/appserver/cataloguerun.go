@@ -17,7 +17,7 @@ const (
 	// maxCatalogue bounds the printed catalogue, in bytes. The usual size is three
 	// quarters of a megabyte.
 	maxCatalogue = 16 << 20
-	// maxComplaint bounds the kept part of the run's stderr, in bytes.
+	// maxComplaint bounds the part of the run's stderr that is kept for an error, in bytes.
 	maxComplaint = 1 << 10
 )
 
@@ -31,7 +31,7 @@ var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_stor
 // catalogueRun is a run of the program that prints its catalogue. Each run needs a call of wait.
 type catalogueRun struct {
 	cmd            *exec.Cmd
-	waitExit       func() error // waits for the exit
+	waitExit       func() error
 	ctx            context.Context
 	cancel         context.CancelFunc
 	output, stderr boundedBuffer
@@ -67,8 +67,8 @@ func (cfg *Config) startCatalogue(ctx context.Context, dir string, env []string,
 	return r, nil
 }
 
-// killGroupOnCancel makes the end of a command's context kill the command's whole process group, since
-// the command may be a launcher that has started the program.
+// killGroupOnCancel makes the end of a command's context kill the command's whole process group,
+// since the command may be a launcher that has started the program.
 func killGroupOnCancel(cmd *exec.Cmd) {
 	ownGroup(cmd)
 	cmd.Cancel = func() error {

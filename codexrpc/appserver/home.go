@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// The files of a CODEX_HOME that are used here.
+// The names of files and directories in a CODEX_HOME.
 const (
 	configFile         = "config.toml"
 	variablesFile      = ".env"
@@ -222,7 +222,7 @@ func (h *privateHome) copyVariables() error {
 	for line := range bytes.Lines(content) {
 		if match := assignment.FindSubmatch(line); match != nil && isAllowedVariable(string(match[1]), providerVariables) {
 			h.variables = append(h.variables, string(match[1])+"="+unquoted(string(bytes.TrimSpace(line[len(match[0]):]))))
-			if !strings.EqualFold(string(match[1]), noProxy) { // see noProxyVariables
+			if !strings.EqualFold(string(match[1]), noProxy) { // noProxyVariables sets it if there is a proxy
 				copied = append(copied, line...)
 			}
 		}

@@ -131,8 +131,8 @@ func resolvePath(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// variableNames returns the names of the environment variables that have the keys and headers of the
-// providers.
+// variableNames returns the names of the environment variables that have the keys and headers of
+// the providers.
 func (c *providerConfig) variableNames() (names []string) {
 	for _, provider := range c.ModelProviders {
 		if name, ok := provider["env_key"].(string); ok {
@@ -168,10 +168,10 @@ func (c *operatorConfig) encodePrivate() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. An entry
-// of the keyring belongs to the path of one home, so a private home cannot use the entry of the
-// operator's home. A private home must not have this setting: when Codex renews the login, it would
-// make an entry for the private home and remove the file with the login.
+// mayUseKeyring reports whether Codex may keep the operator's login in the system's keyring. An
+// entry of the keyring belongs to the path of one home, so a private home cannot use the entry of
+// the operator's home. A private home must not have this setting: when Codex renews the login, it
+// would make an entry for the private home and remove the file with the login.
 func (c *providerConfig) mayUseKeyring() bool {
 	return c.CredentialsStore == "keyring" || c.CredentialsStore == "auto"
 }

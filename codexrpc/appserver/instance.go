@@ -136,8 +136,8 @@ func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	return run, nil
 }
 
-// reportStartAndFailure calls the supervisor's handleStart after the start of an instance. If the start succeeded,
-// it waits for the end of the connection, and then calls handleFailure.
+// reportStartAndFailure runs handleStart in the supervisor. If the start succeeded, it then waits
+// for the end of the connection, and runs handleFailure.
 func (p *Process) reportStartAndFailure(in *instance) {
 	p.runInSupervisor(func(s *supervisor) { s.handleStart(in) })
 	if in.err == nil {
@@ -198,8 +198,8 @@ type unfinishedTurns struct {
 	threads []string
 }
 
-// add remembers the unfinished turns of a remote instance whose connection was lost. It ignores a
-// child: when a child ends, its turns end too.
+// add records the threads with unfinished turns of a remote instance whose connection was lost. It
+// ignores a child: when a child ends, its turns end too.
 func (u *unfinishedTurns) add(in *instance) {
 	if in.program != nil {
 		return
@@ -210,7 +210,7 @@ func (u *unfinishedTurns) add(in *instance) {
 	u.threads = append(u.threads, ids[:min(len(ids), maxUnfinished-len(u.threads))]...)
 }
 
-// removeAll returns the threads that are remembered, and forgets them.
+// removeAll removes and returns all threads.
 func (u *unfinishedTurns) removeAll() (threads []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -80,8 +80,8 @@ func checkLoginFiles(home string) error {
 	return nil
 }
 
-// LoginFiles are versions of the file that has the login of a process. Codex reads it
-// when it starts, and later only to renew the same account's tokens.
+// LoginFiles are versions of the file that has the login of a process. Codex reads the file when
+// Codex starts, and later only to renew the same account's tokens.
 type LoginFiles struct {
 	Now     LoginFile // the version in the file system now
 	Tried   LoginFile // the version when the last app-server was started
@@ -151,8 +151,8 @@ func readLogin(home string) (loginTokens, error) {
 	return login.Tokens, err
 }
 
-// tokenExpiry returns when the access token of the login in a CODEX_HOME ends. renewable is false for
-// a login that is not renewed, such as an API key, and if there is no login.
+// tokenExpiry returns when the access token of the login in a CODEX_HOME ends. renewable is false
+// for a login that is not renewed, such as an API key, and if there is no login.
 func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {

@@ -26,7 +26,7 @@ const maxRetryWait = 2 * time.Second
 // concurrent use.
 type Process struct {
 	cfg               Config
-	address           string // of a remote app-server
+	address           string // the address of a remote app-server
 	times             times
 	logger            atomic.Pointer[slog.Logger]
 	observer          atomic.Pointer[func(Status)]
@@ -35,7 +35,7 @@ type Process struct {
 	cancel            context.CancelCauseFunc
 	done              chan struct{} // closed when the supervisor has ended
 
-	backoff    backoff                // failed starts; used by the supervisor
+	backoff    backoff                // the pauses after failed starts; used by the supervisor
 	tasks      chan func(*supervisor) // run by the supervisor
 	background sync.WaitGroup         // goroutines that end before the process does
 

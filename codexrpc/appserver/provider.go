@@ -65,7 +65,7 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 		}
 	}
 	add("request_max_retries", 0)
-	add("stream_max_retries", 0) // even so, Codex asks over HTTP after a failed WebSocket
+	add("stream_max_retries", 0) // Codex still asks over HTTP after a failed WebSocket
 	if p.ConnectTimeout > 0 {
 		add("websocket_connect_timeout_ms", p.ConnectTimeout.Milliseconds())
 	}
@@ -102,8 +102,8 @@ func openAIEntry(baseURL, version string) map[string]any {
 	return entry
 }
 
-// providerMembers returns the settings of a thread that choose a model provider. name is the
-// provider's name, and entry has the provider's settings.
+// providerMembers returns the settings of a thread that choose the model provider with this name.
+// entry has the provider's settings.
 func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	members, _ := json.Marshal(map[string]any{ // it has only strings, numbers and booleans
 		"model_provider":  name,
@@ -112,7 +112,7 @@ func providerMembers(name string, entry map[string]any) codexrpc.Constant {
 	return codexrpc.Constant(members[1 : len(members)-1])
 }
 
-// providerChoice is how new threads reach the model's provider.
+// providerChoice records how new threads reach the model's provider.
 type providerChoice struct {
 	mu          sync.Mutex
 	settings    providerSettings // of the serving instance

@@ -29,8 +29,8 @@ func (s *publishedStatus) read() (Status, *codexrpc.Conn, <-chan struct{}) {
 	return s.status, s.conn, s.changed
 }
 
-// summary returns the status, with the memory and the counts of the instances filled in, and the
-// serving connection.
+// summary returns the status and the serving connection. The returned status includes the memory
+// and the counts of threads and draining instances.
 func (s *publishedStatus) summary() (Status, *codexrpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *publishedStatus) summary() (Status, *codexrpc.Conn) {
 	return status, s.conn
 }
 
-// update makes a change, and wakes everybody who waits for one.
+// update calls change, which changes the fields, and wakes everybody who waits for a change.
 func (s *publishedStatus) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

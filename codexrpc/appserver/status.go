@@ -53,7 +53,7 @@ type Status struct {
 	PID       int       `json:"pid,omitempty"`     // of the running program; 0: there is none
 	Version   string    `json:"version,omitempty"` // of the app-server; empty: not known yet
 	// Account is the reason why the account of the login is not known, in words that clients may
-	// see. It is empty if the account is known or was not asked for yet. While Account is set,
+	// see. It is empty if the account is known or was not requested yet. While Account is set,
 	// turns are still tried, except when Silent is true.
 	Account  string `json:"account,omitempty"`
 	Refused  bool   `json:"-"`        // the provider refuses the login for good, see Account
@@ -96,26 +96,26 @@ func (e *NotReadyError) Error() string {
 
 // The reasons why a start can fail, besides the errors of package codexrpc.
 var (
-	// errNotStarted is matched by the error of a command that the system could not start.
+	// errNotStarted means that the system could not start the command.
 	errNotStarted = errors.New("cannot start")
-	// errEarlyEnd is matched by the error of a program that ended before it answered.
+	// errEarlyEnd means that the program ended before it answered.
 	errEarlyEnd = errors.New("ended before it answered")
-	// errNoArgument is matched by the error of a command line without [appServerCommand].
+	// errNoArgument means that the command line does not contain [appServerCommand].
 	errNoArgument = errors.New("has no argument " + appServerCommand)
-	// errLoginFiles is matched by the error when Codex cannot store a login that it has renewed.
+	// errLoginFiles means that Codex cannot store a login that it has renewed.
 	errLoginFiles = errors.New("codex cannot store its login")
-	// errConfig is matched by the error of a config.toml or an .env that cannot be used.
+	// errConfig means that a config.toml or an .env cannot be used.
 	errConfig = errors.New("codex's configuration cannot be used")
-	// errNoCatalogue is matched by the error when Codex does not print its models. Without that
-	// list, it is not known which tools Codex would offer.
+	// errNoCatalogue means that Codex does not print its models. Without that list, it is not known
+	// which tools Codex would offer.
 	errNoCatalogue = errors.New("codex does not print its catalogue of models")
-	// errNoDir is matched by the error when the private directory or the CODEX_HOME of the
-	// app-server cannot be made.
+	// errNoDir means that the private directory or the CODEX_HOME of the app-server cannot be made.
 	errNoDir = errors.New("cannot make a directory for codex")
 )
 
-// selfExplanatory are the errors that are reported without the exit status and the stderr of the program.
-// This client stopped the program because of such an error, so these details explain nothing.
+// selfExplanatory are the errors that are reported without the exit status and the stderr of the
+// program. This client stops the program because of such an error, so these details explain
+// nothing.
 var selfExplanatory = []error{codexrpc.ErrNotLoggedIn, codexrpc.ErrTooOld, codexrpc.ErrMisconfigured}
 
 // explainStartError adds to err, the error of a handshake, what an operator can do about it.
@@ -136,8 +136,8 @@ func (p *Process) explainStartError(in *instance, err error) error {
 	return fmt.Errorf("the codex app-server failed to start: %w", err)
 }
 
-// temporaryErrors are the errors of the operating system that may go away by themselves. An error that
-// matches one of them is not final.
+// temporaryErrors are the errors of the operating system that may go away by themselves. An error
+// that matches one of them is not final.
 var temporaryErrors = []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC}
 
 // matchesAny reports whether an error matches one of the known errors.

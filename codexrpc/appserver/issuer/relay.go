@@ -31,8 +31,8 @@ const DefaultURL = "https://auth.openai.com/oauth/token"
 const Variable = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
 
 const (
-	// maxRequest bounds the body of a request for new tokens, and maxAnswer the body of the answer, in
-	// bytes. The usual sizes are some hundred bytes and some kilobytes.
+	// maxRequest bounds the body of a request for new tokens, and maxAnswer the body of the answer,
+	// in bytes. The usual sizes are some hundred bytes and some kilobytes.
 	maxRequest = 64 << 10
 	maxAnswer  = 64 << 10
 	// readTimeout bounds the reading of a request, which comes from this machine.
@@ -55,9 +55,9 @@ type Relay struct {
 	log        func() *slog.Logger
 	server     *http.Server
 	address    string
-	secretPath string         // the secret
+	secretPath string         // the secret path of the URL
 	running    sync.WaitGroup // the server, and renewals
-	closed     bool           // guarded by renewals
+	closed     bool           // guarded by the lock of renewals
 	closing    chan struct{}  // closed when closed is set
 
 	mu     sync.Mutex
@@ -100,7 +100,7 @@ func (r *Relay) Client() (*http.Client, error) {
 }
 
 // Close ends the relay. It waits for the renewals under way, since their new tokens would otherwise
-// be lost. A renewal takes askTime at most.
+// be lost. A renewal takes askTimeout at most.
 func (r *Relay) Close() {
 	renewals.Lock()
 	if !r.closed {
@@ -142,8 +142,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// lastValue returns the last value of a variable in an environment. It also accepts the name in lower
-// case.
+// lastValue returns the last value of a variable in an environment. It also accepts the name in
+// lower case.
 func lastValue(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if key, v, _ := strings.Cut(entry, "="); key == name || key == strings.ToLower(name) {

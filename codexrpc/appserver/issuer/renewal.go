@@ -65,8 +65,8 @@ var renewals = struct {
 }{byToken: make(map[string]*renewal)}
 
 // renew returns the renewal for a refresh token, and begins it if there is none. After the renewal,
-// the new tokens are in file. renew returns nil if there are too many renewals, or if the relay is
-// closed.
+// the relay makes sure that the new tokens are in file. renew returns nil if there are too many
+// renewals, or if the relay is closed.
 func (r *Relay) renew(refreshToken, file string, ask func() answer) *renewal {
 	renewals.Lock()
 	defer renewals.Unlock()
