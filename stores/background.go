@@ -56,11 +56,11 @@ const (
 	WatchTime = 2 * time.Second
 )
 
-// running is the state in the JSON of a Response that still runs. lost is the text that replaces it
+// runningState is the state in the JSON of a Response that still runs. lost is the text that replaces it
 // if the owner of the response was lost.
 var (
-	running = []byte(`"status":"in_progress","completed_at":null,"error":null`)
-	lost    = []byte(`"status":"failed","completed_at":null,"error":{"code":"server_error","message":` +
+	runningState = []byte(`"status":"in_progress","completed_at":null,"error":null`)
+	lostState    = []byte(`"status":"failed","completed_at":null,"error":{"code":"server_error","message":` +
 		`"The server that made the response has ended before the response did, or could not store it. Please try again."}`)
 )
 
@@ -69,6 +69,6 @@ var (
 // already: a client that has read more events than were stored gets the last event again, with
 // another number.
 func Lost(response json.RawMessage, number int64) (failed json.RawMessage, last Event) {
-	failed = bytes.Replace(response, running, lost, 1)
+	failed = bytes.Replace(response, runningState, lostState, 1)
 	return failed, Event{Name: "response.failed", Data: fmt.Appendf(nil, `{"type":"response.failed","sequence_number":%d,"response":%s}`, number, failed)}
 }

@@ -56,14 +56,14 @@ func (e *Entry) Items() iter.Seq[json.RawMessage] {
 			}
 		}
 		for _, o := range e.Output {
-			if !yield(e.output(o)) {
+			if !yield(e.outputItem(o)) {
 				return
 			}
 		}
 	}
 }
 
-func (e *Entry) output(o Item) json.RawMessage {
+func (e *Entry) outputItem(o Item) json.RawMessage {
 	if o.Own != nil {
 		return o.Own
 	}
@@ -87,42 +87,42 @@ const maxDepth = 1024
 // memory of data. It does not use encoding/json, which would take seconds for an entry of 64 MiB.
 func Decode(data []byte) *Entry {
 	whole := wirejson.Value(bytes.TrimSpace(data))
-	if !valid(whole) || whole.Kind() != wirejson.KindObject {
+	if !isValid(whole) || whole.Kind() != wirejson.KindObject {
 		return nil
 	}
 	var user, previous, conversation, running, response, input, output wirejson.Value
 	whole.Pick(wirejson.Into("user", &user), wirejson.Into("previous", &previous), wirejson.Into("conversation", &conversation),
 		wirejson.Into("running", &running), wirejson.Into("response", &response), wirejson.Into("input", &input), wirejson.Into("output", &output))
 	e := &Entry{Running: running.IsTrue(), Response: json.RawMessage(response)}
-	f := cmp.Or(field.Text(&e.User, user), field.Text(&e.Previous, previous), field.Text(&e.Conversation, conversation),
+	fieldErr := cmp.Or(field.Text(&e.User, user), field.Text(&e.Previous, previous), field.Text(&e.Conversation, conversation),
 		field.Elements(input, math.MaxInt, "", func(_ int, item wirejson.Value) *field.Error {
 			e.Input = append(e.Input, json.RawMessage(item))
 			return nil
 		}))
-	if f != nil || output.Given() && json.Unmarshal(output, &e.Output) != nil || !e.sound() {
+	if fieldErr != nil || output.Given() && json.Unmarshal(output, &e.Output) != nil || !e.hasValidOutput() {
 		return nil
 	}
 	return e
 }
 
-func valid(part []byte) bool { return wirejson.ValidWithin(maxDepth, wirejson.Value(part)) }
+func isValid(part []byte) bool { return wirejson.ValidWithin(maxDepth, wirejson.Value(part)) }
 
 // Sound reports whether an entry that was put together from stored parts can be used. The parts may
 // have been modified in the store.
 func (e *Entry) Sound() bool {
 	for _, item := range e.Input {
-		if !valid(item) {
+		if !isValid(item) {
 			return false
 		}
 	}
-	return valid(e.Response) && e.sound()
+	return isValid(e.Response) && e.hasValidOutput()
 }
 
-// sound reports whether the entry has a response, and each output item is valid JSON at offsets
+// hasValidOutput reports whether the entry has a response, and each output item is valid JSON at offsets
 // within the response.
-func (e *Entry) sound() bool {
+func (e *Entry) hasValidOutput() bool {
 	for _, o := range e.Output {
-		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !valid(e.output(o)) {
+		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !isValid(e.outputItem(o)) {
 			return false
 		}
 	}

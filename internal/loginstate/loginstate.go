@@ -36,41 +36,41 @@ const (
 	// signedOutRest is how long a signed-out login is not used. Then a turn tries it again:
 	// somebody may have signed in unnoticed.
 	signedOutRest = time.Minute
-	// firstFaltered and longestFaltered are the first and the longest pause for a login whose
+	// minFalterRest and longestFaltered are the first and the longest pause for a login whose
 	// provider fails or limits its rate. Each failure in a row doubles the pause. The first pause
 	// may be short: if there is another login, a failed attempt costs a request a second at most.
-	firstFaltered   = time.Second
-	longestFaltered = time.Minute
+	minFalterRest = time.Second
+	maxFalterRest = time.Minute
 )
 
 // Login is the state of an app-server's login, learnt from what the model's provider answers. A
 // spent or signed-out login is not used for a while (it rests); then one turn tries it again. All
 // methods are safe for concurrent use. The zero value is a login that was not used yet.
 type Login struct {
-	mu     sync.Mutex
-	state  State
-	failed error     // the failure that made it rest; nil: there is none
-	resets time.Time // when its plan resets; zero: not known
-	until  time.Time // when the rest ends
-	tried  bool      // a turn is trying it after a rest
+	mu         sync.Mutex
+	state      State
+	failure    error     // the failure that made it rest; nil: there is none
+	resetsAt   time.Time // when its plan resets; zero: not known
+	restsUntil time.Time // when the rest ends
+	beingTried bool      // a turn is trying it after a rest
 	// picturesFrom is when the login has pictures again.
 	picturesFrom time.Time
-	// faltered counts the failures in a row that are not the login's fault: the provider fails, or
+	// failuresInRow counts the failures in a row that are not the login's fault: the provider fails, or
 	// limits the rate of requests.
-	faltered int
-	// silent sums up how long turns have waited for a sign of the model before they were given up.
+	failuresInRow int
+	// silence sums up how long turns have waited for a sign of the model before they were given up.
 	// Each sign of the model resets it to 0.
-	silent  time.Duration
-	changed func() // called after each change of state or resets, when the lock is free; may be nil
+	silence  time.Duration
+	onChange func() // called after each change of state or resets, when the lock is free; may be nil
 }
 
 // Status is the status of a login.
 type Status struct {
-	State    State
-	Reason   error     // why it is spent or signed out; nil in other states
-	ResetsAt time.Time // when a spent plan resets; zero: not known
-	RestsTo  time.Time // when it is tried again; zero: it does not rest
-	Falters  bool      // it rests because the provider limits it by the minute, or fails
+	State      State
+	Reason     error     // why it is spent or signed out; nil in other states
+	ResetsAt   time.Time // when a spent plan resets; zero: not known
+	RestsUntil time.Time // when it is tried again; zero: it does not rest
+	Falters    bool      // it rests because the provider limits it by the minute, or fails
 }
 
 // OnChange sets a function that is called after each change of the state or of the plan's reset
@@ -78,18 +78,18 @@ type Status struct {
 func (l *Login) OnChange(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changed = changed
+	l.onChange = changed
 }
 
 // Status returns the status.
 func (l *Login) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	status := Status{State: cmp.Or(l.state, Unknown), ResetsAt: l.resets}
+	status := Status{State: cmp.Or(l.state, Unknown), ResetsAt: l.resetsAt}
 	if l.state == Spent || l.state == SignedOut {
-		status.Reason, status.RestsTo = l.failed, l.until
-	} else if l.rests() {
-		status.Falters, status.RestsTo = true, l.until
+		status.Reason, status.RestsUntil = l.failure, l.restsUntil
+	} else if l.isResting() {
+		status.Falters, status.RestsUntil = true, l.restsUntil
 	}
 	return status
 }
@@ -99,19 +99,21 @@ func (l *Login) Status() Status {
 func (l *Login) Rests() (until time.Time, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until, l.rests()
+	return l.restsUntil, l.isResting()
 }
 
-func (l *Login) rests() bool { return l.failed != nil && (l.tried || time.Now().Before(l.until)) }
+func (l *Login) isResting() bool {
+	return l.failure != nil && (l.beingTried || time.Now().Before(l.restsUntil))
+}
 
 // Failure returns why the login rests, or nil.
 func (l *Login) Failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.rests() {
+	if !l.isResting() {
 		return nil
 	}
-	return l.failed
+	return l.failure
 }
 
 // Try is called before a turn. If the login has failed and no turn is trying it, this turn tries
@@ -119,30 +121,30 @@ func (l *Login) Failure() error {
 func (l *Login) Try() (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed == nil || l.tried {
+	if l.failure == nil || l.beingTried {
 		return nil
 	}
-	l.tried = true
+	l.beingTried = true
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.tried = false
+		l.beingTried = false
 	}
 }
 
-// change calls f, which changes the fields. If the state or the plan's reset time is different
+// update calls f, which changes the fields. If the state or the plan's reset time is different
 // afterwards, change calls l.changed.
-func (l *Login) change(f func()) {
+func (l *Login) update(f func()) {
 	l.mu.Lock()
-	state, resets := l.state, l.resets
+	state, resets := l.state, l.resetsAt
 	f()
-	report := l.changed
-	if l.state == state && l.resets.Equal(resets) {
-		report = nil
+	onChange := l.onChange
+	if l.state == state && l.resetsAt.Equal(resets) {
+		onChange = nil
 	}
 	l.mu.Unlock()
-	if report != nil {
-		report()
+	if onChange != nil {
+		onChange()
 	}
 }
 
@@ -151,18 +153,18 @@ func (l *Login) change(f func()) {
 // which the provider asks. If after is 0, each failure in a row doubles the rest. The rest is
 // longestFaltered at most, and does not shorten an earlier rest. A login that is spent or signed
 // out stays so.
-func (l *Login) Falter(failure error, after time.Duration) {
+func (l *Login) Falter(failure error, retryAfter time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rest := min(cmp.Or(after, firstFaltered<<min(l.faltered, 6)), longestFaltered)
-	l.faltered++
+	rest := min(cmp.Or(retryAfter, minFalterRest<<min(l.failuresInRow, 6)), maxFalterRest)
+	l.failuresInRow++
 	if l.state != Spent && l.state != SignedOut {
-		l.failed = failure
+		l.failure = failure
 	}
-	if until := time.Now().Add(rest); until.After(l.until) {
-		l.until = until
+	if until := time.Now().Add(rest); until.After(l.restsUntil) {
+		l.restsUntil = until
 	}
-	l.tried = false
+	l.beingTried = false
 }
 
 // GiveUp records that a turn was given up after it had waited for a sign of the model. waited is
@@ -171,69 +173,69 @@ func (l *Login) Falter(failure error, after time.Duration) {
 func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.silent += waited
-	if silent = l.silent >= patience; silent {
-		l.silent = 0
+	l.silence += waited
+	if silent = l.silence >= patience; silent {
+		l.silence = 0
 	}
 	return silent
 }
 
-// set sets the state and all that belongs to it, and ends a trial by a turn.
-func (l *Login) set(state State, failed error, resets, until time.Time) {
-	l.change(func() {
-		l.state, l.failed, l.resets, l.until, l.tried, l.faltered, l.silent = state, failed, resets, until, false, 0, 0
+// setState sets the state and all that belongs to it, and ends a trial by a turn.
+func (l *Login) setState(state State, failure error, resetsAt, restsUntil time.Time) {
+	l.update(func() {
+		l.state, l.failure, l.resetsAt, l.restsUntil, l.beingTried, l.failuresInRow, l.silence = state, failure, resetsAt, restsUntil, false, 0, 0
 	})
 }
 
 // Worked records that the provider has answered.
-func (l *Login) Worked() { l.set(Fine, nil, time.Time{}, time.Time{}) }
+func (l *Login) Worked() { l.setState(Fine, nil, time.Time{}, time.Time{}) }
 
 // SignOut records that nobody is signed in.
 func (l *Login) SignOut() {
-	l.set(SignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
+	l.setState(SignedOut, codexrpc.ErrNotLoggedIn, time.Time{}, time.Now().Add(signedOutRest))
 }
 
 // SignIn records that an app-server was started with a new login, in place of a login that was
 // refused or missing. One turn tries the new login before other turns use it. If a turn has already
 // succeeded with it, the state is Fine and stays Fine.
 func (l *Login) SignIn() {
-	l.change(l.tryAgain)
+	l.update(l.allowTrial)
 }
 
-func (l *Login) tryAgain() {
+func (l *Login) allowTrial() {
 	if l.state != Fine {
 		l.state = Unknown
 	}
-	l.resets, l.until, l.tried = time.Time{}, time.Time{}, false
+	l.resetsAt, l.restsUntil, l.beingTried = time.Time{}, time.Time{}, false
 }
 
 // Reset records that the windows of a plan were reset before their time. If the plan was spent, one
 // turn tries the login, as after [Login.SignIn].
 func (l *Login) Reset() {
-	l.change(func() {
+	l.update(func() {
 		if l.state == Spent {
-			l.tryAgain()
+			l.allowTrial()
 		}
 	})
 }
 
 // Recheck records what Codex says about a spent plan: whether it may be used, and when it resets.
 func (l *Login) Recheck(limits codexrpc.RateLimits) {
-	l.change(func() {
+	l.update(func() {
 		if l.state != Spent || limits.Allowed == nil {
 			return
 		}
 		now := time.Now()
 		if at, ok := limits.RetryAt(now); ok {
-			l.resets = at
+			l.resetsAt = at
 		}
 		switch {
 		case *limits.Allowed:
-			l.until = now // one turn tries it
-		case l.resets.Before(now.Add(spentRest)):
-			l.until = now.Add(deniedRest)
+			l.restsUntil = now // one turn tries it
+		case l.resetsAt.Before(now.Add(spentRest)):
+			l.restsUntil = now.Add(deniedRest)
 		default:
-			l.until = now.Add(spentRest)
+			l.restsUntil = now.Add(spentRest)
 		}
 	})
 }
@@ -241,17 +243,17 @@ func (l *Login) Recheck(limits codexrpc.RateLimits) {
 // Fail records a failure if the login has caused it, see [IsOfLogin]. It ignores other failures.
 func (l *Login) Fail(failure error) {
 	now := time.Now()
-	refused, _ := errors.AsType[*codexrpc.TurnError](failure)
+	turnErr, _ := errors.AsType[*codexrpc.TurnError](failure)
 	switch {
 	case !IsOfLogin(failure):
-	case refused.Code == codexrpc.CodeUsageLimit:
+	case turnErr.Code == codexrpc.CodeUsageLimit:
 		until := now.Add(spentRest)
-		if !refused.ResetsAt.IsZero() && refused.ResetsAt.Before(until) {
-			until = refused.ResetsAt
+		if !turnErr.ResetsAt.IsZero() && turnErr.ResetsAt.Before(until) {
+			until = turnErr.ResetsAt
 		}
-		l.set(Spent, failure, refused.ResetsAt, until)
+		l.setState(Spent, failure, turnErr.ResetsAt, until)
 	default:
-		l.set(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
+		l.setState(SignedOut, failure, time.Time{}, now.Add(signedOutRest))
 	}
 }
 

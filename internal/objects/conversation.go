@@ -33,28 +33,28 @@ func (o *Objects) withConversation(r *http.Request, id string, run func(context.
 	if o.Store == nil || !responseid.ValidConversation(id) {
 		return apierror.ConversationNotFound(id)
 	}
-	ctx, cancel := timed(r.Context())
+	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
 	return o.apiError(r, run(ctx), apierror.ConversationNotFound(id))
 }
 
 // readConversation reads a conversation of the caller and passes it to answer.
 func (o *Objects) readConversation(r *http.Request, id string, answer func(*stores.Entry) ([]byte, *apierror.Error)) (body []byte, apiErr *apierror.Error) {
-	var wrong *apierror.Error
+	var answerErr *apierror.Error
 	apiErr = o.withConversation(r, id, func(ctx context.Context) error {
 		entry, err := o.Store.Get(ctx, o.User(r), id)
 		if err == nil {
 			defer entry.Release()
-			body, wrong = answer(entry)
+			body, answerErr = answer(entry)
 		}
 		return err
 	})
-	return body, cmp.Or(apiErr, wrong)
+	return body, cmp.Or(apiErr, answerErr)
 }
 
 // Conversation returns a conversation of the caller: GET /v1/conversations/{id}.
-func (o *Objects) Conversation(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
-	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) { return copied(e.Response, hold) })
+func (o *Objects) Conversation(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
+	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) { return copyPart(e.Response, claimMemory) })
 }
 
 // UpdateConversation changes the metadata: POST /v1/conversations/{id}.
@@ -74,18 +74,18 @@ func (o *Objects) DeleteConversation(r *http.Request, id string) ([]byte, *apier
 }
 
 // ConversationItems returns a page of the items: GET /v1/conversations/{id}/items.
-func (o *Objects) ConversationItems(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) ConversationItems(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
 	}
 	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
-		return responses.ItemList(e.Input, page, hold)
+		return responses.ItemList(e.Input, page, claimMemory)
 	})
 }
 
 // AddItems adds items and returns them: POST /v1/conversations/{id}/items.
-func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest, hold responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) AddItems(r *http.Request, id string, c *responses.ConversationRequest, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	added := c.Items(responseid.NewSuffix(time.Now()))
 	apiErr := o.withConversation(r, id, func(ctx context.Context) error {
 		return o.Store.Append(ctx, o.User(r), id, added)
@@ -93,7 +93,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	return responses.Added(added, hold)
+	return responses.Added(added, claimMemory)
 }
 
 // AppendResponse appends the items of an ended response to a conversation of the same user. The
@@ -107,13 +107,13 @@ func (o *Objects) AppendResponse(ctx context.Context, conversation string, respo
 }
 
 // ConversationItem returns an item: GET /v1/conversations/{id}/items/{item}.
-func (o *Objects) ConversationItem(r *http.Request, id, item string, hold responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) ConversationItem(r *http.Request, id, item string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	return o.readConversation(r, id, func(e *stores.Entry) ([]byte, *apierror.Error) {
 		at := responses.FindItem(e.Input, item)
 		if at < 0 {
 			return nil, apierror.ConversationItemNotFound(id, item)
 		}
-		return copied(e.Input[at], hold)
+		return copyPart(e.Input[at], claimMemory)
 	})
 }
 
@@ -132,7 +132,7 @@ func (o *Objects) DeleteItem(r *http.Request, id, item string) (object []byte, _
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	ctx, cancel := timed(r.Context())
+	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
 	return object, o.apiError(r, o.Store.RemoveItem(ctx, o.User(r), id, found), missing)
 }

@@ -27,10 +27,10 @@ func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apier
 	}
 	entry.Release()
 	missing := apierror.NoEvents("stream", ": they are kept of background responses, and for a while after their ends")
-	if o.background() == nil {
+	if o.backgroundStore() == nil {
 		return nil, missing
 	}
-	stored := &storedEvents{nodes: o.background(), ctx: r.Context(), user: o.User(r), id: id}
+	stored := &storedEvents{store: o.backgroundStore(), ctx: r.Context(), user: o.User(r), id: id}
 	err := stored.read(from)
 	if errors.Is(err, stores.ErrDropped) {
 		return nil, missing
@@ -41,17 +41,17 @@ func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apier
 // storedEvents reads the events of a response from the store. Another node or an earlier process
 // has made the response.
 type storedEvents struct {
-	nodes    stores.Background
+	store    stores.Background
 	ctx      context.Context
 	user, id string
 
-	last stores.Events // the events that were read last
+	lastRead stores.Events // the events that were read last
 }
 
 // Next implements [Events]. from must not be smaller than in the previous call.
 func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error) {
-	changed := s.nodes.Watch(s.id) // before the read, so that no change is missed
-	if from >= s.end() && !s.last.Over {
+	changed := s.store.Watch(s.id) // before the read, so that no change is missed
+	if from >= s.end() && !s.lastRead.Over {
 		err := s.read(from)
 		if errors.Is(err, stores.ErrUnavailable) && s.ctx.Err() == nil {
 			return nil, changed, nil // the store may work again
@@ -61,24 +61,24 @@ func (s *storedEvents) Next(from int64) ([]stores.Event, <-chan struct{}, error)
 		}
 	}
 	if from < s.end() {
-		return s.last.Events[max(0, from-s.last.First):], nil, nil
+		return s.lastRead.Events[max(0, from-s.lastRead.First):], nil, nil
 	}
-	if s.last.Over {
+	if s.lastRead.Over {
 		return nil, nil, nil
 	}
 	return nil, changed, nil
 }
 
 // end returns the number after the last event that was read.
-func (s *storedEvents) end() int64 { return s.last.First + int64(len(s.last.Events)) }
+func (s *storedEvents) end() int64 { return s.lastRead.First + int64(len(s.lastRead.Events)) }
 
 // read reads events from a number on.
 func (s *storedEvents) read(from int64) error {
-	ctx, cancel := timed(s.ctx)
+	ctx, cancel := withStoreTimeout(s.ctx)
 	defer cancel()
-	events, err := s.nodes.Events(ctx, s.user, s.id, from)
+	events, err := s.store.Events(ctx, s.user, s.id, from)
 	if err == nil {
-		s.last = events
+		s.lastRead = events
 	}
 	return err
 }

@@ -10,14 +10,14 @@ import (
 
 // logLimits bound [Logs].
 type logLimits struct {
-	Each     int64         // bytes of one log
-	Together int64         // bytes of all logs
-	Keep     time.Duration // how long a log is kept after its end
+	LogBytes   int64         // bytes of one log
+	TotalBytes int64         // bytes of all logs
+	KeepTime   time.Duration // how long a log is kept after its end
 }
 
-// overhead is roughly the number of bytes of memory that an event needs in addition to its data. An
+// eventOverhead is roughly the number of bytes of memory that an event needs in addition to its data. An
 // empty log needs about as much.
-const overhead = 64
+const eventOverhead = 64
 
 // maxBatch is how many events [Log.Next] returns at once.
 const maxBatch = 256
@@ -26,42 +26,42 @@ const maxBatch = 256
 type Logs struct {
 	limits logLimits
 
-	mu    sync.Mutex
-	size  int64
-	users map[string]int64 // the bytes of each user
-	byID  map[string]*Log
-	ended []*Log // the logs that have ended, in the order of their ends
+	mu          sync.Mutex
+	size        int64
+	bytesByUser map[string]int64 // the bytes of each user
+	byID        map[string]*Log
+	ended       []*Log // the logs that have ended, in the order of their ends
 }
 
 // newLogs returns an empty set of logs.
 func newLogs(limits logLimits) *Logs {
-	return &Logs{limits: limits, users: make(map[string]int64), byID: make(map[string]*Log)}
+	return &Logs{limits: limits, bytesByUser: make(map[string]int64), byID: make(map[string]*Log)}
 }
 
 // Log has the events of one response, numbered from 0. It is safe for concurrent use.
 type Log struct {
-	of       *Logs
+	logs     *Logs
 	user, id string
 
 	// Guarded by the lock of the logs.
 	events    []stores.Event
 	first     int64 // the number of the first event that is kept
 	size      int64
-	over      bool
+	hasEnded  bool
 	expiry    *time.Timer
 	forgotten bool          // Find does not return it any more
 	changed   chan struct{} // closed when there is more to read; nil: nobody waits
 }
 
 // sizeOf returns the memory of an event.
-func sizeOf(e stores.Event) int64 { return overhead + int64(len(e.Data)) }
+func sizeOf(e stores.Event) int64 { return eventOverhead + int64(len(e.Data)) }
 
 // Open begins the log of a response of a user. The caller calls End.
 func (s *Logs) Open(user, id string) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &Log{of: s, user: user, id: id}
-	l.resize(overhead)
+	l := &Log{logs: s, user: user, id: id}
+	l.addBytes(eventOverhead)
 	s.byID[id] = l
 	return l
 }
@@ -76,8 +76,8 @@ func (s *Logs) Find(user, id string) *Log {
 	return nil
 }
 
-// forgottenFor is how long readers that have found a log can still read it after it was forgotten.
-const forgottenFor = 30 * time.Second
+// forgottenTime is how long readers that have found a log can still read it after it was forgotten.
+const forgottenTime = 30 * time.Second
 
 // Forget removes the log of a response, so that nobody can find it any more. Readers that have
 // already found it can read an ended log to its end, for a short while. From a log that has not
@@ -87,9 +87,9 @@ func (s *Logs) Forget(id string) {
 	defer s.mu.Unlock()
 	switch l := s.byID[id]; {
 	case l == nil:
-	case l.over:
+	case l.hasEnded:
 		l.forgotten = true
-		l.expiry.Reset(min(forgottenFor, s.limits.Keep))
+		l.expiry.Reset(min(forgottenTime, s.limits.KeepTime))
 	default:
 		s.remove(l)
 	}
@@ -99,28 +99,28 @@ func (s *Logs) Forget(id string) {
 // most bytes, the one that has ended first before the others. If that user has no ended log, it
 // drops the oldest events of the user's largest log. The error is always nil.
 func (l *Log) Append(name string, data []byte) error {
-	s := l.of
+	s := l.logs
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.wake()
+	l.wakeReaders()
 	e := stores.Event{Name: name, Data: slices.Clone(data)}
 	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // it was forgotten, or the event is too large
 		l.first++ // all earlier events are dropped, too
 		return nil
 	}
 	l.events = append(l.events, e)
-	l.resize(sizeOf(e))
+	l.addBytes(sizeOf(e))
 	return nil
 }
 
 // makeRoom drops the oldest logs and events until there is room for this number of bytes. It
 // reports false if everything is dropped and there is still no room.
 func (l *Log) makeRoom(bytes int64) bool {
-	for s := l.of; ; {
-		switch alone := l.size+bytes <= s.limits.Each; {
-		case alone && s.size+bytes <= s.limits.Together:
+	for s := l.logs; ; {
+		switch fitsLog := l.size+bytes <= s.limits.LogBytes; {
+		case fitsLog && s.size+bytes <= s.limits.TotalBytes:
 			return true
-		case alone && s.drop(l.user, bytes):
+		case fitsLog && s.drop(l.user, bytes):
 		case l.dropOldest():
 		default:
 			return false
@@ -131,20 +131,20 @@ func (l *Log) makeRoom(bytes int64) bool {
 // drop drops the first ended log of the user with the most bytes, or else the oldest event of that
 // user's largest log. It compares the bytes of the users after adding more to those of user, who
 // still needs so many. drop reports false if there is nothing to drop.
-func (s *Logs) drop(user string, more int64) bool {
-	most := user
-	for other, bytes := range s.users {
-		if other != user && bytes > s.users[user]+more && (most == user || bytes > s.users[most]) {
-			most = other
+func (s *Logs) drop(user string, needed int64) bool {
+	largestUser := user
+	for other, bytes := range s.bytesByUser {
+		if other != user && bytes > s.bytesByUser[user]+needed && (largestUser == user || bytes > s.bytesByUser[largestUser]) {
+			largestUser = other
 		}
 	}
-	if i := slices.IndexFunc(s.ended, func(l *Log) bool { return l.user == most }); i >= 0 {
+	if i := slices.IndexFunc(s.ended, func(l *Log) bool { return l.user == largestUser }); i >= 0 {
 		s.remove(s.ended[i])
 		return true
 	}
 	var largest *Log
 	for _, l := range s.byID {
-		if l.user == most && (largest == nil || l.size > largest.size) {
+		if l.user == largestUser && (largest == nil || l.size > largest.size) {
 			largest = l
 		}
 	}
@@ -156,33 +156,33 @@ func (l *Log) dropOldest() bool {
 	if len(l.events) == 0 {
 		return false
 	}
-	l.resize(-sizeOf(l.events[0]))
+	l.addBytes(-sizeOf(l.events[0]))
 	l.events[0] = stores.Event{}
 	l.events, l.first = l.events[1:], l.first+1
 	return true
 }
 
-func (l *Log) resize(bytes int64) {
-	s := l.of
+func (l *Log) addBytes(bytes int64) {
+	s := l.logs
 	l.size += bytes
 	s.size += bytes
-	if s.users[l.user] += bytes; s.users[l.user] == 0 {
-		delete(s.users, l.user)
+	if s.bytesByUser[l.user] += bytes; s.bytesByUser[l.user] == 0 {
+		delete(s.bytesByUser, l.user)
 	}
 }
 
 // End ends the log: no more events will come. The log is kept for a while.
 func (l *Log) End() {
-	s := l.of
+	s := l.logs
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.over = true
-	l.wake()
+	l.hasEnded = true
+	l.wakeReaders()
 	if s.byID[l.id] != l {
 		return
 	}
 	s.ended = append(s.ended, l)
-	l.expiry = time.AfterFunc(s.limits.Keep, func() {
+	l.expiry = time.AfterFunc(s.limits.KeepTime, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.remove(l)
@@ -200,13 +200,13 @@ func (s *Logs) remove(l *Log) {
 		l.expiry.Stop()
 	}
 	l.first += int64(len(l.events))
-	l.resize(-l.size)
+	l.addBytes(-l.size)
 	l.events = nil
-	l.wake()
+	l.wakeReaders()
 }
 
-// wake wakes those who wait for more to read.
-func (l *Log) wake() {
+// wakeReaders wakes those who wait for more to read.
+func (l *Log) wakeReaders() {
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
@@ -217,8 +217,8 @@ func (l *Log) wake() {
 // that is closed when there may be some. If no more events will come, that channel is nil. If the
 // event with the number from was dropped, the error is stores.ErrDropped.
 func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, err error) {
-	l.of.mu.Lock()
-	defer l.of.mu.Unlock()
+	l.logs.mu.Lock()
+	defer l.logs.mu.Unlock()
 	end := l.first + int64(len(l.events))
 	switch {
 	case from < l.first:
@@ -226,7 +226,7 @@ func (l *Log) Next(from int64) (events []stores.Event, changed <-chan struct{}, 
 	case from < end:
 		events = l.events[from-l.first:]
 		return slices.Clone(events[:min(len(events), maxBatch)]), nil, nil
-	case l.over:
+	case l.hasEnded:
 		return nil, nil, nil
 	}
 	if l.changed == nil {

@@ -37,7 +37,7 @@ func read(t *testing.T, l *Log, from int64) (all []string) {
 // TestLogReaders: whoever reads from any number, at whatever time, reads the same events.
 func TestLogReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLogs(logLimits{Each: 1 << 20, Together: 1 << 20, Keep: time.Hour}).Open("ann", "a")
+		l := newLogs(logLimits{LogBytes: 1 << 20, TotalBytes: 1 << 20, KeepTime: time.Hour}).Open("ann", "a")
 		const events = 700
 		var want []string
 		for i := range events {
@@ -73,7 +73,7 @@ func held(s *Logs) int64 {
 // TestLogExpiry: a log is another user's never, and gone when its time is over.
 func TestLogExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLogs(logLimits{Each: 1 << 10, Together: 1 << 20, Keep: time.Minute})
+		s := newLogs(logLimits{LogBytes: 1 << 10, TotalBytes: 1 << 20, KeepTime: time.Minute})
 		l := s.Open("ann", "a")
 		_ = l.Append("e", []byte("d"))
 		time.Sleep(time.Hour)
@@ -96,18 +96,18 @@ func TestLogExpiry(t *testing.T) {
 // limits hold at all times.
 func TestLogLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits := logLimits{Each: 2000, Together: 5000, Keep: time.Hour}
+		limits := logLimits{LogBytes: 2000, TotalBytes: 5000, KeepTime: time.Hour}
 		s := newLogs(limits)
 		check := func() {
 			t.Helper()
 			var sum int64
 			for _, l := range s.byID {
-				if l.size > limits.Each {
+				if l.size > limits.LogBytes {
 					t.Errorf("a log has %d bytes", l.size)
 				}
 				sum += l.size
 			}
-			if sum != s.size || sum > limits.Together {
+			if sum != s.size || sum > limits.TotalBytes {
 				t.Errorf("all have %d bytes, counted as %d", sum, s.size)
 			}
 		}
@@ -134,7 +134,7 @@ func TestLogLimits(t *testing.T) {
 		if s.Find("ann", "first") != nil {
 			t.Error("one that has ended is kept at the expense of those that go on")
 		}
-		_ = second.Append("e", make([]byte, limits.Each))
+		_ = second.Append("e", make([]byte, limits.LogBytes))
 		check()
 		if _, changed, err := second.Next(11); err != nil || changed == nil {
 			t.Error("after an event that fits nowhere:", err)
@@ -159,7 +159,7 @@ func TestLogLimits(t *testing.T) {
 // and nobody finds it.
 func TestLogForgottenWhileRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLogs(logLimits{Each: 1000, Together: 1000, Keep: time.Hour})
+		s := newLogs(logLimits{LogBytes: 1000, TotalBytes: 1000, KeepTime: time.Hour})
 		l := s.Open("ann", "r")
 		_ = l.Append("e", []byte("last"))
 		l.End()
@@ -184,7 +184,7 @@ func TestLogForgottenWhileRead(t *testing.T) {
 // loses own events only.
 func TestShareOfLogs(t *testing.T) {
 	for name, ended := range map[string]bool{"ended": true, "go on": false} {
-		s := newLogs(logLimits{Each: 4000, Together: 10_000, Keep: time.Hour})
+		s := newLogs(logLimits{LogBytes: 4000, TotalBytes: 10_000, KeepTime: time.Hour})
 		other, over := s.Open("b", "b1"), s.Open("b", "b2")
 		for _, l := range []*Log{other, over} {
 			_ = l.Append("x", make([]byte, 1000))
@@ -199,8 +199,8 @@ func TestShareOfLogs(t *testing.T) {
 				l.End()
 			}
 		}
-		if s.size > 10_000 || s.users["b"] < 2000 {
-			t.Errorf("%s: %d bytes, %d of them of the other user", name, s.size, s.users["b"])
+		if s.size > 10_000 || s.bytesByUser["b"] < 2000 {
+			t.Errorf("%s: %d bytes, %d of them of the other user", name, s.size, s.bytesByUser["b"])
 		}
 		for _, l := range []*Log{other, over} {
 			if _, _, err := l.Next(0); err != nil {
@@ -216,8 +216,8 @@ func TestShareOfLogs(t *testing.T) {
 			s.remove(l)
 		}
 		s.mu.Unlock()
-		if len(s.users) > 0 || s.size != 0 {
-			t.Errorf("%s: %d bytes are left, %v", name, s.size, s.users)
+		if len(s.bytesByUser) > 0 || s.size != 0 {
+			t.Errorf("%s: %d bytes are left, %v", name, s.size, s.bytesByUser)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestContinueDropped(t *testing.T) {
 		}}
 		o := &Objects{Store: store, Running: NewRunning(), Logger: slog.New(slog.DiscardHandler)}
 		response := Response{ID: responseid.Prefix + responseid.NewSuffix(time.Now()), Entry: &stores.Entry{User: "u"}}
-		log := newLogs(logLimits{Each: 1000, Together: 1000, Keep: time.Minute}).Open("u", response.ID)
+		log := newLogs(logLimits{LogBytes: 1000, TotalBytes: 1000, KeepTime: time.Minute}).Open("u", response.ID)
 		finish := o.Continue(response, log, func(error) {})
 		for range 50 {
 			if err := log.Append("e", []byte("0123456789")); err != nil {

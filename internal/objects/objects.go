@@ -30,8 +30,8 @@ type Objects struct {
 // StoreTimeout bounds each use of the store. The store may be on another machine.
 const StoreTimeout = 10 * time.Second
 
-// timed returns a context with the timeout of the store.
-func timed(ctx context.Context) (context.Context, context.CancelFunc) {
+// withStoreTimeout returns a context with the timeout of the store.
+func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, StoreTimeout)
 }
 
@@ -63,26 +63,26 @@ func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) 
 }
 
 // Response returns a stored response of the caller: GET /v1/responses/{id}.
-func (o *Objects) Response(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) Response(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	entry, apiErr := o.entry(r, id)
 	if apiErr != nil {
 		return nil, apiErr
 	}
 	defer entry.Release()
-	return copied(entry.Response, hold)
+	return copyPart(entry.Response, claimMemory)
 }
 
-// copied returns a copy of a part of an entry. A slow client then needs only the copy, and the
+// copyPart returns a copy of a part of an entry. A slow client then needs only the copy, and the
 // entry, which may be much larger, can be released.
-func copied(part json.RawMessage, hold responses.Hold) ([]byte, *apierror.Error) {
-	if apiErr := hold(int64(len(part))); apiErr != nil {
+func copyPart(part json.RawMessage, claimMemory responses.Hold) ([]byte, *apierror.Error) {
+	if apiErr := claimMemory(int64(len(part))); apiErr != nil {
 		return nil, apiErr
 	}
 	return bytes.Clone(part), nil
 }
 
 // InputItems returns a page of the input: GET /v1/responses/{id}/input_items.
-func (o *Objects) InputItems(r *http.Request, id string, hold responses.Hold) ([]byte, *apierror.Error) {
+func (o *Objects) InputItems(r *http.Request, id string, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	page, apiErr := responses.ReadPage(r.URL.Query())
 	if apiErr != nil {
 		return nil, apiErr
@@ -92,7 +92,7 @@ func (o *Objects) InputItems(r *http.Request, id string, hold responses.Hold) ([
 		return nil, apiErr
 	}
 	defer entry.Release()
-	return responses.ItemList(entry.Input, page, hold)
+	return responses.ItemList(entry.Input, page, claimMemory)
 }
 
 // entry reads a stored response of the caller.
@@ -104,7 +104,7 @@ func (o *Objects) entry(r *http.Request, id string) (*stores.Entry, *apierror.Er
 	if entry := o.Running.entry(o.User(r), id); entry != nil {
 		return entry, nil
 	}
-	ctx, cancel := timed(r.Context())
+	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
 	entry, err := o.Store.Get(ctx, o.User(r), id)
 	return entry, o.apiError(r, err, apierror.ResponseNotFound(id))
@@ -120,12 +120,12 @@ func (o *Objects) DeleteResponse(r *http.Request, id string) ([]byte, *apierror.
 		if _, err := o.Running.stop(r.Context(), one); err != nil {
 			return nil, failures.APIError(err)
 		}
-	} else if o.background() != nil {
+	} else if o.backgroundStore() != nil {
 		if _, apiErr := o.cancelElsewhere(r, id); apiErr != nil && apiErr.Code != apierror.CodeResponseNotCancellable {
 			return nil, apiErr
 		}
 	}
-	ctx, cancel := timed(r.Context())
+	ctx, cancel := withStoreTimeout(r.Context())
 	defer cancel()
 	if err := o.Store.Delete(ctx, o.User(r), id); err != nil {
 		return nil, o.apiError(r, err, apierror.ResponseNotFound(id))
@@ -163,7 +163,7 @@ func (o *Objects) cancelElsewhere(r *http.Request, id string) (json.RawMessage, 
 	if !entry.Running {
 		return nil, apierror.NotCancellable(id)
 	}
-	entry, err := o.stopElsewhere(r.Context(), o.User(r), id)
+	entry, err := o.cancelAndWait(r.Context(), o.User(r), id)
 	if apiErr := o.apiError(r, err, apierror.ResponseNotFound(id)); apiErr != nil {
 		return nil, apiErr
 	}

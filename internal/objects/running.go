@@ -30,10 +30,10 @@ type Response struct {
 // running is a response in the register.
 type running struct {
 	Response
-	cancel context.CancelCauseFunc
-	over   chan struct{}   // closed when it has ended
-	last   json.RawMessage // the response as it ended; nil: it is running, or has ended before it began
-	kept   bool            // last is stored, but perhaps not all events
+	cancel        context.CancelCauseFunc
+	done          chan struct{}   // closed when it has ended
+	final         json.RawMessage // the response as it ended; nil: it is running, or has ended before it began
+	isFinalStored bool            // last is stored, but perhaps not all events
 }
 
 // NewRunning returns an empty register.
@@ -45,13 +45,13 @@ func NewRunning() *Running {
 const MaxBackground = time.Hour
 
 // eventLimits bound the events that are kept of background responses.
-var eventLimits = logLimits{Each: 32 << 20, Together: 128 << 20, Keep: 5 * time.Minute}
+var eventLimits = logLimits{LogBytes: 32 << 20, TotalBytes: 128 << 20, KeepTime: 5 * time.Minute}
 
 // Begin enters a response in the register. The turn of the response runs with the returned context,
 // so that stop can cancel it. end removes the response.
 func (r *Running) Begin(ctx context.Context, response Response) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	id, one := response.ID, &running{Response: response, cancel: cancel, over: make(chan struct{})}
+	id, one := response.ID, &running{Response: response, cancel: cancel, done: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID[id] = one
@@ -60,7 +60,7 @@ func (r *Running) Begin(ctx context.Context, response Response) (_ context.Conte
 		delete(r.byID, id)
 		r.mu.Unlock()
 		cancel(nil)
-		close(one.over)
+		close(one.done)
 	}
 }
 
@@ -69,7 +69,7 @@ func (r *Running) Ended(id string, response json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if one := r.byID[id]; one != nil {
-		one.last = response
+		one.final = response
 	}
 }
 
@@ -78,7 +78,7 @@ func (r *Running) Kept(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if one := r.byID[id]; one != nil {
-		one.kept = true
+		one.isFinalStored = true
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *Running) Kept(id string) {
 func (r *Running) hasEnded(one *running) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return one.last != nil
+	return one.final != nil
 }
 
 // isOver reports whether a response has left the register, or has ended and is still being stored.
@@ -94,7 +94,7 @@ func (r *Running) isOver(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.byID[id]
-	return one == nil || one.last != nil
+	return one == nil || one.final != nil
 }
 
 // find returns a response of a user, or nil.
@@ -117,16 +117,16 @@ func (r *Running) entry(user, id string) *stores.Entry {
 	if one == nil || !one.Stored {
 		return nil
 	}
-	return &stores.Entry{User: user, Response: r.now(one), Input: one.Entry.Input}
+	return &stores.Entry{User: user, Response: r.currentResponse(one), Input: one.Entry.Input}
 }
 
-// now returns a response of the register as [Running.entry] does.
-func (r *Running) now(one *running) json.RawMessage {
+// currentResponse returns a response of the register as [Running.entry] does.
+func (r *Running) currentResponse(one *running) json.RawMessage {
 	r.mu.Lock()
-	last, kept := one.last, one.kept
+	final, isStored := one.final, one.isFinalStored
 	r.mu.Unlock()
-	if kept {
-		return last
+	if isStored {
+		return final
 	}
 	return one.InProgress()
 }
@@ -136,10 +136,10 @@ func (r *Running) now(one *running) json.RawMessage {
 func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, error) {
 	one.cancel(responses.ErrCancelled)
 	select {
-	case <-one.over:
+	case <-one.done:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return one.last, nil
+		return one.final, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -150,17 +150,17 @@ func (r *Running) stop(ctx context.Context, one *running) (json.RawMessage, erro
 func (r *Running) Wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, MaxBackground)
 	defer cancel()
-	for one := r.any(); one != nil; one = r.any() {
+	for one := r.anyRunning(); one != nil; one = r.anyRunning() {
 		select {
-		case <-one.over:
+		case <-one.done:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// any returns one of the responses, or nil.
-func (r *Running) any() *running {
+// anyRunning returns one of the responses, or nil.
+func (r *Running) anyRunning() *running {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range r.byID {

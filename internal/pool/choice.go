@@ -20,10 +20,10 @@ const (
 
 // candidate is what the choice of a member depends on.
 type candidate struct {
-	state  int       // its readiness; lower is better
-	due    time.Time // when its next start, the reset of its plan or the end of its rest is due; zero: it waits for none
-	turns  int64     // how many run on it, of all configurations
-	server int       // the number of its app_server, from 0
+	readiness int       // its readiness; lower is better
+	readyAt   time.Time // when its next start, the reset of its plan or the end of its rest is due; zero: it waits for none
+	turns     int64     // how many run on it, of all configurations
+	server    int       // the number of its app_server, from 0
 }
 
 // chooser chooses members by a policy. The same calls always make the same choices.
@@ -68,8 +68,8 @@ func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(
-		cmp.Compare(a.state, b.state),
-		a.due.Compare(b.due),
+		cmp.Compare(a.readiness, b.readiness),
+		a.readyAt.Compare(b.readyAt),
 		cmp.Compare(c.rank(a), c.rank(b)),
 		cmp.Compare(a.turns, b.turns),
 		cmp.Compare(c.mark(i), c.mark(j)),

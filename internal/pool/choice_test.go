@@ -13,14 +13,14 @@ import (
 func TestChoiceOrder(t *testing.T) {
 	soon, late := time.Now().Add(time.Second), time.Now().Add(time.Minute)
 	order := []candidate{ // best first
-		{state: isReady}, {state: isReady, turns: 1}, {state: isReady, turns: 9},
-		{state: isStarting}, {state: isStarting, turns: 2},
-		{state: isFaltering, due: soon, turns: 5}, {state: isFaltering, due: late},
-		{state: isUnresponsive},
-		{state: isWaiting, due: soon, turns: 5}, {state: isWaiting, due: late},
-		{state: isResting, due: soon, turns: 5}, {state: isResting, due: late},
-		{state: isSignedOut, due: soon},
-		{state: isOut}, {state: isAvoided},
+		{readiness: isReady}, {readiness: isReady, turns: 1}, {readiness: isReady, turns: 9},
+		{readiness: isStarting}, {readiness: isStarting, turns: 2},
+		{readiness: isFaltering, readyAt: soon, turns: 5}, {readiness: isFaltering, readyAt: late},
+		{readiness: isUnresponsive},
+		{readiness: isWaiting, readyAt: soon, turns: 5}, {readiness: isWaiting, readyAt: late},
+		{readiness: isResting, readyAt: soon, turns: 5}, {readiness: isResting, readyAt: late},
+		{readiness: isSignedOut, readyAt: soon},
+		{readiness: isFailed}, {readiness: isAvoided},
 	}
 	for _, policy := range []string{PolicySpread, PolicyReserve} {
 		for i, a := range order {
@@ -59,11 +59,11 @@ func TestChoiceSpreads(t *testing.T) {
 		}
 	}
 	c, members := chooser{servers: 2}, idleMembers(2)
-	members[0].state = isResting
+	members[0].readiness = isResting
 	for range 1000 {
 		c.choose(members)
 	}
-	members[0].state = isReady
+	members[0].readiness = isReady
 	counts := make([]int, 2)
 	for range 100 {
 		counts[c.choose(members)]++
@@ -89,11 +89,11 @@ func TestChoiceReserve(t *testing.T) {
 	if got := servers(); !slices.Equal(got, []int{0, 1}) {
 		t.Errorf("busy ones before the reserve: %v", got)
 	}
-	members[0].state = isResting
+	members[0].readiness = isResting
 	if got := servers(); !slices.Equal(got, []int{1}) {
 		t.Errorf("one is left: %v", got)
 	}
-	members[1].state = isWaiting
+	members[1].readiness = isWaiting
 	if got := servers(); !slices.Equal(got, []int{2, 3}) {
 		t.Errorf("none is left: %v", got)
 	}
@@ -118,7 +118,7 @@ func TestChoiceProperties(t *testing.T) {
 		for range 50 {
 			for i := range members {
 				if random.IntN(4) == 0 {
-					members[i].state = random.IntN(isAvoided + 1)
+					members[i].readiness = random.IntN(isAvoided + 1)
 				}
 				members[i].turns = max(0, members[i].turns-int64(random.IntN(2)))
 			}
@@ -128,9 +128,9 @@ func TestChoiceProperties(t *testing.T) {
 			}
 			for i := range members {
 				switch m := &members[i]; {
-				case m.state < members[at].state:
+				case m.readiness < members[at].readiness:
 					t.Fatalf("%v: %+v before %+v", policy, members[at], *m)
-				case m.state > members[at].state:
+				case m.readiness > members[at].readiness:
 				case policy.Name == PolicyReserve && members[at].server == servers-1 && m.server != servers-1:
 					t.Fatalf("%v: the reserve before %+v", policy, *m)
 				}
@@ -139,7 +139,7 @@ func TestChoiceProperties(t *testing.T) {
 			given[at]++
 		}
 		for i := range members {
-			members[i].state, members[i].turns = isReady, 0
+			members[i].readiness, members[i].turns = isReady, 0
 		}
 		seen := make(map[int]bool)
 		for range 100 * len(members) {

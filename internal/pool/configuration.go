@@ -22,12 +22,12 @@ type Configuration struct {
 	ctx        context.Context // ends when the configuration ends
 	logger     *slog.Logger
 	emit       func(name string, data map[string]any)
-	open       chan struct{} // closed by Open
-	opening    sync.Once
+	opened     chan struct{} // closed by Open
+	openOnce   sync.Once
 
 	mu      sync.Mutex
 	members map[string]*member // by their keys
-	picking int                // requests that have not picked a process yet
+	leases  int                // requests that have not picked a process yet
 }
 
 // Start starts the processes that do not run yet. It forks them before it returns.
@@ -35,19 +35,19 @@ func (c *Configuration) Start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.members {
-		m.hold()
+		m.acquireForConfiguration()
 	}
 }
 
 // Open is called when the whole program has started with the configuration. Events of the
 // configuration's processes wait until then. Open may be called several times.
 func (c *Configuration) Open() {
-	c.opening.Do(func() {
+	c.openOnce.Do(func() {
 		s := c.supervisor
 		s.mu.Lock()
-		s.opened = append(s.opened, c)
+		s.openConfigurations = append(s.openConfigurations, c)
 		s.mu.Unlock()
-		close(c.open)
+		close(c.opened)
 	})
 }
 
@@ -56,9 +56,9 @@ func (c *Configuration) Open() {
 func (c *Configuration) Release() {
 	s := c.supervisor
 	s.mu.Lock()
-	for i, other := range s.opened {
+	for i, other := range s.openConfigurations {
 		if other == c {
-			s.opened = append(s.opened[:i:i], s.opened[i+1:]...)
+			s.openConfigurations = append(s.openConfigurations[:i:i], s.openConfigurations[i+1:]...)
 			break
 		}
 	}
@@ -71,30 +71,30 @@ func (c *Configuration) Release() {
 // ended reports whether the configuration has ended.
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
 
-// enter keeps the configuration from releasing its processes while a request is about to pick one,
+// addLease keeps the configuration from releasing its processes while a request is about to pick one,
 // until leave is called.
-func (c *Configuration) enter() {
+func (c *Configuration) addLease() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.picking++
+	c.leases++
 }
 
-// leave undoes enter.
-func (c *Configuration) leave() {
+// removeLease undoes enter.
+func (c *Configuration) removeLease() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.picking--
+	c.leases--
 	c.releaseUnused()
 }
 
 // releaseUnused releases the processes if the configuration has ended and no request is about to
 // pick one. The caller holds the lock.
 func (c *Configuration) releaseUnused() {
-	if !c.ended() || c.picking > 0 {
+	if !c.ended() || c.leases > 0 {
 		return
 	}
 	for _, m := range c.members {
-		m.release()
+		m.releaseForConfiguration()
 	}
 }
 
@@ -106,41 +106,41 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 	defer c.mu.Unlock()
 	m, ok := c.members[key]
 	if !ok {
-		m = &member{key: key, cfg: cfg, logger: c.logger, of: c}
+		m = &member{key: key, cfg: cfg, logger: c.logger, configuration: c}
 		c.members[key] = m
 	}
 	if limits.Max > 0 { // a pool that keeps nothing does not change what others keep
-		m.conversations = limits
+		m.threadLimits = limits
 	}
 	return m
 }
 
 // member is one process of a configuration's app-servers.
 type member struct {
-	key    string
-	cfg    appserver.Config
-	logger *slog.Logger
-	of     *Configuration
+	key           string
+	cfg           appserver.Config
+	logger        *slog.Logger
+	configuration *Configuration
 
-	conversations conversation.Limits
+	threadLimits conversation.Limits
 
-	held atomic.Pointer[Process] // the configuration's own reference; nil: there is none
+	process atomic.Pointer[Process] // the configuration's own reference; nil: there is none
 }
 
 // acquire returns the process with one more reference to it. If there is no process yet, acquire
 // starts one.
 func (m *member) acquire() *Process {
-	return m.of.supervisor.processes.acquire(m.key, func() *Process {
+	return m.configuration.supervisor.processes.acquire(m.key, func() *Process {
 		p := newProcess(m)
 		p.start()
 		return p
 	})
 }
 
-// letGo releases a reference that acquire has added. The last release stops the process, in the
+// release releases a reference that acquire has added. The last release stops the process, in the
 // background: the caller may be a request that loads a configuration, which must not wait.
-func (m *member) letGo() {
-	s := m.of.supervisor
+func (m *member) release() {
+	s := m.configuration.supervisor
 	if p, last := s.processes.release(m.key); last {
 		s.stopping.Go(p.end)
 	}
@@ -153,20 +153,20 @@ func (m *member) loginKey() string {
 }
 
 // current returns the process that the configuration holds, or nil.
-func (m *member) current() *Process { return m.held.Load() }
+func (m *member) current() *Process { return m.process.Load() }
 
-// hold takes the configuration's own reference.
-func (m *member) hold() {
+// acquireForConfiguration takes the configuration's own reference.
+func (m *member) acquireForConfiguration() {
 	p := m.acquire()
-	p.hold(m)
-	m.held.Store(p)
+	p.addHolder(m)
+	m.process.Store(p)
 }
 
-// release releases the configuration's own reference, if hold has taken it.
-func (m *member) release() {
-	if held := m.held.Swap(nil); held != nil {
-		held.release(m)
-		m.letGo()
+// releaseForConfiguration releases the configuration's own reference, if hold has taken it.
+func (m *member) releaseForConfiguration() {
+	if held := m.process.Swap(nil); held != nil {
+		held.removeHolder(m)
+		m.release()
 	}
 }
 

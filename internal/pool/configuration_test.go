@@ -125,17 +125,17 @@ func TestLogFollowsTheConfigurations(t *testing.T) {
 	} {
 		// A program that cannot be started is spoken of in the log at once.
 		c, _ := newConfiguration(t, newSupervisor(t))
-		p := newProcess(&member{of: c.Configuration, cfg: appserver.Config{Command: []string{"/no/such/program"}, Dir: t.TempDir()}})
+		p := newProcess(&member{configuration: c.Configuration, cfg: appserver.Config{Command: []string{"/no/such/program"}, Dir: t.TempDir()}})
 		logs, holders := make(map[string]*logBook), make(map[string]*member)
 		for _, step := range strings.Split(test.steps, "") {
 			name := strings.ToLower(step)
 			if step != name {
-				p.release(holders[name])
+				p.removeHolder(holders[name])
 				continue
 			}
 			logs[name] = new(logBook)
-			holders[name] = &member{of: c.Configuration, logger: slog.New(slog.NewTextHandler(logs[name], nil))}
-			p.hold(holders[name])
+			holders[name] = &member{configuration: c.Configuration, logger: slog.New(slog.NewTextHandler(logs[name], nil))}
+			p.addHolder(holders[name])
 		}
 		p.Start()
 		p.Stop()
@@ -153,12 +153,12 @@ func TestLogOfTheConfiguration(t *testing.T) {
 	log := new(logBook)
 	c, _ := newConfiguration(t, newSupervisor(t))
 	cfg := fakes(t, "logging", 1)[0].Config
-	u := &member{of: c.Configuration, key: "logging", cfg: cfg, logger: slog.New(slog.NewTextHandler(log, nil))}
-	_, release := lease(t, &member{of: c.Configuration, key: u.key, cfg: cfg, logger: slog.New(slog.DiscardHandler)})
-	u.hold()
+	u := &member{configuration: c.Configuration, key: "logging", cfg: cfg, logger: slog.New(slog.NewTextHandler(log, nil))}
+	_, release := lease(t, &member{configuration: c.Configuration, key: u.key, cfg: cfg, logger: slog.New(slog.DiscardHandler)})
+	u.acquireForConfiguration()
 	pid(t, u) // when it is ready it is about to read
 	release()
-	u.release()
+	u.releaseForConfiguration()
 	c.supervisor.Wait()
 	if !strings.Contains(log.String(), fakeserver.LastWords) {
 		t.Errorf("it never said %q:\n%s", fakeserver.LastWords, log)

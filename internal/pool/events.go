@@ -28,7 +28,7 @@ type event struct {
 func (p *Process) observe(s appserver.Status) {
 	p.Conversations.Follow(p.Serving())
 	p.login.observe(s)
-	if e := p.tracker.enter(s); e != nil {
+	if e := p.tracker.update(s); e != nil {
 		p.post(*e)
 	}
 }
@@ -41,8 +41,8 @@ func (p *Process) post(e event) {
 
 // queue queues an event without waiting. If slow handlers have filled the queue, the event is lost.
 func (p *Process) queue(e event) {
-	p.posting.Lock()
-	defer p.posting.Unlock()
+	p.eventsMu.Lock()
+	defer p.eventsMu.Unlock()
 	select {
 	case p.events <- e:
 	default: // the queue is full, or there is none
@@ -51,10 +51,10 @@ func (p *Process) queue(e event) {
 
 // endEvents waits for the last events of a process that has stopped.
 func (p *Process) endEvents() {
-	p.posting.Lock()
+	p.eventsMu.Lock()
 	close(p.events)
 	p.events = nil
-	p.posting.Unlock()
+	p.eventsMu.Unlock()
 	select {
 	case <-p.done:
 	case <-time.After(5 * time.Second): // a handler of events has not returned
@@ -77,7 +77,7 @@ func (p *Process) emitEvents(events <-chan event) {
 func (p *Process) emit(e event) {
 	for c := p.emitter(); c != nil; c = p.emitter() { // nil: the program is exiting
 		select {
-		case <-c.open:
+		case <-c.opened:
 			c.emit(e.name, e.data)
 			return
 		case <-c.ctx.Done(): // it failed to start; another configuration may hold the process
@@ -91,14 +91,14 @@ type stateTracker struct {
 	pid  int // of the program that runs or has run last
 }
 
-// enter records the next state and returns its event, or nil.
-func (t *stateTracker) enter(s appserver.Status) *event {
+// update records the next state and returns its event, or nil.
+func (t *stateTracker) update(s appserver.Status) *event {
 	last, pid := t.last, t.pid
 	t.last = s
 	if s.PID != 0 || s.State == appserver.StateStarting {
 		t.pid = s.PID
 	}
-	over := func(state appserver.State) bool {
+	hasEnded := func(state appserver.State) bool {
 		return state == appserver.StateNew || state == appserver.StateBackoff || state == appserver.StateStopped
 	}
 	startsAtOnce := s.State == appserver.StateStarting && last.State == appserver.StateStopping
@@ -107,7 +107,7 @@ func (t *stateTracker) enter(s appserver.Status) *event {
 		return &event{eventReady, map[string]any{"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "replacements": s.Replacements}}
 	case s.State == appserver.StateUnresponsive && last.State != appserver.StateUnresponsive:
 		return &event{eventUnresponsive, map[string]any{"pid": s.PID, "version": s.Version, "restarts": s.Restarts, "reason": s.Reason}}
-	case over(s.State) && !over(last.State), startsAtOnce:
+	case hasEnded(s.State) && !hasEnded(last.State), startsAtOnce:
 		return &event{eventExited, map[string]any{
 			"pid": pid, "version": s.Version, "restarts": last.Restarts, "reason": s.Reason,
 			"stopped": s.State == appserver.StateStopped,

@@ -43,7 +43,7 @@ func TestLife(t *testing.T) {
 			var l stateTracker
 			var got []string
 			for _, s := range test.states {
-				if e := l.enter(s); e != nil {
+				if e := l.update(s); e != nil {
 					text := fmt.Sprint(strings.TrimPrefix(e.name, "codex.app_server_"), " ", e.data["pid"])
 					if e.name != eventReady {
 						text += fmt.Sprint(" ", e.data["reason"])

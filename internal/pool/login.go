@@ -37,18 +37,18 @@ type login struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 	signIn     signIn
-	// renewed has the login files that the processes had before a sign-in. It is set after the
+	// filesBeforeSignIn has the login files that the processes had before a sign-in. It is set after the
 	// sign-in, and watch resets it to nil.
-	renewed atomic.Pointer[map[*Process]appserver.LoginFiles]
+	filesBeforeSignIn atomic.Pointer[map[*Process]appserver.LoginFiles]
 
 	// Only the goroutine of watch uses these.
-	last    loginstate.Status                 // the status that was reported last
-	refused map[*Process]appserver.LoginFiles // the files of each process when the login was signed out, or before a sign-in
-	renews  bool                              // there was a sign-in that not all processes use yet
-	unasked bool                              // the plan is spent, and Codex was not asked about it
-	asked   time.Time
+	lastReported  loginstate.Status                 // the status that was reported last
+	oldFiles      map[*Process]appserver.LoginFiles // the files of each process when the login was signed out, or before a sign-in
+	hasNewSignIn  bool                              // there was a sign-in that not all processes use yet
+	mustAskLimits bool                              // the plan is spent, and Codex was not asked about it
+	limitsAskedAt time.Time
 
-	passed quota.Thresholds // the percentages that the use of the plan's windows has passed
+	thresholds quota.Thresholds // the percentages that the use of the plan's windows has passed
 }
 
 // acquireLogin takes a reference to the login with a key.
@@ -58,9 +58,9 @@ func (s *Supervisor) acquireLogin(key string) *login {
 		l := &login{
 			Login: new(loginstate.Login), supervisor: s, key: key, memory: conversation.NewMemory(maxReasoningBytes),
 			wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}),
-			last: loginstate.Status{State: loginstate.Unknown},
+			lastReported: loginstate.Status{State: loginstate.Unknown},
 		}
-		l.OnChange(l.look)
+		l.OnChange(l.checkSoon)
 		go l.watch(ctx)
 		return l
 	})
@@ -79,8 +79,8 @@ func (s *Supervisor) releaseLogin(l *login) {
 	}
 }
 
-// look makes watch check the login soon.
-func (l *login) look() {
+// checkSoon makes watch check the login soon.
+func (l *login) checkSoon() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // watch will check it in any case
@@ -95,7 +95,7 @@ func (l *login) observe(s appserver.Status) {
 	case s.Refused:
 		l.Fail(&codexrpc.TurnError{Code: codexrpc.CodeUnauthorized, Message: s.Account})
 	}
-	l.look()
+	l.checkSoon()
 }
 
 // watch reports changes of the login's state and the use of its plan, until ctx ends. While the login
@@ -109,13 +109,13 @@ func (l *login) watch(ctx context.Context) {
 		if all := l.processes(); len(all) > 0 { // empty: its first process is still being made
 			l.report(all)
 			l.reportWindows(all)
-			if before := l.renewed.Swap(nil); before != nil {
-				l.refused, l.renews = *before, true
+			if before := l.filesBeforeSignIn.Swap(nil); before != nil {
+				l.oldFiles, l.hasNewSignIn = *before, true
 			}
 			switch {
-			case l.renews, l.last.State == loginstate.SignedOut:
-				l.readAgain(all)
-			case l.last.State == loginstate.Spent:
+			case l.hasNewSignIn, l.lastReported.State == loginstate.SignedOut:
+				l.applyNewLogin(all)
+			case l.lastReported.State == loginstate.Spent:
 				l.askLimits(ctx, all)
 			}
 		}
@@ -141,16 +141,16 @@ func (l *login) processes() []*Process {
 // report logs a change of the state and emits its event.
 func (l *login) report(all []*Process) {
 	now := l.Status()
-	before := l.last
-	l.last = now
+	before := l.lastReported
+	l.lastReported = now
 	if now.State == before.State {
 		return
 	}
-	l.unasked = now.State == loginstate.Spent
+	l.mustAskLimits = now.State == loginstate.Spent
 	if now.State == loginstate.SignedOut {
-		l.refused = make(map[*Process]appserver.LoginFiles)
+		l.oldFiles = make(map[*Process]appserver.LoginFiles)
 		for _, p := range all {
-			l.refused[p] = p.LoginFiles()
+			l.oldFiles[p] = p.LoginFiles()
 		}
 	}
 	first, reason, resets := all[0], loginReason(now), ""
@@ -181,7 +181,7 @@ func (l *login) reportWindows(all []*Process) {
 		}
 		limits, _ := conn.LastRateLimits()
 		for _, w := range limits.Windows() {
-			if percent := l.passed.Pass(w.Name(), w.UsedPercent, w.ResetsAt, time.Now()); percent > 0 {
+			if percent := l.thresholds.Pass(w.Name(), w.UsedPercent, w.ResetsAt, time.Now()); percent > 0 {
 				all[0].post(event{eventPlan, map[string]any{
 					"percent": percent, "used_percent": w.UsedPercent, "plan": limits.Plan, "window": w.Name(),
 					"resets_at": w.ResetsAt.UTC().Format(time.RFC3339),
@@ -207,30 +207,30 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// readAgain restarts app-servers whose login file has changed. It lets turns use the login again as
+// applyNewLogin restarts app-servers whose login file has changed. It lets turns use the login again as
 // soon as some app-servers are ready and none of them has the old login.
-func (l *login) readAgain(all []*Process) {
-	missing := errors.Is(l.last.Reason, codexrpc.ErrNotLoggedIn)
-	old, ready := false, 0
+func (l *login) applyNewLogin(all []*Process) {
+	missing := errors.Is(l.lastReported.Reason, codexrpc.ErrNotLoggedIn)
+	anyOld, ready := false, 0
 	for _, p := range all {
-		files, before := p.LoginFiles(), l.refused[p]
+		files, before := p.LoginFiles(), l.oldFiles[p]
 		same := before.Ready && before.Serving == files.Serving && !missing
 		switch {
 		case files.Now != files.Tried && (missing || files.Now != before.Now):
 			// A file that has not changed since the refusal still has the refused login. A change
 			// before the refusal does not matter: Codex may have renewed the login then.
-			old = true
+			anyOld = true
 			if err := p.Restart(); err == nil { // otherwise the next call tries again
 				p.logger().Info("the file of the login has changed; codex is started with it", "app_server", p.id)
 			}
 		case files.Ready && (same || files.Serving != files.Now):
-			old = true
+			anyOld = true
 		case files.Ready:
 			ready++
 		}
 	}
-	if ready > 0 && !old {
-		l.renews = false
+	if ready > 0 && !anyOld {
+		l.hasNewSignIn = false
 		l.SignIn()
 		l.report(all)
 	}
@@ -240,8 +240,8 @@ func (l *login) readAgain(all []*Process) {
 // shortly before turns are to use the login again.
 func (l *login) askLimits(ctx context.Context, all []*Process) {
 	now := time.Now()
-	due := l.unasked || l.Status().RestsTo.Before(now.Add(2*loginPoll))
-	if !due || now.Before(l.asked.Add(time.Minute)) {
+	due := l.mustAskLimits || l.Status().RestsUntil.Before(now.Add(2*loginPoll))
+	if !due || now.Before(l.limitsAskedAt.Add(time.Minute)) {
 		return
 	}
 	for _, p := range all {
@@ -249,7 +249,7 @@ func (l *login) askLimits(ctx context.Context, all []*Process) {
 		if conn == nil {
 			continue
 		}
-		l.unasked, l.asked = false, now
+		l.mustAskLimits, l.limitsAskedAt = false, now
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		limits, err := conn.RateLimits(ctx)
 		cancel()
@@ -268,16 +268,16 @@ func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 
 // limitsWithin is like [Process.RateLimits], but uses a cached answer only if the answer is younger
 // than age.
-func (p *Process) limitsWithin(ctx context.Context, age time.Duration) *codexrpc.RateLimits {
+func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
 	select {
-	case p.asking <- struct{}{}:
-		defer func() { <-p.asking }()
+	case p.limitsSemaphore <- struct{}{}:
+		defer func() { <-p.limitsSemaphore }()
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	if time.Since(p.asked) < age {
+	if time.Since(p.limitsAskedAt) < maxAge {
 		return p.limits
 	}
 	p.limits = nil
@@ -292,7 +292,7 @@ func (p *Process) limitsWithin(ctx context.Context, age time.Duration) *codexrpc
 	// has no plan. A timeout is cached, too, so that not every caller waits for it. Nothing is
 	// cached if the caller has left.
 	if !errors.Is(ctx.Err(), context.Canceled) {
-		p.asked = time.Now()
+		p.limitsAskedAt = time.Now()
 	}
 	return p.limits
 }

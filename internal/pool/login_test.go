@@ -17,21 +17,21 @@ func TestLimitsInTime(t *testing.T) {
 	m := sole(t, c)
 	pid(t, m)
 	w := m.current()
-	w.asking <- struct{}{} // somebody asks
+	w.limitsSemaphore <- struct{}{} // somebody asks
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if w.RateLimits(gone) != nil {
 		t.Error("there are limits")
 	}
-	<-w.asking
-	for wait := 20 * time.Millisecond; w.asked.IsZero() && wait < patience; wait *= 2 {
+	<-w.limitsSemaphore
+	for wait := 20 * time.Millisecond; w.limitsAskedAt.IsZero() && wait < patience; wait *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		if limits := w.RateLimits(ctx); limits != nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			t.Errorf("%+v, %v", limits, ctx.Err())
 		}
 		cancel()
 	}
-	if w.asked.IsZero() {
+	if w.limitsAskedAt.IsZero() {
 		t.Fatal("it would be asked again")
 	}
 	if limits := w.RateLimits(t.Context()); limits != nil { // at once, or the test never ends

@@ -121,7 +121,7 @@ func sole(t testing.TB, c *configuration) *member {
 // lease holds the process of a member until release is called, or until the end of the test.
 func lease(t testing.TB, m *member) (p *Process, release func()) {
 	t.Helper()
-	release = sync.OnceFunc(m.letGo)
+	release = sync.OnceFunc(m.release)
 	p = m.acquire()
 	t.Cleanup(release)
 	return p, release
@@ -141,7 +141,7 @@ func pid(t testing.TB, m *member) int {
 }
 
 // references counts the references to the process of a member.
-func references(m *member) int { return m.of.supervisor.processes.holders(m.key) }
+func references(m *member) int { return m.configuration.supervisor.processes.holders(m.key) }
 
 // gone reports whether there is no process with an id.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -25,9 +25,9 @@ type Server struct {
 
 // Pool is the app-servers of one handler.
 type Pool struct {
-	of      *Configuration
-	members []*member // in the order of the configuration; at least one
-	keeps   []bool    // whether conversations are kept on each process
+	configuration *Configuration
+	members       []*member // in the order of the configuration; at least one
+	keepsThreads  []bool    // whether conversations are kept on each process
 
 	mu sync.Mutex
 	chooser
@@ -46,7 +46,7 @@ func (e *SameError) Error() string {
 // Pool registers the processes of servers with the configuration, and returns their pool. It is
 // called before Start. The error is a [*SameError], for two servers that are the same.
 func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
-	p := &Pool{of: c, chooser: chooser{Policy: policy, servers: len(servers)}}
+	p := &Pool{configuration: c, chooser: chooser{Policy: policy, servers: len(servers)}}
 	for i, server := range servers {
 		for ordinal := range max(1, server.Processes) {
 			m := c.register(server.Config, ordinal, server.Limits)
@@ -54,7 +54,7 @@ func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
 				return nil, &SameError{i}
 			}
 			p.members = append(p.members, m)
-			p.keeps = append(p.keeps, server.Limits.Max > 0)
+			p.keepsThreads = append(p.keepsThreads, server.Limits.Max > 0)
 			p.candidates = append(p.candidates, candidate{server: i})
 		}
 	}
@@ -83,40 +83,40 @@ func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) 
 		sum += cmp.Or(m.cfg.MaxMemory, unlimited)
 	}
 	slices.Sort(keys)
-	key, memories := strings.Join(keys, " "), &p.of.supervisor.memories
+	key, memories := strings.Join(keys, " "), &p.configuration.supervisor.memories
 	memory = memories.acquire(key, func() *gateway.Memory { return gateway.NewMemory(sum / 2) })
 	return memory, func() { memories.release(key) }
 }
 
 // Lease keeps a reload from stopping the processes until the request has picked one.
 func (p *Pool) Lease() (conversation.Lease, error) {
-	if p.of.supervisor.opts.Exiting() {
+	if p.configuration.supervisor.opts.Exiting() {
 		return nil, turn.ErrShutdown
 	}
-	p.of.enter()
-	return &leased{Pool: p}, nil
+	p.configuration.addLease()
+	return &requestLease{Pool: p}, nil
 }
 
-// leased is the lease of a request.
-type leased struct {
+// requestLease is the lease of a request.
+type requestLease struct {
 	*Pool
-	released atomic.Bool
-	picked   atomic.Bool
-	first    use // the use of the first pick: a field saves an allocation
+	released  atomic.Bool
+	hasPicked atomic.Bool
+	firstUse  turnUse // the use of the first pick: a field saves an allocation
 }
 
 // Pick returns the member that is best for one more turn, and a function that releases it. It
 // chooses a process in avoid only if there is no other. Choosing and counting are one step, so that
 // turns that start at the same time spread over the members.
-func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
+func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
-		return l.take(0)
+		return l.acquire(0)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.choose(l.compared(avoid))
-	picked, done := l.take(at)
-	if l.candidates[at].state >= isResting {
+	index := l.choose(l.assessMembers(avoid))
+	picked, done := l.acquire(index)
+	if l.candidates[index].readiness >= isResting {
 		picked.Rests = picked.Login.Failure()
 	}
 	return picked, done
@@ -124,31 +124,31 @@ func (l *leased) Pick(avoid ...*appserver.Process) (conversation.Member, func())
 
 // Peek returns the member that Pick would choose, and a function that releases it. Unlike Pick, it
 // does not count a turn in the marks of the chooser.
-func (l *leased) Peek() (conversation.Member, func()) {
+func (l *requestLease) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.take(l.best(l.compared(nil)))
+	return l.acquire(l.best(l.assessMembers(nil)))
 }
 
-// compared returns the members as they are now. The caller holds the lock.
-func (l *leased) compared(avoid []*appserver.Process) []candidate {
+// assessMembers returns the members as they are now. The caller holds the lock.
+func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
 	for i, m := range l.members {
 		m.assess(&l.candidates[i], avoid)
 	}
 	return l.candidates
 }
 
-// take takes a reference to the process of a member for one turn.
-func (l *leased) take(at int) (conversation.Member, func()) {
-	process, done := l.use(l.members[at])
-	return l.describe(at, process), done
+// acquire takes a reference to the process of a member for one turn.
+func (l *requestLease) acquire(index int) (conversation.Member, func()) {
+	process, done := l.acquireProcess(l.members[index])
+	return l.describe(index, process), done
 }
 
 // describe returns what a turn needs of the process of a member.
-func (p *Pool) describe(at int, of *Process) conversation.Member {
-	found := conversation.Member{Process: of.Process, Login: of.login.Login}
-	if p.keeps[at] {
-		found.Threads = of.Conversations
+func (p *Pool) describe(index int, process *Process) conversation.Member {
+	found := conversation.Member{Process: process.Process, Login: process.login.Login}
+	if p.keepsThreads[index] {
+		found.Threads = process.Conversations
 	}
 	return found
 }
@@ -157,15 +157,15 @@ func (p *Pool) describe(at int, of *Process) conversation.Member {
 // It passes the threads of each member to claim, until claim returns true: then claim has reserved
 // the conversation. If the pool has several members, Resume skips those whose login rests (is not
 // used for a while after a failure).
-func (l *leased) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
+func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()
-		if p == nil || !l.keeps[i] {
+		if p == nil || !l.keepsThreads[i] {
 			continue
 		}
 		_, rests := p.login.Rests()
 		if alone := len(l.members) == 1; (alone || !rests) && claim(p.Conversations) {
-			resumed, done = l.take(i)
+			resumed, done = l.acquire(i)
 			return resumed, done, true
 		}
 	}
@@ -173,10 +173,10 @@ func (l *leased) Resume(claim func(*conversation.Threads) bool) (resumed convers
 }
 
 // Len returns the number of members.
-func (l *leased) Len() int { return len(l.members) }
+func (l *requestLease) Len() int { return len(l.members) }
 
 // Members returns the members whose processes run.
-func (l *leased) Members() (all []conversation.Member) {
+func (l *requestLease) Members() (all []conversation.Member) {
 	for i, m := range l.members {
 		if p := m.current(); p != nil {
 			all = append(all, l.describe(i, p))
@@ -187,35 +187,35 @@ func (l *leased) Members() (all []conversation.Member) {
 
 // Release ends the lease: a reload may stop the processes that were not picked. Further calls do
 // nothing.
-func (l *leased) Release() {
+func (l *requestLease) Release() {
 	if !l.released.Swap(true) {
-		l.of.leave()
+		l.configuration.removeLease()
 	}
 }
 
-// use takes a reference to the process for one turn.
-func (l *leased) use(m *member) (*Process, func()) {
-	process, u := m.acquire(), &l.first
+// acquireProcess takes a reference to the process for one turn.
+func (l *requestLease) acquireProcess(m *member) (*Process, func()) {
+	process, u := m.acquire(), &l.firstUse
 	process.turns.Add(1)
-	if l.picked.Swap(true) {
-		u = new(use)
+	if l.hasPicked.Swap(true) {
+		u = new(turnUse)
 	}
 	u.member, u.process = m, process
-	return process, u.end
+	return process, u.release
 }
 
-// use is the use of a process by one turn.
-type use struct {
-	member  *member
-	process *Process
-	ended   atomic.Bool
+// turnUse is the use of a process by one turn.
+type turnUse struct {
+	member   *member
+	process  *Process
+	released atomic.Bool
 }
 
-// end releases the process, once.
-func (u *use) end() {
-	if !u.ended.Swap(true) {
+// release releases the process, once.
+func (u *turnUse) release() {
+	if !u.released.Swap(true) {
 		u.process.turns.Add(-1)
-		u.member.letGo()
+		u.member.release()
 	}
 }
 
@@ -228,47 +228,47 @@ const (
 	isWaiting      // for its next start
 	isResting      // its login is spent
 	isSignedOut    // its login rests, too, but does not come back by itself
-	isOut          // it will not become ready by itself
+	isFailed       // it will not become ready by itself
 	isAvoided
 )
 
 // assess sets the fields of a candidate that change while the program runs: state, due and turns.
 // avoid has the processes that should not get the next turn.
-func (m *member) assess(f *candidate, avoid []*appserver.Process) {
-	f.state, f.due, f.turns = isOut, time.Time{}, 0
+func (m *member) assess(c *candidate, avoid []*appserver.Process) {
+	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p := m.current()
 	if p == nil {
 		return
 	}
-	f.turns = p.turns.Load()
+	c.turns = p.turns.Load()
 	until, rests := p.login.Rests()
 	login := p.login.Status()
 	switch status := p.Status(); {
 	case slices.Contains(avoid, p.Process):
-		f.state = isAvoided
+		c.readiness = isAvoided
 	case status.SignedOut, rests && login.State == loginstate.SignedOut:
-		f.state, f.due = isSignedOut, until
+		c.readiness, c.readyAt = isSignedOut, until
 	case login.Falters && status.State == appserver.StateReady:
-		f.state, f.due = isFaltering, until
+		c.readiness, c.readyAt = isFaltering, until
 	case rests && !login.Falters:
-		f.state, f.due = isResting, until
+		c.readiness, c.readyAt = isResting, until
 		if !login.ResetsAt.IsZero() {
-			f.due = login.ResetsAt
+			c.readyAt = login.ResetsAt
 		}
 	case status.State == appserver.StateReady:
-		f.state = isReady
+		c.readiness = isReady
 	case status.Final: // it stays isOut, also while the next start is tried
 	case status.State == appserver.StateStarting:
-		f.state = isStarting
+		c.readiness = isStarting
 	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:
-		f.state = isUnresponsive
+		c.readiness = isUnresponsive
 	case status.State == appserver.StateBackoff:
-		f.state, f.due = isWaiting, status.RetryAt
+		c.readiness, c.readyAt = isWaiting, status.RetryAt
 	}
 }
 
 // Interface guards
 var (
 	_ conversation.Upstream = (*Pool)(nil)
-	_ conversation.Lease    = (*leased)(nil)
+	_ conversation.Lease    = (*requestLease)(nil)
 )

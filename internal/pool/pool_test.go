@@ -272,12 +272,12 @@ func idlePool(b *testing.B, processes int) *Pool {
 		fake.events = make(chan event)
 		close(fake.done) // nothing emits events
 		fake.turns.Store(int64(i))
-		m.held.Store(fake)
+		m.process.Store(fake)
 	}
 	b.Cleanup(func() {
 		for _, m := range c.members {
-			m.held.Store(nil)
-			m.letGo()
+			m.process.Store(nil)
+			m.release()
 		}
 	})
 	return pools[0]

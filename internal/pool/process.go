@@ -26,28 +26,28 @@ type Process struct {
 	turns      atomic.Int64 // that run on it, of all configurations
 	login      *login       // shared by all processes of its app_server
 
-	mu      sync.Mutex
-	holders []*member // configurations; the process logs to the last one's log
-	held    bool      // there was a holder
+	mu        sync.Mutex
+	holders   []*member // configurations; the process logs to the last one's log
+	hadHolder bool      // there was a holder
 
-	tracker stateTracker
-	posting sync.Mutex    // guards events
-	events  chan event    // nil before the start and after the end
-	done    chan struct{} // closed after the last event
+	tracker  stateTracker
+	eventsMu sync.Mutex    // guards events
+	events   chan event    // nil before the start and after the end
+	done     chan struct{} // closed after the last event
 
-	asking chan struct{} // a semaphore: one goroutine asks for limits, the others wait for its answer
-	limits *codexrpc.RateLimits
-	asked  time.Time
+	limitsSemaphore chan struct{} // a semaphore: one goroutine asks for limits, the others wait for its answer
+	limits          *codexrpc.RateLimits
+	limitsAskedAt   time.Time
 }
 
 // newProcess returns the process of a member. It is not started.
 func newProcess(m *member) *Process {
-	s := m.of.supervisor
+	s := m.configuration.supervisor
 	p := &Process{
 		Process: appserver.New(m.cfg, m.logger), supervisor: s, creator: m, id: idOf(m.key),
-		login: s.acquireLogin(m.loginKey()), asking: make(chan struct{}, 1), done: make(chan struct{}),
+		login: s.acquireLogin(m.loginKey()), limitsSemaphore: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	p.Conversations = conversation.NewThreads(m.conversations, p.login.memory, p.scarce)
+	p.Conversations = conversation.NewThreads(m.threadLimits, p.login.memory, p.isMemoryScarce)
 	return p
 }
 
@@ -68,8 +68,8 @@ func (p *Process) start() {
 	p.Start()
 }
 
-// scarce reports whether the process uses more than half of the memory that it may use.
-func (p *Process) scarce() bool {
+// isMemoryScarce reports whether the process uses more than half of the memory that it may use.
+func (p *Process) isMemoryScarce() bool {
 	limit := p.creator.cfg.MaxMemory
 	return limit > 0 && p.Status().Memory > limit/2
 }
@@ -80,40 +80,40 @@ func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range slices.Backward(p.holders) {
-		if !m.of.ended() {
-			return m.of
+		if !m.configuration.ended() {
+			return m.configuration
 		}
 	}
-	if !p.held && !p.creator.of.ended() {
-		return p.creator.of // it is about to hold the process
+	if !p.hadHolder && !p.creator.configuration.ended() {
+		return p.creator.configuration // it is about to hold the process
 	}
 	return p.supervisor.Newest() // nil: the program is exiting
 }
 
-// hold adds a configuration to the holders. From now on the process logs to the configuration's
+// addHolder adds a configuration to the holders. From now on the process logs to the configuration's
 // log.
-func (p *Process) hold(m *member) {
+func (p *Process) addHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holders, p.held = append(p.holders, m), true
-	p.follow(m)
+	p.holders, p.hadHolder = append(p.holders, m), true
+	p.applySettings(m)
 }
 
-// release undoes hold. A configuration that failed to start has closed its log, so the process
+// removeHolder undoes hold. A configuration that failed to start has closed its log, so the process
 // returns to the log of the previous holder.
-func (p *Process) release(m *member) {
+func (p *Process) removeHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holders = slices.DeleteFunc(p.holders, func(other *member) bool { return other == m })
 	if n := len(p.holders); n > 0 {
-		p.follow(p.holders[n-1])
+		p.applySettings(p.holders[n-1])
 	}
 }
 
-// follow uses the log and the limits of a holder.
-func (p *Process) follow(m *member) {
+// applySettings uses the log and the limits of a holder.
+func (p *Process) applySettings(m *member) {
 	p.SetLogger(m.logger)
-	p.Conversations.SetLimits(m.conversations)
+	p.Conversations.SetLimits(m.threadLimits)
 }
 
 // logger returns the log of the last holder, or of the creator.

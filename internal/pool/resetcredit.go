@@ -36,7 +36,7 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	}
 	p.login.readLimits(ctx)
 	if done {
-		p.login.passed.Forget() // the plan has new windows now
+		p.login.thresholds.Forget() // the plan has new windows now
 	}
 	return outcome, nil
 }

@@ -8,15 +8,15 @@ import (
 // shared holds values by their keys. A value stays as long as it has a holder. The zero value is
 // empty. All methods are safe for concurrent use.
 type shared[V any] struct {
-	mu  sync.Mutex
-	all map[string]*held[V]
+	mu    sync.Mutex
+	byKey map[string]*sharedValue[V]
 }
 
-// held is a value with its holders.
-type held[V any] struct {
+// sharedValue is a value with its holders.
+type sharedValue[V any] struct {
 	holders int
 	once    sync.Once
-	made    atomic.Bool // value is set
+	isSet   atomic.Bool // value is set
 	value   V
 }
 
@@ -24,20 +24,20 @@ type held[V any] struct {
 // create; meanwhile the others wait.
 func (s *shared[V]) acquire(key string, create func() V) V {
 	s.mu.Lock()
-	h := s.all[key]
+	h := s.byKey[key]
 	if h == nil {
-		if s.all == nil {
-			s.all = make(map[string]*held[V])
+		if s.byKey == nil {
+			s.byKey = make(map[string]*sharedValue[V])
 		}
-		h = new(held[V])
-		s.all[key] = h
+		h = new(sharedValue[V])
+		s.byKey[key] = h
 	}
 	h.holders++
 	s.mu.Unlock()
-	if !h.made.Load() {
+	if !h.isSet.Load() {
 		h.once.Do(func() {
 			h.value = create()
-			h.made.Store(true)
+			h.isSet.Store(true)
 		})
 	}
 	return h.value
@@ -48,9 +48,9 @@ func (s *shared[V]) acquire(key string, create func() V) V {
 func (s *shared[V]) release(key string) (value V, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.all[key]
+	h := s.byKey[key]
 	if h.holders--; h.holders == 0 {
-		delete(s.all, key)
+		delete(s.byKey, key)
 	}
 	return h.value, h.holders == 0
 }
@@ -59,8 +59,8 @@ func (s *shared[V]) release(key string) (value V, last bool) {
 func (s *shared[V]) values() (all []V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range s.all {
-		if h.made.Load() {
+	for _, h := range s.byKey {
+		if h.isSet.Load() {
 			all = append(all, h.value)
 		}
 	}

@@ -43,7 +43,7 @@ func TestShared(t *testing.T) {
 func (s *shared[V]) holders(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.all[key]; h != nil {
+	if h := s.byKey[key]; h != nil {
 		return h.holders
 	}
 	return 0

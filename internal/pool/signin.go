@@ -23,23 +23,23 @@ var (
 
 // signIn is the sign-in of a login: the one under way, or else the last one.
 type signIn struct {
-	mu      sync.Mutex
-	now     *status.SignIn // nil: there was none
-	cancel  context.CancelCauseFunc
-	shown   chan struct{} // closed once the code is known, or the sign-in has ended
-	closed  bool
-	running stops
+	mu        sync.Mutex
+	state     *status.SignIn // nil: there was none
+	cancel    context.CancelCauseFunc
+	codeKnown chan struct{} // closed once the code is known, or the sign-in has ended
+	closed    bool
+	running   backgroundTasks
 }
 
 // status returns the state of the sign-in; nil: there was none.
 func (s *signIn) status() *status.SignIn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now == nil {
+	if s.state == nil {
 		return nil
 	}
-	now := *s.now
-	return &now
+	state := *s.state
+	return &state
 }
 
 // begin runs a sign-in in the background. It fails if one is under way.
@@ -49,36 +49,36 @@ func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCo
 	switch {
 	case s.closed:
 		return errCancelled
-	case s.now != nil && s.now.UnderWay():
+	case s.state != nil && s.state.UnderWay():
 		return ErrSigningIn
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	shown := make(chan struct{})
-	show := sync.OnceFunc(func() { close(shown) })
-	s.now, s.cancel, s.shown = &status.SignIn{State: status.SignInStarting}, cancel, shown
+	codeKnown := make(chan struct{})
+	show := sync.OnceFunc(func() { close(codeKnown) })
+	s.state, s.cancel, s.codeKnown = &status.SignIn{State: status.SignInStarting}, cancel, codeKnown
 	s.running.Go(func() {
 		defer cancel(nil)
 		defer show()
 		err := run(ctx, func(code codexrpc.DeviceCode, expires time.Time) {
-			s.set(status.SignIn{State: status.SignInWaiting, URL: code.URL, Code: code.Code, ExpiresAt: expires.UTC()})
+			s.setState(status.SignIn{State: status.SignInWaiting, URL: code.URL, Code: code.Code, ExpiresAt: expires.UTC()})
 			show()
 		})
 		switch cause := context.Cause(ctx); {
 		case err == nil:
-			s.set(status.SignIn{State: status.SignInDone})
+			s.setState(status.SignIn{State: status.SignInDone})
 		case cause != nil:
-			s.set(status.SignIn{State: status.SignInFailed, Reason: cause.Error()})
+			s.setState(status.SignIn{State: status.SignInFailed, Reason: cause.Error()})
 		default:
-			s.set(status.SignIn{State: status.SignInFailed, Reason: err.Error()})
+			s.setState(status.SignIn{State: status.SignInFailed, Reason: err.Error()})
 		}
 	})
 	return nil
 }
 
-func (s *signIn) set(now status.SignIn) {
+func (s *signIn) setState(state status.SignIn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = &now
+	s.state = &state
 }
 
 // stop ends the sign-in under way, if there is one, with a reason, and waits for its end. With
@@ -96,10 +96,10 @@ func (s *signIn) stop(reason error, forGood bool) {
 // awaitCode waits until the code is known, the sign-in has ended, or ctx has ended.
 func (s *signIn) awaitCode(ctx context.Context) {
 	s.mu.Lock()
-	shown := s.shown
+	codeKnown := s.codeKnown
 	s.mu.Unlock()
 	select {
-	case <-shown:
+	case <-codeKnown:
 	case <-ctx.Done():
 	}
 }
@@ -125,7 +125,7 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 		p.logger().Info("somebody signs the login of the codex app-server in", "app_server", p.id)
 		err := p.Process.SignIn(ctx, show)
 		if err != nil && errors.Is(context.Cause(ctx), errDropped) {
-			p.supervisor.sayDropped(p)
+			p.supervisor.reportDropped(p)
 			return err
 		}
 		if err != nil { // it may have words of the issuer, so it is not logged
@@ -133,8 +133,8 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 			return err
 		}
 		p.logger().Info("the login of the codex app-server was signed in", "app_server", p.id)
-		l.renewed.Store(&before)
-		l.look()
+		l.filesBeforeSignIn.Store(&before)
+		l.checkSoon()
 		return nil
 	})
 	if err != nil {
@@ -152,10 +152,10 @@ func (s *Supervisor) claimHome(p *Process) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, taken := s.signingIn.LoadOrStore(home, nil); taken {
+	if _, taken := s.claimedHomes.LoadOrStore(home, nil); taken {
 		return nil, ErrSigningIn
 	}
-	return sync.OnceFunc(func() { s.signingIn.Delete(home) }), nil
+	return sync.OnceFunc(func() { s.claimedHomes.Delete(home) }), nil
 }
 
 // CancelSignIn ends the sign-in under way, if there is one. It returns the status of the last
@@ -165,28 +165,28 @@ func (p *Process) CancelSignIn() *status.SignIn {
 	return p.login.signIn.status()
 }
 
-// sayDropped logs that a reload has dropped the sign-in of a process. The reload may have replaced
+// reportDropped logs that a reload has dropped the sign-in of a process. The reload may have replaced
 // the login by another login with the same CODEX_HOME. So each other login with this CODEX_HOME
 // gets the status of a failed sign-in, if it has had no sign-in of its own.
-func (s *Supervisor) sayDropped(p *Process) {
+func (s *Supervisor) reportDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())
 	}
 	home := p.operatorHome()
 	for _, other := range s.All() {
 		if home != "" && other.login != p.login && other.operatorHome() == home {
-			other.login.signIn.follow()
+			other.login.signIn.setDropped()
 		}
 	}
 }
 
-// follow gives a login the status of a failed sign-in, if the login has had no sign-in of its own.
+// setDropped gives a login the status of a failed sign-in, if the login has had no sign-in of its own.
 // Such a login has the same CODEX_HOME as one whose sign-in was dropped.
-func (s *signIn) follow() {
+func (s *signIn) setDropped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now == nil {
-		s.now = &status.SignIn{State: status.SignInFailed, Reason: errDropped.Error()}
+	if s.state == nil {
+		s.state = &status.SignIn{State: status.SignInFailed, Reason: errDropped.Error()}
 	}
 }
 

@@ -17,12 +17,12 @@ const statusTimeout = 2 * time.Second
 
 // Statuses returns the statuses of processes. It asks all of them at once for the limits of their
 // plans, until ctx ends or two seconds have passed.
-func Statuses(ctx context.Context, all []*Process) []status.AppServer {
+func Statuses(ctx context.Context, processes []*Process) []status.AppServer {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	found := make([]status.AppServer, len(all))
+	found := make([]status.AppServer, len(processes))
 	var asking sync.WaitGroup
-	for i, p := range all {
+	for i, p := range processes {
 		asking.Go(func() { found[i] = p.statusWith(p.RateLimits(ctx)) })
 	}
 	asking.Wait()
@@ -47,13 +47,13 @@ func (p *Process) statusWith(limits *codexrpc.RateLimits) status.AppServer {
 
 // loginStatusOf returns what is known of a login. limits may be nil.
 func loginStatusOf(login loginstate.Status, limits *codexrpc.RateLimits) status.Login {
-	of := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC(), RestsUntil: login.RestsTo.UTC()}
+	s := status.Login{State: string(login.State), Reason: loginReason(login), ResetsAt: login.ResetsAt.UTC(), RestsUntil: login.RestsUntil.UTC()}
 	if limits == nil {
-		return of
+		return s
 	}
-	of.Plan, of.Allowed, of.Credits, of.ResetCredits = limits.Plan, limits.Allowed, limits.Credits, limits.ResetCredits
+	s.Plan, s.Allowed, s.Credits, s.ResetCredits = limits.Plan, limits.Allowed, limits.Credits, limits.ResetCredits
 	for _, w := range limits.Windows() {
-		of.Windows = append(of.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
+		s.Windows = append(s.Windows, status.Window{Window: w.Name(), UsedPercent: w.UsedPercent, ResetsAt: w.ResetsAt.UTC()})
 	}
-	return of
+	return s
 }

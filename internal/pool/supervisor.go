@@ -19,15 +19,15 @@ import (
 // Supervisor runs the app-servers of all configurations of this program. App-servers with the same
 // key share a process. A process is stopped when the last reference to it is released.
 type Supervisor struct {
-	opts      Options
-	processes shared[*Process]        // by the keys of members
-	logins    shared[*login]          // by the part of these keys that the processes of a login share
-	memories  shared[*gateway.Memory] // of pools, by the keys of their processes
-	stopping  stops                   // processes that are being stopped in the background
-	signingIn sync.Map                // the CODEX_HOMEs into which somebody signs in
+	opts         Options
+	processes    shared[*Process]        // by the keys of members
+	logins       shared[*login]          // by the part of these keys that the processes of a login share
+	memories     shared[*gateway.Memory] // of pools, by the keys of their processes
+	stopping     backgroundTasks         // processes that are being stopped in the background
+	claimedHomes sync.Map                // the CODEX_HOMEs into which somebody signs in
 
-	mu     sync.Mutex
-	opened []*Configuration // the configurations that run, the newest last
+	mu                 sync.Mutex
+	openConfigurations []*Configuration // the configurations that run, the newest last
 }
 
 // Options are what a [Supervisor] needs of its program.
@@ -72,7 +72,7 @@ func (s *Supervisor) Wait() { s.stopping.Wait() }
 func (s *Supervisor) NewConfiguration(ctx context.Context, logger *slog.Logger, emit func(name string, data map[string]any)) *Configuration {
 	return &Configuration{
 		supervisor: s, ctx: ctx, logger: logger, emit: emit,
-		members: make(map[string]*member), open: make(chan struct{}),
+		members: make(map[string]*member), opened: make(chan struct{}),
 	}
 }
 
@@ -80,21 +80,21 @@ func (s *Supervisor) NewConfiguration(ctx context.Context, logger *slog.Logger, 
 func (s *Supervisor) Newest() *Configuration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.opened) == 0 {
+	if len(s.openConfigurations) == 0 {
 		return nil
 	}
-	return s.opened[len(s.opened)-1]
+	return s.openConfigurations[len(s.openConfigurations)-1]
 }
 
-// stops are functions that run in the background. Unlike with a sync.WaitGroup, a function may be
+// backgroundTasks are functions that run in the background. Unlike with a sync.WaitGroup, a function may be
 // added while Wait waits: a turn may release its process while the program exits.
-type stops struct {
+type backgroundTasks struct {
 	mu      sync.Mutex
 	running map[chan struct{}]struct{} // each is closed at the end of its function
 }
 
 // Go runs stop in the background.
-func (s *stops) Go(stop func()) {
+func (s *backgroundTasks) Go(task func()) {
 	done := make(chan struct{})
 	s.mu.Lock()
 	if s.running == nil {
@@ -103,7 +103,7 @@ func (s *stops) Go(stop func()) {
 	s.running[done] = struct{}{}
 	s.mu.Unlock()
 	go func() {
-		stop()
+		task()
 		s.mu.Lock()
 		delete(s.running, done)
 		s.mu.Unlock()
@@ -112,14 +112,14 @@ func (s *stops) Go(stop func()) {
 }
 
 // Wait waits until no function runs.
-func (s *stops) Wait() {
-	for one := s.any(); one != nil; one = s.any() {
+func (s *backgroundTasks) Wait() {
+	for one := s.anyRunning(); one != nil; one = s.anyRunning() {
 		<-one
 	}
 }
 
-// any returns the channel of a function that runs, or nil.
-func (s *stops) any() chan struct{} {
+// anyRunning returns the channel of a function that runs, or nil.
+func (s *backgroundTasks) anyRunning() chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.running {

@@ -9,7 +9,7 @@ import (
 // Functions may be added while Wait waits, and Wait returns only when all functions that
 // started before it have ended.
 func TestStops(t *testing.T) {
-	s := new(stops)
+	s := new(backgroundTasks)
 	s.Wait()
 	var ended atomic.Int64
 	var wg sync.WaitGroup

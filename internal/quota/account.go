@@ -7,9 +7,9 @@ import (
 
 // account is what one key has used.
 type account struct {
-	used  map[measure]counts // without the tokens that turns hold
-	turns map[string]int64   // tokens that turns under way hold, by the ids of the turns
-	held  int64              // the sum of turns
+	used           map[measure]counts // without the tokens that turns hold
+	reservedByTurn map[string]int64   // tokens that turns under way hold, by the ids of the turns
+	reserved       int64              // the sum of turns
 }
 
 // measure is a unit in a window. Each measure is counted separately.
@@ -18,83 +18,83 @@ type measure struct {
 	window Window
 }
 
-// do does an operation. The script of [Redis] does the same.
-func (a *account) do(k *Key, o Op, now time.Time) (r Result, err error) {
+// apply does an operation. The script of [Redis] does the same.
+func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 	switch o.Kind {
 	case Reserve:
-		if r.Got, err = a.reserve(k, o, now); err != nil {
+		if r.Granted, err = a.reserve(k, o, now); err != nil {
 			return r, err
 		}
 	case Take:
-		r.Got = a.share(k, o.N, now)
-		a.hold(o.Turns[0], r.Got)
+		r.Granted = a.share(k, o.N, now)
+		a.addReserved(o.Turns[0], r.Granted)
 	case Raise:
-		a.hold(o.Turns[0], o.N)
+		a.addReserved(o.Turns[0], o.N)
 	case Settle:
-		a.held -= a.turns[o.Turns[0]]
-		delete(a.turns, o.Turns[0])
+		a.reserved -= a.reservedByTurn[o.Turns[0]]
+		delete(a.reservedByTurn, o.Turns[0])
 		a.count(k, Tokens, o.N, now)
 	}
-	r.Rest = a.rest(k, now)
+	r.Remaining = a.remaining(k, now)
 	return r, nil
 }
 
 // reserve counts a request. For each turn of the request, it reserves o.N tokens for the input and
 // further tokens for the output. ahead is how many output tokens each turn gets.
-func (a *account) reserve(k *Key, o Op, now time.Time) (ahead int64, err error) {
-	if err := a.exceeds(k, Requests, 1, now); err != nil {
+func (a *account) reserve(k *Key, o Op, now time.Time) (outputTokens int64, err error) {
+	if err := a.checkLimits(k, Requests, 1, now); err != nil {
 		return 0, err
 	}
 	turns := int64(len(o.Turns))
 	if turns > 0 {
-		if err := a.exceeds(k, Tokens, turns*(o.N+1), now); err != nil {
+		if err := a.checkLimits(k, Tokens, turns*(o.N+1), now); err != nil {
 			return 0, err
 		}
 		for _, turn := range o.Turns {
-			a.hold(turn, o.N)
+			a.addReserved(turn, o.N)
 		}
-		ahead = a.share(k, o.Ahead*turns, now) / turns
+		outputTokens = a.share(k, o.Ahead*turns, now) / turns
 		for _, turn := range o.Turns {
-			a.hold(turn, ahead)
+			a.addReserved(turn, outputTokens)
 		}
 	}
 	a.count(k, Requests, 1, now)
-	return ahead, nil
+	return outputTokens, nil
 }
 
-// hold lets a turn hold n tokens more.
-func (a *account) hold(turn string, n int64) {
-	a.turns[turn] += n
-	a.held += n
+// addReserved lets a turn hold n tokens more.
+func (a *account) addReserved(turn string, n int64) {
+	a.reservedByTurn[turn] += n
+	a.reserved += n
 }
 
-// leastShare is the least number of tokens that a turn gets, even if its share is smaller. If fewer
+// minShare is the least number of tokens that a turn gets, even if its share is smaller. If fewer
 // tokens are left, the turn gets all of them.
-const leastShare = 16
+const minShare = 16
 
 // share returns how many tokens a turn gets if it asks for n. Its share is half of an equal part of
 // the tokens that are left for the key's running turns, so that tokens stay for other turns. The
 // turn gets at most this share, or leastShare if that is more.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
-	rest := a.rest(k, now)
-	return max(0, min(n, rest, max(leastShare, rest/int64(2*max(1, len(a.turns))))))
+	remaining := a.remaining(k, now)
+	return max(0, min(n, remaining, max(minShare, remaining/int64(2*max(1, len(a.reservedByTurn))))))
 }
 
-// rest returns how many tokens the tightest limit has left. The result is negative if that limit is
+// remaining returns how many tokens the tightest limit has left. The result is negative if that limit is
 // exceeded.
-func (a *account) rest(k *Key, now time.Time) int64 {
-	rest := int64(math.MaxInt64)
+func (a *account) remaining(k *Key, now time.Time) int64 {
+	remaining := int64(math.MaxInt64)
 	for _, limit := range k.Limits {
 		if limit.Unit == Tokens {
-			rest = min(rest, limit.Max-a.usedOf(limit, now))
+			remaining = min(remaining, limit.Max-a.usedOf(limit, now))
 		}
 	}
-	return rest
+	return remaining
 }
 
-// exceeds returns nil if all limits allow n more of a unit. Otherwise it returns an *ExceededError.
+// checkLimits returns nil if all limits allow n more of a unit. Otherwise it returns an *ExceededError.
 // If several limits do not allow n more, the error is about the one that resets last.
-func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
+func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {
 		if limit.Unit != unit {
@@ -104,7 +104,7 @@ func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 		if used+n <= limit.Max {
 			continue
 		}
-		e := &ExceededError{limit, used, n, a.resets(limit, limit.Max-n, now)}
+		e := &ExceededError{limit, used, n, a.resetTime(limit, limit.Max-n, now)}
 		if worst == nil || e.Resets.IsZero() || !worst.Resets.IsZero() && e.Resets.After(worst.Resets) {
 			worst = e
 		}
@@ -120,36 +120,36 @@ func (a *account) exceeds(k *Key, unit Unit, n int64, now time.Time) error {
 func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	m := measure{limit.Unit, limit.Window}
 	a.used[m] = a.used[m].update(limit.Window, now)
-	oldest := limit.Window.oldest(now)
+	oldest := limit.Window.oldestPart(now)
 	n := a.used[m].sum(oldest)
 	if limit.Unit == Tokens {
-		n += a.held
+		n += a.reserved
 	}
 	return n
 }
 
-// heldWait is how long a request should wait for tokens that are reserved for running turns. It is
+// reservedWait is how long a request should wait for tokens that are reserved for running turns. It is
 // a guess, since nobody knows when these turns will end, and how many tokens they will give back.
-const heldWait = 5 * time.Second
+const reservedWait = 5 * time.Second
 
-// resets returns when the use of a limit will have fallen to the amount most, if nothing more is
+// resetTime returns when the use of a limit will have fallen to the amount most, if nothing more is
 // counted. The result is the zero time if most is negative.
-func (a *account) resets(limit Limit, most int64, now time.Time) time.Time {
-	if most < 0 {
+func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time {
+	if target < 0 {
 		return time.Time{}
 	}
 	used := a.usedOf(limit, now)
 	if limit.Unit == Tokens {
-		if used -= a.held; used <= most {
-			return now.Add(heldWait)
+		if used -= a.reserved; used <= target {
+			return now.Add(reservedWait)
 		}
 	}
 	for _, c := range a.used[measure{limit.Unit, limit.Window}] {
-		if used -= c.n; used <= most {
-			return limit.Window.leaves(c.part)
+		if used -= c.n; used <= target {
+			return limit.Window.partExpiry(c.part)
 		}
 	}
-	return limit.Window.leaves(limit.Window.at(now))
+	return limit.Window.partExpiry(limit.Window.partAt(now))
 }
 
 // count counts n of a unit in all windows of the key's limits.
@@ -157,7 +157,7 @@ func (a *account) count(k *Key, unit Unit, n int64, now time.Time) {
 	for _, limit := range k.Limits {
 		if limit.Unit == unit {
 			m := measure{unit, limit.Window}
-			a.used[m] = a.used[m].update(limit.Window, now).add(limit.Window.at(now), n)
+			a.used[m] = a.used[m].update(limit.Window, now).add(limit.Window.partAt(now), n)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (l *Ledger) Document(since uint64) (any, uint64) {
 			a.used[m] = a.used[m].update(m.window, now)
 			c := slices.Clone(a.used[m])
 			if m.unit == Tokens {
-				c = c.add(m.window.at(now), a.held)
+				c = c.add(m.window.partAt(now), a.reserved)
 			}
 			if len(c) > 0 {
 				stored[m] = c
@@ -86,7 +86,7 @@ func (l *Ledger) Document(since uint64) (any, uint64) {
 		}
 		if len(stored) > 0 {
 			d.Accounts[name] = stored
-		} else if len(a.turns) == 0 {
+		} else if len(a.reservedByTurn) == 0 {
 			delete(l.accounts, name)
 		}
 	}
@@ -105,7 +105,7 @@ func (l *Ledger) Restore(content []byte) error {
 	for name, used := range d.Accounts {
 		a := l.account(name)
 		for m, c := range used {
-			a.used[m] = a.used[m].plus(c)
+			a.used[m] = a.used[m].addAll(c)
 		}
 	}
 	return nil

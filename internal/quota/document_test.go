@@ -92,8 +92,8 @@ func BenchmarkDocument(b *testing.B) {
 	ledger := NewLedger(c.Now)
 	l := NewLimits(ledger, 0, false)
 	limits := []Limit{{Requests, 1 << 40, sliding(b, time.Hour)}, {Requests, 1 << 40, calendar(b, month)}}
-	for range parts {
-		c.move(time.Hour / parts)
+	for range partsPerWindow {
+		c.move(time.Hour / partsPerWindow)
 		for i := range 1000 {
 			_ = begin(l, &Key{Account: fmt.Sprintf("%032d", i), Limits: limits})
 		}

@@ -50,7 +50,7 @@ func TestForecast(t *testing.T) {
 			}
 			if !lasts {
 				off := k.now.Sub(state.Exhausted).Abs()
-				if allowed := k.now.Sub(now)/10 + c.window.part(); off > allowed {
+				if allowed := k.now.Sub(now)/10 + c.window.partLength(); off > allowed {
 					t.Errorf("at %s foreseen %s, was %s", now, state.Exhausted, k.now)
 				}
 			}

@@ -9,20 +9,20 @@ import (
 // that the turn holds (that are reserved for it). Its methods are safe for concurrent use. If the
 // engine fails, the turn continues, and the tokens that the turn uses are counted later.
 type Grant struct {
-	r  *Request
-	id string
+	request *Request
+	id      string
 
-	mu     sync.Mutex
-	held   int64 // tokens
-	ahead  int64 // tokens in held that Take has not returned yet
-	spent  bool  // no token is left
-	lost   bool  // the engine does not work
-	counts bool  // Reserve has counted the turn
-	closed bool
+	mu           sync.Mutex
+	reserved     int64 // tokens
+	untaken      int64 // tokens in held that Take has not returned yet
+	spent        bool  // no token is left
+	engineFailed bool  // the engine does not work
+	isCounted    bool  // Reserve has counted the turn
+	closed       bool
 }
 
 // LimitsTokens reports whether the key has a limit of tokens.
-func (g *Grant) LimitsTokens() bool { return g != nil && g.r.k.limits(Tokens) }
+func (g *Grant) LimitsTokens() bool { return g != nil && g.request.key.hasLimit(Tokens) }
 
 // Take reserves up to n more tokens for the output of the turn, and returns how many it has
 // reserved. Near a limit it reserves fewer than n, so that the turns of the key share what is left.
@@ -33,15 +33,15 @@ func (g *Grant) Take(n int) (got int) {
 	if g.closed {
 		return 0
 	}
-	if g.ahead == 0 {
-		result, works := g.do(Op{Kind: Take, N: int64(n)})
-		if !works {
+	if g.untaken == 0 {
+		result, ok := g.do(Op{Kind: Take, N: int64(n)})
+		if !ok {
 			return n
 		}
-		g.held, g.ahead = g.held+result.Got, result.Got
+		g.reserved, g.untaken = g.reserved+result.Granted, result.Granted
 	}
-	got = min(n, int(g.ahead))
-	g.ahead -= int64(got)
+	got = min(n, int(g.untaken))
+	g.untaken -= int64(got)
 	g.spent = got == 0
 	return got
 }
@@ -55,29 +55,29 @@ func (g *Grant) Raise(n int64) bool {
 	if g.closed {
 		return false
 	}
-	if g.ahead = max(0, min(g.ahead, g.held-n)); g.ahead > 0 {
+	if g.untaken = max(0, min(g.untaken, g.reserved-n)); g.untaken > 0 {
 		g.spent = false
 		return true
 	}
-	more := max(0, n-g.held)
-	result, works := g.do(Op{Kind: Raise, N: more})
-	if !works {
+	more := max(0, n-g.reserved)
+	result, ok := g.do(Op{Kind: Raise, N: more})
+	if !ok {
 		return true
 	}
-	g.held += more
-	g.spent = result.Rest <= 0
+	g.reserved += more
+	g.spent = result.Remaining <= 0
 	return !g.spent
 }
 
 // do runs an operation of the turn on the engine. After the first failed operation, do tries no
 // others. works is false if the operation failed or was not tried.
-func (g *Grant) do(o Op) (r Result, works bool) {
-	if g.lost {
+func (g *Grant) do(o Op) (r Result, ok bool) {
+	if g.engineFailed {
 		return r, false
 	}
-	o.Turns, o.Held = []string{g.id}, g.held
-	r, err := g.r.do(context.Background(), o) // the engine has a deadline
-	g.lost = err != nil
+	o.Turns, o.Held = []string{g.id}, g.reserved
+	r, err := g.request.do(context.Background(), o) // the engine has a deadline
+	g.engineFailed = err != nil
 	return r, err == nil
 }
 
@@ -97,8 +97,8 @@ func (g *Grant) Close(used int64) {
 		return
 	}
 	g.closed = true
-	g.r.l.leave(g.r.k)
-	if g.counts {
-		g.r.settle(Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.held})
+	g.request.limits.releaseTurn(g.request.key)
+	if g.isCounted {
+		g.request.settle(Op{Kind: Settle, Turns: []string{g.id}, N: max(0, used), Held: g.reserved})
 	}
 }

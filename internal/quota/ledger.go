@@ -25,7 +25,7 @@ func NewLedger(now func() time.Time) *Ledger {
 func (l *Ledger) account(id string) *account {
 	a := l.accounts[id]
 	if a == nil {
-		a = &account{used: make(map[measure]counts), turns: make(map[string]int64)}
+		a = &account{used: make(map[measure]counts), reservedByTurn: make(map[string]int64)}
 		l.accounts[strings.Clone(id)] = a
 	}
 	return a
@@ -39,7 +39,7 @@ func (l *Ledger) Do(_ context.Context, k *Key, o Op) (Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes++
-	return l.account(k.Account).do(k, o, l.now())
+	return l.account(k.Account).apply(k, o, l.now())
 }
 
 // states returns the states of the limits of a key.

@@ -83,7 +83,7 @@ func newRedis(t *testing.T, server *redisserver.Server, c *clock) *Redis {
 		return script.Run(ctx, client, []string{"codex:{key:" + account + "}:"}, args...).Result()
 	})
 	if c != nil {
-		r.now, r.hold = c.Now, 50*366*24*time.Hour
+		r.now, r.reservationTime = c.Now, 50*366*24*time.Hour
 	}
 	return r
 }
@@ -288,7 +288,7 @@ func TestConcurrency(t *testing.T) {
 // reserve returns the grant of a turn with an input, or nil if it is refused.
 func reserve(t testing.TB, l *Limits, k *Key, input int64) (*Grant, error) {
 	t.Helper()
-	r := &Request{l: l, k: k}
+	r := &Request{limits: l, key: k}
 	grants, err := r.Acquire(1)
 	if err != nil {
 		t.Fatal(err)
@@ -321,10 +321,10 @@ func TestGrants(t *testing.T) {
 		}
 		if _, err := reserve(t, l, k, 40); err == nil {
 			t.Error("more than is left was reserved")
-		} else if e, _ := errors.AsType[*ExceededError](err); e.Resets.Sub(c.now) != heldWait {
+		} else if e, _ := errors.AsType[*ExceededError](err); e.Resets.Sub(c.now) != reservedWait {
 			t.Errorf("turns hold what it wants, but: %+v", e)
 		}
-		if got := first.Take(30); got != leastShare || first.Spent() {
+		if got := first.Take(30); got != minShare || first.Spent() {
 			t.Errorf("took %d", got)
 		}
 		if got := first.Take(14); got != 14 {
@@ -341,7 +341,7 @@ func TestGrants(t *testing.T) {
 		if used := statesOf(l, k)[0].Used; used != 50+30 || statesOf(l, k)[1].Used != used {
 			t.Errorf("%d are used", used)
 		}
-		if got := second.Take(30); got != leastShare || second.Spent() {
+		if got := second.Take(30); got != minShare || second.Spent() {
 			t.Errorf("took %d of what was given back", got)
 		}
 		if got := second.Take(30); got != 4 {
@@ -428,7 +428,7 @@ func TestNeverExceeded(t *testing.T) {
 					}
 					g := open[0]
 					open = open[1:]
-					used := random.Int64N(g.held + 1) // no more than was taken
+					used := random.Int64N(g.reserved + 1) // no more than was taken
 					g.Close(used)
 					log[Tokens] = append(log[Tokens], event{c.now, used})
 				}
@@ -454,12 +454,12 @@ func statesOf(l *Limits, k *Key) []State { return l.States(context.Background(),
 
 // acquire takes places.
 func acquire(l *Limits, k *Key, turns int) ([]*Grant, error) {
-	return (&Request{l: l, k: k}).Acquire(turns)
+	return (&Request{limits: l, key: k}).Acquire(turns)
 }
 
 // reserveAll takes tokens for the input of turns.
 func reserveAll(grants []*Grant, input int64) error {
-	return grants[0].r.Reserve(context.Background(), grants, input)
+	return grants[0].request.Reserve(context.Background(), grants, input)
 }
 
 // event is something that was counted.
@@ -476,7 +476,7 @@ func checkEvents(t *testing.T, seed uint64, limit Limit, events []event) {
 		for _, e := range events[:i+1] {
 			within := last.at.Sub(e.at) < limit.Window.length
 			if limit.Window.period != "" {
-				within = limit.Window.begin(e.at, 0).Equal(limit.Window.begin(last.at, 0))
+				within = limit.Window.periodStart(e.at, 0).Equal(limit.Window.periodStart(last.at, 0))
 			}
 			if within {
 				sum += e.n
@@ -496,10 +496,10 @@ func TestWindows(t *testing.T) {
 		month: {time.Date(2028, 2, 1, 0, 0, 0, 0, time.UTC), time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)},
 	} {
 		w := calendar(t, period)
-		if begin, end := w.begin(now, 0), w.begin(now, 1); !begin.Equal(want[0]) || !end.Equal(want[1]) || w.String() != period {
+		if begin, end := w.periodStart(now, 0), w.periodStart(now, 1); !begin.Equal(want[0]) || !end.Equal(want[1]) || w.String() != period {
 			t.Errorf("%s: from %s to %s", w, begin, end)
 		}
-		if w.start(w.at(want[0])) != want[0].Local() || w.at(want[0]) == w.at(want[0].Add(-1)) {
+		if w.partStart(w.partAt(want[0])) != want[0].Local() || w.partAt(want[0]) == w.partAt(want[0].Add(-1)) {
 			t.Errorf("the parts of a %s do not divide it", period)
 		}
 	}

@@ -44,8 +44,8 @@ func (k *Key) Allows(model string) bool {
 	return k == nil || k.Models == nil || slices.Contains(k.Models, model)
 }
 
-// limits reports whether the key has a limit of a unit.
-func (k *Key) limits(unit Unit) bool {
+// hasLimit reports whether the key has a limit of a unit.
+func (k *Key) hasLimit(unit Unit) bool {
 	return k != nil && slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Unit == unit })
 }
 
@@ -83,18 +83,18 @@ type Op struct {
 
 // Result is the result of an operation.
 type Result struct {
-	Got  int64 // tokens that a turn has been given, without those for its input
-	Rest int64 // tokens that are left of the tightest limit
-	// view has the counts of the key after the operation. It is nil for a [Ledger], which has
+	Granted   int64 // tokens that a turn has been given, without those for its input
+	Remaining int64 // tokens that are left of the tightest limit
+	// snapshot has the counts of the key after the operation. It is nil for a [Ledger], which has
 	// the counts in memory.
-	view *view
+	snapshot *snapshot
 }
 
-// view has the counts of a key at one moment.
-type view struct {
+// snapshot has the counts of a key at one moment.
+type snapshot struct {
 	account
-	at    time.Time     // on the clock of the engine
-	ahead time.Duration // this node's clock minus the engine's
+	takenAt     time.Time     // on the clock of the engine
+	clockOffset time.Duration // this node's clock minus the engine's
 }
 
 // ExceededError means that a request would exceed a limit of its key.

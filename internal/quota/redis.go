@@ -13,72 +13,72 @@ import (
 
 // Redis is an engine whose counts all nodes share.
 type Redis struct {
-	run  func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)
-	now  func() time.Time
-	hold time.Duration
+	run             func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)
+	now             func() time.Time
+	reservationTime time.Duration
 }
 
 // NewRedis returns an engine that stores the counts in Redis. run makes a prefix from account (see
 // [Key.Account]) and calls a script with this prefix as KEYS[1]. The names of all Redis keys that
 // the script uses begin with the prefix.
 func NewRedis(run func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)) *Redis {
-	return &Redis{run, time.Now, holdTime}
+	return &Redis{run, time.Now, reservationTime}
 }
 
-// holdTime is how long a turn keeps its reserved tokens after its last operation. After that time
+// reservationTime is how long a turn keeps its reserved tokens after its last operation. After that time
 // the tokens count as used, since the node of the turn has probably ended.
-const holdTime = 10 * time.Minute
+const reservationTime = 10 * time.Minute
 
-// callTime bounds an operation.
-const callTime = 5 * time.Second
+// callTimeout bounds an operation.
+const callTimeout = 5 * time.Second
 
 // Do implements [Engine].
 func (r *Redis) Do(ctx context.Context, k *Key, o Op) (result Result, err error) {
-	args := []any{string(o.Kind), rand.Text()[:12], o.N, o.Held, o.Ahead, r.hold.Milliseconds(), len(o.Turns)}
+	args := []any{string(o.Kind), rand.Text()[:12], o.N, o.Held, o.Ahead, r.reservationTime.Milliseconds(), len(o.Turns)}
 	for _, turn := range o.Turns {
 		args = append(args, turn)
 	}
 	for _, l := range k.Limits {
 		w := l.Window
-		args = append(args, string(l.Unit), w.String(), l.Max, w.part().Microseconds(), w.period, w.keep().Milliseconds())
+		args = append(args, string(l.Unit), w.String(), l.Max, w.partLength().Microseconds(), w.period, w.keepTime().Milliseconds())
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := r.run(ctx, operate, k.Account, args...)
 	if err != nil {
 		return result, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	fields, _ := answer.([]any)
-	v := readView(k, fields)
+	v := readSnapshot(k, fields)
 	if v == nil {
 		return result, fmt.Errorf("%w: the answer of Redis cannot be read", ErrUnavailable)
 	}
-	v.ahead = r.now().Sub(v.at)
-	result.Got, _ = fields[1].(int64)
-	result.Rest, result.view = v.rest(k, v.at), v
+	v.clockOffset = r.now().Sub(v.takenAt)
+	result.Granted, _ = fields[1].(int64)
+	result.Remaining, result.snapshot = v.remaining(k, v.takenAt), v
 	if exceeded, _ := fields[0].(string); exceeded != "" {
 		wanted := int64(1)
 		if Unit(exceeded) == Tokens {
 			wanted = int64(len(o.Turns)) * (o.N + 1)
 		}
-		e, ok := errors.AsType[*ExceededError](v.exceeds(k, Unit(exceeded), wanted, v.at))
+		e, ok := errors.AsType[*ExceededError](v.checkLimits(k, Unit(exceeded), wanted, v.takenAt))
 		if !ok {
 			return result, fmt.Errorf("%w: Redis refuses what the limits allow", ErrUnavailable)
 		}
-		e.Resets = v.local(e.Resets)
+		e.Resets = v.localTime(e.Resets)
 		return result, e
 	}
 	return result, err
 }
 
-// readView reads the answer of the script; nil if it cannot be read.
-func readView(k *Key, fields []any) *view {
+// readSnapshot reads the answer of the script; nil if it cannot be read.
+func readSnapshot(k *Key, fields []any) *snapshot {
 	if len(fields) != 4+len(k.Limits) {
 		return nil
 	}
 	now, _ := fields[2].(int64)
-	held, _ := fields[3].(int64)
-	v := &view{account: account{used: make(map[measure]counts), held: held}, at: time.UnixMicro(now)}
+	reserved, _ := fields[3].(int64)
+	v := &snapshot{account: account{used: make(map[measure]counts), reserved: reserved}, takenAt: time.UnixMicro(now)}
 	for i, l := range k.Limits {
 		var all counts
 		pairs, _ := fields[4+i].([]any)

@@ -55,14 +55,14 @@ func TestSameResults(t *testing.T) {
 					continue
 				}
 				o.Turns = []string{turns[random.IntN(len(turns))]}
-				o.Held = memory.account(k.Account).turns[o.Turns[0]]
+				o.Held = memory.account(k.Account).reservedByTurn[o.Turns[0]]
 				if o.Kind == Settle {
 					turns = slices.DeleteFunc(turns, func(turn string) bool { return turn == o.Turns[0] })
 				}
 			}
 			got, err := memory.Do(t.Context(), k, o)
 			other, otherErr := shared.Do(t.Context(), k, o)
-			if fmt.Sprint(err) != fmt.Sprint(otherErr) || err == nil && o.Kind != Look && (got.Got != other.Got || got.Rest != other.Rest) {
+			if fmt.Sprint(err) != fmt.Sprint(otherErr) || err == nil && o.Kind != Look && (got.Granted != other.Granted || got.Remaining != other.Remaining) {
 				t.Fatalf("seed %d, %d: %+v: %+v, %v; in Redis %+v, %v", seed, i, o, got, err, other, otherErr)
 			}
 			if err != nil {
@@ -71,7 +71,7 @@ func TestSameResults(t *testing.T) {
 					t.Fatalf("seed %d, %d: resets %s, in Redis %s", seed, i, e.Resets, f.Resets)
 				}
 			}
-			if want, is := fmt.Sprint(memory.states(k, true)), fmt.Sprint(other.view.states(NewLimits(shared, 0, false), k, true)); want != is {
+			if want, is := fmt.Sprint(memory.states(k, true)), fmt.Sprint(other.snapshot.states(NewLimits(shared, 0, false), k, true)); want != is {
 				t.Fatalf("seed %d, %d, after %+v: %s; in Redis %s", seed, i, o, want, is)
 			}
 			switch random.IntN(12) {
@@ -161,7 +161,7 @@ func TestNodesExact(t *testing.T) {
 func TestHoldsEnd(t *testing.T) {
 	c := newClock()
 	engine := newRedis(t, redisserver.Start(t), c)
-	engine.hold = holdTime
+	engine.reservationTime = reservationTime
 	l := NewLimits(engine, 0, false)
 	k := &Key{Account: "k", Limits: []Limit{{Tokens, 1000, sliding(t, 30*time.Minute)}}}
 	lost, err := reserve(t, l, k, 300)
@@ -171,7 +171,7 @@ func TestHoldsEnd(t *testing.T) {
 	if got := lost.Take(100); got != 100 {
 		t.Fatal(got)
 	}
-	c.move(holdTime + time.Second)
+	c.move(reservationTime + time.Second)
 	other, err := reserve(t, l, k, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -217,8 +217,8 @@ func TestAnswersLost(t *testing.T) {
 	if got := admitted(l, k, 5); got != 3 {
 		t.Errorf("%d more requests", got)
 	}
-	if got := g.Take(100) + g.Take(50); got != 60 || g.held != 160 {
-		t.Errorf("took %d, holds %d", got, g.held)
+	if got := g.Take(100) + g.Take(50); got != 60 || g.reserved != 160 {
+		t.Errorf("took %d, holds %d", got, g.reserved)
 	}
 	if !g.Raise(200) || statesOf(l, k)[1].Used != 200 {
 		t.Errorf("%+v", statesOf(l, k))

@@ -13,25 +13,25 @@ import (
 
 // Limits applies the limits of keys. It is safe for concurrent use.
 type Limits struct {
-	engine Engine
-	ahead  int64
-	open   bool
-	me     string // begins the ids of turns
-	turns  atomic.Int64
-	now    func() time.Time
+	engine      Engine
+	tokensAhead int64
+	failOpen    bool
+	turnPrefix  string // begins the ids of turns
+	turnCount   atomic.Int64
+	now         func() time.Time
 
 	mu        sync.Mutex
 	running   map[string]int     // turns of this process, by account
-	refused   map[string]refusal // the last refusals by limits of requests, by account
+	refusals  map[string]refusal // the last refusals by limits of requests, by account
 	unsettled []Unsettled
 }
 
 // refusal is a request that was refused by a limit of requests: the error, the states of the
 // limits, and the time.
 type refusal struct {
-	err    *ExceededError
-	states []State
-	at     time.Time
+	err       *ExceededError
+	states    []State
+	refusedAt time.Time
 }
 
 const (
@@ -54,38 +54,38 @@ const maxUnsettled = 10_000
 // NewLimits returns limits whose counts are in engine. Each turn reserves up to ahead tokens in
 // advance, so that it calls the engine less often. If open is true, requests are allowed while the
 // engine fails.
-func NewLimits(engine Engine, ahead int64, open bool) *Limits {
-	return &Limits{engine: engine, ahead: ahead, open: open, me: rand.Text(), now: time.Now, running: make(map[string]int), refused: make(map[string]refusal)}
+func NewLimits(engine Engine, tokensAhead int64, failOpen bool) *Limits {
+	return &Limits{engine: engine, tokensAhead: tokensAhead, failOpen: failOpen, turnPrefix: rand.Text(), now: time.Now, running: make(map[string]int), refusals: make(map[string]refusal)}
 }
 
 // Request applies the limits of a key to one request. It is safe for concurrent use.
 type Request struct {
-	l *Limits
-	k *Key
+	limits *Limits
+	key    *Key
 
-	known []State // the states, if the request is refused without asking the engine
+	refusedStates []State // the states, if the request is refused without asking the engine
 
-	mu   sync.Mutex
-	last *view // of the last operation; nil: there is none
+	mu           sync.Mutex
+	lastSnapshot *snapshot // of the last operation; nil: there is none
 }
 
 // Begin begins a request of a key, which Reserve counts later. If a limit of requests has refused
 // another request of the key within refusalTime, the error is an *ExceededError, and the body of
 // the new request need not be read.
 func (l *Limits) Begin(k *Key) (*Request, error) {
-	r := &Request{l: l, k: k}
+	r := &Request{limits: l, key: k}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last, found := l.refused[k.Account]
+	last, found := l.refusals[k.Account]
 	if !found {
 		return r, nil
 	}
 	now := l.now()
-	if age := now.Sub(last.at); age < 0 || age >= refusalTime || !now.Before(last.err.Resets) || !slices.Contains(k.Limits, last.err.Limit) {
-		delete(l.refused, k.Account)
+	if age := now.Sub(last.refusedAt); age < 0 || age >= refusalTime || !now.Before(last.err.Resets) || !slices.Contains(k.Limits, last.err.Limit) {
+		delete(l.refusals, k.Account)
 		return r, nil
 	}
-	r.known = last.states
+	r.refusedStates = last.states
 	return r, last.err
 }
 
@@ -95,24 +95,24 @@ func (r *Request) refuse(err error) {
 	if !exceeded || e.Limit.Unit != Requests {
 		return
 	}
-	l, states := r.l, r.States()
+	l, states := r.limits, r.States()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.refused) >= maxRefusals {
-		clear(l.refused)
+	if len(l.refusals) >= maxRefusals {
+		clear(l.refusals)
 	}
-	l.refused[r.k.Account] = refusal{e, states, l.now()}
+	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-// passes reports whether a request goes on although it could not be counted.
-func (l *Limits) passes(err error) bool { return l.open && errors.Is(err, ErrUnavailable) }
+// allowsUncounted reports whether a request goes on although it could not be counted.
+func (l *Limits) allowsUncounted(err error) bool { return l.failOpen && errors.Is(err, ErrUnavailable) }
 
 // do does an operation, and keeps the counts of the key after it in r.last.
 func (r *Request) do(ctx context.Context, o Op) (Result, error) {
-	result, err := r.l.engine.Do(ctx, r.k, o)
-	if result.view != nil {
+	result, err := r.limits.engine.Do(ctx, r.key, o)
+	if result.snapshot != nil {
 		r.mu.Lock()
-		r.last = result.view
+		r.lastSnapshot = result.snapshot
 		r.mu.Unlock()
 	}
 	return result, err
@@ -122,25 +122,25 @@ func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 // If the key limits neither its turns nor its tokens, there are no grants. If too many turns would
 // run at once, the error is a *ConcurrencyError.
 func (r *Request) Acquire(turns int) ([]*Grant, error) {
-	k := r.k
-	if k.MaxConcurrent == 0 && !k.limits(Tokens) {
+	k := r.key
+	if k.MaxConcurrent == 0 && !k.hasLimit(Tokens) {
 		return nil, nil
 	}
-	r.l.mu.Lock()
-	defer r.l.mu.Unlock()
-	if k.MaxConcurrent > 0 && r.l.running[k.Account]+turns > k.MaxConcurrent {
+	r.limits.mu.Lock()
+	defer r.limits.mu.Unlock()
+	if k.MaxConcurrent > 0 && r.limits.running[k.Account]+turns > k.MaxConcurrent {
 		return nil, &ConcurrencyError{k.MaxConcurrent, turns}
 	}
-	r.l.running[k.Account] += turns
+	r.limits.running[k.Account] += turns
 	grants := make([]*Grant, turns)
 	for i := range grants {
-		grants[i] = &Grant{r: r, id: r.l.me + strconv.FormatInt(r.l.turns.Add(1), 36)}
+		grants[i] = &Grant{request: r, id: r.limits.turnPrefix + strconv.FormatInt(r.limits.turnCount.Add(1), 36)}
 	}
 	return grants, nil
 }
 
-// leave gives back the place of a turn.
-func (l *Limits) leave(k *Key) {
+// releaseTurn gives back the place of a turn.
+func (l *Limits) releaseTurn(k *Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running[k.Account]--; l.running[k.Account] == 0 {
@@ -154,27 +154,27 @@ func (l *Limits) leave(k *Key) {
 // than input+1 tokens are left for each turn; then nothing was counted. Any other error is
 // ErrUnavailable.
 func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) error {
-	if !r.k.limits(Tokens) {
+	if !r.key.hasLimit(Tokens) {
 		grants = nil
 	}
-	if len(grants) == 0 && !r.k.limits(Requests) {
+	if len(grants) == 0 && !r.key.hasLimit(Requests) {
 		return nil
 	}
-	o := Op{Kind: Reserve, N: input, Ahead: r.l.ahead}
+	o := Op{Kind: Reserve, N: input, Ahead: r.limits.tokensAhead}
 	for _, g := range grants {
 		o.Turns = append(o.Turns, g.id)
 	}
 	result, err := r.do(ctx, o)
-	passes := r.l.passes(err)
-	if err != nil && !passes {
+	uncounted := r.limits.allowsUncounted(err)
+	if err != nil && !uncounted {
 		r.refuse(err)
 		return err
 	}
 	for _, g := range grants {
 		g.mu.Lock()
-		g.counts, g.lost = true, passes
-		if !passes {
-			g.held, g.ahead = input+result.Got, result.Got
+		g.isCounted, g.engineFailed = true, uncounted
+		if !uncounted {
+			g.reserved, g.untaken = input+result.Granted, result.Granted
 		}
 		g.mu.Unlock()
 	}
@@ -183,69 +183,69 @@ func (r *Request) Reserve(ctx context.Context, grants []*Grant, input int64) err
 
 // States returns the states of the limits after the last operation of the request.
 func (r *Request) States() []State {
-	if r.known != nil {
-		return r.known
+	if r.refusedStates != nil {
+		return r.refusedStates
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.last.states(r.l, r.k, false)
+	return r.lastSnapshot.states(r.limits, r.key, false)
 }
 
-// lookers is how many keys States looks up at the same time.
-const lookers = 16
+// maxLookups is how many keys States looks up at the same time.
+const maxLookups = 16
 
 // States returns the states of the limits of each key, in the order of keys, with forecasts. A key
 // has no states if it has no limits, or if the engine does not work now.
 func (l *Limits) States(ctx context.Context, keys []*Key) [][]State {
 	states := make([][]State, len(keys))
-	var all sync.WaitGroup
+	var lookups sync.WaitGroup
 	var next atomic.Int64
-	for range min(lookers, len(keys)) {
-		all.Go(func() {
+	for range min(maxLookups, len(keys)) {
+		lookups.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
 				if len(keys[i].Limits) == 0 {
 					continue
 				}
 				if result, err := l.engine.Do(ctx, keys[i], Op{Kind: Look}); err == nil {
-					states[i] = result.view.states(l, keys[i], true)
+					states[i] = result.snapshot.states(l, keys[i], true)
 				}
 			}
 		})
 	}
-	all.Wait()
+	lookups.Wait()
 	return states
 }
 
 // states returns the states of the limits of a key, on the clock of this node.
-func (v *view) states(l *Limits, k *Key, forecasts bool) []State {
+func (v *snapshot) states(l *Limits, k *Key, forecasts bool) []State {
 	if ledger, ok := l.engine.(*Ledger); ok {
 		return ledger.states(k, forecasts)
 	}
 	if v == nil {
 		return nil
 	}
-	states := v.account.states(k, v.at, forecasts)
+	states := v.account.states(k, v.takenAt, forecasts)
 	for i, s := range states {
-		states[i].Resets, states[i].Exhausted = v.local(s.Resets), v.local(s.Exhausted)
+		states[i].Resets, states[i].Exhausted = v.localTime(s.Resets), v.localTime(s.Exhausted)
 	}
 	return states
 }
 
-// local converts a time of the engine's clock to the clock of this node.
-func (v *view) local(at time.Time) time.Time {
+// localTime converts a time of the engine's clock to the clock of this node.
+func (v *snapshot) localTime(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}
-	return at.Add(v.ahead)
+	return at.Add(v.clockOffset)
 }
 
 // settle does the operation that ends a turn. If the engine fails, [Limits.Settle] does it later.
 func (r *Request) settle(o Op) {
 	if _, err := r.do(context.Background(), o); err != nil { // the engine has a deadline
-		r.l.mu.Lock()
-		defer r.l.mu.Unlock()
-		if len(r.l.unsettled) < maxUnsettled {
-			r.l.unsettled = append(r.l.unsettled, Unsettled{r.k, o})
+		r.limits.mu.Lock()
+		defer r.limits.mu.Unlock()
+		if len(r.limits.unsettled) < maxUnsettled {
+			r.limits.unsettled = append(r.limits.unsettled, Unsettled{r.key, o})
 		}
 	}
 }

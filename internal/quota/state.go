@@ -41,11 +41,11 @@ func (a *account) state(limit Limit, now time.Time) State {
 	if s.Used = a.usedOf(limit, now); s.Used == 0 {
 		return s
 	}
-	if limit.Unit == Tokens && a.held > 0 {
-		s.Resets = now.Add(heldWait)
+	if limit.Unit == Tokens && a.reserved > 0 {
+		s.Resets = now.Add(reservedWait)
 	}
 	if c := a.used[measure{limit.Unit, limit.Window}]; len(c) > 0 {
-		if at := limit.Window.leaves(c[len(c)-1].part); at.After(s.Resets) {
+		if at := limit.Window.partExpiry(c[len(c)-1].part); at.After(s.Resets) {
 			s.Resets = at
 		}
 	}
@@ -64,16 +64,16 @@ func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 		return now
 	}
 	w := limit.Window
-	from := max(w.at(now)-recentParts+1, w.oldest(now))
-	elapsed, recent := now.Sub(w.start(from)).Seconds(), parts.sum(from)
+	from := max(w.partAt(now)-recentParts+1, w.oldestPart(now))
+	elapsed, recent := now.Sub(w.partStart(from)).Seconds(), parts.sum(from)
 	if elapsed <= 0 || recent <= 0 {
 		return time.Time{}
 	}
 	rate := float64(recent) / elapsed // a second
 	// Until the next part leaves the window, the use grows at the rate.
 	at := now
-	for _, c := range append(slices.Clone(parts), count{part: w.at(now)}) {
-		until := w.leaves(c.part)
+	for _, c := range append(slices.Clone(parts), count{part: w.partAt(now)}) {
+		until := w.partExpiry(c.part)
 		needed := time.Duration(float64(limit.Max-used) / rate * float64(time.Second))
 		if needed <= until.Sub(at) && needed >= 0 {
 			return at.Add(needed)

@@ -8,24 +8,24 @@ import (
 
 // The thresholds, in percent of a limit.
 const (
-	nearly  = 80
-	reached = 100
+	nearPercent = 80
+	fullPercent = 100
 )
 
-// maxPassed bounds the limits whose thresholds are remembered. If there are more, all are forgotten,
+// maxRemembered bounds the limits whose thresholds are remembered. If there are more, all are forgotten,
 // and Pass may return a threshold a second time.
-const maxPassed = 10_000
+const maxRemembered = 10_000
 
 // Thresholds remembers which thresholds of limits were passed, so that in each window Pass returns
 // a threshold only once. Its zero value is ready to use, and its methods are safe for concurrent
 // use.
 type Thresholds struct {
-	mu     sync.Mutex
-	passed map[string]passed // by the names of the limits
+	mu      sync.Mutex
+	byLimit map[string]passedThreshold // by the names of the limits
 }
 
-// passed is the highest threshold that was passed in a window.
-type passed struct {
+// passedThreshold is the highest threshold that was passed in a window.
+type passedThreshold struct {
 	percent int
 	until   time.Time // the end of the window
 }
@@ -34,7 +34,7 @@ type passed struct {
 func (t *Thresholds) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clear(t.passed)
+	clear(t.byLimit)
 }
 
 // Pass returns the threshold that a limit has passed: 80 or 100 percent. used is in percent of the
@@ -42,27 +42,27 @@ func (t *Thresholds) Forget() {
 // ended, or if Pass has returned this threshold or a higher one in the same window.
 func (t *Thresholds) Pass(limit string, used float64, resets, now time.Time) (percent int) {
 	switch {
-	case !resets.After(now) || used < nearly:
+	case !resets.After(now) || used < nearPercent:
 		return 0
-	case used >= reached:
-		percent = reached
+	case used >= fullPercent:
+		percent = fullPercent
 	default:
-		percent = nearly
+		percent = nearPercent
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last := t.passed[limit]; now.Before(last.until) && percent <= last.percent {
+	if last := t.byLimit[limit]; now.Before(last.until) && percent <= last.percent {
 		return 0
 	}
-	if t.passed == nil {
-		t.passed = make(map[string]passed)
+	if t.byLimit == nil {
+		t.byLimit = make(map[string]passedThreshold)
 	}
-	if len(t.passed) >= maxPassed {
-		maps.DeleteFunc(t.passed, func(_ string, p passed) bool { return !now.Before(p.until) })
+	if len(t.byLimit) >= maxRemembered {
+		maps.DeleteFunc(t.byLimit, func(_ string, p passedThreshold) bool { return !now.Before(p.until) })
 	}
-	if len(t.passed) >= maxPassed {
-		clear(t.passed)
+	if len(t.byLimit) >= maxRemembered {
+		clear(t.byLimit)
 	}
-	t.passed[limit] = passed{percent, resets}
+	t.byLimit[limit] = passedThreshold{percent, resets}
 	return percent
 }

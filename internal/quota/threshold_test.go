@@ -57,17 +57,17 @@ func TestThresholdsBounded(t *testing.T) {
 	now := time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
 	var all Thresholds
 	all.Pass("lasts", 80, now.Add(time.Hour), now)
-	for i := range maxPassed - 1 {
+	for i := range maxRemembered - 1 {
 		all.Pass(fmt.Sprint(i), 80, now.Add(time.Minute), now)
 	}
 	later := now.Add(time.Minute)
-	if all.Pass("more", 80, later.Add(time.Hour), later) != 80 || all.Pass("lasts", 80, now.Add(time.Hour), later) != 0 || len(all.passed) != 2 {
-		t.Errorf("%d are remembered after the others have ended", len(all.passed))
+	if all.Pass("more", 80, later.Add(time.Hour), later) != 80 || all.Pass("lasts", 80, now.Add(time.Hour), later) != 0 || len(all.byLimit) != 2 {
+		t.Errorf("%d are remembered after the others have ended", len(all.byLimit))
 	}
-	for i := range 2 * maxPassed {
+	for i := range 2 * maxRemembered {
 		all.Pass(fmt.Sprint(i), 80, later.Add(time.Hour), later)
 	}
-	if len(all.passed) > maxPassed {
-		t.Errorf("%d are remembered", len(all.passed))
+	if len(all.byLimit) > maxRemembered {
+		t.Errorf("%d are remembered", len(all.byLimit))
 	}
 }

@@ -22,9 +22,9 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// parts is the number of parts into which a sliding window is divided. A part counts until all of
+// partsPerWindow is the number of parts into which a sliding window is divided. A part counts until all of
 // it has left the window. So use counts for the length of the window, and at most one part longer.
-const parts = 20
+const partsPerWindow = 20
 
 // Window is the time for which a limit applies. It is a period of the calendar or a sliding window.
 // At the end of a period, the counts begin at 0 again. With a sliding window, the limit applies to
@@ -67,9 +67,9 @@ func (w *Window) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// part returns the length of a part, in whole microseconds. A period of the calendar is a whole
+// partLength returns the length of a part, in whole microseconds. A period of the calendar is a whole
 // number of parts.
-func (w Window) part() time.Duration {
+func (w Window) partLength() time.Duration {
 	switch w.period {
 	case day:
 		return time.Hour
@@ -78,13 +78,13 @@ func (w Window) part() time.Duration {
 	case month:
 		return 24 * time.Hour
 	}
-	const unit = parts * time.Microsecond
+	const unit = partsPerWindow * time.Microsecond
 	return (w.length + unit - 1) / unit * time.Microsecond
 }
 
-// keep returns how long a store keeps the count of a part. After that time, no limit needs the
+// keepTime returns how long a store keeps the count of a part. After that time, no limit needs the
 // count any more.
-func (w Window) keep() time.Duration {
+func (w Window) keepTime() time.Duration {
 	switch w.period {
 	case day:
 		return 25 * time.Hour
@@ -93,51 +93,51 @@ func (w Window) keep() time.Duration {
 	case month:
 		return 32 * 24 * time.Hour
 	}
-	return (parts + 2) * w.part()
+	return (partsPerWindow + 2) * w.partLength()
 }
 
-// at returns the number of the part that contains a time.
-func (w Window) at(t time.Time) int64 {
-	n, part := t.UnixNano(), int64(w.part())
+// partAt returns the number of the part that contains a time.
+func (w Window) partAt(t time.Time) int64 {
+	n, length := t.UnixNano(), int64(w.partLength())
 	if n < 0 {
-		n -= part - 1
+		n -= length - 1
 	}
-	return n / part
+	return n / length
 }
 
-// start returns when a part begins.
-func (w Window) start(part int64) time.Time { return time.Unix(0, part*int64(w.part())) }
+// partStart returns when a part begins.
+func (w Window) partStart(part int64) time.Time { return time.Unix(0, part*int64(w.partLength())) }
 
-// oldest returns the number of the first part that counts at a time.
-func (w Window) oldest(now time.Time) int64 {
+// oldestPart returns the number of the first part that counts at a time.
+func (w Window) oldestPart(now time.Time) int64 {
 	if w.period == "" {
-		return w.at(now) - parts
+		return w.partAt(now) - partsPerWindow
 	}
-	return w.at(w.begin(now, 0))
+	return w.partAt(w.periodStart(now, 0))
 }
 
-// begin returns when a calendar period of w begins. For next 0 this is the period that contains t,
+// periodStart returns when a calendar period of w begins. For next 0 this is the period that contains t,
 // for next 1 the period after it.
-func (w Window) begin(t time.Time, next int) time.Time {
+func (w Window) periodStart(t time.Time, offset int) time.Time {
 	t = t.UTC()
 	year, m, d := t.Date()
 	switch w.period {
 	case day:
-		d += next
+		d += offset
 	case week:
-		d += 7*next - (int(t.Weekday())+6)%7
+		d += 7*offset - (int(t.Weekday())+6)%7
 	case month:
-		m, d = m+time.Month(next), 1
+		m, d = m+time.Month(offset), 1
 	}
 	return time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
 }
 
-// leaves returns when a part no longer counts.
-func (w Window) leaves(part int64) time.Time {
+// partExpiry returns when a part no longer counts.
+func (w Window) partExpiry(part int64) time.Time {
 	if w.period == "" {
-		return w.start(part + parts + 1)
+		return w.partStart(part + partsPerWindow + 1)
 	}
-	return w.begin(w.start(part), 1)
+	return w.periodStart(w.partStart(part), 1)
 }
 
 // count is what was counted in one part of a window.
@@ -154,13 +154,13 @@ type counts []count
 // move to the current part. So these counts do not get lost, and they count for at most one window
 // from now.
 func (c counts) update(w Window, now time.Time) counts {
-	current, ahead := w.at(now), int64(0)
-	first, _ := c.find(w.oldest(now))
+	current, future := w.partAt(now), int64(0)
+	first, _ := c.find(w.oldestPart(now))
 	end, _ := c.find(current + 1)
 	for _, later := range c[end:] {
-		ahead += later.n
+		future += later.n
 	}
-	return c[first:end].add(current, ahead)
+	return c[first:end].add(current, future)
 }
 
 // find returns the index of a part or, if it is not found, the index at which to insert it.
@@ -181,8 +181,8 @@ func (c counts) add(part, n int64) counts {
 	return slices.Insert(c, i, count{part, n})
 }
 
-// plus adds other counts, which may be in any order.
-func (c counts) plus(other counts) counts {
+// addAll adds other counts, which may be in any order.
+func (c counts) addAll(other counts) counts {
 	for _, o := range other {
 		c = c.add(o.part, o.n)
 	}

@@ -32,23 +32,23 @@ type Disk struct {
 	db     *bbolt.DB  // nil: it was not started
 	file   *os.File   // of db
 	maxAge time.Duration
-	shares
-	owned map[string]bool // the responses that this process makes
+	entryIndex
+	ownResponses map[string]bool // the responses that this process makes
 
-	begins sync.Mutex            // held while a transaction begins
-	damage atomic.Pointer[error] // why the file is not used any more; nil: it is
+	beginMu sync.Mutex            // held while a transaction begins
+	damage  atomic.Pointer[error] // why the file is not used any more; nil: it is
 }
 
 // The buckets of the file.
 var (
-	entryBucket = []byte("entries") // by id
-	aboutBucket = []byte("about")   // by id, as JSON of about
-	itemBucket  = []byte("items")   // of conversations, by id and number
-	eventBucket = []byte("events")  // of background responses, by id and number
+	entryBucket    = []byte("entries") // by id
+	metadataBucket = []byte("about")   // by id, as JSON of about
+	itemBucket     = []byte("items")   // of conversations, by id and number
+	eventBucket    = []byte("events")  // of background responses, by id and number
 )
 
-// about is what is known of an entry without reading it.
-type about struct {
+// metadata is what is known of an entry without reading it.
+type metadata struct {
 	User   string `json:"user"`
 	Size   int64  `json:"size"`
 	Events int64  `json:"events,omitempty"` // how many there were
@@ -56,13 +56,13 @@ type about struct {
 	Lost   bool   `json:"lost,omitempty"`   // the response has failed, since its process ended before the response did
 }
 
-// lockTime is how long a process waits for the file, which the previous process may still use.
-const lockTime = 10 * time.Second
+// lockTimeout is how long a process waits for the file, which the previous process may still use.
+const lockTimeout = 10 * time.Second
 
 // NewDisk returns a store in a folder. [Disk.Limit] sets its limits. The store does not work before
 // Start.
 func NewDisk(dir string) *Disk {
-	return &Disk{dir: dir, now: time.Now, shares: newShares(0), owned: make(map[string]bool)}
+	return &Disk{dir: dir, now: time.Now, entryIndex: newEntryIndex(0), ownResponses: make(map[string]bool)}
 }
 
 // Start opens the file, or makes it if there is none. Later calls do nothing. Start fails if the
@@ -91,13 +91,13 @@ func (d *Disk) Start() error {
 
 // open opens the file, or makes it.
 func (d *Disk) open(path string) error {
-	options := &bbolt.Options{Timeout: lockTime, FreelistType: bbolt.FreelistMapType}
+	options := &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType}
 	options.OpenFile = func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
 		file, err = os.OpenFile(name, flag, mode)
 		d.file = file
 		return file, err
 	}
-	err := guarded(func() (err error) {
+	err := recoverDamage(func() (err error) {
 		d.db, err = bbolt.Open(path, 0o600, options)
 		return err
 	})
@@ -141,37 +141,37 @@ func (d *Disk) Limit(maxBytes int64, maxAge time.Duration) {
 
 // load makes the file's buckets and counts the file's entries, the oldest first.
 func (d *Disk) load() (err error) {
-	before := d.shares
-	d.shares = newShares(before.maxBytes)
+	before := d.entryIndex
+	d.entryIndex = newEntryIndex(before.maxBytes)
 	defer func() {
 		if err != nil {
-			d.shares = before
+			d.entryIndex = before
 		}
 	}()
 	return d.write(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{entryBucket, aboutBucket, itemBucket, eventBucket} {
+		for _, name := range [][]byte{entryBucket, metadataBucket, itemBucket, eventBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
 		}
-		var found []*kept
+		var found []*storedEntry
 		users := make(map[string]string)
-		err := tx.Bucket(aboutBucket).ForEach(func(id, value []byte) error {
-			var a about
-			if at, ok := responseid.Time(string(id)); ok && json.Unmarshal(value, &a) == nil && a.Size > 0 {
-				found = append(found, &kept{id: string(id), until: at.Add(d.maxAge), size: a.Size})
-				users[string(id)] = a.User
+		err := tx.Bucket(metadataBucket).ForEach(func(id, value []byte) error {
+			var meta metadata
+			if at, ok := responseid.Time(string(id)); ok && json.Unmarshal(value, &meta) == nil && meta.Size > 0 {
+				found = append(found, &storedEntry{id: string(id), expires: at.Add(d.maxAge), size: meta.Size})
+				users[string(id)] = meta.User
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(found, func(a, b *kept) int { return a.until.Compare(b.until) })
+		slices.SortFunc(found, func(a, b *storedEntry) int { return a.expires.Compare(b.expires) })
 		for _, k := range found {
-			err := d.count(tx, users[k.id], k)
+			err := d.countEntry(tx, users[k.id], k)
 			if errors.Is(err, stores.ErrTooLarge) { // the limit was larger before
-				err = drop(tx, k.id)
+				err = dropEntry(tx, k.id)
 			}
 			if err != nil {
 				return err
@@ -181,26 +181,26 @@ func (d *Disk) load() (err error) {
 	})
 }
 
-// count counts an entry and drops other entries if it needs their room.
-func (d *Disk) count(tx *bbolt.Tx, user string, k *kept) error {
-	dropped, err := d.shares.put(user, k, d.now())
+// countEntry counts an entry and drops other entries if it needs their room.
+func (d *Disk) countEntry(tx *bbolt.Tx, user string, k *storedEntry) error {
+	dropped, err := d.entryIndex.put(user, k, d.now())
 	for _, k := range dropped {
-		err = errors.Join(err, drop(tx, k.id))
+		err = errors.Join(err, dropEntry(tx, k.id))
 	}
 	return err
 }
 
-// drop deletes an entry with all that belongs to it.
-func drop(tx *bbolt.Tx, id string) error {
-	for _, name := range [][]byte{entryBucket, aboutBucket} {
+// dropEntry deletes an entry with all that belongs to it.
+func dropEntry(tx *bbolt.Tx, id string) error {
+	for _, name := range [][]byte{entryBucket, metadataBucket} {
 		if err := tx.Bucket(name).Delete([]byte(id)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(dropAll(tx.Bucket(itemBucket), id), dropAll(tx.Bucket(eventBucket), id))
+	return errors.Join(dropPrefix(tx.Bucket(itemBucket), id), dropPrefix(tx.Bucket(eventBucket), id))
 }
 
-func dropAll(b *bbolt.Bucket, id string) error {
+func dropPrefix(b *bbolt.Bucket, id string) error {
 	c := b.Cursor()
 	for key, _ := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, _ = c.Next() {
 		if err := c.Delete(); err != nil {
@@ -230,8 +230,8 @@ func (d *Disk) update(change func(*bbolt.Tx) error) error {
 	return stores.Unavailable(err)
 }
 
-// numbered is the key of an item or an event.
-func numbered(id string, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte(id), n) }
+// numberedKey is the key of an item or an event.
+func numberedKey(id string, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte(id), n) }
 
 // Put implements [stores.Store].
 func (d *Disk) Put(ctx context.Context, id string, e *stores.Entry) error {
@@ -239,7 +239,7 @@ func (d *Disk) Put(ctx context.Context, id string, e *stores.Entry) error {
 }
 
 // put stores an entry. If begins is true, the entry is a response that this process makes.
-func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, begins bool) error {
+func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, isOwn bool) error {
 	at, ok := responseid.Time(id)
 	if !ok {
 		return fmt.Errorf("the id %.64q: %w", id, stores.ErrNotFound)
@@ -260,46 +260,46 @@ func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, begins bool)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.update(func(tx *bbolt.Tx) error {
-		a := aboutOf(tx, id)
-		if a != nil && (a.User != e.User || a.Over && !d.owned[id]) {
+		meta := readMetadata(tx, id)
+		if meta != nil && (meta.User != e.User || meta.Over && !d.ownResponses[id]) {
 			return stores.ErrEnded
 		}
-		if a == nil {
-			a = &about{User: e.User}
+		if meta == nil {
+			meta = &metadata{User: e.User}
 		}
-		a.Size = e.Size() + int64(len(id))
-		if err := d.count(tx, e.User, &kept{id: id, until: at.Add(d.maxAge), size: a.Size}); err != nil {
+		meta.Size = e.Size() + int64(len(id))
+		if err := d.countEntry(tx, e.User, &storedEntry{id: id, expires: at.Add(d.maxAge), size: meta.Size}); err != nil {
 			return err
 		}
-		if begins {
-			d.owned[strings.Clone(id)] = true
+		if isOwn {
+			d.ownResponses[strings.Clone(id)] = true
 		}
-		err := errors.Join(tx.Bucket(entryBucket).Put([]byte(id), value), setAbout(tx, id, a))
+		err := errors.Join(tx.Bucket(entryBucket).Put([]byte(id), value), writeMetadata(tx, id, meta))
 		if responseid.ValidConversation(id) {
-			err = errors.Join(err, dropAll(tx.Bucket(itemBucket), id), putItems(tx, id, e.Input))
+			err = errors.Join(err, dropPrefix(tx.Bucket(itemBucket), id), putItems(tx, id, e.Input))
 		}
 		return err
 	})
 }
 
-func aboutOf(tx *bbolt.Tx, id string) *about {
-	value := tx.Bucket(aboutBucket).Get([]byte(id))
+func readMetadata(tx *bbolt.Tx, id string) *metadata {
+	value := tx.Bucket(metadataBucket).Get([]byte(id))
 	if value == nil {
 		return nil
 	}
-	a := new(about)
-	if json.Unmarshal(value, a) != nil {
+	meta := new(metadata)
+	if json.Unmarshal(value, meta) != nil {
 		return nil
 	}
-	return a
+	return meta
 }
 
-func setAbout(tx *bbolt.Tx, id string, a *about) error {
-	value, err := json.Marshal(a)
+func writeMetadata(tx *bbolt.Tx, id string, meta *metadata) error {
+	value, err := json.Marshal(meta)
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(aboutBucket).Put([]byte(id), value)
+	return tx.Bucket(metadataBucket).Put([]byte(id), value)
 }
 
 // putItems adds items at the end of a conversation.
@@ -308,7 +308,7 @@ func putItems(tx *bbolt.Tx, id string, items []json.RawMessage) error {
 	for _, item := range items {
 		n, err := b.NextSequence()
 		if err == nil {
-			err = b.Put(numbered(id, n), item)
+			err = b.Put(numberedKey(id, n), item)
 		}
 		if err != nil {
 			return err
@@ -317,8 +317,8 @@ func putItems(tx *bbolt.Tx, id string, items []json.RawMessage) error {
 	return nil
 }
 
-// size returns the size of a user's entry.
-func (d *Disk) size(user, id string) (size int64, err error) {
+// entrySize returns the size of a user's entry.
+func (d *Disk) entrySize(user, id string) (size int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k, err := d.find(user, id)
@@ -329,11 +329,11 @@ func (d *Disk) size(user, id string) (size int64, err error) {
 }
 
 // find returns a user's entry. The caller holds the lock.
-func (d *Disk) find(user, id string) (*kept, error) {
+func (d *Disk) find(user, id string) (*storedEntry, error) {
 	if d.db == nil {
 		return nil, errNotStarted
 	}
-	k := d.shares.find(user, id, d.now())
+	k := d.entryIndex.find(user, id, d.now())
 	if k == nil {
 		return nil, stores.ErrNotFound
 	}
@@ -342,25 +342,25 @@ func (d *Disk) find(user, id string) (*kept, error) {
 
 // Get implements [stores.Store].
 func (d *Disk) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
-	e, err := d.get(ctx, user, id)
+	e, err := d.readEntry(ctx, user, id)
 	if err != nil || !e.Running {
 		return e, err
 	}
 	d.mu.Lock()
-	owned := d.owned[id]
+	owned := d.ownResponses[id]
 	d.mu.Unlock()
 	if owned {
 		return e, nil
 	}
 	e.Release()
-	if err := d.lose(user, id); err != nil {
+	if err := d.markLost(user, id); err != nil {
 		return nil, err
 	}
-	return d.get(ctx, user, id)
+	return d.readEntry(ctx, user, id)
 }
 
-func (d *Disk) get(ctx context.Context, user, id string) (*stores.Entry, error) {
-	size, err := d.size(user, id)
+func (d *Disk) readEntry(ctx context.Context, user, id string) (*stores.Entry, error) {
+	size, err := d.entrySize(user, id)
 	if err != nil {
 		return nil, err
 	}
@@ -404,12 +404,12 @@ func (d *Disk) Delete(_ context.Context, user, id string) error {
 		return err
 	}
 	d.remove(k)
-	delete(d.owned, id)
-	return d.update(func(tx *bbolt.Tx) error { return drop(tx, id) })
+	delete(d.ownResponses, id)
+	return d.update(func(tx *bbolt.Tx) error { return dropEntry(tx, id) })
 }
 
-// change changes a conversation. more is how many bytes the conversation grows by.
-func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error) error {
+// edit changes a conversation. more is how many bytes the conversation grows by.
+func (d *Disk) changeConversation(user, id string, growth int64, edit func(*bbolt.Tx) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k, err := d.find(user, id)
@@ -419,37 +419,37 @@ func (d *Disk) change(user, id string, more int64, change func(*bbolt.Tx) error)
 	if !responseid.ValidConversation(id) {
 		return stores.ErrNotFound
 	}
-	if k.size+more > stores.MaxEntry {
+	if k.size+growth > stores.MaxEntry {
 		return stores.ErrTooLarge
 	}
 	return d.update(func(tx *bbolt.Tx) error {
-		if err := change(tx); err != nil {
+		if err := edit(tx); err != nil {
 			return err
 		}
-		a := aboutOf(tx, id)
-		if a == nil {
+		meta := readMetadata(tx, id)
+		if meta == nil {
 			return stores.ErrNotFound
 		}
-		a.Size = k.size + more
-		if err := d.count(tx, user, &kept{id: id, until: k.until, size: a.Size}); err != nil {
+		meta.Size = k.size + growth
+		if err := d.countEntry(tx, user, &storedEntry{id: id, expires: k.expires, size: meta.Size}); err != nil {
 			return err
 		}
-		return setAbout(tx, id, a)
+		return writeMetadata(tx, id, meta)
 	})
 }
 
 // Append implements [stores.Store].
 func (d *Disk) Append(_ context.Context, user, id string, items []json.RawMessage) error {
-	more := int64(0)
+	growth := int64(0)
 	for _, item := range items {
-		more += int64(stores.ItemOverhead + len(item))
+		growth += int64(stores.ItemOverhead + len(item))
 	}
-	return d.change(user, id, more, func(tx *bbolt.Tx) error { return putItems(tx, id, items) })
+	return d.changeConversation(user, id, growth, func(tx *bbolt.Tx) error { return putItems(tx, id, items) })
 }
 
 // RemoveItem implements [stores.Store].
 func (d *Disk) RemoveItem(_ context.Context, user, id string, item json.RawMessage) error {
-	return d.change(user, id, -int64(stores.ItemOverhead+len(item)), func(tx *bbolt.Tx) error {
+	return d.changeConversation(user, id, -int64(stores.ItemOverhead+len(item)), func(tx *bbolt.Tx) error {
 		c := tx.Bucket(itemBucket).Cursor()
 		for key, other := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, other = c.Next() {
 			if bytes.Equal(other, item) {
@@ -462,7 +462,7 @@ func (d *Disk) RemoveItem(_ context.Context, user, id string, item json.RawMessa
 
 // SetObject implements [stores.Store].
 func (d *Disk) SetObject(_ context.Context, user, id string, object json.RawMessage) error {
-	return d.change(user, id, 0, func(tx *bbolt.Tx) error {
+	return d.changeConversation(user, id, 0, func(tx *bbolt.Tx) error {
 		e := stores.Decode(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id))))
 		if e == nil {
 			return stores.ErrNotFound

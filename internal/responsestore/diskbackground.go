@@ -26,30 +26,30 @@ func (d *Disk) Continue(_ context.Context, user, id string, events stores.Events
 	if _, err := d.find(user, id); err != nil {
 		return false, err
 	}
-	if !d.owned[id] {
+	if !d.ownResponses[id] {
 		return false, stores.ErrEnded
 	}
 	if len(events.Events) == 0 && !events.Over {
 		return false, nil
 	}
 	err = d.update(func(tx *bbolt.Tx) error {
-		a := aboutOf(tx, id)
-		if a == nil {
+		meta := readMetadata(tx, id)
+		if meta == nil {
 			return stores.ErrNotFound
 		}
 		for i, e := range events.Events {
-			if n := events.First + int64(i); n >= a.Events {
+			if n := events.First + int64(i); n >= meta.Events {
 				if err := d.addEvent(tx, id, n, e); err != nil {
 					return err
 				}
-				a.Events = n + 1
+				meta.Events = n + 1
 			}
 		}
-		a.Over = events.Over
-		return setAbout(tx, id, a)
+		meta.Over = events.Over
+		return writeMetadata(tx, id, meta)
 	})
 	if events.Over && err == nil {
-		delete(d.owned, id)
+		delete(d.ownResponses, id)
 	}
 	return false, err
 }
@@ -69,12 +69,12 @@ func (d *Disk) addEvent(tx *bbolt.Tx, id string, n int64, e stores.Event) error 
 			}
 		}
 	}
-	return b.Put(numbered(id, uint64(n)), append(append([]byte(e.Name), ' '), e.Data...))
+	return b.Put(numberedKey(id, uint64(n)), append(append([]byte(e.Name), ' '), e.Data...))
 }
 
 // Cancel implements [stores.Background].
 func (d *Disk) Cancel(_ context.Context, user, id string) error {
-	_, err := d.size(user, id)
+	_, err := d.entrySize(user, id)
 	return err
 }
 
@@ -86,19 +86,19 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 	}
 	defer e.Release()
 	d.mu.Lock()
-	owned := d.owned[id]
+	owned := d.ownResponses[id]
 	d.mu.Unlock()
 	events := stores.Events{First: from}
-	var a *about
+	var meta *metadata
 	err = stores.Unavailable(d.read(func(tx *bbolt.Tx) error {
-		a = aboutOf(tx, id)
+		meta = readMetadata(tx, id)
 		c := tx.Bucket(eventBucket).Cursor()
-		size, key := 0, numbered(id, uint64(from))
+		size, key := 0, numberedKey(id, uint64(from))
 		for at, value := c.Seek(key); bytes.Equal(at, key) && (size == 0 || size+len(value) < 1<<20); at, value = c.Next() {
 			name, data, _ := bytes.Cut(value, []byte(" "))
 			events.Events = append(events.Events, stores.Event{Name: string(name), Data: bytes.Clone(data)})
 			size += len(value)
-			key = numbered(id, uint64(from)+uint64(len(events.Events)))
+			key = numberedKey(id, uint64(from)+uint64(len(events.Events)))
 		}
 		return nil
 	}))
@@ -106,44 +106,44 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 	switch {
 	case err != nil:
 		return events, err
-	case a == nil:
+	case meta == nil:
 		return events, stores.ErrNotFound
-	case a.Lost && from > a.Events:
+	case meta.Lost && from > meta.Events:
 		_, last := stores.Lost(e.Response, from)
 		return stores.Events{First: from, Events: []stores.Event{last}, Over: true}, nil
-	case len(events.Events) == 0 && (from < a.Events || !a.Over && !owned):
+	case len(events.Events) == 0 && (from < meta.Events || !meta.Over && !owned):
 		return events, stores.ErrDropped
 	}
-	events.Over = a.Over && next >= a.Events
+	events.Over = meta.Over && next >= meta.Events
 	return events, nil
 }
 
-// lose stores that a response of an earlier process has failed.
-func (d *Disk) lose(user, id string) error {
+// markLost stores that a response of an earlier process has failed.
+func (d *Disk) markLost(user, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.update(func(tx *bbolt.Tx) error {
-		e, a := stores.Decode(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id)))), aboutOf(tx, id)
-		if e == nil || a == nil || e.User != user {
+		e, meta := stores.Decode(bytes.Clone(tx.Bucket(entryBucket).Get([]byte(id)))), readMetadata(tx, id)
+		if e == nil || meta == nil || e.User != user {
 			return stores.ErrNotFound
 		}
-		if !e.Running || d.owned[id] {
+		if !e.Running || d.ownResponses[id] {
 			return nil
 		}
-		failed, last := stores.Lost(e.Response, a.Events)
+		failed, last := stores.Lost(e.Response, meta.Events)
 		e.Running, e.Response = false, failed
 		value, err := stores.Encode(e)
 		if err == nil {
 			err = tx.Bucket(entryBucket).Put([]byte(id), value)
 		}
-		if a.Over || err != nil {
+		if meta.Over || err != nil {
 			return err // all events are there
 		}
-		if err := d.addEvent(tx, id, a.Events, last); err != nil {
+		if err := d.addEvent(tx, id, meta.Events, last); err != nil {
 			return err
 		}
-		a.Events, a.Over, a.Lost = a.Events+1, true, true
-		return setAbout(tx, id, a)
+		meta.Events, meta.Over, meta.Lost = meta.Events+1, true, true
+		return writeMetadata(tx, id, meta)
 	})
 }
 

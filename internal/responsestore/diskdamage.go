@@ -12,10 +12,10 @@ import (
 // because a disk or another program has changed the file.
 var errDamaged = errors.New("the file is damaged; to begin with an empty one, stop Caddy and move the file away")
 
-// guarded runs f, which uses the file, and returns an error that matches [errDamaged] if f panics:
+// recoverDamage runs f, which uses the file, and returns an error that matches [errDamaged] if f panics:
 // bbolt panics at a damaged page. bbolt maps the file into memory, where reading beyond the end of
 // a file that was cut is a fault. guarded makes a fault a panic: it would end the process.
-func guarded(f func() error) (err error) {
+func recoverDamage(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -25,15 +25,15 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// begin begins a transaction. If it panics, the file is abandoned: bbolt then keeps a lock that all
+// beginTx begins a transaction. If it panics, the file is abandoned: bbolt then keeps a lock that all
 // transactions need when they begin, and those that only read also when they end.
-func (d *Disk) begin(writable bool) (tx *bbolt.Tx, err error) {
-	d.begins.Lock()
-	defer d.begins.Unlock()
+func (d *Disk) beginTx(writable bool) (tx *bbolt.Tx, err error) {
+	d.beginMu.Lock()
+	defer d.beginMu.Unlock()
 	if damage := d.damage.Load(); damage != nil {
 		return nil, *damage
 	}
-	err = guarded(func() (err error) {
+	err = recoverDamage(func() (err error) {
 		tx, err = d.db.Begin(writable)
 		return err
 	})
@@ -46,7 +46,7 @@ func (d *Disk) begin(writable bool) (tx *bbolt.Tx, err error) {
 // read runs get, which reads the file. A panic of get harms no other use. Its end must not wait for
 // those that begin: they may wait until the file has grown, for which bbolt waits until this ends.
 func (d *Disk) read(get func(*bbolt.Tx) error) error {
-	tx, err := d.begin(false)
+	tx, err := d.beginTx(false)
 	if err != nil {
 		return err
 	}
@@ -55,18 +55,18 @@ func (d *Disk) read(get func(*bbolt.Tx) error) error {
 			_ = tx.Rollback() // fails only if the transaction has ended
 		}
 	}()
-	return guarded(func() error { return get(tx) })
+	return recoverDamage(func() error { return get(tx) })
 }
 
 // write runs change, which changes the file. If change panics, the file is abandoned: bbolt may keep
 // the lock of the transaction, for which the next change would wait without end. The caller holds
 // the lock of d.
 func (d *Disk) write(change func(*bbolt.Tx) error) error {
-	tx, err := d.begin(true)
+	tx, err := d.beginTx(true)
 	if err != nil {
 		return err
 	}
-	err = guarded(func() error {
+	err = recoverDamage(func() error {
 		if err := change(tx); err != nil {
 			_ = tx.Rollback() // fails only if the transaction has ended
 			return err

@@ -18,12 +18,12 @@ type Memory struct {
 	now    func() time.Time
 
 	mu sync.Mutex
-	shares
+	entryIndex
 }
 
 // NewMemory returns a store that uses at most maxBytes of memory and keeps each entry for maxAge.
 func NewMemory(maxBytes int64, maxAge time.Duration) *Memory {
-	return &Memory{maxAge: maxAge, now: time.Now, shares: newShares(maxBytes)}
+	return &Memory{maxAge: maxAge, now: time.Now, entryIndex: newEntryIndex(maxBytes)}
 }
 
 // Put implements [stores.Store].
@@ -35,7 +35,7 @@ func (m *Memory) Put(_ context.Context, id string, e *stores.Entry) error {
 
 // put stores an entry until a time.
 func (m *Memory) put(id string, e *stores.Entry, until time.Time) error {
-	_, err := m.shares.put(e.User, &kept{id: id, entry: e, until: until, size: e.Size() + int64(len(id))}, m.now())
+	_, err := m.entryIndex.put(e.User, &storedEntry{id: id, entry: e, expires: until, size: e.Size() + int64(len(id))}, m.now())
 	return err
 }
 
@@ -61,8 +61,8 @@ func (m *Memory) Delete(_ context.Context, user, id string) error {
 	return nil
 }
 
-// change replaces a conversation by a copy that the argument change has changed.
-func (m *Memory) change(user, id string, change func(*stores.Entry) error) error {
+// edit replaces a conversation by a copy that the argument change has changed.
+func (m *Memory) changeConversation(user, id string, edit func(*stores.Entry) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.find(user, id, m.now())
@@ -70,15 +70,15 @@ func (m *Memory) change(user, id string, change func(*stores.Entry) error) error
 		return stores.ErrNotFound
 	}
 	changed := *k.entry
-	if err := change(&changed); err != nil {
+	if err := edit(&changed); err != nil {
 		return err
 	}
-	return m.put(id, &changed, k.until)
+	return m.put(id, &changed, k.expires)
 }
 
 // Append implements [stores.Store].
 func (m *Memory) Append(_ context.Context, user, id string, items []json.RawMessage) error {
-	return m.change(user, id, func(e *stores.Entry) error {
+	return m.changeConversation(user, id, func(e *stores.Entry) error {
 		e.Input = slices.Concat(e.Input, items)
 		return nil
 	})
@@ -86,7 +86,7 @@ func (m *Memory) Append(_ context.Context, user, id string, items []json.RawMess
 
 // RemoveItem implements [stores.Store].
 func (m *Memory) RemoveItem(_ context.Context, user, id string, item json.RawMessage) error {
-	return m.change(user, id, func(e *stores.Entry) error {
+	return m.changeConversation(user, id, func(e *stores.Entry) error {
 		at := slices.IndexFunc(e.Input, func(other json.RawMessage) bool { return bytes.Equal(other, item) })
 		if at < 0 {
 			return stores.ErrNotFound
@@ -98,7 +98,7 @@ func (m *Memory) RemoveItem(_ context.Context, user, id string, item json.RawMes
 
 // SetObject implements [stores.Store].
 func (m *Memory) SetObject(_ context.Context, user, id string, object json.RawMessage) error {
-	return m.change(user, id, func(e *stores.Entry) error {
+	return m.changeConversation(user, id, func(e *stores.Entry) error {
 		e.Response = object
 		return nil
 	})

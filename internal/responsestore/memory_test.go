@@ -40,8 +40,8 @@ func TestMemoryBounds(t *testing.T) {
 	if !slices.Equal(there, []int{0, 2, 3}) {
 		t.Errorf("there are %v", there)
 	}
-	if err := m.Put(ctx, id(3), one); err != nil || m.ages.Len() != 3 || m.bytes != m.maxBytes {
-		t.Errorf("again: %v, %d entries, %d bytes", err, m.ages.Len(), m.bytes)
+	if err := m.Put(ctx, id(3), one); err != nil || m.byAge.Len() != 3 || m.bytes != m.maxBytes {
+		t.Errorf("again: %v, %d entries, %d bytes", err, m.byAge.Len(), m.bytes)
 	}
 	if err := m.Put(ctx, id(9), entry("u", "", strings.Repeat("x", 10_000))); !errors.Is(err, stores.ErrTooLarge) {
 		t.Error("too large:", err)
@@ -61,7 +61,7 @@ func TestMemoryConcurrent(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if m.bytes > m.maxBytes || m.ages.Len() != len(m.byID) {
-		t.Errorf("%d bytes, %d entries, %d ids", m.bytes, m.ages.Len(), len(m.byID))
+	if m.bytes > m.maxBytes || m.byAge.Len() != len(m.byID) {
+		t.Errorf("%d bytes, %d entries, %d ids", m.bytes, m.byAge.Len(), len(m.byID))
 	}
 }

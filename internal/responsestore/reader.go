@@ -42,44 +42,44 @@ type Reader struct {
 	store stores.Store // nil: there is none
 	user  string
 
-	links int   // responses that may still be read in a chain
-	read  int64 // bytes of entries that may still be read
-	keep  int64 // bytes of items that may still be copied
-	claim func(bytes int64) bool
+	linksLeft   int   // responses that may still be read in a chain
+	readLeft    int64 // bytes of entries that may still be read
+	copyLeft    int64 // bytes of items that may still be copied
+	claimMemory func(bytes int64) bool
 
-	ownID string
-	own   *stores.Entry
+	extraID    string
+	extraEntry *stores.Entry
 }
 
 // NewReader returns a Reader of at most maxBytes of items. The Reader calls claim before it copies
 // items; claim reports whether there is memory for this number of bytes.
-func NewReader(s stores.Store, user string, maxBytes int64, claim func(bytes int64) bool) *Reader {
-	return &Reader{store: s, user: user, links: maxChain, read: max(leastRead, 2*maxBytes), keep: maxBytes, claim: claim}
+func NewReader(s stores.Store, user string, maxBytes int64, claimMemory func(bytes int64) bool) *Reader {
+	return &Reader{store: s, user: user, linksLeft: maxChain, readLeft: max(leastRead, 2*maxBytes), copyLeft: maxBytes, claimMemory: claimMemory}
 }
 
 // With lets the reader find an entry that the store does not have.
-func (r *Reader) With(id string, e *stores.Entry) { r.ownID, r.own = id, e }
+func (r *Reader) With(id string, e *stores.Entry) { r.extraID, r.extraEntry = id, e }
 
-// take claims memory for the copy of an item. item is its size in bytes, and times is how often the
+// claimItem claims memory for the copy of an item. item is its size in bytes, and times is how often the
 // request refers to it. The error is stores.ErrTooLong or ErrNoMemory.
-func (r *Reader) take(item int, times int) error {
+func (r *Reader) claimItem(item int, times int) error {
 	size := int64(item) * int64(times)
-	if r.keep -= size; r.keep < 0 {
+	if r.copyLeft -= size; r.copyLeft < 0 {
 		return stores.ErrTooLong
 	}
-	if !r.claim(size) {
+	if !r.claimMemory(size) {
 		return ErrNoMemory
 	}
 	return nil
 }
 
-// get reads an entry, which the caller releases.
-func (r *Reader) get(ctx context.Context, id string) (e *stores.Entry, err error) {
+// getEntry reads an entry, which the caller releases.
+func (r *Reader) getEntry(ctx context.Context, id string) (e *stores.Entry, err error) {
 	switch {
 	case ctx.Err() != nil: // not every store checks ctx
 		return nil, stores.Unavailable(context.Cause(ctx))
-	case r.own != nil && id == r.ownID:
-		e = r.own
+	case r.extraEntry != nil && id == r.extraID:
+		e = r.extraEntry
 	case r.store == nil:
 		return nil, &MissingError{id}
 	default:
@@ -94,7 +94,7 @@ func (r *Reader) get(ctx context.Context, id string) (e *stores.Entry, err error
 	if err != nil {
 		return nil, err
 	}
-	if r.read -= e.Size(); r.read < 0 {
+	if r.readLeft -= e.Size(); r.readLeft < 0 {
 		e.Release()
 		return nil, stores.ErrTooLong
 	}
@@ -108,7 +108,7 @@ func (r *Reader) get(ctx context.Context, id string) (e *stores.Entry, err error
 func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error) {
 	var chain [][]json.RawMessage // the last response first
 	for id != "" {
-		links, next, err := r.chain(ctx, id)
+		links, next, err := r.readLinks(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -127,43 +127,43 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 	return slices.Concat(chain...), nil
 }
 
-// chain returns the first links of a chain, and the id of the link after them.
-func (r *Reader) chain(ctx context.Context, id string) (links []stores.Link, next string, err error) {
-	whole, ok := r.store.(stores.Chains)
-	if !ok || r.own != nil && id == r.ownID {
-		link, next, err := r.link(ctx, id)
+// readLinks returns the first links of a chain, and the id of the link after them.
+func (r *Reader) readLinks(ctx context.Context, id string) (links []stores.Link, next string, err error) {
+	chains, ok := r.store.(stores.Chains)
+	if !ok || r.extraEntry != nil && id == r.extraID {
+		link, next, err := r.readLink(ctx, id)
 		return []stores.Link{link}, next, err
 	}
-	links, next, release, err := whole.Chain(ctx, r.user, id, r.links, r.read)
+	links, next, release, err := chains.Chain(ctx, r.user, id, r.linksLeft, r.readLeft)
 	defer release()
 	if err != nil {
 		return nil, "", err
 	}
 	for _, link := range links {
 		for _, item := range link.Items {
-			if err := r.take(len(item), 1); err != nil {
+			if err := r.claimItem(len(item), 1); err != nil {
 				return nil, "", err
 			}
-			r.read -= int64(len(item))
+			r.readLeft -= int64(len(item))
 		}
 	}
-	r.links -= len(links)
+	r.linksLeft -= len(links)
 	return links, next, nil
 }
 
-// link reads one link of a chain.
-func (r *Reader) link(ctx context.Context, id string) (link stores.Link, previous string, err error) {
-	e, err := r.get(ctx, id)
+// readLink reads one link of a chain.
+func (r *Reader) readLink(ctx context.Context, id string) (link stores.Link, previous string, err error) {
+	e, err := r.getEntry(ctx, id)
 	if err != nil {
 		return link, "", err
 	}
 	defer e.Release()
-	if r.links--; r.links < 0 {
+	if r.linksLeft--; r.linksLeft < 0 {
 		return link, "", stores.ErrTooLong
 	}
 	link = stores.Link{ID: id, Conversation: e.Conversation}
 	for item := range e.Items() {
-		if err := r.take(len(item), 1); err != nil {
+		if err := r.claimItem(len(item), 1); err != nil {
 			return link, "", err
 		}
 		link.Items = append(link.Items, slices.Clone(item))
@@ -178,9 +178,9 @@ type Reference struct{ Response, Item string }
 // error is a *MissingError if an item does not exist, ErrTooLong if the items have more bytes than
 // may be read, and ErrNoMemory if there is no memory for them. The bytes of an item count once for
 // each reference to it.
-func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
+func (r *Reader) Items(ctx context.Context, references []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
 	times := make(map[string]map[string]int) // how often an item is named, by response
-	for _, n := range named {
+	for _, n := range references {
 		if times[n.Response] == nil {
 			times[n.Response] = make(map[string]int)
 		}
@@ -188,17 +188,17 @@ func (r *Reader) Items(ctx context.Context, named []Reference, idOf func(json.Ra
 	}
 	found := make(map[string]json.RawMessage)
 	for _, response := range slices.Sorted(maps.Keys(times)) {
-		if err := r.itemsOf(ctx, response, times[response], idOf, found); err != nil {
+		if err := r.copyItems(ctx, response, times[response], idOf, found); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// itemsOf copies those items of one response to which the request refers into found, by their ids.
+// copyItems copies those items of one response to which the request refers into found, by their ids.
 // times has how often the request refers to each item.
-func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
-	e, err := r.get(ctx, response)
+func (r *Reader) copyItems(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
+	e, err := r.getEntry(ctx, response)
 	if err != nil && !errors.Is(err, stores.ErrNotFound) {
 		return err
 	}
@@ -209,7 +209,7 @@ func (r *Reader) itemsOf(ctx context.Context, response string, times map[string]
 			if times[id] == 0 {
 				continue
 			}
-			if err := r.take(len(item), times[id]); err != nil {
+			if err := r.claimItem(len(item), times[id]); err != nil {
 				return err
 			}
 			found[id] = slices.Clone(item)

@@ -39,38 +39,38 @@ type RedisOptions struct {
 // Redis keeps entries in Redis or Valkey, which several nodes (servers) share. All times are by the
 // clock of the Redis server.
 type Redis struct {
-	client   redis.UniversalClient
-	prefix   string
-	maxAge   time.Duration
-	maxBytes int64
-	me       string // names this process as the owner of the responses that it has begun
-	logger   *slog.Logger
-	lease    time.Duration
-	watched  *watched
-	fails    atomic.Bool
-	limits   *quota.Limits
+	client    redis.UniversalClient
+	prefix    string
+	maxAge    time.Duration
+	maxBytes  int64
+	processID string // names this process as the owner of the responses that it has begun
+	logger    *slog.Logger
+	leaseTime time.Duration
+	watchers  *watchers
+	isDown    atomic.Bool
+	limits    *quota.Limits
 
 	mu   sync.Mutex
 	stop context.CancelFunc // nil: it is not started
 	done sync.WaitGroup
 }
 
-// quiet drops the log of the Redis client, whose messages have no levels. Failures are logged all
+// quietLogger drops the log of the Redis client, whose messages have no levels. Failures are logged all
 // the same: the client also returns them, and check logs them.
-type quiet struct{}
+type quietLogger struct{}
 
 // Printf does nothing.
-func (quiet) Printf(context.Context, string, ...any) {}
+func (quietLogger) Printf(context.Context, string, ...any) {}
 
-func init() { redis.SetLogger(quiet{}) }
+func init() { redis.SetLogger(quietLogger{}) }
 
 // NewRedis returns a store. It connects when it is used.
 func NewRedis(o RedisOptions, logger *slog.Logger) *Redis {
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // its goroutines would never end
 	r := &Redis{
-		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: cmp.Or(o.MaxBytes, 1<<53), me: rand.Text(),
-		logger: logger, lease: stores.LeaseTime, watched: newWatched(),
+		client: redis.NewUniversalClient(&o.UniversalOptions), prefix: o.Prefix, maxAge: o.MaxAge, maxBytes: cmp.Or(o.MaxBytes, 1<<53), processID: rand.Text(),
+		logger: logger, leaseTime: stores.LeaseTime, watchers: newWatchers(),
 	}
 	r.limits = quota.NewLimits(quota.NewRedis(func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error) {
 		return r.Run(ctx, script, "key:"+account, args...)
@@ -94,7 +94,7 @@ func (r *Redis) Start() error {
 		var ctx context.Context
 		ctx, r.stop = context.WithCancel(context.Background())
 		r.done.Go(func() { r.listen(ctx) })
-		r.done.Go(func() { r.check(ctx) })
+		r.done.Go(func() { r.monitor(ctx) })
 	}
 	return nil
 }
@@ -117,31 +117,31 @@ func (r *Redis) Close() error {
 }
 
 const (
-	// checkEvery is the pause between two checks whether the server works. A check takes at most
+	// checkInterval is the pause between two checks whether the server works. A check takes at most
 	// checkTime.
-	checkEvery = 5 * time.Second
-	checkTime  = 3 * time.Second
-	// checkAgain is the pause between two checks while the server does not work.
-	checkAgain = time.Second
+	checkInterval = 5 * time.Second
+	checkTimeout  = 3 * time.Second
+	// recheckInterval is the pause between two checks while the server does not work.
+	recheckInterval = time.Second
 )
 
-// check logs when the Redis server stops working, and when it works again. While the Redis server
+// monitor logs when the Redis server stops working, and when it works again. While the Redis server
 // does not work, all uses of the store fail at once.
-func (r *Redis) check(ctx context.Context) {
+func (r *Redis) monitor(ctx context.Context) {
 	for ctx.Err() == nil {
-		limited, cancel := context.WithTimeout(ctx, checkTime)
+		limited, cancel := context.WithTimeout(ctx, checkTimeout)
 		err := r.client.Ping(limited).Err()
 		cancel()
-		if ctx.Err() == nil && r.fails.Swap(err != nil) != (err != nil) {
+		if ctx.Err() == nil && r.isDown.Swap(err != nil) != (err != nil) {
 			if err != nil {
 				r.logger.Error("Redis does not work; what is stored cannot be read, nor what keys have used, until it does", "error", err)
 			} else {
 				r.logger.Info("Redis works again")
 			}
 		}
-		next := checkEvery
+		next := checkInterval
 		if err != nil {
-			next = checkAgain
+			next = recheckInterval
 		} else {
 			r.limits.Settle(ctx)
 		}
@@ -150,8 +150,8 @@ func (r *Redis) check(ctx context.Context) {
 		case <-time.After(next):
 		}
 	}
-	r.fails.Store(false) // without checks it would stay true
-	last, cancel := context.WithTimeout(context.Background(), checkTime)
+	r.isDown.Store(false) // without checks it would stay true
+	last, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	r.limits.Settle(last) // the process may exit soon
 }
@@ -160,7 +160,7 @@ func (r *Redis) check(ctx context.Context) {
 var errDown = stores.Unavailable(errors.New("Redis does not work"))
 
 // Fails reports whether the server did not work at the last check.
-func (r *Redis) Fails() bool { return r.fails.Load() }
+func (r *Redis) Fails() bool { return r.isDown.Load() }
 
 // tagOf returns the hash tag of a user's keys.
 func tagOf(user string) string {
@@ -183,8 +183,8 @@ func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args 
 	return answer, stores.Unavailable(err)
 }
 
-// do runs a script that answers with a word.
-func (r *Redis) do(ctx context.Context, script *redis.Script, user string, args ...any) (word string, err error) {
+// runForWord runs a script that answers with a word.
+func (r *Redis) runForWord(ctx context.Context, script *redis.Script, user string, args ...any) (word string, err error) {
 	answer, err := r.run(ctx, script, user, args...)
 	if err != nil {
 		return "", err
@@ -203,8 +203,8 @@ func (r *Redis) do(ctx context.Context, script *redis.Script, user string, args 
 // maxDepth is how deep the arrays and objects of an item may be nested.
 const maxDepth = 1024
 
-// known reports whether an id may exist.
-func known(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
+// isValidID reports whether an id may exist.
+func isValidID(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
 
 // Put implements [stores.Store].
 func (r *Redis) Put(ctx context.Context, id string, e *stores.Entry) error {
@@ -215,11 +215,11 @@ func (r *Redis) Put(ctx context.Context, id string, e *stores.Entry) error {
 func (r *Redis) Begin(ctx context.Context, id string, e *stores.Entry) error {
 	begun := *e
 	begun.Running = true
-	return r.put(ctx, id, &begun, r.lease)
+	return r.put(ctx, id, &begun, r.leaseTime)
 }
 
 func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.Duration) error {
-	if !known(id) {
+	if !isValidID(id) {
 		return fmt.Errorf("the id %.64q: %w", id, stores.ErrNotFound)
 	}
 	release, err := stores.ReserveEntry(ctx, e)
@@ -227,7 +227,7 @@ func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.
 		return err
 	}
 	defer release()
-	args := []any{id, r.me, r.maxAge.Milliseconds(), lease.Milliseconds(), r.maxBytes, e.Size()}
+	args := []any{id, r.processID, r.maxAge.Milliseconds(), lease.Milliseconds(), r.maxBytes, e.Size()}
 	input := "[]"
 	if responseid.ValidConversation(id) {
 		args = append(args, len(e.Input))
@@ -235,7 +235,7 @@ func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.
 			args = append(args, []byte(item))
 		}
 	} else {
-		args, input = append(args, 0), joined(e.Input)
+		args, input = append(args, 0), joinItems(e.Input)
 	}
 	running := "0"
 	if e.Running {
@@ -250,12 +250,12 @@ func (r *Redis) put(ctx context.Context, id string, e *stores.Entry, lease time.
 		}
 		args = append(args, "o"+strconv.Itoa(i+1), value)
 	}
-	_, err = r.do(ctx, putScript, e.User, args...)
+	_, err = r.runForWord(ctx, putScript, e.User, args...)
 	return err
 }
 
-// joined returns the items as a JSON array.
-func joined(items []json.RawMessage) string {
+// joinItems returns the items as a JSON array.
+func joinItems(items []json.RawMessage) string {
 	var all strings.Builder
 	all.WriteByte('[')
 	for i, item := range items {
@@ -268,24 +268,24 @@ func joined(items []json.RawMessage) string {
 	return all.String()
 }
 
-// read runs a script whose last argument is the size in bytes that its answer may have. If the
+// readBounded runs a script whose last argument is the size in bytes that its answer may have. If the
 // answer is larger, the script returns its size instead. Then read reserves memory for this size,
 // and runs the script again. If the size is above most, the error is stores.ErrTooLong.
-func (r *Redis) read(ctx context.Context, script *redis.Script, user string, most int64, args ...any) (answer []any, release func(), err error) {
+func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user string, maxBytes int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
-	for limit := min(most, stores.FreeTransfer); ; {
-		got, err := r.run(ctx, script, user, append(args, limit)...)
+	for limit := min(maxBytes, stores.FreeTransfer); ; {
+		result, err := r.run(ctx, script, user, append(args, limit)...)
 		if err != nil {
 			release()
 			return nil, func() {}, err
 		}
-		size, tooLarge := got.(int64)
+		size, tooLarge := result.(int64)
 		if !tooLarge {
-			answer, _ := got.([]any)
+			answer, _ := result.([]any)
 			return answer, release, nil
 		}
 		release()
-		if size < 0 || size > most {
+		if size < 0 || size > maxBytes {
 			return nil, func() {}, stores.ErrTooLong
 		}
 		if release, err = stores.Reserve(ctx, user, size); err != nil {
@@ -297,22 +297,22 @@ func (r *Redis) read(ctx context.Context, script *redis.Script, user string, mos
 
 // Get implements [stores.Store].
 func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error) {
-	return r.settled(ctx, user, id, stores.MaxEntry)
+	return r.getSettled(ctx, user, id, stores.MaxEntry)
 }
 
-// settled returns an entry of no more than most bytes. The process that makes a response is its
+// getSettled returns an entry of no more than most bytes. The process that makes a response is its
 // owner, and keeps a lease on the response. If a response is running without a lease, its owner has
 // stopped, so settled first stores that the response has failed.
-func (r *Redis) settled(ctx context.Context, user, id string, most int64) (*stores.Entry, error) {
+func (r *Redis) getSettled(ctx context.Context, user, id string, maxBytes int64) (*stores.Entry, error) {
 	for range 3 {
-		e, fields, leased, err := r.get(ctx, user, id, most)
+		e, fields, leased, err := r.getEntry(ctx, user, id, maxBytes)
 		if errors.Is(err, errChanging) {
 			continue
 		}
 		if err != nil || !e.Running || leased {
 			return e, err
 		}
-		err = r.lose(ctx, user, id, e, fields["events"])
+		err = r.markLost(ctx, user, id, e, fields["events"])
 		e.Release()
 		if err != nil {
 			return nil, err
@@ -321,12 +321,12 @@ func (r *Redis) settled(ctx context.Context, user, id string, most int64) (*stor
 	return nil, errChanging
 }
 
-// get returns an entry of no more than most bytes, and its fields in Redis.
-func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
-	if !known(id) {
+// getEntry returns an entry of no more than most bytes, and its fields in Redis.
+func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
+	if !isValidID(id) {
 		return nil, nil, false, stores.ErrNotFound
 	}
-	answer, release, err := r.read(ctx, getScript, user, most, id)
+	answer, release, err := r.readBounded(ctx, getScript, user, maxBytes, id)
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -335,12 +335,12 @@ func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores
 	if len(answer) == 4 {
 		pairs, _ := answer[0].([]any)
 		for i := 0; i+1 < len(pairs); i += 2 {
-			fields[texts(pairs[i])] = texts(pairs[i+1])
+			fields[asText(pairs[i])] = asText(pairs[i+1])
 		}
 		leased = answer[1] == int64(1)
-		there, _ := answer[2].(int64)
+		total, _ := answer[2].(int64)
 		items, _ = answer[3].([]any)
-		if items, err = r.rest(ctx, user, id, items, there, cmp.Or(fields["removed"], "0")); err != nil {
+		if items, err = r.allItems(ctx, user, id, items, total, cmp.Or(fields["removed"], "0")); err != nil {
 			release()
 			return nil, nil, false, err
 		}
@@ -362,12 +362,12 @@ func (r *Redis) get(ctx context.Context, user, id string, most int64) (_ *stores
 // errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// rest returns all items of a conversation. The argument items has the first of them, and the
+// allItems returns all items of a conversation. The argument items has the first of them, and the
 // argument there is the number of all. rest reads the others page by page, so that other clients of
 // Redis do not wait long. Items that are appended meanwhile are left out. If an item is removed
 // meanwhile, the error is errChanging.
-func (r *Redis) rest(ctx context.Context, user, id string, items []any, there int64, removed string) ([]any, error) {
-	for int64(len(items)) < there {
+func (r *Redis) allItems(ctx context.Context, user, id string, items []any, total int64, removed string) ([]any, error) {
+	for int64(len(items)) < total {
 		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
 		if err != nil {
 			return nil, err
@@ -378,10 +378,10 @@ func (r *Redis) rest(ctx context.Context, user, id string, items []any, there in
 		}
 		items = append(items, page...)
 	}
-	return items[:there], nil
+	return items[:total], nil
 }
 
-func texts(value any) string {
+func asText(value any) string {
 	text, _ := value.(string)
 	return text
 }
@@ -390,10 +390,10 @@ func texts(value any) string {
 func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
 	e := &stores.Entry{
 		User: user, Previous: fields["previous"], Conversation: fields["conversation"], Running: fields["running"] == "1",
-		Response: json.RawMessage(fields["response"]), Input: split([]byte(fields["input"])),
+		Response: json.RawMessage(fields["response"]), Input: splitItems([]byte(fields["input"])),
 	}
 	for _, item := range items {
-		e.Input = append(e.Input, json.RawMessage(texts(item)))
+		e.Input = append(e.Input, json.RawMessage(asText(item)))
 	}
 	n, _ := strconv.Atoi(fields["n"])
 	for i := 1; i <= n && i <= len(fields); i++ {
@@ -413,8 +413,8 @@ func entryOf(user string, fields map[string]string, items []any) *stores.Entry {
 	return e
 }
 
-// split returns the elements of a JSON array.
-func split(array []byte) (items []json.RawMessage) {
+// splitItems returns the elements of a JSON array.
+func splitItems(array []byte) (items []json.RawMessage) {
 	whole := wirejson.Value(array)
 	if !wirejson.ValidWithin(maxDepth, whole) {
 		return nil
@@ -431,7 +431,7 @@ var errUnreadable = stores.Unavailable(errors.New("the answer cannot be read"))
 
 // Delete implements [stores.Store].
 func (r *Redis) Delete(ctx context.Context, user, id string) error {
-	if !known(id) {
+	if !isValidID(id) {
 		return stores.ErrNotFound
 	}
 	found, err := r.run(ctx, deleteScript, user, id)
@@ -449,21 +449,21 @@ func (r *Redis) Append(ctx context.Context, user, id string, items []json.RawMes
 		size += int64(len(item))
 		args = append(args, []byte(item))
 	}
-	return r.change(ctx, user, id, size, appendScript, args...)
+	return r.changeConversation(ctx, user, id, size, appendScript, args...)
 }
 
 // RemoveItem implements [stores.Store].
 func (r *Redis) RemoveItem(ctx context.Context, user, id string, item json.RawMessage) error {
-	return r.change(ctx, user, id, int64(len(item)), removeScript, id, []byte(item), stores.ItemOverhead)
+	return r.changeConversation(ctx, user, id, int64(len(item)), removeScript, id, []byte(item), stores.ItemOverhead)
 }
 
 // SetObject implements [stores.Store].
 func (r *Redis) SetObject(ctx context.Context, user, id string, object json.RawMessage) error {
-	return r.change(ctx, user, id, int64(len(object)), objectScript, id, []byte(object))
+	return r.changeConversation(ctx, user, id, int64(len(object)), objectScript, id, []byte(object))
 }
 
-// change changes a conversation with a script that stores size bytes.
-func (r *Redis) change(ctx context.Context, user, id string, size int64, script *redis.Script, args ...any) error {
+// changeConversation changes a conversation with a script that stores size bytes.
+func (r *Redis) changeConversation(ctx context.Context, user, id string, size int64, script *redis.Script, args ...any) error {
 	if !responseid.ValidConversation(id) {
 		return stores.ErrNotFound
 	}
@@ -472,14 +472,14 @@ func (r *Redis) change(ctx context.Context, user, id string, size int64, script 
 		return err
 	}
 	defer release()
-	_, err = r.do(ctx, script, user, args...)
+	_, err = r.runForWord(ctx, script, user, args...)
 	return err
 }
 
-// lose stores that a response has failed, because its owner does not continue it.
-func (r *Redis) lose(ctx context.Context, user, id string, e *stores.Entry, events string) error {
-	at, _ := strconv.ParseInt(events, 10, 64) // absent: none
-	failed, last := stores.Lost(e.Response, at)
-	_, err := r.do(ctx, loseScript, user, id, []byte(failed), stores.EventsTime.Milliseconds(), r.channel(), at, last.Name, last.Data)
+// markLost stores that a response has failed, because its owner does not continue it.
+func (r *Redis) markLost(ctx context.Context, user, id string, e *stores.Entry, events string) error {
+	number, _ := strconv.ParseInt(events, 10, 64) // absent: none
+	failed, last := stores.Lost(e.Response, number)
+	_, err := r.runForWord(ctx, loseScript, user, id, []byte(failed), stores.EventsTime.Milliseconds(), r.channel(), number, last.Name, last.Data)
 	return err
 }

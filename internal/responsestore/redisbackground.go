@@ -17,17 +17,17 @@ func (r *Redis) Continue(ctx context.Context, user, id string, events stores.Eve
 	if events.Over {
 		over = "1"
 	}
-	args := []any{id, r.me, r.lease.Milliseconds(), stores.EventsTime.Milliseconds(), r.channel(), events.First, over, r.maxBytes, stores.ItemOverhead}
+	args := []any{id, r.processID, r.leaseTime.Milliseconds(), stores.EventsTime.Milliseconds(), r.channel(), events.First, over, r.maxBytes, stores.ItemOverhead}
 	for _, e := range events.Events {
 		args = append(args, e.Name, e.Data)
 	}
-	word, err := r.do(ctx, continueScript, user, args...)
+	word, err := r.runForWord(ctx, continueScript, user, args...)
 	return word == "cancel", err
 }
 
 // Cancel implements [stores.Background].
 func (r *Redis) Cancel(ctx context.Context, user, id string) error {
-	_, err := r.do(ctx, cancelScript, user, id, r.channel())
+	_, err := r.runForWord(ctx, cancelScript, user, id, r.channel())
 	return err
 }
 
@@ -43,29 +43,29 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores
 		return events, stores.ErrNotFound
 	}
 	for i := 3; i+1 < len(parts); i += 2 {
-		events.Events = append(events.Events, stores.Event{Name: texts(parts[i]), Data: []byte(texts(parts[i+1]))})
+		events.Events = append(events.Events, stores.Event{Name: asText(parts[i]), Data: []byte(asText(parts[i+1]))})
 	}
-	there, _ := parts[1].(int64)
+	total, _ := parts[1].(int64)
 	next := from + int64(len(events.Events))
 	switch leased := parts[0] == int64(1); {
-	case len(events.Events) == 0 && from < there:
+	case len(events.Events) == 0 && from < total:
 		return events, stores.ErrDropped
-	case from > there && parts[2] == int64(2):
-		return r.ahead(ctx, user, id, from)
-	case next >= there && parts[2] != int64(0):
+	case from > total && parts[2] == int64(2):
+		return r.lostEvent(ctx, user, id, from)
+	case next >= total && parts[2] != int64(0):
 		events.Over = true
-	case next >= there && !leased && len(events.Events) == 0:
-		return r.afterLoss(ctx, user, id, from)
+	case next >= total && !leased && len(events.Events) == 0:
+		return r.eventsAfterLoss(ctx, user, id, from)
 	}
 	return events, nil
 }
 
-// afterLoss handles a response that nobody continues. If the response is running, afterLoss stores
+// eventsAfterLoss handles a response that nobody continues. If the response is running, afterLoss stores
 // that it has failed, and the next read returns the event of the failure. If the response has ended
 // and its last events are missing, the error is stores.ErrDropped.
-func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
+func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
-	e, fields, leased, err := r.get(ctx, user, id, stores.MaxEntry)
+	e, fields, leased, err := r.getEntry(ctx, user, id, stores.MaxEntry)
 	if err != nil {
 		return events, err
 	}
@@ -78,13 +78,13 @@ func (r *Redis) afterLoss(ctx context.Context, user, id string, from int64) (sto
 	case !e.Running:
 		return events, nil
 	}
-	return events, r.lose(ctx, user, id, e, fields["events"])
+	return events, r.markLost(ctx, user, id, e, fields["events"])
 }
 
-// ahead returns the last event of a response whose owner was lost, for a client that has read more
+// lostEvent returns the last event of a response whose owner was lost, for a client that has read more
 // events than were stored. The event gets the number from, which is the number that the client
 // wants next.
-func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.Events, error) {
+func (r *Redis) lostEvent(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	e, err := r.Get(ctx, user, id)
 	if err != nil {
 		return stores.Events{}, err
@@ -95,22 +95,22 @@ func (r *Redis) ahead(ctx context.Context, user, id string, from int64) (stores.
 }
 
 // Watch implements [stores.Background].
-func (r *Redis) Watch(id string) <-chan struct{} { return r.watched.watch(id) }
+func (r *Redis) Watch(id string) <-chan struct{} { return r.watchers.watch(id) }
 
 // listen wakes the callers of Watch when a node changes their response, until ctx ends. While the
 // connection is lost, listen misses changes, and these callers wait for WatchTime.
 func (r *Redis) listen(ctx context.Context) {
-	news := r.client.Subscribe(ctx, r.channel())
+	subscription := r.client.Subscribe(ctx, r.channel())
 	closed := make(chan struct{})
 	context.AfterFunc(ctx, func() { // the client does not stop reading by itself
 		defer close(closed)
-		_ = news.Close()
+		_ = subscription.Close()
 	})
 	defer func() { <-closed }()
 	for ctx.Err() == nil {
-		message, err := news.ReceiveMessage(ctx)
+		message, err := subscription.ReceiveMessage(ctx)
 		if err == nil {
-			r.watched.changed(message.Payload)
+			r.watchers.notify(message.Payload)
 			continue
 		}
 		select {
@@ -120,37 +120,37 @@ func (r *Redis) listen(ctx context.Context) {
 	}
 }
 
-// watched are the responses whose changes somebody waits for.
-type watched struct {
+// watchers are the responses whose changes somebody waits for.
+type watchers struct {
 	mu   sync.Mutex
 	byID map[string]chan struct{}
 }
 
-func newWatched() *watched { return &watched{byID: make(map[string]chan struct{})} }
+func newWatchers() *watchers { return &watchers{byID: make(map[string]chan struct{})} }
 
 // watch returns a channel that is closed by changed, or after WatchTime.
-func (w *watched) watch(id string) <-chan struct{} {
+func (w *watchers) watch(id string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := w.byID[id]
 	if changed == nil {
 		changed = make(chan struct{})
 		w.byID[id] = changed
-		time.AfterFunc(stores.WatchTime, func() { w.end(id, changed) })
+		time.AfterFunc(stores.WatchTime, func() { w.closeChannel(id, changed) })
 	}
 	return changed
 }
 
-// changed wakes those who watch a response.
-func (w *watched) changed(id string) { w.end(id, nil) }
+// notify wakes those who watch a response.
+func (w *watchers) notify(id string) { w.closeChannel(id, nil) }
 
-// end closes the channel of a response. If the argument only is not nil and is no longer the
+// closeChannel closes the channel of a response. If the argument only is not nil and is no longer the
 // response's channel, end does nothing.
-func (w *watched) end(id string, only chan struct{}) {
+func (w *watchers) closeChannel(id string, expected chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := w.byID[id]; now != nil && (only == nil || now == only) {
+	if current := w.byID[id]; current != nil && (expected == nil || current == expected) {
 		delete(w.byID, id)
-		close(now)
+		close(current)
 	}
 }

@@ -13,32 +13,32 @@ import (
 
 // Chain implements [stores.Chains].
 func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int64) (found []stores.Link, next string, release func(), err error) {
-	if !known(id) {
+	if !isValidID(id) {
 		return nil, id, func() {}, nil
 	}
 	if responseid.ValidConversation(id) {
-		return r.conversation(ctx, user, id, bytes)
+		return r.conversationLink(ctx, user, id, bytes)
 	}
-	answer, release, err := r.read(ctx, chainScript, user, bytes, id, links)
+	answer, release, err := r.readBounded(ctx, chainScript, user, bytes, id, links)
 	for err == nil {
-		more, next, goesOn, readable := linksOf(answer)
-		if found = append(found, more...); !readable {
+		parsed, next, hasNext, ok := parseLinks(answer)
+		if found = append(found, parsed...); !ok {
 			return nil, "", release, errUnreadable
 		}
-		if !goesOn || len(more) == 0 {
+		if !hasNext || len(parsed) == 0 {
 			return found, next, release, nil
 		}
-		var rest any
-		rest, err = r.run(ctx, chainScript, user, next, links-len(found), bytes)
-		answer, _ = rest.([]any)
+		var nextAnswer any
+		nextAnswer, err = r.run(ctx, chainScript, user, next, links-len(found), bytes)
+		answer, _ = nextAnswer.([]any)
 	}
 	return nil, "", release, err
 }
 
-// linksOf reads an answer of chainScript: some links of a chain, and the id of the next link.
+// parseLinks reads an answer of chainScript: some links of a chain, and the id of the next link.
 // goesOn reports whether the next link was found. readable is false if the answer has an unexpected
 // form.
-func linksOf(answer []any) (found []stores.Link, next string, goesOn, readable bool) {
+func parseLinks(answer []any) (found []stores.Link, next string, hasNext, ok bool) {
 	if len(answer) != 3 {
 		return nil, "", false, false
 	}
@@ -48,22 +48,22 @@ func linksOf(answer []any) (found []stores.Link, next string, goesOn, readable b
 		if len(parts) < 3 {
 			return nil, "", false, false
 		}
-		link := stores.Link{ID: texts(parts[0]), Conversation: texts(parts[1]), Items: split([]byte(texts(parts[2])))}
+		link := stores.Link{ID: asText(parts[0]), Conversation: asText(parts[1]), Items: splitItems([]byte(asText(parts[2])))}
 		for _, item := range parts[3:] {
-			if !wirejson.ValidWithin(maxDepth, wirejson.Value(texts(item))) {
+			if !wirejson.ValidWithin(maxDepth, wirejson.Value(asText(item))) {
 				return found, link.ID, false, true
 			}
-			link.Items = append(link.Items, json.RawMessage(texts(item)))
+			link.Items = append(link.Items, json.RawMessage(asText(item)))
 		}
 		found = append(found, link)
 	}
-	return found, texts(answer[1]), answer[2] == int64(1), true
+	return found, asText(answer[1]), answer[2] == int64(1), true
 }
 
-// conversation returns a conversation as the only link of a chain. If it has more bytes than the
+// conversationLink returns a conversation as the only link of a chain. If it has more bytes than the
 // argument bytes, the result is an error.
-func (r *Redis) conversation(ctx context.Context, user, id string, bytes int64) (found []stores.Link, next string, release func(), err error) {
-	e, err := r.settled(ctx, user, id, bytes)
+func (r *Redis) conversationLink(ctx context.Context, user, id string, bytes int64) (found []stores.Link, next string, release func(), err error) {
+	e, err := r.getSettled(ctx, user, id, bytes)
 	if errors.Is(err, stores.ErrNotFound) {
 		return nil, id, func() {}, nil
 	}

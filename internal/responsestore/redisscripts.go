@@ -17,11 +17,11 @@ import "github.com/redis/go-redis/v9"
 // A full Redis refuses a command that needs memory only if the script has written nothing before.
 // Therefore such commands come first.
 
-// sizing is the beginning of each script that changes the entries of a user. If a user has too many
+// sizingFunctions is the beginning of each script that changes the entries of a user. If a user has too many
 // bytes, a script drops the oldest entries of the user, but not more than 1000, since all clients
 // of Redis wait for a script. They also wait while an item of a conversation is removed, so a
 // conversation has at most mostItems items.
-const sizing = `
+const sizingFunctions = `
 local mostItems = 20000
 local ends, sizes, streams = KEYS[1] .. 'ends', KEYS[1] .. 'sizes', KEYS[1] .. 'streams'
 local function resize(id, bytes)
@@ -64,8 +64,8 @@ local function streamed(id, size, keep)
 end
 `
 
-// paging is the beginning of each script that reads the items of a conversation, a page at a time.
-const paging = `
+// pagingFunction is the beginning of each script that reads the items of a conversation, a page at a time.
+const pagingFunction = `
 local function page(answer, id, from)
 	local bytes = 0
 	while bytes < 1048576 do
@@ -84,7 +84,7 @@ end
 // putScript stores an entry. Arguments: id, me (the process), age, lease (0 for an entry that is
 // not running), the bytes that the user may have, the bytes of the entry, number of items of a
 // conversation, these items, and then the fields of the hash and their values.
-var putScript = redis.NewScript(sizing + `
+var putScript = redis.NewScript(sizingFunctions + `
 local key, list, lease = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1]
 local owner = redis.call('HGET', key, 'owner')
 if owner and owner ~= ARGV[2] then return 'ended' end
@@ -107,7 +107,7 @@ return 'done'`)
 // getScript reads an entry. Arguments: id, limit in bytes. The answer is the fields, 1 if there is
 // a lease, the number of items of a conversation, and the first of the items. If the entry is
 // larger than the limit, the answer is only its size in bytes.
-var getScript = redis.NewScript(paging + `
+var getScript = redis.NewScript(pagingFunction + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '0')
 if bytes > tonumber(ARGV[2]) then return bytes end
@@ -116,7 +116,7 @@ return {redis.call('HGETALL', key), redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV
 // pageScript reads more items of a conversation. Arguments: id, index of the first item, how often
 // an item was removed so far. The answer is some of the items, or none if another item was removed
 // meanwhile.
-var pageScript = redis.NewScript(paging + `
+var pageScript = redis.NewScript(pagingFunction + `
 if (redis.call('HGET', KEYS[1] .. 'r:' .. ARGV[1], 'removed') or '0') ~= ARGV[3] then return {} end
 return page({}, ARGV[1], tonumber(ARGV[2]))`)
 
@@ -153,13 +153,13 @@ end
 return {links, id, 0}`)
 
 // deleteScript drops an entry. Argument: id.
-var deleteScript = redis.NewScript(sizing + `return drop(ARGV[1])`)
+var deleteScript = redis.NewScript(sizingFunctions + `return drop(ARGV[1])`)
 
 // appendScript adds items to a conversation. Arguments: id, token, the bytes that the conversation
 // may have, overhead of an item, the bytes that the user may have, items. A call that got no answer
 // is made again with the same token. The script keeps the tokens of the last calls, so that it does
 // not add the items twice.
-var appendScript = redis.NewScript(sizing + `
+var appendScript = redis.NewScript(sizingFunctions + `
 local key, list = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'i:' .. ARGV[1]
 local bytes = tonumber(redis.call('HGET', key, 'bytes') or '-1')
 if bytes < 0 then return 'missing' end
@@ -175,7 +175,7 @@ fit(ARGV[1], tonumber(ARGV[5]))
 return 'done'`)
 
 // removeScript removes an item from a conversation. Arguments: id, item, overhead of an item.
-var removeScript = redis.NewScript(sizing + `
+var removeScript = redis.NewScript(sizingFunctions + `
 local key = KEYS[1] .. 'r:' .. ARGV[1]
 if redis.call('LREM', KEYS[1] .. 'i:' .. ARGV[1], 1, ARGV[2]) == 0 then return 'missing' end
 redis.call('HINCRBY', key, 'removed', 1)
@@ -193,7 +193,7 @@ return 'done'`)
 // me (the process), lease, time to keep events, channel, number of the first event, 1 if no more
 // events come, most bytes of a user, overhead of an event, and names and data of the events. Events
 // that do not fit are left out. The lease lasts until the last event is stored.
-var continueScript = redis.NewScript(sizing + `
+var continueScript = redis.NewScript(sizingFunctions + `
 local key, lease, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'l:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
 local e = redis.call('HMGET', key, 'owner', 'events', 'cancel', 'bytes', 'streamed')
 if not e[4] then return 'missing' end
@@ -234,7 +234,7 @@ return e[3] and 'cancel' or 'done'`)
 // loseScript stores that a response has failed, since its owner does not continue it. Arguments:
 // id, response, time to keep events, channel, number of the event of the failure, its name, its
 // data. The script does nothing if the owner has continued the response meanwhile.
-var loseScript = redis.NewScript(sizing + `
+var loseScript = redis.NewScript(sizingFunctions + `
 local key, stream = KEYS[1] .. 'r:' .. ARGV[1], KEYS[1] .. 'e:' .. ARGV[1]
 local e = redis.call('HMGET', key, 'running', 'events', 'over')
 if e[1] ~= '1' or redis.call('EXISTS', KEYS[1] .. 'l:' .. ARGV[1]) == 1 or tonumber(e[2] or '0') ~= tonumber(ARGV[5]) then return 'done' end

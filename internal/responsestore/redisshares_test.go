@@ -136,7 +136,7 @@ func TestEventsShare(t *testing.T) {
 		sum := 0
 		for _, id := range r.client.ZRange(ctx, base+"ends", 0, -1).Val() {
 			for _, part := range r.client.HMGet(ctx, base+"r:"+id, "bytes", "streamed").Val() {
-				n, _ := strconv.Atoi(texts(part))
+				n, _ := strconv.Atoi(asText(part))
 				sum += n
 			}
 		}

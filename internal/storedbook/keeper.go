@@ -46,43 +46,43 @@ func NewHeader() Header { return Header{version} }
 
 // Keeper stores a book in a file, from the first Hold until the last release.
 type Keeper struct {
-	book  Book
-	what  string
-	every time.Duration
+	book     Book
+	name     string
+	interval time.Duration
 
-	mu     sync.Mutex
-	holds  int
-	stop   chan struct{}
-	done   sync.WaitGroup
-	loaded bool // the book was restored, so that the file may be overwritten
+	mu      sync.Mutex
+	holders int
+	stop    chan struct{}
+	done    sync.WaitGroup
+	loaded  bool // the book was restored, so that the file may be overwritten
 
 	// These are used before run begins, and then only by run.
-	saved  uint64    // the changes of the book when it was last stored
-	logged time.Time // when a failure was last logged
+	savedChanges uint64    // the changes of the book when it was last stored
+	lastLogged   time.Time // when a failure was last logged
 }
 
 // NewKeeper returns a Keeper of a book. what names the book in logs. every is the longest time until
 // a change is stored.
-func NewKeeper(book Book, what string, every time.Duration) *Keeper {
-	return &Keeper{book: book, what: what, every: every}
+func NewKeeper(book Book, name string, interval time.Duration) *Keeper {
+	return &Keeper{book: book, name: name, interval: interval}
 }
 
 // Hold stores the book in file until release is called. The last release waits until the book is
 // stored. The first Hold restores the book from file. If file does not exist, Hold reads the first
 // existing file of before, which are older names of the file.
-func (k *Keeper) Hold(logger *slog.Logger, file string, before ...string) (release func()) {
+func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.holds++; k.holds == 1 {
-		k.load(logger, file, before)
+	if k.holders++; k.holders == 1 {
+		k.load(logger, file, oldNames)
 		stop := make(chan struct{})
 		k.stop = stop
-		k.done.Go(func() { k.run(logger, stop, file, before) })
+		k.done.Go(func() { k.run(logger, stop, file, oldNames) })
 	}
 	return sync.OnceFunc(func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if k.holds--; k.holds == 0 {
+		if k.holders--; k.holders == 0 {
 			close(k.stop)
 			k.done.Wait()
 		}
@@ -90,8 +90,8 @@ func (k *Keeper) Hold(logger *slog.Logger, file string, before ...string) (relea
 }
 
 // run stores the book regularly and when it is stopped.
-func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, before []string) {
-	ticks := time.NewTicker(k.every)
+func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, oldNames []string) {
+	ticks := time.NewTicker(k.interval)
 	defer ticks.Stop()
 	for running := true; running; {
 		select {
@@ -99,48 +99,48 @@ func (k *Keeper) run(logger *slog.Logger, stop chan struct{}, file string, befor
 			running = false
 		case <-ticks.C:
 		}
-		if k.load(logger, file, before); k.loaded {
+		if k.load(logger, file, oldNames); k.loaded {
 			k.save(logger, file)
 		}
 	}
 }
 
-// failed logs a failure, at most once in logInterval. The caller tries again later.
-func (k *Keeper) failed(logger *slog.Logger, message string, err error) {
-	if time.Since(k.logged) >= logInterval {
-		k.logged = time.Now()
+// logFailure logs a failure, at most once in logInterval. The caller tries again later.
+func (k *Keeper) logFailure(logger *slog.Logger, message string, err error) {
+	if time.Since(k.lastLogged) >= logInterval {
+		k.lastLogged = time.Now()
 		logger.Error(message+"; it is tried again", "error", err)
 	}
 }
 
 // load restores the book once. A file without a valid document is set aside.
-func (k *Keeper) load(logger *slog.Logger, file string, before []string) {
+func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 	if k.loaded {
 		return
 	}
-	for _, name := range append([]string{file}, before...) {
-		content, err := read(name)
+	for _, path := range append([]string{file}, oldNames...) {
+		content, err := readFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			k.failed(logger, k.what+" of before cannot be loaded", err)
+			k.logFailure(logger, k.name+" of before cannot be loaded", err)
 			return
 		}
 		if reason := k.restore(content); reason != nil {
-			if err := os.Rename(name, name+AsideSuffix); err != nil {
-				k.failed(logger, "a document of "+k.what+" cannot be used, since "+reason.Error()+", nor kept aside", err)
+			if err := os.Rename(path, path+AsideSuffix); err != nil {
+				k.logFailure(logger, "a document of "+k.name+" cannot be used, since "+reason.Error()+", nor kept aside", err)
 				return
 			}
-			logger.Error("a document of "+k.what+" cannot be used; it is kept aside", "kept_as", name+AsideSuffix, "error", reason)
+			logger.Error("a document of "+k.name+" cannot be used; it is kept aside", "kept_as", path+AsideSuffix, "error", reason)
 		}
 		break
 	}
 	k.loaded = true
 }
 
-// read reads a file, or its first maxDocument+1 bytes if it is larger.
-func read(name string) ([]byte, error) {
+// readFile reads a file, or its first maxDocument+1 bytes if it is larger.
+func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -166,23 +166,23 @@ func (k *Keeper) restore(content []byte) error {
 
 // save stores the book if it has changed.
 func (k *Keeper) save(logger *slog.Logger, file string) {
-	document, changes := k.book.Document(k.saved)
+	document, changes := k.book.Document(k.savedChanges)
 	if document == nil {
 		return
 	}
 	content, err := json.Marshal(document)
 	if err == nil {
-		err = replace(file, content)
+		err = writeFile(file, content)
 	}
 	if err != nil {
-		k.failed(logger, k.what+" cannot be stored", err)
+		k.logFailure(logger, k.name+" cannot be stored", err)
 		return
 	}
-	k.saved = changes
+	k.savedChanges = changes
 }
 
-// replace writes a file as a whole or not at all. Only its owner can read it.
-func replace(file string, content []byte) error {
+// writeFile writes a file as a whole or not at all. Only its owner can read it.
+func writeFile(file string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}

@@ -25,16 +25,16 @@ type account struct {
 
 func newAccount() *account { return &account{Models: make(map[string]*Totals)} }
 
-// enter counts a turn.
-func (a *account) enter(r *gateway.Record) {
+// countTurn counts a turn.
+func (a *account) countTurn(r *gateway.Record) {
 	t := totalsOf(r)
 	a.Totals.add(t)
 	a.Calls.add(toolCallsOf(r))
 	a.Buffers.add(toolBuffersOf(r))
-	a.addModel(bounded(r.Model), t)
+	a.addModel(boundedName(r.Model), t)
 	now := r.Time.Unix()
-	a.Hours = a.Hours.upTo(hours, now).add(hours, now, t)
-	a.Days = a.Days.upTo(days, now).add(days, now, t)
+	a.Hours = a.Hours.dropFuture(hours, now).add(hours, now, t)
+	a.Days = a.Days.dropFuture(days, now).add(days, now, t)
 }
 
 // add adds the counts of b. It leaves out hours and days in the future, see [series.upTo]. now is
@@ -46,10 +46,10 @@ func (a *account) add(b *account, now int64) {
 	for model, t := range b.Models {
 		a.addModel(model, *t)
 	}
-	for _, s := range b.Hours.upTo(hours, now) {
+	for _, s := range b.Hours.dropFuture(hours, now) {
 		a.Hours = a.Hours.add(hours, s.Start, s.Totals)
 	}
-	for _, s := range b.Days.upTo(days, now) {
+	for _, s := range b.Days.dropFuture(days, now) {
 		a.Days = a.Days.add(days, s.Start, s.Totals)
 	}
 }
@@ -122,8 +122,8 @@ func UserName(user string) string {
 	return strings.TrimLeft(strings.ToValidUTF8(begin, ""), "\x00") + mark
 }
 
-// bounded returns the name of a model or an error code as valid UTF-8 of at most maxName bytes.
+// boundedName returns the name of a model or an error code as valid UTF-8 of at most maxName bytes.
 // Clients and providers may send any bytes.
-func bounded(model string) string {
-	return strings.ToValidUTF8(model[:min(len(model), maxName)], "")
+func boundedName(name string) string {
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 }

@@ -21,8 +21,8 @@ const (
 	maxName    = 200  // bytes of a name
 )
 
-// sharedAccount is the account of the users beyond maxUsers.
-const sharedAccount = "\x00others"
+// othersAccount is the account of the users beyond maxUsers.
+const othersAccount = "\x00others"
 
 // Book holds the accounts of all users and the last turns. It is safe for
 // concurrent use.
@@ -48,15 +48,15 @@ func (b *Book) TurnEnded(r gateway.Record) {
 	defer b.mu.Unlock()
 	r.User = UserName(r.User)
 	b.changes++
-	b.account(r.User).enter(&r)
-	b.put(&r)
+	b.account(r.User).countTurn(&r)
+	b.addEntry(&r)
 }
 
 // account returns a user's account, and opens it if there is none yet.
 func (b *Book) account(user string) *account {
 	a := b.accounts[user]
 	if a == nil && len(b.accounts) >= maxUsers {
-		user = sharedAccount
+		user = othersAccount
 		a = b.accounts[user]
 	}
 	if a == nil {
@@ -82,13 +82,13 @@ func (b *Book) Account(user string) Account {
 		sum.add(a, now)
 		users = append(users, UserTotals{name, a.Totals})
 	}
-	return sum.view(user, users, b.since.Unix(), b.started.Unix(), now)
+	return sum.body(user, users, b.since.Unix(), b.started.Unix(), now)
 }
 
-// view returns the body of GET /v1/usage about a user. a has the counts of the user. For
+// body returns the body of GET /v1/usage about a user. a has the counts of the user. For
 // [Everybody], users are the totals of each user. The times are in Unix seconds.
-func (a *account) view(user string, users []UserTotals, since, started, now int64) Account {
-	view := Account{
+func (a *account) body(user string, users []UserTotals, since, started, now int64) Account {
+	body := Account{
 		Object:            "usage",
 		Since:             since,
 		Started:           started,
@@ -100,18 +100,18 @@ func (a *account) view(user string, users []UserTotals, since, started, now int6
 		ByDay:             a.Days.recent(days, now),
 	}
 	for _, model := range slices.Sorted(maps.Keys(a.Models)) {
-		view.ByModel = append(view.ByModel, ModelTotals{model, *a.Models[model]})
+		body.ByModel = append(body.ByModel, ModelTotals{model, *a.Models[model]})
 	}
 	if user == Everybody {
 		for i := range users {
-			if users[i].User == sharedAccount {
+			if users[i].User == othersAccount {
 				users[i].User = "(others)"
 			}
 		}
 		slices.SortFunc(users, func(a, b UserTotals) int { return strings.Compare(a.User, b.User) })
-		view.ByUser = users
+		body.ByUser = users
 	}
-	return view
+	return body
 }
 
 // Raw returns those turns of a user that are among the last maxEntries turns of all users. For
@@ -120,7 +120,7 @@ func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wanted := func(other string) bool { return user == Everybody || user == other }
-	raw := Raw{Object: "list", Data: b.newest(func(e *Entry) bool { return wanted(e.User) })}
+	raw := Raw{Object: "list", Data: b.newestEntries(func(e *Entry) bool { return wanted(e.User) })}
 	for other, a := range b.accounts {
 		if wanted(other) {
 			raw.ToolBufferMetrics.add(a.Buffers)

@@ -28,13 +28,13 @@ func TestClockSetBack(t *testing.T) {
 	b := both.account("ben")
 	b.Hours = b.Hours.add(hours, now.AddDate(70, 0, 0).Unix(), Totals{Requests: 1})
 	for name, a := range map[string]Account{"one book": ahead.Account("ann"), "stored": later.Account("ann"), "all": both.Account(Everybody)} {
-		if len(a.ByHour) != 1 || a.ByHour[0].Requests != 2 || a.ByHour[0].Start != hours.begin(now.Unix()) {
+		if len(a.ByHour) != 1 || a.ByHour[0].Requests != 2 || a.ByHour[0].Start != hours.partStart(now.Unix()) {
 			t.Errorf("%s: by hour %+v", name, a.ByHour)
 		}
 	}
 	// A step back over an hour's end is no jump.
 	steps := New()
-	hour := time.Unix(hours.begin(now.Unix()), 0)
+	hour := time.Unix(hours.partStart(now.Unix()), 0)
 	at(steps, hour.Add(time.Second))
 	at(steps, hour.Add(-time.Second))
 	if s := steps.accounts["ann"].Hours; len(s) != 2 || s[0].Requests != 1 || s[1].Requests != 1 {

@@ -50,7 +50,7 @@ func (b *Book) Document(since uint64) (any, uint64) {
 		Header:   storedbook.NewHeader(),
 		Since:    b.since.Unix(),
 		Accounts: make(map[string]*account, len(b.accounts)),
-		Entries:  b.newest(func(*Entry) bool { return true }),
+		Entries:  b.newestEntries(func(*Entry) bool { return true }),
 	}
 	for user, a := range b.accounts {
 		d.Accounts[user] = a.clone()
@@ -74,7 +74,7 @@ func (b *Book) Restore(content []byte) error {
 	for user, a := range d.Accounts {
 		b.account(user).add(a, now)
 	}
-	older := append(b.newest(func(*Entry) bool { return true }), d.Entries...)
+	older := append(b.newestEntries(func(*Entry) bool { return true }), d.Entries...)
 	older = older[:min(len(older), maxEntries)]
 	slices.Reverse(older)
 	b.entries = older

@@ -38,11 +38,11 @@ func newEntry(r *gateway.Record, last *Entry) Entry {
 		User:        cloneUnless(last.User, r.User),
 		Choice:      r.Choice,
 		Route:       string(r.Route),
-		Model:       cloneUnless(last.Model, bounded(r.Model)),
+		Model:       cloneUnless(last.Model, boundedName(r.Model)),
 		Mode:        string(r.Mode),
 		Stream:      r.Stream,
 		Status:      r.Status,
-		Code:        strings.Clone(bounded(string(r.Code))),
+		Code:        strings.Clone(boundedName(string(r.Code))),
 		Duration:    r.Duration.Seconds(),
 		FirstOutput: r.FirstOutput.Seconds(),
 		Tokens:      Tokens(r.Usage),
@@ -69,9 +69,9 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// put adds the entry of a turn. It keeps the last maxEntries entries. It also keeps some older
+// addEntry adds the entry of a turn. It keeps the last maxEntries entries. It also keeps some older
 // ones, at most maxEntries, so that it moves the entries only rarely.
-func (b *Book) put(r *gateway.Record) {
+func (b *Book) addEntry(r *gateway.Record) {
 	if len(b.entries) == 2*maxEntries {
 		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])
 		b.entries = b.entries[:maxEntries]
@@ -83,8 +83,8 @@ func (b *Book) put(r *gateway.Record) {
 	b.entries = append(b.entries, newEntry(r, last))
 }
 
-// newest returns the wanted entries among the last maxEntries entries, newest first.
-func (b *Book) newest(wanted func(*Entry) bool) []Entry {
+// newestEntries returns the wanted entries among the last maxEntries entries, newest first.
+func (b *Book) newestEntries(wanted func(*Entry) bool) []Entry {
 	found := []Entry{}
 	for _, e := range slices.Backward(b.entries[max(0, len(b.entries)-maxEntries):]) {
 		if wanted(&e) {

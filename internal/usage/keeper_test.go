@@ -96,7 +96,7 @@ func FuzzDecode(f *testing.F) {
 func BenchmarkDocument(b *testing.B) {
 	book := New()
 	for user := range maxUsers {
-		for i := range int(days.keep) {
+		for i := range int(days.maxParts) {
 			r := record(fmt.Sprint("user", user), "id")
 			r.Time = r.Time.Add(time.Duration(i) * 24 * time.Hour)
 			r.Model = fmt.Sprint("model", i%maxModels)

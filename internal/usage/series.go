@@ -8,8 +8,8 @@ import (
 
 // span says how a [series] divides time.
 type span struct {
-	width int64 // seconds of one part
-	keep  int64 // number of parts kept, including the newest
+	width    int64 // seconds of one part
+	maxParts int64 // number of parts kept, including the newest
 }
 
 var (
@@ -17,10 +17,10 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// begin returns the start of the part (an hour or a day) that contains at. oldest returns the start
+// partStart returns the start of the part (an hour or a day) that contains at. oldest returns the start
 // of the oldest part to keep if the part that contains at is the newest. Times are in Unix seconds.
-func (s span) begin(at int64) int64  { return at - at%s.width }
-func (s span) oldest(at int64) int64 { return s.begin(at) - (s.keep-1)*s.width }
+func (s span) partStart(at int64) int64   { return at - at%s.width }
+func (s span) oldestStart(at int64) int64 { return s.partStart(at) - (s.maxParts-1)*s.width }
 
 // TimeTotals are the totals of one hour or day.
 type TimeTotals struct {
@@ -35,25 +35,25 @@ type series []TimeTotals
 // add adds t to the part (the hour or day) that contains at. A part that is too old to be kept is
 // ignored.
 func (s series) add(by span, at int64, t Totals) series {
-	start := by.begin(at)
+	start := by.partStart(at)
 	switch i, found := s.find(start); {
 	case found:
 		s[i].add(t)
 		return s
-	case len(s) > 0 && start < by.oldest(s[len(s)-1].Start):
+	case len(s) > 0 && start < by.oldestStart(s[len(s)-1].Start):
 		return s
 	default:
 		s = slices.Insert(s, i, TimeTotals{start, t})
 	}
-	first, _ := s.find(by.oldest(s[len(s)-1].Start))
+	first, _ := s.find(by.oldestStart(s[len(s)-1].Start))
 	return s[first:]
 }
 
-// upTo keeps the part (the hour or day) that contains now, the part after it, and all earlier
+// dropFuture keeps the part (the hour or day) that contains now, the part after it, and all earlier
 // parts. It drops later parts, which come from a clock that was ahead: they would make every new
 // part too old to be kept.
-func (s series) upTo(by span, now int64) series {
-	end, _ := s.find(by.begin(now) + by.width + 1)
+func (s series) dropFuture(by span, now int64) series {
+	end, _ := s.find(by.partStart(now) + by.width + 1)
 	return s[:end]
 }
 
@@ -73,7 +73,7 @@ func (s series) find(start int64) (i int, found bool) {
 // recent returns a copy of the parts that are kept at the time now: none before by.oldest(now), and
 // none that upTo drops.
 func (s series) recent(by span, now int64) []TimeTotals {
-	s = s.upTo(by, now)
-	first, _ := s.find(by.oldest(now))
+	s = s.dropFuture(by, now)
+	first, _ := s.find(by.oldestStart(now))
 	return append([]TimeTotals{}, s[first:]...)
 }

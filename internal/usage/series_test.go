@@ -15,15 +15,15 @@ func TestSeries(t *testing.T) {
 		for range 300 {
 			at := 1_000_000 + random.Int64N(70)*hours.width + random.Int64N(hours.width)
 			newest = max(newest, at)
-			want[hours.begin(at)]++
+			want[hours.partStart(at)]++
 			s = s.add(hours, at, Totals{Requests: 1})
-			if len(s) > int(hours.keep) {
+			if len(s) > int(hours.maxParts) {
 				t.Fatalf("%d parts", len(s))
 			}
 		}
 		last := int64(0)
 		for _, part := range s {
-			if part.Start <= last || part.Start < hours.oldest(newest) {
+			if part.Start <= last || part.Start < hours.oldestStart(newest) {
 				t.Fatalf("seed %d: %d after %d, newest %d", seed, part.Start, last, newest)
 			}
 			last = part.Start
@@ -32,7 +32,7 @@ func TestSeries(t *testing.T) {
 				t.Fatalf("seed %d: %d requests at %d, want %d", seed, part.Requests, part.Start, want[part.Start])
 			}
 		}
-		if s[len(s)-1].Start != hours.begin(newest) || s[len(s)-1].Requests != want[hours.begin(newest)] {
+		if s[len(s)-1].Start != hours.partStart(newest) || s[len(s)-1].Requests != want[hours.partStart(newest)] {
 			t.Fatalf("seed %d: the newest is %+v", seed, s[len(s)-1])
 		}
 	}

@@ -22,15 +22,15 @@ import (
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
-	me      string // names this node in the arguments of batches
+	nodeID  string // names this node in the arguments of batches
 
-	storing sync.Mutex // held while batches are stored
+	storeMu sync.Mutex // held while batches are stored
 
-	mu      sync.Mutex
-	pending *Book   // the turns that are in no batch yet
-	batches []Batch // the batches that are not stored yet, the oldest first
-	busy    bool    // a goroutine is storing
-	made    int64   // how many batches were made
+	mu         sync.Mutex
+	pending    *Book   // the turns that are in no batch yet
+	batches    []Batch // the batches that are not stored yet, the oldest first
+	isStoring  bool    // a goroutine is storing
+	batchCount int64   // how many batches were made
 }
 
 // Batch is what one call of a script stores. The first two arguments are the node and the number of
@@ -41,14 +41,14 @@ type Batch struct {
 	Args  []string
 }
 
-// storeTime bounds the time to store one batch, and to read the counts or the turns.
-const storeTime = 5 * time.Second
+// storeTimeout bounds the time to store one batch, and to read the counts or the turns.
+const storeTimeout = 5 * time.Second
 
 // NewShared returns the usage of all nodes. run makes a prefix from tag, and runs a script in Redis
 // with this prefix as KEYS[1]. The script makes the names of all keys that it uses by adding to the
 // prefix.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
-	return &Shared{run: run, started: time.Now(), me: rand.Text(), pending: New()}
+	return &Shared{run: run, started: time.Now(), nodeID: rand.Text(), pending: New()}
 }
 
 // TurnEnded counts a turn.
@@ -56,25 +56,25 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending.TurnEnded(r)
-	s.begin()
+	s.startStoring()
 }
 
-// begin starts a goroutine that stores what is not stored yet, if no such goroutine is running. The
+// startStoring starts a goroutine that stores what is not stored yet, if no such goroutine is running. The
 // caller holds s.mu.
-func (s *Shared) begin() {
-	if !s.busy {
-		s.busy = true
+func (s *Shared) startStoring() {
+	if !s.isStoring {
+		s.isStoring = true
 		go func() { _ = s.Store(context.Background()) }() // ends with the last batch, or when one fails
 	}
 }
 
 // Unstored returns the batches that are not stored yet, and removes them from s.
 func (s *Shared) Unstored() []Batch {
-	s.storing.Lock()
-	defer s.storing.Unlock()
+	s.storeMu.Lock()
+	defer s.storeMu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := append(s.batches, s.pending.batches(s.number)...)
+	all := append(s.batches, s.pending.batches(s.newBatchArgs)...)
 	s.batches, s.pending = nil, New()
 	return all
 }
@@ -84,22 +84,22 @@ func (s *Shared) Restore(all []Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.batches = append(s.batches, all...)
-	s.begin()
+	s.startStoring()
 }
 
 // Store stores what is not stored yet.
 func (s *Shared) Store(ctx context.Context) error {
-	s.storing.Lock()
-	defer s.storing.Unlock()
+	s.storeMu.Lock()
+	defer s.storeMu.Unlock()
 	for {
-		next, found := s.next()
+		next, found := s.nextBatch()
 		if !found {
 			return nil
 		}
-		if err := s.call(ctx, next); err != nil {
+		if err := s.storeBatch(ctx, next); err != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.busy = false // the next turn tries again
+			s.isStoring = false // the next turn tries again
 			return err
 		}
 		s.mu.Lock()
@@ -108,12 +108,12 @@ func (s *Shared) Store(ctx context.Context) error {
 	}
 }
 
-func (s *Shared) call(ctx context.Context, b Batch) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+func (s *Shared) storeBatch(ctx context.Context, b Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	script, args := countScript, make([]any, len(b.Args))
+	script, args := addCountsScript, make([]any, len(b.Args))
 	if b.Turns {
-		script = rawScript
+		script = addEntriesScript
 	}
 	for i, arg := range b.Args {
 		args[i] = arg
@@ -122,25 +122,25 @@ func (s *Shared) call(ctx context.Context, b Batch) error {
 	return err
 }
 
-// next returns the first batch. If there is none, it first makes batches of what is pending.
-func (s *Shared) next() (b Batch, found bool) {
+// nextBatch returns the first batch. If there is none, it first makes batches of what is pending.
+func (s *Shared) nextBatch() (b Batch, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.batches) == 0 {
-		s.batches = s.pending.batches(s.number)
+		s.batches = s.pending.batches(s.newBatchArgs)
 		s.pending = New()
 	}
 	if len(s.batches) == 0 {
-		s.busy = false
+		s.isStoring = false
 		return b, false
 	}
 	return s.batches[0], true
 }
 
-// number returns the first two arguments of the next batch: the node and the batch's number.
-func (s *Shared) number() []string {
-	s.made++
-	return []string{s.me, strconv.FormatInt(s.made, 10)}
+// newBatchArgs returns the first two arguments of the next batch: the node and the batch's number.
+func (s *Shared) newBatchArgs() []string {
+	s.batchCount++
+	return []string{s.nodeID, strconv.FormatInt(s.batchCount, 10)}
 }
 
 // tagOf returns the tag of an account.
@@ -150,24 +150,24 @@ func tagOf(user string) string {
 }
 
 // batches returns the batches that store a book. A book without turns has none.
-func (b *Book) batches(number func() []string) (all []Batch) {
+func (b *Book) batches(newArgs func() []string) (all []Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for user, a := range b.accounts {
-		own := Batch{Tag: tagOf(user), Args: number()}
-		a.each(func(field string, n *int64) {
+		userBatch := Batch{Tag: tagOf(user), Args: newArgs()}
+		a.eachCount(func(field string, n *int64) {
 			if *n != 0 || strings.HasSuffix(field, ":requests") {
-				own.Args = append(own.Args, field, strconv.FormatInt(*n, 10))
+				userBatch.Args = append(userBatch.Args, field, strconv.FormatInt(*n, 10))
 			}
 		})
-		everybody := Batch{Tag: tagOf(Everybody), Args: append(number(), own.Args[2:]...)}
-		a.Totals.each("u."+user+":", func(field string, n *int64) {
+		everybody := Batch{Tag: tagOf(Everybody), Args: append(newArgs(), userBatch.Args[2:]...)}
+		a.Totals.eachCount("u."+user+":", func(field string, n *int64) {
 			everybody.Args = append(everybody.Args, field, strconv.FormatInt(*n, 10))
 		})
-		all = append(all, own, everybody)
+		all = append(all, userBatch, everybody)
 	}
 	if len(b.entries) > 0 {
-		raw := Batch{Turns: true, Tag: "usage", Args: append(number(), strconv.Itoa(maxEntries))}
+		raw := Batch{Turns: true, Tag: "usage", Args: append(newArgs(), strconv.Itoa(maxEntries))}
 		for _, e := range b.entries[max(0, len(b.entries)-maxEntries):] {
 			text, err := json.Marshal(e)
 			if err == nil {
@@ -179,10 +179,10 @@ func (b *Book) batches(number func() []string) (all []Batch) {
 	return all
 }
 
-// each calls f with each count and its name in Redis. The names begin with t. for all turns, c. for
+// eachCount calls f with each count and its name in Redis. The names begin with t. for all turns, c. for
 // tool calls and blocks, r. for the reasons of aborted blocks, and m.<model>: for a model.
-func (a *account) each(f func(field string, n *int64)) {
-	a.Totals.each("t.", f)
+func (a *account) eachCount(f func(field string, n *int64)) {
+	a.Totals.eachCount("t.", f)
 	c, b := &a.Calls, &a.Buffers
 	for i, n := range []*int64{&c.Total, &c.Truncated, &c.Duplicates, &c.Unwritable, &b.Started, &b.Flushed, &b.Aborted} {
 		f("c."+strconv.Itoa(i), n)
@@ -191,11 +191,11 @@ func (a *account) each(f func(field string, n *int64)) {
 		f("r."+reason, &n)
 	}
 	for model, t := range a.Models {
-		t.each("m."+model+":", f)
+		t.eachCount("m."+model+":", f)
 	}
 }
 
-func (t *Totals) each(prefix string, f func(field string, n *int64)) {
+func (t *Totals) eachCount(prefix string, f func(field string, n *int64)) {
 	f(prefix+"requests", &t.Requests)
 	f(prefix+"errors", &t.Errors)
 	u := &t.Tokens
@@ -208,9 +208,9 @@ func (t *Totals) each(prefix string, f func(field string, n *int64)) {
 // each user.
 func (s *Shared) Account(ctx context.Context, user string) (a Account, err error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	answer, err := s.run(ctx, accountScript, tagOf(user), hours.keep, days.keep)
+	answer, err := s.run(ctx, readAccountScript, tagOf(user), hours.maxParts, days.maxParts)
 	if err != nil {
 		return a, err
 	}
@@ -238,22 +238,22 @@ func (s *Shared) Account(ctx context.Context, user string) (a Account, err error
 	set := func(counts map[string]int64) func(string, *int64) {
 		return func(field string, n *int64) { *n = counts[field] }
 	}
-	sum.each(set(counts))
+	sum.eachCount(set(counts))
 	for i, to := range []*series{&sum.Hours, &sum.Days} {
 		of, _ := parts[2+i].([]any)
 		for j := 0; j+1 < len(of); j += 2 {
 			start, _ := of[j].(int64)
 			t := TimeTotals{Start: start}
-			t.each("t.", set(countsOf(of[j+1])))
+			t.eachCount("t.", set(countsOf(of[j+1])))
 			*to = append(*to, t)
 		}
 	}
 	var totals []UserTotals
 	for name, t := range users {
-		t.each("u."+name+":", set(counts))
+		t.eachCount("u."+name+":", set(counts))
 		totals = append(totals, UserTotals{name, *t})
 	}
-	return sum.view(user, totals, since, s.started.Unix(), now), nil
+	return sum.body(user, totals, since, s.started.Unix(), now), nil
 }
 
 // countsOf returns the counts in the answer of HGETALL, in which each field is followed by its count.
@@ -275,9 +275,9 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	if err != nil {
 		return Raw{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	answer, err := s.run(ctx, entriesScript, "usage")
+	answer, err := s.run(ctx, readEntriesScript, "usage")
 	if err != nil {
 		return Raw{}, err
 	}
@@ -301,18 +301,18 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 // Only the first 20 models and 1000 users of an account have counts of their own. The other models
 // share one entry, and so do the other users.
 
-// once is the beginning of each script that stores a batch. It ends the script if the batch is
+// skipStored is the beginning of each script that stores a batch. It ends the script if the batch is
 // stored already. A node stores its batches in the order of their numbers, so comparing with the
 // last number is enough.
-const once = `
+const skipStored = `
 local batch = KEYS[1] .. 'batch:' .. ARGV[1]
 if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end
 redis.call('SET', batch, ARGV[2], 'EX', 86400)
 `
 
-// countScript adds counts. Arguments: node, number of the batch, then pairs of a field and the number
+// addCountsScript adds counts. Arguments: node, number of the batch, then pairs of a field and the number
 // to add to it.
-var countScript = redis.NewScript(once + `
+var addCountsScript = redis.NewScript(skipStored + `
 local base = KEYS[1]
 local now = tonumber(redis.call('TIME')[1])
 local all, hour, day = base .. 'all', base .. 'hour:' .. (now - now % 3600), base .. 'day:' .. (now - now % 86400)
@@ -339,9 +339,9 @@ redis.call('EXPIRE', day, 64 * 86400)
 redis.call('EXPIRE', all, 400 * 86400)
 return 'done'`)
 
-// accountScript has two arguments: how many hours and how many days to return. The answer is the time,
+// readAccountScript has two arguments: how many hours and how many days to return. The answer is the time,
 // all counts, the hours with their counts, and the days with their counts.
-var accountScript = redis.NewScript(`
+var readAccountScript = redis.NewScript(`
 local base, now = KEYS[1], tonumber(redis.call('TIME')[1])
 local view = {now, redis.call('HGETALL', base .. 'all'), {}, {}}
 for kind, width in ipairs({3600, 86400}) do
@@ -356,12 +356,12 @@ for kind, width in ipairs({3600, 86400}) do
 end
 return view`)
 
-// rawScript adds entries. Arguments: node, number of the batch, the most entries to keep, the new
+// addEntriesScript adds entries. Arguments: node, number of the batch, the most entries to keep, the new
 // entries.
-var rawScript = redis.NewScript(once + `
+var addEntriesScript = redis.NewScript(skipStored + `
 for i = 4, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
 redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[3] - 1)
 redis.call('EXPIRE', KEYS[1] .. 'turns', 400 * 86400)
 return 'done'`)
 
-var entriesScript = redis.NewScript(`return redis.call('LRANGE', KEYS[1] .. 'turns', 0, -1)`)
+var readEntriesScript = redis.NewScript(`return redis.call('LRANGE', KEYS[1] .. 'turns', 0, -1)`)

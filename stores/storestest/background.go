@@ -136,7 +136,7 @@ func testLost(t *testing.T, tested Engine) {
 			}
 		}
 	}
-	tested.lose()
+	tested.expireLeases()
 	e, err := b.Get(ctx, "u", ID(1))
 	if err != nil || e.Running || !strings.Contains(string(e.Response), `"status":"failed"`) {
 		t.Fatalf("%s, %v", e.Response, err)
@@ -166,7 +166,7 @@ func testLostWhileRead(t *testing.T, tested Engine) {
 		t.Fatal(err)
 	}
 	b = tested.other(t)
-	tested.lose()
+	tested.expireLeases()
 	names := ""
 	for range 3 { // the first look makes it a failed one
 		if names = namesOf(t, b, 0); names != "" {
@@ -211,7 +211,7 @@ func testWatch(t *testing.T, tested Engine) {
 		t.Fatal(err)
 	}
 	reader := tested.other(t)
-	hears := func(at stores.Background, change func() error) bool {
+	noticesChange := func(at stores.Background, change func() error) bool {
 		changed, began := at.Watch(ID(1)), time.Now()
 		if err := change(); err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func testWatch(t *testing.T, tested Engine) {
 		return time.Since(began) < stores.WatchTime/2
 	}
 	n := int64(0)
-	for deadline := time.Now().Add(20 * time.Second); !hears(reader, func() error { // once it has subscribed
+	for deadline := time.Now().Add(20 * time.Second); !noticesChange(reader, func() error { // once it has subscribed
 		n++
 		_, err := b.Continue(ctx, "u", ID(1), someEvents(n-1, "e"))
 		return err
@@ -229,7 +229,7 @@ func testWatch(t *testing.T, tested Engine) {
 			t.Fatal("the reader hears nothing")
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); !hears(b, func() error { return reader.Cancel(ctx, "u", ID(1)) }); {
+	for deadline := time.Now().Add(20 * time.Second); !noticesChange(b, func() error { return reader.Cancel(ctx, "u", ID(1)) }); {
 		if time.Now().After(deadline) {
 			t.Fatal("the owner hears nothing")
 		}

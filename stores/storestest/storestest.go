@@ -31,8 +31,8 @@ func (e Engine) background() stores.Background { return e.Store.(stores.Backgrou
 
 func (e Engine) other(t *testing.T) stores.Background { return e.Other(t).(stores.Background) }
 
-// lose lets the leases of responses end.
-func (e Engine) lose() { e.Later(stores.LeaseTime) }
+// expireLeases lets the leases of responses end.
+func (e Engine) expireLeases() { e.Later(stores.LeaseTime) }
 
 // Run runs the tests, each with an engine of its own.
 func Run(t *testing.T, open func(t *testing.T) Engine) {
@@ -134,20 +134,20 @@ func testStore(t *testing.T, tested Engine) {
 // testOrder checks that items keep their order, and that RemoveItem removes only one of several
 // equal items.
 func testOrder(t *testing.T, tested Engine) {
-	s, ctx, at := tested.Store, t.Context(), ConversationID(0)
+	s, ctx, id := tested.Store, t.Context(), ConversationID(0)
 	item := func(text string) json.RawMessage { return json.RawMessage(`"` + text + `"`) }
-	if err := s.Put(ctx, at, &stores.Entry{User: "u", Response: json.RawMessage("{}"), Input: []json.RawMessage{item("b"), item("a")}}); err != nil {
+	if err := s.Put(ctx, id, &stores.Entry{User: "u", Response: json.RawMessage("{}"), Input: []json.RawMessage{item("b"), item("a")}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 12 {
-		if err := s.Append(ctx, "u", at, []json.RawMessage{item(string(rune('z' - i))), item("b")}); err != nil {
+		if err := s.Append(ctx, "u", id, []json.RawMessage{item(string(rune('z' - i))), item("b")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.RemoveItem(ctx, "u", at, item("b")); err != nil {
+	if err := s.RemoveItem(ctx, "u", id, item("b")); err != nil {
 		t.Fatal(err)
 	}
-	e, err := s.Get(ctx, "u", at)
+	e, err := s.Get(ctx, "u", id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,16 +212,16 @@ func testLargeEntry(t *testing.T, tested Engine) {
 // testConversation checks that items are neither lost nor doubled when many writers append to a
 // conversation, at two nodes if there are several.
 func testConversation(t *testing.T, tested Engine) {
-	s, ctx, at := tested.Store, t.Context(), ConversationID(0)
-	if err := s.Append(ctx, "u", at, nil); !errors.Is(err, stores.ErrNotFound) {
+	s, ctx, id := tested.Store, t.Context(), ConversationID(0)
+	if err := s.Append(ctx, "u", id, nil); !errors.Is(err, stores.ErrNotFound) {
 		t.Error("nothing is appended to:", err)
 	}
 	first := json.RawMessage(`{"id":"first"}`)
-	if err := s.Put(ctx, at, &stores.Entry{User: "u", Response: json.RawMessage(`{"a":1}`), Input: []json.RawMessage{first}}); err != nil {
+	if err := s.Put(ctx, id, &stores.Entry{User: "u", Response: json.RawMessage(`{"a":1}`), Input: []json.RawMessage{first}}); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"append": s.Append(ctx, "v", at, nil), "remove": s.RemoveItem(ctx, "v", at, first), "set": s.SetObject(ctx, "v", at, json.RawMessage("{}")),
+		"append": s.Append(ctx, "v", id, nil), "remove": s.RemoveItem(ctx, "v", id, first), "set": s.SetObject(ctx, "v", id, json.RawMessage("{}")),
 	} {
 		if !errors.Is(err, stores.ErrNotFound) {
 			t.Errorf("%s of another user's: %v", what, err)
@@ -235,35 +235,35 @@ func testConversation(t *testing.T, tested Engine) {
 	for i := range 32 {
 		all.Go(func() {
 			pair := []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"id":"a%d"}`, i)), json.RawMessage(fmt.Sprintf(`{"id":"b%d"}`, i))}
-			if err := writers[i%len(writers)].Append(ctx, "u", at, pair); err != nil {
+			if err := writers[i%len(writers)].Append(ctx, "u", id, pair); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	if err := errors.Join(s.RemoveItem(ctx, "u", at, first), s.SetObject(ctx, "u", at, json.RawMessage(`{"a":2}`))); err != nil {
+	if err := errors.Join(s.RemoveItem(ctx, "u", id, first), s.SetObject(ctx, "u", id, json.RawMessage(`{"a":2}`))); err != nil {
 		t.Error(err)
 	}
-	if err := s.RemoveItem(ctx, "u", at, first); !errors.Is(err, stores.ErrNotFound) {
+	if err := s.RemoveItem(ctx, "u", id, first); !errors.Is(err, stores.ErrNotFound) {
 		t.Error("removed twice:", err)
 	}
-	checkPairs(t, s, at)
+	checkPairs(t, s, id)
 	if tested.Other != nil {
 		s = tested.Other(t)
-		checkPairs(t, s, at)
+		checkPairs(t, s, id)
 	}
-	if err := s.Delete(ctx, "u", at); err != nil {
+	if err := s.Delete(ctx, "u", id); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Get(ctx, "u", at); !errors.Is(err, stores.ErrNotFound) {
+	if _, err := s.Get(ctx, "u", id); !errors.Is(err, stores.ErrNotFound) {
 		t.Error(err)
 	}
 }
 
 // checkPairs checks that a conversation has each of 32 pairs of items once.
-func checkPairs(t *testing.T, s stores.Store, at string) {
+func checkPairs(t *testing.T, s stores.Store, id string) {
 	t.Helper()
-	e, err := s.Get(t.Context(), "u", at)
+	e, err := s.Get(t.Context(), "u", id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func TestShareOfMemory(t *testing.T) {
 			}
 			after := m.held()
 			for other, bytes := range before {
-				if only := m.users.byName[user].used.Len() == 1; other != user && after[other] < bytes && bytes < after[user] && !only {
+				if only := m.users.byName[user].entries.Len() == 1; other != user && after[other] < bytes && bytes < after[user] && !only {
 					t.Fatalf("seed %d: %q has %d of %d bytes left beside %d of %q", seed, other, after[other], bytes, after[user], user)
 				}
 			}
@@ -90,7 +90,7 @@ func checkSums(t *testing.T, m *Memory) {
 			t.Fatalf("%q has %d bytes, but %d are counted", name, held[name], of.bytes)
 		}
 	}
-	if sum != m.bytes || sum > m.maxBytes || len(m.users.byName) != len(held) || len(m.users.heap) != len(held) || m.ages.Len() != len(m.byID) {
-		t.Fatal(fmt.Sprint(sum, m.bytes, held, len(m.users.heap), m.ages.Len(), len(m.byID)))
+	if sum != m.bytes || sum > m.maxBytes || len(m.users.byName) != len(held) || len(m.users.heap) != len(held) || m.byAge.Len() != len(m.byID) {
+		t.Fatal(fmt.Sprint(sum, m.bytes, held, len(m.users.heap), m.byAge.Len(), len(m.byID)))
 	}
 }
