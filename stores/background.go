@@ -56,8 +56,8 @@ const (
 	WatchTime = 2 * time.Second
 )
 
-// runningState is the state in the JSON of a Response that still runs. lost is the text that replaces it
-// if the owner of the response was lost.
+// runningState is the state in the JSON of a response that still runs. lostState replaces it if the
+// owner of the response was lost.
 var (
 	runningState = []byte(`"status":"in_progress","completed_at":null,"error":null`)
 	lostState    = []byte(`"status":"failed","completed_at":null,"error":{"code":"server_error","message":` +

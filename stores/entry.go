@@ -63,6 +63,7 @@ func (e *Entry) Items() iter.Seq[json.RawMessage] {
 	}
 }
 
+// outputItem returns the JSON of an item of the output.
 func (e *Entry) outputItem(o Item) json.RawMessage {
 	if o.Own != nil {
 		return o.Own
@@ -84,7 +85,8 @@ func Encode(e *Entry) ([]byte, error) {
 const maxDepth = 1024
 
 // Decode decodes a stored entry, or returns nil if it is invalid. The parts of the entry share the
-// memory of data. It does not use encoding/json, which would take seconds for an entry of 64 MiB.
+// memory of data. Decode does not use encoding/json, which would take seconds for an entry of 64
+// MiB.
 func Decode(data []byte) *Entry {
 	whole := wirejson.Value(bytes.TrimSpace(data))
 	if !isValid(whole) || whole.Kind() != wirejson.KindObject {
@@ -118,8 +120,8 @@ func (e *Entry) Sound() bool {
 	return isValid(e.Response) && e.hasValidOutput()
 }
 
-// hasValidOutput reports whether the entry has a response, and each output item is valid JSON at offsets
-// within the response.
+// hasValidOutput reports whether the entry has a response, and whether each output item is valid
+// JSON at offsets within the response.
 func (e *Entry) hasValidOutput() bool {
 	for _, o := range e.Output {
 		if o.From < 0 || o.From > o.To || o.To > len(e.Response) || !isValid(e.outputItem(o)) {

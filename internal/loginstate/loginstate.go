@@ -36,7 +36,7 @@ const (
 	// signedOutRest is how long a signed-out login is not used. Then a turn tries it again:
 	// somebody may have signed in unnoticed.
 	signedOutRest = time.Minute
-	// minFalterRest and longestFaltered are the first and the longest pause for a login whose
+	// minFalterRest and maxFalterRest are the first and the longest pause for a login whose
 	// provider fails or limits its rate. Each failure in a row doubles the pause. The first pause
 	// may be short: if there is another login, a failed attempt costs a request a second at most.
 	minFalterRest = time.Second
@@ -49,19 +49,19 @@ const (
 type Login struct {
 	mu         sync.Mutex
 	state      State
-	failure    error     // the failure that made it rest; nil: there is none
+	failure    error     // the failure for which it rests, or has rested; nil after a success
 	resetsAt   time.Time // when its plan resets; zero: not known
-	restsUntil time.Time // when the rest ends
-	beingTried bool      // a turn is trying it after a rest
-	// picturesFrom is when the login has pictures again.
+	restsUntil time.Time // until when the login is not used
+	beingTried bool      // one turn is trying the login again
+	// picturesFrom is when the login may be used for pictures again.
 	picturesFrom time.Time
-	// failuresInRow counts the failures in a row that are not the login's fault: the provider fails, or
-	// limits the rate of requests.
+	// failuresInRow counts the failures in a row that are not the login's fault: the provider
+	// fails, or limits the rate of requests.
 	failuresInRow int
 	// silence sums up how long turns have waited for a sign of the model before they were given up.
 	// Each sign of the model resets it to 0.
 	silence  time.Duration
-	onChange func() // called after each change of state or resets, when the lock is free; may be nil
+	onChange func() // called without the lock after each change of state or resetsAt; may be nil
 }
 
 // Status is the status of a login.
@@ -133,7 +133,7 @@ func (l *Login) Try() (done func()) {
 }
 
 // update calls f, which changes the fields. If the state or the plan's reset time is different
-// afterwards, change calls l.changed.
+// afterwards, update calls l.onChange.
 func (l *Login) update(f func()) {
 	l.mu.Lock()
 	state, resets := l.state, l.resetsAt
@@ -149,10 +149,10 @@ func (l *Login) update(f func()) {
 }
 
 // Falter records a failure that another login may not have: the provider limits the rate of this
-// login, is down or out of reach. The login then rests (it is not used) for the duration after, for
-// which the provider asks. If after is 0, each failure in a row doubles the rest. The rest is
-// longestFaltered at most, and does not shorten an earlier rest. A login that is spent or signed
-// out stays so.
+// login, is down or out of reach. The login then rests (it is not used) for retryAfter, for which
+// the provider asks. If retryAfter is 0, each failure in a row doubles the rest. The rest is
+// maxFalterRest at most, and does not shorten an earlier rest. A login that is spent or signed out
+// stays so.
 func (l *Login) Falter(failure error, retryAfter time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *Login) GiveUp(waited, patience time.Duration) (silent bool) {
 	return silent
 }
 
-// setState sets the state and all that belongs to it, and ends a trial by a turn.
+// setState sets the state and the fields that depend on it, and ends a trial by a turn.
 func (l *Login) setState(state State, failure error, resetsAt, restsUntil time.Time) {
 	l.update(func() {
 		l.state, l.failure, l.resetsAt, l.restsUntil, l.beingTried, l.failuresInRow, l.silence = state, failure, resetsAt, restsUntil, false, 0, 0
@@ -202,6 +202,7 @@ func (l *Login) SignIn() {
 	l.update(l.allowTrial)
 }
 
+// allowTrial lets one turn try a failed login now. The caller is update.
 func (l *Login) allowTrial() {
 	if l.state != Fine {
 		l.state = Unknown
@@ -263,9 +264,9 @@ func IsOfLogin(failure error) bool {
 	return ok && (e.Code == codexrpc.CodeUsageLimit || e.Code == codexrpc.CodeUnauthorized || e.HTTPStatus == http.StatusUnauthorized)
 }
 
-// MoreHopeful returns the one of two failures that is likely to end sooner. The order is: a process
-// that is being started, a failure that the login has not caused, a spent plan (of two, the one
-// that resets first), a login that the operator must mend.
+// MoreHopeful compares two failures, and returns the one that is likely to end sooner. The order
+// is: a process that is being started, a failure that the login has not caused, a spent plan (of
+// two, the one that resets first), a login that the operator must mend.
 func MoreHopeful(one, other error) error {
 	if _, notReady := errors.AsType[*appserver.NotReadyError](other); notReady {
 		return other

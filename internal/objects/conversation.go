@@ -27,8 +27,8 @@ func (o *Objects) CreateConversation(r *http.Request, c *responses.ConversationR
 	return entry.Response, apiErr
 }
 
-// withConversation checks the id of a conversation and calls run with a context that has the
-// timeout of the store. It converts the error of run to an API error.
+// withConversation checks the id of a conversation, and calls run with a context that ends after
+// StoreTimeout. It converts the error of run to an API error.
 func (o *Objects) withConversation(r *http.Request, id string, run func(context.Context) error) *apierror.Error {
 	if o.Store == nil || !responseid.ValidConversation(id) {
 		return apierror.ConversationNotFound(id)
@@ -101,7 +101,7 @@ func (o *Objects) AddItems(r *http.Request, id string, c *responses.Conversation
 func (o *Objects) AppendResponse(ctx context.Context, conversation string, response *stores.Entry) error {
 	var items []json.RawMessage
 	for item := range response.Items() {
-		items = append(items, slices.Clone(item)) // a part of the response would keep all of it in memory
+		items = append(items, slices.Clone(item)) // without a clone, the item would keep the whole response in memory
 	}
 	return o.Store.Append(ctx, response.User, conversation, items)
 }

@@ -14,9 +14,9 @@ type Events interface {
 	Next(from int64) (events []stores.Event, changed <-chan struct{}, err error)
 }
 
-// Events returns the events of a background response of the caller. The first event has the number
-// from. The events come from the log of this process, or else from the store. They can be read
-// until the request ends.
+// Events returns the events of a background response of the caller, beginning with the number from.
+// They come from the log of this process, or else from the store. They can be read until the
+// request ends.
 func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apierror.Error) {
 	if log := o.Running.Logs.Find(o.User(r), id); log != nil {
 		return log, nil
@@ -38,14 +38,14 @@ func (o *Objects) Events(r *http.Request, id string, from int64) (Events, *apier
 	return stored, o.apiError(r, err, apierror.ResponseNotFound(id))
 }
 
-// storedEvents reads the events of a response from the store. Another node or an earlier process
-// has made the response.
+// storedEvents reads the events of a response from the store. The response belongs to another node
+// or an earlier process.
 type storedEvents struct {
 	store    stores.Background
 	ctx      context.Context
 	user, id string
 
-	lastRead stores.Events // the events that were read last
+	lastRead stores.Events // the result of the last read
 }
 
 // Next implements [Events]. from must not be smaller than in the previous call.

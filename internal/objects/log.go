@@ -10,13 +10,13 @@ import (
 
 // logLimits bound [Logs].
 type logLimits struct {
-	LogBytes   int64         // bytes of one log
-	TotalBytes int64         // bytes of all logs
+	LogBytes   int64         // most bytes of one log
+	TotalBytes int64         // most bytes of all logs
 	KeepTime   time.Duration // how long a log is kept after its end
 }
 
-// eventOverhead is roughly the number of bytes of memory that an event needs in addition to its data. An
-// empty log needs about as much.
+// eventOverhead is roughly the memory of an event besides its data, in bytes. An empty log needs
+// about as much.
 const eventOverhead = 64
 
 // maxBatch is how many events [Log.Next] returns at once.
@@ -28,9 +28,9 @@ type Logs struct {
 
 	mu          sync.Mutex
 	size        int64
-	bytesByUser map[string]int64 // the bytes of each user
+	bytesByUser map[string]int64
 	byID        map[string]*Log
-	ended       []*Log // the logs that have ended, in the order of their ends
+	ended       []*Log // the logs that have ended, the first to end first
 }
 
 // newLogs returns an empty set of logs.
@@ -49,11 +49,11 @@ type Log struct {
 	size      int64
 	hasEnded  bool
 	expiry    *time.Timer
-	forgotten bool          // Find does not return it any more
+	forgotten bool          // Find no longer returns it
 	changed   chan struct{} // closed when there is more to read; nil: nobody waits
 }
 
-// sizeOf returns the memory of an event.
+// sizeOf returns the memory of an event, in bytes.
 func sizeOf(e stores.Event) int64 { return eventOverhead + int64(len(e.Data)) }
 
 // Open begins the log of a response of a user. The caller calls End.
@@ -96,15 +96,15 @@ func (s *Logs) Forget(id string) {
 }
 
 // Append adds a copy of an event. If there is no room, it drops ended logs of the user with the
-// most bytes, the one that has ended first before the others. If that user has no ended log, it
-// drops the oldest events of the user's largest log. The error is always nil.
+// most bytes, the first to end first. If that user has no ended log, it drops the oldest events of
+// the user's largest log. The error is always nil.
 func (l *Log) Append(name string, data []byte) error {
 	s := l.logs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.wakeReaders()
 	e := stores.Event{Name: name, Data: slices.Clone(data)}
-	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // it was forgotten, or the event is too large
+	if s.byID[l.id] != l || !l.makeRoom(sizeOf(e)) { // the log was forgotten, or the event is too large
 		l.first++ // all earlier events are dropped, too
 		return nil
 	}
@@ -128,9 +128,9 @@ func (l *Log) makeRoom(bytes int64) bool {
 	}
 }
 
-// drop drops the first ended log of the user with the most bytes, or else the oldest event of that
-// user's largest log. It compares the bytes of the users after adding more to those of user, who
-// still needs so many. drop reports false if there is nothing to drop.
+// drop makes room for more bytes of a user. It looks for the user with the most bytes; for this, it
+// adds needed to the bytes of user. From the user that it finds, it drops the first ended log, or
+// else the oldest event of the largest log. It reports false if there is nothing to drop.
 func (s *Logs) drop(user string, needed int64) bool {
 	largestUser := user
 	for other, bytes := range s.bytesByUser {

@@ -21,7 +21,7 @@ const (
 	maxGathered = 1 << 20
 )
 
-// backgroundStore returns the store if other nodes can find running responses in it, and otherwise nil.
+// backgroundStore returns the store if other nodes can find running responses in it, else nil.
 func (o *Objects) backgroundStore() stores.Background {
 	store, _ := o.Store.(stores.Background)
 	return store
@@ -38,7 +38,7 @@ func (o *Objects) Begin(ctx context.Context, response Response) error {
 	return store.Begin(ctx, response.ID, response.runningEntry())
 }
 
-// runningEntry returns the entry of a response that is running.
+// runningEntry returns the entry of the response while it runs.
 func (r Response) runningEntry() *stores.Entry {
 	entry := *r.Entry
 	entry.Response = r.InProgress()
@@ -46,7 +46,7 @@ func (r Response) runningEntry() *stores.Entry {
 }
 
 // Continue begins to store the events of a response, on its own goroutine. It calls stop if another
-// node wants the response cancelled. Once the response has ended, the caller calls end, which waits
+// node wants the response cancelled. The caller calls end once the response has ended; end waits
 // until the last events are stored.
 func (o *Objects) Continue(response Response, log *Log, stop context.CancelCauseFunc) (end func()) {
 	store := o.backgroundStore()
@@ -69,7 +69,7 @@ func (o *Objects) Continue(response Response, log *Log, stop context.CancelCause
 	}
 }
 
-// eventStorer is a background response whose events are being stored.
+// eventStorer stores the events of a background response.
 type eventStorer struct {
 	objects  *Objects
 	store    stores.Background
@@ -78,12 +78,12 @@ type eventStorer struct {
 	stop     context.CancelCauseFunc
 
 	nextEvent int64 // the number of the first event that is not stored
-	logEnded  bool  // nothing more is logged
-	done      bool  // nothing more is to be stored
+	logEnded  bool  // the log gets no more events
+	done      bool  // there is nothing more to store
 }
 
-// run stores events as they come, until ctx ends. If there are no new events, it still reads the
-// store whenever another node may have cancelled the response.
+// run stores events as they come, until ctx ends. It also calls the store without new events,
+// whenever another node may have cancelled the response.
 func (c *eventStorer) run(ctx context.Context) {
 	for ctx.Err() == nil && !c.done {
 		changed := c.store.Watch(c.response.ID)
@@ -91,7 +91,7 @@ func (c *eventStorer) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-changed:
-			case <-more: // nil at the end and once events were dropped: then it is never ready
+			case <-more: // never ready if more is nil: the log has ended, or has dropped events
 			}
 		}
 		pause(ctx, gatherTime)
@@ -109,7 +109,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// storeNext stores the next events, or only that the response is still running.
+// storeNext stores the next events. It calls the store also if there are none, since a response
+// that is not continued counts as lost.
 func (c *eventStorer) storeNext(ctx context.Context) {
 	events := c.nextEvents()
 	cancelled, err := c.store.Continue(ctx, c.response.Entry.User, c.response.ID, events)
@@ -136,7 +137,7 @@ func (c *eventStorer) storeNext(ctx context.Context) {
 func (c *eventStorer) nextEvents() stores.Events {
 	logged, more, err := c.log.Next(c.nextEvent)
 	switch {
-	case err != nil && c.logEnded: // readers have to see that some events are missing
+	case err != nil && c.logEnded: // the gap shows readers that some events are missing
 		return stores.Events{First: c.nextEvent + 1, Events: []stores.Event{{Name: "missing"}}, Over: true}
 	case err != nil:
 		return stores.Events{First: c.nextEvent}
@@ -161,8 +162,8 @@ func (o *Objects) logFailure(ctx context.Context, id string, err error) {
 // endCheckPause is the pause between two checks whether another node has ended a response.
 const endCheckPause = 250 * time.Millisecond
 
-// cancelAndWait asks the node that makes a response to cancel the response, and waits until the
-// response has ended.
+// cancelAndWait asks the node that makes a response to cancel it, and waits until the response has
+// ended.
 func (o *Objects) cancelAndWait(ctx context.Context, user, id string) (*stores.Entry, error) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()

@@ -30,7 +30,7 @@ type Objects struct {
 // StoreTimeout bounds each use of the store. The store may be on another machine.
 const StoreTimeout = 10 * time.Second
 
-// withStoreTimeout returns a context with the timeout of the store.
+// withStoreTimeout returns a context that ends after StoreTimeout.
 func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, StoreTimeout)
 }
@@ -44,8 +44,8 @@ func (o *Objects) Failed(ctx context.Context, r *http.Request, err error) *apier
 	return apierror.StoreUnavailable()
 }
 
-// apiError converts err to an API error. If err says that nothing was found, apiError returns the
-// error missing. If err is nil, it returns nil.
+// apiError converts err to an API error. If err is nil, the result is nil. If nothing was found,
+// the result is the error missing.
 func (o *Objects) apiError(r *http.Request, err error, missing *apierror.Error) *apierror.Error {
 	if err == nil {
 		return nil
@@ -72,8 +72,8 @@ func (o *Objects) Response(r *http.Request, id string, claimMemory responses.Hol
 	return copyPart(entry.Response, claimMemory)
 }
 
-// copyPart returns a copy of a part of an entry. A slow client then needs only the copy, and the
-// entry, which may be much larger, can be released.
+// copyPart returns a copy of a part of an entry. While a slow client reads the copy, the entry,
+// which may be much larger, can be released already.
 func copyPart(part json.RawMessage, claimMemory responses.Hold) ([]byte, *apierror.Error) {
 	if apiErr := claimMemory(int64(len(part))); apiErr != nil {
 		return nil, apiErr

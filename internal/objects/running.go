@@ -32,8 +32,8 @@ type running struct {
 	Response
 	cancel        context.CancelCauseFunc
 	done          chan struct{}   // closed when it has ended
-	final         json.RawMessage // the response as it ended; nil: it is running, or has ended before it began
-	isFinalStored bool            // last is stored, but perhaps not all events
+	final         json.RawMessage // the response as it ended; nil: it is running, or it never began
+	isFinalStored bool            // final is stored; some events may not be stored yet
 }
 
 // NewRunning returns an empty register.
@@ -44,7 +44,7 @@ func NewRunning() *Running {
 // MaxBackground is how long a background response may take from its creation on.
 const MaxBackground = time.Hour
 
-// eventLimits bound the events that are kept of background responses.
+// eventLimits bound the events of background responses that are kept in memory.
 var eventLimits = logLimits{LogBytes: 32 << 20, TotalBytes: 128 << 20, KeepTime: 5 * time.Minute}
 
 // Begin enters a response in the register. The turn of the response runs with the returned context,
@@ -73,7 +73,7 @@ func (r *Running) Ended(id string, response json.RawMessage) {
 	}
 }
 
-// Kept records that the response as it ended is stored.
+// Kept records that the ended response is stored.
 func (r *Running) Kept(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,11 +107,11 @@ func (r *Running) find(user, id string) *running {
 	return nil
 }
 
-// entry returns a user's response in the register. Once the ended response is stored, entry returns
-// its final form; before that, its form in progress, without output. A response stays in the
-// register until all its events are stored, so that a client can refer to it as soon as the client
-// knows that it has ended. entry returns nil if the register has no such response, or if the
-// response will not be stored.
+// entry returns a response of a user from the register: the ended response if that is stored, and
+// otherwise the response in progress, without output. A response stays in the register until all
+// its events are stored, so that a client can refer to it as soon as the client knows that it has
+// ended. The result is nil if the register has no such response, or if the response will not be
+// stored.
 func (r *Running) entry(user, id string) *stores.Entry {
 	one := r.find(user, id)
 	if one == nil || !one.Stored {
@@ -120,7 +120,8 @@ func (r *Running) entry(user, id string) *stores.Entry {
 	return &stores.Entry{User: user, Response: r.currentResponse(one), Input: one.Entry.Input}
 }
 
-// currentResponse returns a response of the register as [Running.entry] does.
+// currentResponse returns the ended response if that is stored, and otherwise the response in
+// progress.
 func (r *Running) currentResponse(one *running) json.RawMessage {
 	r.mu.Lock()
 	final, isStored := one.final, one.isFinalStored

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Policy is how one of several app-servers is chosen for a turn. It decides among the app-servers
-// that are ready, and whose login was not set aside after a failure.
+// Policy decides which app-server gets the next turn, among those that are ready and whose logins
+// were not set aside after a failure.
 type Policy struct {
 	Name    string // one of the names below; empty: PolicySpread
-	Reserve int    // how many of the last app-servers are the reserve of PolicyReserve
+	Reserve int    // for PolicyReserve: how many app-servers, counted from the last, are the reserve
 }
 
 // The names of policies.
@@ -18,11 +18,11 @@ const (
 	PolicyReserve = "reserve" // like spread, but the last app-servers get turns only if no other can
 )
 
-// candidate is what the choice of a member depends on.
+// candidate has the facts by which chooser compares a member.
 type candidate struct {
-	readiness int       // its readiness; lower is better
-	readyAt   time.Time // when its next start, the reset of its plan or the end of its rest is due; zero: it waits for none
-	turns     int64     // how many run on it, of all configurations
+	readiness int       // from isReady to isAvoided; lower is better
+	readyAt   time.Time // when it should become ready, for example when its plan resets; zero: no time is known, or needed
+	turns     int64     // the turns that run on its process, of all configurations
 	server    int       // the number of its app_server, from 0
 }
 
@@ -39,7 +39,7 @@ type chooser struct {
 	low   int64
 }
 
-// choose returns the index of the best of members, which gets a turn.
+// choose returns the index of the best of members, and counts a turn for it in marks.
 func (c *chooser) choose(members []candidate) int {
 	best := c.best(members)
 	c.low = c.mark(best)
@@ -61,10 +61,11 @@ func (c *chooser) best(members []candidate) int {
 	return best
 }
 
+// mark returns the mark of a member, or low if that is higher.
 func (c *chooser) mark(i int) int64 { return max(c.marks[i], c.low) }
 
-// compare compares two members: first by state, then by due (see [candidate]; the earlier is
-// better), then by the policy, then by the turns, and last by mark.
+// compare compares two members: first by readiness, then by readyAt (earlier is better), then by
+// the policy, then by the turns, and last by mark. The result is negative if the first is better.
 func (c *chooser) compare(members []candidate, i, j int) int {
 	a, b := &members[i], &members[j]
 	return cmp.Or(

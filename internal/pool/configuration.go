@@ -71,15 +71,16 @@ func (c *Configuration) Release() {
 // ended reports whether the configuration has ended.
 func (c *Configuration) ended() bool { return c.ctx.Err() != nil }
 
-// addLease keeps the configuration from releasing its processes while a request is about to pick one,
-// until leave is called.
+// addLease is called when a request is about to pick a process. Until removeLease is called, the
+// configuration does not release its processes.
 func (c *Configuration) addLease() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leases++
 }
 
-// removeLease undoes enter.
+// removeLease undoes addLease. If the configuration has ended and this was the last lease, it
+// releases the processes.
 func (c *Configuration) removeLease() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,13 +110,14 @@ func (c *Configuration) register(cfg appserver.Config, ordinal int, limits conve
 		m = &member{key: key, cfg: cfg, logger: c.logger, configuration: c}
 		c.members[key] = m
 	}
-	if limits.Max > 0 { // a pool that keeps nothing does not change what others keep
+	if limits.Max > 0 { // a pool that keeps no threads does not change the limits of other pools
 		m.threadLimits = limits
 	}
 	return m
 }
 
-// member is one process of a configuration's app-servers.
+// member is a process that a configuration uses. Configurations whose members have the same key
+// share the process.
 type member struct {
 	key           string
 	cfg           appserver.Config
@@ -124,7 +126,7 @@ type member struct {
 
 	threadLimits conversation.Limits
 
-	process atomic.Pointer[Process] // the configuration's own reference; nil: there is none
+	process atomic.Pointer[Process] // the process, while the configuration holds a reference to it; else nil
 }
 
 // acquire returns the process with one more reference to it. If there is no process yet, acquire
@@ -137,8 +139,9 @@ func (m *member) acquire() *Process {
 	})
 }
 
-// release releases a reference that acquire has added. The last release stops the process, in the
-// background: the caller may be a request that loads a configuration, which must not wait.
+// release releases a reference that acquire has added. The last release stops the process, but in
+// the background: the caller may be a request that loads a configuration, and such a request must
+// not wait.
 func (m *member) release() {
 	s := m.configuration.supervisor
 	if p, last := s.processes.release(m.key); last {
@@ -155,14 +158,14 @@ func (m *member) loginKey() string {
 // current returns the process that the configuration holds, or nil.
 func (m *member) current() *Process { return m.process.Load() }
 
-// acquireForConfiguration takes the configuration's own reference.
+// acquireForConfiguration acquires the process for as long as the configuration needs it.
 func (m *member) acquireForConfiguration() {
 	p := m.acquire()
 	p.addHolder(m)
 	m.process.Store(p)
 }
 
-// releaseForConfiguration releases the configuration's own reference, if hold has taken it.
+// releaseForConfiguration undoes acquireForConfiguration, if that was called.
 func (m *member) releaseForConfiguration() {
 	if held := m.process.Swap(nil); held != nil {
 		held.removeHolder(m)
@@ -177,7 +180,7 @@ func Key(cfg appserver.Config) string {
 	return fmt.Sprintf("%x", sha256.Sum256(encoded))
 }
 
-// keyOf returns the key of one of the processes with a configuration.
+// keyOf returns the key of the process with a configuration and a number.
 func keyOf(cfg appserver.Config, ordinal int) string { return fmt.Sprintf("%s/%d", Key(cfg), ordinal) }
 
 // IDs returns the [Process.ID] of each process with a configuration. processes is how many such
@@ -189,7 +192,7 @@ func IDs(cfg appserver.Config, processes int) (ids []string) {
 	return ids
 }
 
-// idOf returns the name of a process, which does not reveal the configuration.
+// idOf returns the id of the process with a key. It does not reveal the configuration.
 func idOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:4])

@@ -33,7 +33,7 @@ func (p *Process) observe(s appserver.Status) {
 	}
 }
 
-// post queues an event of the process without waiting.
+// post queues an event that has the id of the process, without waiting.
 func (p *Process) post(e event) {
 	e.data["app_server"] = p.id
 	p.queue(e)
@@ -49,7 +49,7 @@ func (p *Process) queue(e event) {
 	}
 }
 
-// endEvents waits for the last events of a process that has stopped.
+// endEvents waits until the last events of a stopped process were emitted, 5 seconds at most.
 func (p *Process) endEvents() {
 	p.eventsMu.Lock()
 	close(p.events)
@@ -57,7 +57,7 @@ func (p *Process) endEvents() {
 	p.eventsMu.Unlock()
 	select {
 	case <-p.done:
-	case <-time.After(5 * time.Second): // a handler of events has not returned
+	case <-time.After(5 * time.Second): // an event handler has not returned
 	}
 }
 
@@ -88,7 +88,7 @@ func (p *Process) emit(e event) {
 // stateTracker derives events from the changes of an app-server's state.
 type stateTracker struct {
 	last appserver.Status
-	pid  int // of the program that runs or has run last
+	pid  int // of the program that runs or ran last
 }
 
 // update records the next state and returns its event, or nil.

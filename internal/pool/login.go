@@ -31,24 +31,24 @@ const (
 type login struct {
 	*loginstate.Login
 	supervisor *Supervisor
-	key        string // the part of their keys that its processes share
+	key        string // see member.loginKey
 	memory     *conversation.Memory
-	wake       chan struct{} // capacity 1: the state has changed, or a process is ready
+	wake       chan struct{} // capacity 1: wakes watch
 	cancel     context.CancelFunc
 	done       chan struct{}
 	signIn     signIn
-	// filesBeforeSignIn has the login files that the processes had before a sign-in. It is set after the
-	// sign-in, and watch resets it to nil.
+	// filesBeforeSignIn has the login files that the processes had before a sign-in. SignIn sets it
+	// afterwards, and watch resets it to nil.
 	filesBeforeSignIn atomic.Pointer[map[*Process]appserver.LoginFiles]
 
 	// Only the goroutine of watch uses these.
 	lastReported  loginstate.Status                 // the status that was reported last
-	oldFiles      map[*Process]appserver.LoginFiles // the files of each process when the login was signed out, or before a sign-in
-	hasNewSignIn  bool                              // there was a sign-in that not all processes use yet
-	mustAskLimits bool                              // the plan is spent, and Codex was not asked about it
-	limitsAskedAt time.Time
+	oldFiles      map[*Process]appserver.LoginFiles // the login files that each process had before a sign-in, or when the login was signed out
+	hasNewSignIn  bool                              // some process does not use the last sign-in yet
+	mustAskLimits bool                              // the plan is spent, and Codex was not asked about it yet
+	limitsAskedAt time.Time                         // when Codex was last asked about a spent plan
 
-	thresholds quota.Thresholds // the percentages that the use of the plan's windows has passed
+	thresholds quota.Thresholds // for the plan's windows: the percentages that were reported
 }
 
 // acquireLogin takes a reference to the login with a key.
@@ -66,7 +66,7 @@ func (s *Supervisor) acquireLogin(key string) *login {
 	})
 }
 
-// releaseLogin releases a reference. The last one ends the watch of the login.
+// releaseLogin releases a reference. Releasing the last one ends the watch of the login.
 func (s *Supervisor) releaseLogin(l *login) {
 	if _, last := s.logins.release(l.key); last {
 		reason := errDropped
@@ -79,15 +79,15 @@ func (s *Supervisor) releaseLogin(l *login) {
 	}
 }
 
-// checkSoon makes watch check the login soon.
+// checkSoon makes watch check the login without waiting for the ticker.
 func (l *login) checkSoon() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // watch will check it in any case
+	default: // watch is about to check it
 	}
 }
 
-// observe records a change of a process of the login, without waiting.
+// observe records the new status of one of the processes, without waiting.
 func (l *login) observe(s appserver.Status) {
 	switch {
 	case s.SignedOut:
@@ -207,8 +207,8 @@ func loginReason(s loginstate.Status) string {
 	return "the provider refuses the login; run `codex login`"
 }
 
-// applyNewLogin restarts app-servers whose login file has changed. It lets turns use the login again as
-// soon as some app-servers are ready and none of them has the old login.
+// applyNewLogin restarts app-servers whose login file has changed. When an app-server is ready and
+// none has the old login, turns may use the login again.
 func (l *login) applyNewLogin(all []*Process) {
 	missing := errors.Is(l.lastReported.Reason, codexrpc.ErrNotLoggedIn)
 	anyOld, ready := false, 0
@@ -260,14 +260,14 @@ func (l *login) askLimits(ctx context.Context, all []*Process) {
 	}
 }
 
-// RateLimits returns the limits of the login's plan, and nil if they are not known. It asks
-// a process that is ready, until ctx ends, and caches the answer.
+// RateLimits returns the limits of the login's plan, or nil if they are not known. It asks the
+// process, if that is ready, until ctx ends. It caches the answer for 30 seconds.
 func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
 	return p.limitsWithin(ctx, 30*time.Second) // Codex asks its provider for them
 }
 
 // limitsWithin is like [Process.RateLimits], but uses a cached answer only if the answer is younger
-// than age.
+// than maxAge.
 func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codexrpc.RateLimits {
 	select {
 	case p.limitsSemaphore <- struct{}{}:
@@ -288,7 +288,7 @@ func (p *Process) limitsWithin(ctx context.Context, maxAge time.Duration) *codex
 	if limits, err := conn.RateLimits(ctx); err == nil {
 		p.limits = &limits
 	}
-	// An error is cached, too: it may come back each time, for example for a login by API key, which
+	// An error is cached, too, since it may come back each time: for example, a login by API key
 	// has no plan. A timeout is cached, too, so that not every caller waits for it. Nothing is
 	// cached if the caller has left.
 	if !errors.Is(ctx.Err(), context.Canceled) {

@@ -16,27 +16,27 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Server is an app-server among which a [Pool] chooses.
+// Server configures an app-server of a [Pool].
 type Server struct {
 	Config    appserver.Config
-	Processes int                 // how many run; less than 1: one
-	Limits    conversation.Limits // of the threads that each keeps
+	Processes int                 // how many processes run; values below 1 mean 1
+	Limits    conversation.Limits // for the threads that each process keeps
 }
 
-// Pool is the app-servers of one handler.
+// Pool has the app-servers of one handler, and chooses one of them for each turn.
 type Pool struct {
 	configuration *Configuration
 	members       []*member // in the order of the configuration; at least one
-	keepsThreads  []bool    // whether conversations are kept on each process
+	keepsThreads  []bool    // by member: whether its process keeps threads for later requests
 
 	mu sync.Mutex
 	chooser
-	candidates []candidate // the members
+	candidates []candidate // what chooser compares, by member
 }
 
 // SameError means that two servers of a pool have the same configuration.
 type SameError struct {
-	Index int // of the second one, from 0
+	Index int // of the second server, from 0
 }
 
 func (e *SameError) Error() string {
@@ -44,7 +44,7 @@ func (e *SameError) Error() string {
 }
 
 // Pool registers the processes of servers with the configuration, and returns their pool. It is
-// called before Start. The error is a [*SameError], for two servers that are the same.
+// called before Start. The error is a [*SameError] if two servers have the same configuration.
 func (c *Configuration) Pool(servers []Server, policy Policy) (*Pool, error) {
 	p := &Pool{configuration: c, chooser: chooser{Policy: policy, servers: len(servers)}}
 	for i, server := range servers {
@@ -88,7 +88,8 @@ func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) 
 	return memory, func() { memories.release(key) }
 }
 
-// Lease keeps a reload from stopping the processes until the request has picked one.
+// Lease returns a lease for a request. A reload does not stop the processes before the lease is
+// released. The error is turn.ErrShutdown if the program exits.
 func (p *Pool) Lease() (conversation.Lease, error) {
 	if p.configuration.supervisor.opts.Exiting() {
 		return nil, turn.ErrShutdown
@@ -97,17 +98,17 @@ func (p *Pool) Lease() (conversation.Lease, error) {
 	return &requestLease{Pool: p}, nil
 }
 
-// requestLease is the lease of a request.
+// requestLease implements [conversation.Lease] for one request.
 type requestLease struct {
 	*Pool
 	released  atomic.Bool
-	hasPicked atomic.Bool
-	firstUse  turnUse // the use of the first pick: a field saves an allocation
+	hasPicked atomic.Bool // firstUse is taken
+	firstUse  turnUse     // what the first pick uses, without an allocation
 }
 
 // Pick returns the member that is best for one more turn, and a function that releases it. It
-// chooses a process in avoid only if there is no other. Choosing and counting are one step, so that
-// turns that start at the same time spread over the members.
+// chooses a process in avoid only if there is no other. Turns that start at the same time spread
+// over the members, since choosing a member and counting the turn are one step.
 func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, func()) {
 	if len(l.members) == 1 {
 		return l.acquire(0)
@@ -123,14 +124,15 @@ func (l *requestLease) Pick(avoid ...*appserver.Process) (conversation.Member, f
 }
 
 // Peek returns the member that Pick would choose, and a function that releases it. Unlike Pick, it
-// does not count a turn in the marks of the chooser.
+// does not change the marks of the chooser.
 func (l *requestLease) Peek() (conversation.Member, func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.acquire(l.best(l.assessMembers(nil)))
 }
 
-// assessMembers returns the members as they are now. The caller holds the lock.
+// assessMembers updates the candidates to the present state of the members, and returns them. The
+// caller holds the lock.
 func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
 	for i, m := range l.members {
 		m.assess(&l.candidates[i], avoid)
@@ -138,13 +140,15 @@ func (l *requestLease) assessMembers(avoid []*appserver.Process) []candidate {
 	return l.candidates
 }
 
-// acquire takes a reference to the process of a member for one turn.
+// acquire acquires the process of a member for one turn. It returns the member, and a function that
+// releases the process.
 func (l *requestLease) acquire(index int) (conversation.Member, func()) {
 	process, done := l.acquireProcess(l.members[index])
 	return l.describe(index, process), done
 }
 
-// describe returns what a turn needs of the process of a member.
+// describe returns the conversation.Member of a member with its process. Threads is nil if the
+// process keeps no threads.
 func (p *Pool) describe(index int, process *Process) conversation.Member {
 	found := conversation.Member{Process: process.Process, Login: process.login.Login}
 	if p.keepsThreads[index] {
@@ -185,15 +189,16 @@ func (l *requestLease) Members() (all []conversation.Member) {
 	return all
 }
 
-// Release ends the lease: a reload may stop the processes that were not picked. Further calls do
-// nothing.
+// Release ends the lease: a reload may then stop the processes that were not picked. Only the first
+// call has an effect.
 func (l *requestLease) Release() {
 	if !l.released.Swap(true) {
 		l.configuration.removeLease()
 	}
 }
 
-// acquireProcess takes a reference to the process for one turn.
+// acquireProcess acquires the process of m and counts a turn on it. The returned function undoes
+// both.
 func (l *requestLease) acquireProcess(m *member) (*Process, func()) {
 	process, u := m.acquire(), &l.firstUse
 	process.turns.Add(1)
@@ -211,7 +216,7 @@ type turnUse struct {
 	released atomic.Bool
 }
 
-// release releases the process, once.
+// release ends the use. Only the first call has an effect.
 func (u *turnUse) release() {
 	if !u.released.Swap(true) {
 		u.process.turns.Add(-1)
@@ -223,17 +228,17 @@ func (u *turnUse) release() {
 const (
 	isReady = iota
 	isStarting
-	isFaltering    // its provider limits it by the minute, or fails; it is used all the same if no other is ready
-	isUnresponsive // or it has just ended
-	isWaiting      // for its next start
-	isResting      // its login is spent
-	isSignedOut    // its login rests, too, but does not come back by itself
+	isFaltering    // the provider limits its requests, or fails; it still gets turns if no other member is ready
+	isUnresponsive // it does not answer, or its program is ending
+	isWaiting      // it waits for its next start
+	isResting      // the plan of its login is spent
+	isSignedOut    // nobody is signed in, or the provider refuses the login
 	isFailed       // it will not become ready by itself
-	isAvoided
+	isAvoided      // the caller of Pick wants to avoid it
 )
 
-// assess sets the fields of a candidate that change while the program runs: state, due and turns.
-// avoid has the processes that should not get the next turn.
+// assess updates the fields readiness, readyAt and turns of a candidate. Processes in avoid should
+// not get the next turn.
 func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 	c.readiness, c.readyAt, c.turns = isFailed, time.Time{}, 0
 	p := m.current()
@@ -257,7 +262,7 @@ func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 		}
 	case status.State == appserver.StateReady:
 		c.readiness = isReady
-	case status.Final: // it stays isOut, also while the next start is tried
+	case status.Final: // isFailed, also while the next start is tried
 	case status.State == appserver.StateStarting:
 		c.readiness = isStarting
 	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:

@@ -23,19 +23,19 @@ type Process struct {
 	supervisor *Supervisor
 	creator    *member
 	id         string
-	turns      atomic.Int64 // that run on it, of all configurations
+	turns      atomic.Int64 // the turns that run on it, of all configurations
 	login      *login       // shared by all processes of its app_server
 
 	mu        sync.Mutex
-	holders   []*member // configurations; the process logs to the last one's log
-	hadHolder bool      // there was a holder
+	holders   []*member // the configurations that use it; it logs to the log of the last one
+	hadHolder bool      // a configuration has used it
 
 	tracker  stateTracker
 	eventsMu sync.Mutex    // guards events
 	events   chan event    // nil before the start and after the end
 	done     chan struct{} // closed after the last event
 
-	limitsSemaphore chan struct{} // a semaphore: one goroutine asks for limits, the others wait for its answer
+	limitsSemaphore chan struct{} // capacity 1: a lock of limits and limitsAskedAt; a caller stops waiting for it when its context ends
 	limits          *codexrpc.RateLimits
 	limitsAskedAt   time.Time
 }
@@ -90,8 +90,8 @@ func (p *Process) emitter() *Configuration {
 	return p.supervisor.Newest() // nil: the program is exiting
 }
 
-// addHolder adds a configuration to the holders. From now on the process logs to the configuration's
-// log.
+// addHolder adds a configuration to the holders. The process then logs to the log of this
+// configuration.
 func (p *Process) addHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +99,8 @@ func (p *Process) addHolder(m *member) {
 	p.applySettings(m)
 }
 
-// removeHolder undoes hold. A configuration that failed to start has closed its log, so the process
-// returns to the log of the previous holder.
+// removeHolder undoes addHolder. The process then logs to the log of the last remaining holder: a
+// configuration that failed to start has closed its own log.
 func (p *Process) removeHolder(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *Process) removeHolder(m *member) {
 	}
 }
 
-// applySettings uses the log and the limits of a holder.
+// applySettings makes the process use the log and the limits of a holder.
 func (p *Process) applySettings(m *member) {
 	p.SetLogger(m.logger)
 	p.Conversations.SetLimits(m.threadLimits)

@@ -25,7 +25,7 @@ func (p *Process) SpendResetCredit(ctx context.Context, key string) (codexrpc.Re
 	spending, cancel := context.WithTimeout(ctx, spendTimeout)
 	defer cancel()
 	outcome, err := conn.SpendResetCredit(spending, key)
-	if err != nil { // it may have addresses of the provider, so it is not logged
+	if err != nil { // err is not logged: it may have addresses of the provider
 		p.logger().Warn("a reset credit of the login was to be spent, and that has failed", "app_server", p.id)
 		return "", err
 	}

@@ -5,23 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// shared holds values by their keys. A value stays as long as it has a holder. The zero value is
-// empty. All methods are safe for concurrent use.
+// shared is a map of values that count their holders. A value is removed when its last holder
+// releases it. The zero value is empty. All methods are safe for concurrent use.
 type shared[V any] struct {
 	mu    sync.Mutex
 	byKey map[string]*sharedValue[V]
 }
 
-// sharedValue is a value with its holders.
+// sharedValue is a value of [shared].
 type sharedValue[V any] struct {
-	holders int
+	holders int // calls of acquire without a release
 	once    sync.Once
 	isSet   atomic.Bool // value is set
 	value   V
 }
 
-// acquire returns the value of a key for one more holder. The first holder makes the value with
-// create; meanwhile the others wait.
+// acquire returns the value of a key, and counts one more holder. The first holder makes the value
+// with create; meanwhile the others wait.
 func (s *shared[V]) acquire(key string, create func() V) V {
 	s.mu.Lock()
 	h := s.byKey[key]
@@ -55,7 +55,7 @@ func (s *shared[V]) release(key string) (value V, last bool) {
 	return h.value, h.holders == 0
 }
 
-// values returns the values that have been made.
+// values returns all values, except those that are still being made.
 func (s *shared[V]) values() (all []V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,8 @@ func (s *signIn) status() *status.SignIn {
 	return &state
 }
 
-// begin runs a sign-in in the background. It fails if one is under way.
+// begin runs a sign-in in the background. It fails if one is under way. run calls show when the
+// code is known.
 func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +82,8 @@ func (s *signIn) setState(state status.SignIn) {
 	s.state = &state
 }
 
-// stop ends the sign-in under way, if there is one, with a reason, and waits for its end. With
-// forGood, no other sign-in can begin afterwards.
+// stop ends the sign-in under way, if there is one, with a reason, and waits for its end. If
+// forGood is true, no other sign-in can begin afterwards.
 func (s *signIn) stop(reason error, forGood bool) {
 	s.mu.Lock()
 	s.closed = s.closed || forGood
@@ -128,7 +129,7 @@ func (p *Process) SignIn(ctx context.Context) (*status.SignIn, error) {
 			p.supervisor.reportDropped(p)
 			return err
 		}
-		if err != nil { // it may have words of the issuer, so it is not logged
+		if err != nil { // err is not logged: it may have text of the issuer
 			p.logger().Warn("the sign-in of the codex app-server has failed or was cancelled", "app_server", p.id)
 			return err
 		}
@@ -165,9 +166,9 @@ func (p *Process) CancelSignIn() *status.SignIn {
 	return p.login.signIn.status()
 }
 
-// reportDropped logs that a reload has dropped the sign-in of a process. The reload may have replaced
-// the login by another login with the same CODEX_HOME. So each other login with this CODEX_HOME
-// gets the status of a failed sign-in, if it has had no sign-in of its own.
+// reportDropped logs that a reload has dropped the sign-in of a process. The reload may have
+// replaced the login by another login with the same CODEX_HOME. So each other login with this
+// CODEX_HOME gets the status of a failed sign-in, if it has had no sign-in of its own.
 func (s *Supervisor) reportDropped(p *Process) {
 	if c := s.Newest(); c != nil { // the log of p's configuration may be closed
 		c.logger.Warn("the sign-in of the codex app-server was dropped", "app_server", p.id, "reason", errDropped.Error())
@@ -180,8 +181,7 @@ func (s *Supervisor) reportDropped(p *Process) {
 	}
 }
 
-// setDropped gives a login the status of a failed sign-in, if the login has had no sign-in of its own.
-// Such a login has the same CODEX_HOME as one whose sign-in was dropped.
+// setDropped sets the status of a dropped sign-in, if the login has had no sign-in of its own.
 func (s *signIn) setDropped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *signIn) setDropped() {
 	}
 }
 
-// operatorHome returns the CODEX_HOME that has the login of the process; empty: the login is
+// operatorHome returns the CODEX_HOME that has the login of the process, or "" if the login is
 // elsewhere.
 func (p *Process) operatorHome() string {
 	cfg := p.Config()

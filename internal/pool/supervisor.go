@@ -21,16 +21,16 @@ import (
 type Supervisor struct {
 	opts         Options
 	processes    shared[*Process]        // by the keys of members
-	logins       shared[*login]          // by the part of these keys that the processes of a login share
-	memories     shared[*gateway.Memory] // of pools, by the keys of their processes
+	logins       shared[*login]          // by the keys of logins, see member.loginKey
+	memories     shared[*gateway.Memory] // the memory of pools, by the keys of their processes
 	stopping     backgroundTasks         // processes that are being stopped in the background
-	claimedHomes sync.Map                // the CODEX_HOMEs into which somebody signs in
+	claimedHomes sync.Map                // the CODEX_HOMEs for which a sign-in is under way
 
 	mu                 sync.Mutex
 	openConfigurations []*Configuration // the configurations that run, the newest last
 }
 
-// Options are what a [Supervisor] needs of its program.
+// Options connect a [Supervisor] with the program that it is a part of.
 type Options struct {
 	// Exiting reports whether the program has begun to exit. Then no turn starts.
 	Exiting func() bool
@@ -86,14 +86,14 @@ func (s *Supervisor) Newest() *Configuration {
 	return s.openConfigurations[len(s.openConfigurations)-1]
 }
 
-// backgroundTasks are functions that run in the background. Unlike with a sync.WaitGroup, a function may be
-// added while Wait waits: a turn may release its process while the program exits.
+// backgroundTasks are functions that run in the background. Unlike with a sync.WaitGroup, Go may be
+// called while Wait waits: a turn may release its process while the program exits.
 type backgroundTasks struct {
 	mu      sync.Mutex
 	running map[chan struct{}]struct{} // each is closed at the end of its function
 }
 
-// Go runs stop in the background.
+// Go runs task in the background.
 func (s *backgroundTasks) Go(task func()) {
 	done := make(chan struct{})
 	s.mu.Lock()

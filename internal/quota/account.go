@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// account is what one key has used.
+// account has the counts of one key.
 type account struct {
-	used           map[measure]counts // without the tokens that turns hold
-	reservedByTurn map[string]int64   // tokens that turns under way hold, by the ids of the turns
-	reserved       int64              // the sum of turns
+	used           map[measure]counts // without reserved tokens
+	reservedByTurn map[string]int64   // tokens reserved for running turns, by the ids of the turns
+	reserved       int64              // the sum of reservedByTurn
 }
 
 // measure is a unit in a window. Each measure is counted separately.
@@ -40,7 +40,7 @@ func (a *account) apply(k *Key, o Op, now time.Time) (r Result, err error) {
 }
 
 // reserve counts a request. For each turn of the request, it reserves o.N tokens for the input and
-// further tokens for the output. ahead is how many output tokens each turn gets.
+// outputTokens for the output.
 func (a *account) reserve(k *Key, o Op, now time.Time) (outputTokens int64, err error) {
 	if err := a.checkLimits(k, Requests, 1, now); err != nil {
 		return 0, err
@@ -62,26 +62,26 @@ func (a *account) reserve(k *Key, o Op, now time.Time) (outputTokens int64, err 
 	return outputTokens, nil
 }
 
-// addReserved lets a turn hold n tokens more.
+// addReserved reserves n more tokens for a turn.
 func (a *account) addReserved(turn string, n int64) {
 	a.reservedByTurn[turn] += n
 	a.reserved += n
 }
 
-// minShare is the least number of tokens that a turn gets, even if its share is smaller. If fewer
-// tokens are left, the turn gets all of them.
+// minShare is what a turn gets even if its share is smaller. If fewer tokens are left, the turn
+// gets all of them.
 const minShare = 16
 
-// share returns how many tokens a turn gets if it asks for n. Its share is half of an equal part of
-// the tokens that are left for the key's running turns, so that tokens stay for other turns. The
-// turn gets at most this share, or leastShare if that is more.
+// share returns how many tokens a turn gets if it asks for n. The remaining tokens are divided
+// equally among the running turns of the key. A turn gets at most half of its part, so that tokens
+// stay for other turns, or minShare if that is more.
 func (a *account) share(k *Key, n int64, now time.Time) int64 {
 	remaining := a.remaining(k, now)
 	return max(0, min(n, remaining, max(minShare, remaining/int64(2*max(1, len(a.reservedByTurn))))))
 }
 
-// remaining returns how many tokens the tightest limit has left. The result is negative if that limit is
-// exceeded.
+// remaining returns how many tokens the tightest limit has left. The result is negative if that
+// limit is exceeded.
 func (a *account) remaining(k *Key, now time.Time) int64 {
 	remaining := int64(math.MaxInt64)
 	for _, limit := range k.Limits {
@@ -92,8 +92,9 @@ func (a *account) remaining(k *Key, now time.Time) int64 {
 	return remaining
 }
 
-// checkLimits returns nil if all limits allow n more of a unit. Otherwise it returns an *ExceededError.
-// If several limits do not allow n more, the error is about the one that resets last.
+// checkLimits returns nil if all limits allow n more of a unit. Otherwise, it returns an
+// *ExceededError. If several limits do not allow n more, the error is about the one that resets
+// last.
 func (a *account) checkLimits(k *Key, unit Unit, n int64, now time.Time) error {
 	var worst *ExceededError
 	for _, limit := range k.Limits {
@@ -128,12 +129,12 @@ func (a *account) usedOf(limit Limit, now time.Time) int64 {
 	return n
 }
 
-// reservedWait is how long a request should wait for tokens that are reserved for running turns. It is
-// a guess, since nobody knows when these turns will end, and how many tokens they will give back.
+// reservedWait is how long a request should wait for tokens that are reserved for running turns. It
+// is a guess: nobody knows when these turns end, or how many tokens they give back.
 const reservedWait = 5 * time.Second
 
-// resetTime returns when the use of a limit will have fallen to the amount most, if nothing more is
-// counted. The result is the zero time if most is negative.
+// resetTime returns when the use of a limit will have fallen to target, if nothing more is counted.
+// The result is the zero time if target is negative.
 func (a *account) resetTime(limit Limit, target int64, now time.Time) time.Time {
 	if target < 0 {
 		return time.Time{}

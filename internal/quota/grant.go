@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// Grant is what the limits of a key grant to one turn: one of MaxConcurrent places, and the tokens
-// that the turn holds (that are reserved for it). Its methods are safe for concurrent use. If the
-// engine fails, the turn continues, and the tokens that the turn uses are counted later.
+// Grant is what a turn gets within the limits of its key: one of the MaxConcurrent places, and
+// reserved tokens. Its methods are safe for concurrent use. If the engine fails, the turn
+// continues, and the tokens that the turn uses are counted later.
 type Grant struct {
 	request *Request
 	id      string
 
 	mu           sync.Mutex
-	reserved     int64 // tokens
-	untaken      int64 // tokens in held that Take has not returned yet
+	reserved     int64 // tokens that are reserved for the turn
+	untaken      int64 // reserved tokens that Take has not returned yet
 	spent        bool  // no token is left
-	engineFailed bool  // the engine does not work
+	engineFailed bool  // an operation on the engine has failed
 	isCounted    bool  // Reserve has counted the turn
 	closed       bool
 }
@@ -46,7 +46,7 @@ func (g *Grant) Take(n int) (got int) {
 	return got
 }
 
-// Raise reserves tokens until the turn holds at least n, even if that exceeds a limit: the turn has
+// Raise reserves tokens until the turn has at least n, even if that exceeds a limit: the turn has
 // used these tokens, or will certainly use them. Raise reports whether any tokens are left after
 // that.
 func (g *Grant) Raise(n int64) bool {
@@ -70,7 +70,7 @@ func (g *Grant) Raise(n int64) bool {
 }
 
 // do runs an operation of the turn on the engine. After the first failed operation, do tries no
-// others. works is false if the operation failed or was not tried.
+// others. ok is false if the operation failed or was not tried.
 func (g *Grant) do(o Op) (r Result, ok bool) {
 	if g.engineFailed {
 		return r, false
@@ -81,7 +81,7 @@ func (g *Grant) do(o Op) (r Result, ok bool) {
 	return r, err == nil
 }
 
-// Spent reports whether the last Take has reached a limit.
+// Spent reports whether the last Take or Raise has reached a limit.
 func (g *Grant) Spent() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +89,7 @@ func (g *Grant) Spent() bool {
 }
 
 // Close ends the turn, so that another turn may start. It counts the used tokens of the turn, and
-// frees the tokens that the turn has held. Only the first call has an effect.
+// frees its reserved tokens. Only the first call has an effect.
 func (g *Grant) Close(used int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

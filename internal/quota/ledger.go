@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Ledger is the engine of one process: it has the counts in memory.
+// Ledger is an [Engine] for one process. It has the counts in memory.
 type Ledger struct {
 	now func() time.Time
 

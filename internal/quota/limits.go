@@ -66,25 +66,25 @@ type Kind string
 // The kinds of operations.
 const (
 	Look    Kind = "look"    // changes nothing
-	Reserve Kind = "reserve" // counts a request, and holds N tokens for each turn and up to Ahead more; fails if fewer than N+1 are left for each
-	Take    Kind = "take"    // holds up to N more tokens for a turn, fewer near a limit
-	Raise   Kind = "raise"   // holds N more tokens for a turn, even beyond a limit
-	Settle  Kind = "settle"  // counts N tokens that a turn has used, instead of those that it holds
+	Reserve Kind = "reserve" // counts a request, and reserves N tokens for each turn and up to Ahead more; fails if fewer than N+1 are left for each
+	Take    Kind = "take"    // reserves up to N more tokens for a turn, fewer near a limit
+	Raise   Kind = "raise"   // reserves N more tokens for a turn, even beyond a limit
+	Settle  Kind = "settle"  // counts N tokens that a turn has used, and frees its reserved tokens
 )
 
 // Op is an operation on the counts of a key.
 type Op struct {
 	Kind  Kind
 	Turns []string // the ids of the turns
-	N     int64
-	Held  int64 // what the turn holds already
-	Ahead int64
+	N     int64    // tokens, see Kind
+	Held  int64    // tokens that are reserved for the turn already
+	Ahead int64    // tokens, see Reserve
 }
 
 // Result is the result of an operation.
 type Result struct {
-	Granted   int64 // tokens that a turn has been given, without those for its input
-	Remaining int64 // tokens that are left of the tightest limit
+	Granted   int64 // tokens that were reserved for the output of each turn
+	Remaining int64 // tokens that the tightest limit has left
 	// snapshot has the counts of the key after the operation. It is nil for a [Ledger], which has
 	// the counts in memory.
 	snapshot *snapshot

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is an engine whose counts all nodes share.
+// Redis is an [Engine] whose counts all nodes share.
 type Redis struct {
 	run             func(ctx context.Context, script *redis.Script, account string, args ...any) (any, error)
 	now             func() time.Time
@@ -25,8 +25,8 @@ func NewRedis(run func(ctx context.Context, script *redis.Script, account string
 	return &Redis{run, time.Now, reservationTime}
 }
 
-// reservationTime is how long a turn keeps its reserved tokens after its last operation. After that time
-// the tokens count as used, since the node of the turn has probably ended.
+// reservationTime is how long tokens stay reserved after the last operation of their turn. After
+// that time, they count as used: the node of the turn has probably ended.
 const reservationTime = 10 * time.Minute
 
 // callTimeout bounds an operation.

@@ -5,18 +5,18 @@ import "github.com/redis/go-redis/v9"
 // operateText does an [Op] as account.do does, by the clock of Redis. An account has these keys:
 //
 //	<account>requests:5h, tokens:day, …  hashes: what was counted in the parts of a window
-//	<account>held                        a hash: for the id of a turn, its tokens and until when it
-//	                                     holds them; for "done", the ids of the last operations
+//	<account>held                        a hash: for the id of a turn, its reserved tokens and when
+//	                                     they expire; for "done", the ids of the last operations
 //
-// A turn holds the tokens that it has reserved. If a turn still holds tokens when their time in
-// held is over, its node has probably ended, so the tokens count as used. If an operation is sent
-// again because its answer was lost, it is not done again. If the clock was set back, counts dated
-// after now move to the current part. The script also works if the memory of Redis is full.
+// When reserved tokens expire, they count as used: the node of their turn has probably ended. If an
+// operation is sent again because its answer was lost, it is not done again. If the clock was set
+// back, counts dated after now move to the current part. The script also works if the memory of
+// Redis is full.
 //
-// The arguments are: kind, id of the operation, N, Held, Ahead, how long turns hold tokens in ms,
+// The arguments are: kind, id of the operation, N, Held, Ahead, how long tokens are reserved in ms,
 // number of turns, ids of the turns. Then for each limit: unit, window, Max, length of a part in
 // microseconds, period or "", how long counts are kept in ms. The answer has: the unit whose limit
-// would be exceeded or "", the tokens that each turn got, the time, all tokens that turns hold, and
+// would be exceeded or "", the tokens that each turn got, the time, all reserved tokens, and
 // for each limit its parts with their counts.
 const operateText = `#!lua flags=allow-oom
 local base, kind, n, had = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -14,10 +14,10 @@ import (
 // Limits applies the limits of keys. It is safe for concurrent use.
 type Limits struct {
 	engine      Engine
-	tokensAhead int64
-	failOpen    bool
-	turnPrefix  string // begins the ids of turns
-	turnCount   atomic.Int64
+	tokensAhead int64        // see NewLimits
+	failOpen    bool         // see NewLimits
+	turnPrefix  string       // begins the ids of turns
+	turnCount   atomic.Int64 // how many ids of turns were made
 	now         func() time.Time
 
 	mu        sync.Mutex
@@ -35,7 +35,7 @@ type refusal struct {
 }
 
 const (
-	// refusalTime is how long after a refusal the engine is not asked again.
+	// refusalTime is how long after a refusal the engine is not asked again for the same key.
 	refusalTime = time.Second
 	// maxRefusals bounds the refusals that are remembered.
 	maxRefusals = 1000
@@ -51,9 +51,9 @@ type Unsettled struct {
 // and the tokens that their turns have reserved count as used.
 const maxUnsettled = 10_000
 
-// NewLimits returns limits whose counts are in engine. Each turn reserves up to ahead tokens in
-// advance, so that it calls the engine less often. If open is true, requests are allowed while the
-// engine fails.
+// NewLimits returns limits whose counts are in engine. Each turn reserves up to tokensAhead tokens
+// in advance, so that it calls the engine less often. If failOpen is true, requests are allowed
+// while the engine fails.
 func NewLimits(engine Engine, tokensAhead int64, failOpen bool) *Limits {
 	return &Limits{engine: engine, tokensAhead: tokensAhead, failOpen: failOpen, turnPrefix: rand.Text(), now: time.Now, running: make(map[string]int), refusals: make(map[string]refusal)}
 }
@@ -63,7 +63,7 @@ type Request struct {
 	limits *Limits
 	key    *Key
 
-	refusedStates []State // the states, if the request is refused without asking the engine
+	refusedStates []State // set if the request is refused without asking the engine
 
 	mu           sync.Mutex
 	lastSnapshot *snapshot // of the last operation; nil: there is none
@@ -104,10 +104,11 @@ func (r *Request) refuse(err error) {
 	l.refusals[r.key.Account] = refusal{e, states, l.now()}
 }
 
-// allowsUncounted reports whether a request goes on although it could not be counted.
+// allowsUncounted reports whether a request goes on although it could not be counted because of
+// err.
 func (l *Limits) allowsUncounted(err error) bool { return l.failOpen && errors.Is(err, ErrUnavailable) }
 
-// do does an operation, and keeps the counts of the key after it in r.last.
+// do does an operation, and sets r.lastSnapshot to the counts of the key after it.
 func (r *Request) do(ctx context.Context, o Op) (Result, error) {
 	result, err := r.limits.engine.Do(ctx, r.key, o)
 	if result.snapshot != nil {
@@ -139,7 +140,7 @@ func (r *Request) Acquire(turns int) ([]*Grant, error) {
 	return grants, nil
 }
 
-// releaseTurn gives back the place of a turn.
+// releaseTurn ends a running turn of a key, so that another may start.
 func (l *Limits) releaseTurn(k *Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 // State is how much of a limit is used.
 type State struct {
 	Limit
-	Used   int64     // including what requests under way have taken
-	Resets time.Time // when all of it is free again if nothing more is used; zero: all is free now
+	Used   int64     // including reserved tokens
+	Resets time.Time // when the whole limit is free again if nothing more is used; zero: it is free now
 	// Exhausted is when nothing of the limit will be left if its use goes on at the present rate.
 	// It is zero without a forecast, or if the limit will not be reached. For a period such as a
 	// day, it is also zero if the limit will not be reached before the period ends.
@@ -57,8 +57,8 @@ func (a *account) state(limit Limit, now time.Time) State {
 const recentParts = 4
 
 // forecast returns when a limit will be reached at the present rate. parts are the counts in the
-// window of the limit. used is the sum of parts, plus the tokens that running turns have reserved.
-// The result is zero if the limit will not be reached, and now if it is reached already.
+// window of the limit. used is the sum of parts, plus the reserved tokens. The result is zero if
+// the limit will not be reached, and now if it is reached already.
 func forecast(limit Limit, parts counts, used int64, now time.Time) time.Time {
 	if used >= limit.Max {
 		return now

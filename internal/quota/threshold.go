@@ -12,8 +12,8 @@ const (
 	fullPercent = 100
 )
 
-// maxRemembered bounds the limits whose thresholds are remembered. If there are more, all are forgotten,
-// and Pass may return a threshold a second time.
+// maxRemembered bounds the limits that [Thresholds] remembers. If there are more, it forgets all of
+// them, and Pass may return a threshold a second time.
 const maxRemembered = 10_000
 
 // Thresholds remembers which thresholds of limits were passed, so that in each window Pass returns

@@ -22,16 +22,17 @@ const (
 	maxLength = 366 * 24 * time.Hour
 )
 
-// partsPerWindow is the number of parts into which a sliding window is divided. A part counts until all of
-// it has left the window. So use counts for the length of the window, and at most one part longer.
+// partsPerWindow is the number of parts into which a sliding window is divided. A part counts until
+// all of it has left the window. So use counts for the length of the window, and at most one part
+// longer.
 const partsPerWindow = 20
 
 // Window is the time for which a limit applies. It is a period of the calendar or a sliding window.
 // At the end of a period, the counts begin at 0 again. With a sliding window, the limit applies to
 // any stretch of time that has the length of the window. The zero value is not valid.
 type Window struct {
-	period string        // empty: it slides
-	length time.Duration // of one that slides
+	period string        // empty: the window slides
+	length time.Duration // of a sliding window
 }
 
 // ParseWindow reads a window as [Window.String] writes it: day, week or month, or a length in the
@@ -108,7 +109,7 @@ func (w Window) partAt(t time.Time) int64 {
 // partStart returns when a part begins.
 func (w Window) partStart(part int64) time.Time { return time.Unix(0, part*int64(w.partLength())) }
 
-// oldestPart returns the number of the first part that counts at a time.
+// oldestPart returns the number of the oldest part that counts at the time now.
 func (w Window) oldestPart(now time.Time) int64 {
 	if w.period == "" {
 		return w.partAt(now) - partsPerWindow
@@ -116,8 +117,8 @@ func (w Window) oldestPart(now time.Time) int64 {
 	return w.partAt(w.periodStart(now, 0))
 }
 
-// periodStart returns when a calendar period of w begins. For next 0 this is the period that contains t,
-// for next 1 the period after it.
+// periodStart returns when a calendar period of w begins. With offset 0, it is the period that
+// contains t; with offset 1, the period after that.
 func (w Window) periodStart(t time.Time, offset int) time.Time {
 	t = t.UTC()
 	year, m, d := t.Date()

@@ -33,7 +33,7 @@ func NewSuffix(now time.Time) string {
 
 // stamp returns a time as a number of seconds, with leading zeros.
 func stamp(at time.Time) string {
-	const one = 1 << (5 * stampLength) // a digit before the stamp, which keeps the leading zeros and is cut off
+	const one = 1 << (5 * stampLength) // puts a digit before the stamp, so that leading zeros stay; it is cut off
 	return strconv.FormatInt(one+max(0, at.Unix()), base)[1:]
 }
 

@@ -28,32 +28,32 @@ type Disk struct {
 	dir string
 	now func() time.Time
 
-	mu     sync.Mutex // guards what follows, and is held during each change of the file
+	mu     sync.Mutex // guards the fields below; held during each change of the file
 	db     *bbolt.DB  // nil: it was not started
 	file   *os.File   // of db
 	maxAge time.Duration
 	entryIndex
-	ownResponses map[string]bool // the responses that this process makes
+	ownResponses map[string]bool // the ids of responses that this process makes
 
 	beginMu sync.Mutex            // held while a transaction begins
-	damage  atomic.Pointer[error] // why the file is not used any more; nil: it is
+	damage  atomic.Pointer[error] // why the file is not used any more; nil: it is used
 }
 
 // The buckets of the file.
 var (
 	entryBucket    = []byte("entries") // by id
-	metadataBucket = []byte("about")   // by id, as JSON of about
+	metadataBucket = []byte("about")   // by id, as JSON of metadata
 	itemBucket     = []byte("items")   // of conversations, by id and number
 	eventBucket    = []byte("events")  // of background responses, by id and number
 )
 
-// metadata is what is known of an entry without reading it.
+// metadata has the facts about an entry that are read without the entry itself.
 type metadata struct {
 	User   string `json:"user"`
 	Size   int64  `json:"size"`
-	Events int64  `json:"events,omitempty"` // how many there were
-	Over   bool   `json:"over,omitempty"`   // no more events come
-	Lost   bool   `json:"lost,omitempty"`   // the response has failed, since its process ended before the response did
+	Events int64  `json:"events,omitempty"` // how many events there were
+	Over   bool   `json:"over,omitempty"`   // no more events will come
+	Lost   bool   `json:"lost,omitempty"`   // the response has failed, because its process ended before the response did
 }
 
 // lockTimeout is how long a process waits for the file, which the previous process may still use.
@@ -124,7 +124,7 @@ func (d *Disk) Close() error {
 func (d *Disk) close() error {
 	switch {
 	case d.damage.Load() != nil:
-		// bbolt would wait for its locks, see begin and write.
+		// DB.Close would wait for locks that bbolt still holds, see beginTx and write.
 		return errors.Join(unlock(d.file), d.file.Close())
 	case d.db != nil:
 		return d.db.Close()
@@ -181,7 +181,7 @@ func (d *Disk) load() (err error) {
 	})
 }
 
-// countEntry counts an entry and drops other entries if it needs their room.
+// countEntry counts an entry, and drops other entries if it needs their room.
 func (d *Disk) countEntry(tx *bbolt.Tx, user string, k *storedEntry) error {
 	dropped, err := d.entryIndex.put(user, k, d.now())
 	for _, k := range dropped {
@@ -200,6 +200,7 @@ func dropEntry(tx *bbolt.Tx, id string) error {
 	return errors.Join(dropPrefix(tx.Bucket(itemBucket), id), dropPrefix(tx.Bucket(eventBucket), id))
 }
 
+// dropPrefix deletes all keys that begin with an id.
 func dropPrefix(b *bbolt.Bucket, id string) error {
 	c := b.Cursor()
 	for key, _ := c.Seek([]byte(id)); bytes.HasPrefix(key, []byte(id)); key, _ = c.Next() {
@@ -238,7 +239,7 @@ func (d *Disk) Put(ctx context.Context, id string, e *stores.Entry) error {
 	return d.put(ctx, id, e, false)
 }
 
-// put stores an entry. If begins is true, the entry is a response that this process makes.
+// put stores an entry. isOwn says that the entry is a response that this process makes.
 func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, isOwn bool) error {
 	at, ok := responseid.Time(id)
 	if !ok {
@@ -282,6 +283,7 @@ func (d *Disk) put(ctx context.Context, id string, e *stores.Entry, isOwn bool) 
 	})
 }
 
+// readMetadata returns the metadata of an entry, or nil if there is none.
 func readMetadata(tx *bbolt.Tx, id string) *metadata {
 	value := tx.Bucket(metadataBucket).Get([]byte(id))
 	if value == nil {
@@ -294,6 +296,7 @@ func readMetadata(tx *bbolt.Tx, id string) *metadata {
 	return meta
 }
 
+// writeMetadata stores the metadata of an entry.
 func writeMetadata(tx *bbolt.Tx, id string, meta *metadata) error {
 	value, err := json.Marshal(meta)
 	if err != nil {
@@ -359,6 +362,7 @@ func (d *Disk) Get(ctx context.Context, user, id string) (*stores.Entry, error) 
 	return d.readEntry(ctx, user, id)
 }
 
+// readEntry reads a user's entry from the file.
 func (d *Disk) readEntry(ctx context.Context, user, id string) (*stores.Entry, error) {
 	size, err := d.entrySize(user, id)
 	if err != nil {
@@ -408,7 +412,7 @@ func (d *Disk) Delete(_ context.Context, user, id string) error {
 	return d.update(func(tx *bbolt.Tx) error { return dropEntry(tx, id) })
 }
 
-// edit changes a conversation. more is how many bytes the conversation grows by.
+// changeConversation changes a conversation. growth is how many bytes the conversation grows by.
 func (d *Disk) changeConversation(user, id string, growth int64, edit func(*bbolt.Tx) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -80,7 +80,7 @@ func (d *Disk) Cancel(_ context.Context, user, id string) error {
 
 // Events implements [stores.Background].
 func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.Events, error) {
-	e, err := d.Get(ctx, user, id) // Get also ends a response that was lost
+	e, err := d.Get(ctx, user, id) // Get also marks a lost response as failed
 	if err != nil {
 		return stores.Events{}, err
 	}
@@ -118,7 +118,7 @@ func (d *Disk) Events(ctx context.Context, user, id string, from int64) (stores.
 	return events, nil
 }
 
-// markLost stores that a response of an earlier process has failed.
+// markLost stores that a response of an earlier process has failed, since that process has ended.
 func (d *Disk) markLost(user, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +137,7 @@ func (d *Disk) markLost(user, id string) error {
 			err = tx.Bucket(entryBucket).Put([]byte(id), value)
 		}
 		if meta.Over || err != nil {
-			return err // all events are there
+			return err // all events are stored
 		}
 		if err := d.addEvent(tx, id, meta.Events, last); err != nil {
 			return err

@@ -8,13 +8,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// errDamaged is matched by the error of a use of the file that met a page which makes no sense,
-// because a disk or another program has changed the file.
+// errDamaged means that a page of the file makes no sense, because a disk or another program has
+// changed the file.
 var errDamaged = errors.New("the file is damaged; to begin with an empty one, stop Caddy and move the file away")
 
-// recoverDamage runs f, which uses the file, and returns an error that matches [errDamaged] if f panics:
-// bbolt panics at a damaged page. bbolt maps the file into memory, where reading beyond the end of
-// a file that was cut is a fault. guarded makes a fault a panic: it would end the process.
+// recoverDamage runs f, which uses the file. If f panics, it returns an error that matches
+// [errDamaged]: bbolt panics at a damaged page. A file that was cut causes a fault instead, since
+// bbolt has mapped the file into memory. recoverDamage turns a fault into a panic, because a fault
+// would end the process.
 func recoverDamage(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -25,8 +26,9 @@ func recoverDamage(f func() error) (err error) {
 	return f()
 }
 
-// beginTx begins a transaction. If it panics, the file is abandoned: bbolt then keeps a lock that all
-// transactions need when they begin, and those that only read also when they end.
+// beginTx begins a transaction. If bbolt panics, the file is not used any more: bbolt then still
+// holds a lock that each transaction needs at its begin, and each reading transaction also at its
+// end.
 func (d *Disk) beginTx(writable bool) (tx *bbolt.Tx, err error) {
 	d.beginMu.Lock()
 	defer d.beginMu.Unlock()
@@ -43,8 +45,9 @@ func (d *Disk) beginTx(writable bool) (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// read runs get, which reads the file. A panic of get harms no other use. Its end must not wait for
-// those that begin: they may wait until the file has grown, for which bbolt waits until this ends.
+// read runs get, which reads the file. If get panics, other transactions continue. To end its
+// transaction, read must not wait for beginMu: another goroutine may hold beginMu until bbolt has
+// enlarged the file, and bbolt enlarges the file only after this transaction has ended.
 func (d *Disk) read(get func(*bbolt.Tx) error) error {
 	tx, err := d.beginTx(false)
 	if err != nil {
@@ -58,9 +61,9 @@ func (d *Disk) read(get func(*bbolt.Tx) error) error {
 	return recoverDamage(func() error { return get(tx) })
 }
 
-// write runs change, which changes the file. If change panics, the file is abandoned: bbolt may keep
-// the lock of the transaction, for which the next change would wait without end. The caller holds
-// the lock of d.
+// write runs change, which changes the file. If change panics, the file is not used any more: bbolt
+// may still hold the lock of the transaction, and the next change would wait for it without end.
+// The caller holds the lock of d.
 func (d *Disk) write(change func(*bbolt.Tx) error) error {
 	tx, err := d.beginTx(true)
 	if err != nil {

@@ -7,35 +7,35 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// entryIndex counts the bytes of entries. When there is no room, the least recently used entries of the
-// user with the most bytes are dropped, so that no user can push out the entries of others. The
-// lock of the store that embeds shares guards it.
+// entryIndex finds entries by id and counts their bytes. When there is no room, it drops the least
+// recently used entries of the user with the most bytes, so that no user can push out the entries
+// of others. It is guarded by the lock of the store that embeds it.
 type entryIndex struct {
 	maxBytes int64
 	bytes    int64
 	byID     map[string]*storedEntry
-	byAge    *list.List // of *kept, the one that was put last is first
+	byAge    *list.List // of *storedEntry, the last stored first
 	users    userShares
 }
 
-// storedEntry is an entry that is counted.
+// storedEntry is an entry of an [entryIndex].
 type storedEntry struct {
 	id          string
-	entry       *stores.Entry // nil on a disk
+	entry       *stores.Entry // nil if it is in a file
 	expires     time.Time
 	size        int64
 	share       *userShare
-	usedElement *list.Element // in the list of the owner
-	ageElement  *list.Element // in the list of the ages
+	usedElement *list.Element // in share.entries
+	ageElement  *list.Element // in byAge
 }
 
 func newEntryIndex(maxBytes int64) entryIndex {
 	return entryIndex{maxBytes: maxBytes, byID: make(map[string]*storedEntry), byAge: list.New(), users: userShares{byName: make(map[string]*userShare)}}
 }
 
-// put counts an entry of a user, in place of the entry with the same id. It returns the entries
-// that were dropped to make room. An entry may take more than half of the room only if no other
-// user has entries.
+// put adds an entry of a user, in place of the entry with the same id. It returns the entries that
+// were dropped to make room. An entry may take more than half of the room only if no other user has
+// entries.
 func (s *entryIndex) put(user string, k *storedEntry, now time.Time) (dropped []*storedEntry, err error) {
 	if k.size > s.maxBytes || k.size > s.maxBytes/2 && s.users.hasOther(user) {
 		return nil, stores.ErrTooLarge

@@ -33,9 +33,9 @@ func (m *Memory) Put(_ context.Context, id string, e *stores.Entry) error {
 	return m.put(id, e, m.now().Add(m.maxAge))
 }
 
-// put stores an entry until a time.
-func (m *Memory) put(id string, e *stores.Entry, until time.Time) error {
-	_, err := m.entryIndex.put(e.User, &storedEntry{id: id, entry: e, expires: until, size: e.Size() + int64(len(id))}, m.now())
+// put stores an entry that expires at a time.
+func (m *Memory) put(id string, e *stores.Entry, expires time.Time) error {
+	_, err := m.entryIndex.put(e.User, &storedEntry{id: id, entry: e, expires: expires, size: e.Size() + int64(len(id))}, m.now())
 	return err
 }
 
@@ -61,7 +61,7 @@ func (m *Memory) Delete(_ context.Context, user, id string) error {
 	return nil
 }
 
-// edit replaces a conversation by a copy that the argument change has changed.
+// changeConversation replaces a conversation by a copy that edit has changed.
 func (m *Memory) changeConversation(user, id string, edit func(*stores.Entry) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -47,21 +47,21 @@ type Reader struct {
 	copyLeft    int64 // bytes of items that may still be copied
 	claimMemory func(bytes int64) bool
 
-	extraID    string
+	extraID    string // see With
 	extraEntry *stores.Entry
 }
 
-// NewReader returns a Reader of at most maxBytes of items. The Reader calls claim before it copies
-// items; claim reports whether there is memory for this number of bytes.
+// NewReader returns a Reader of at most maxBytes of items. It calls claimMemory before it copies
+// items; claimMemory reports whether there is memory for this number of bytes.
 func NewReader(s stores.Store, user string, maxBytes int64, claimMemory func(bytes int64) bool) *Reader {
 	return &Reader{store: s, user: user, linksLeft: maxChain, readLeft: max(leastRead, 2*maxBytes), copyLeft: maxBytes, claimMemory: claimMemory}
 }
 
-// With lets the reader find an entry that the store does not have.
+// With makes the reader find an entry that the store does not have.
 func (r *Reader) With(id string, e *stores.Entry) { r.extraID, r.extraEntry = id, e }
 
-// claimItem claims memory for the copy of an item. item is its size in bytes, and times is how often the
-// request refers to it. The error is stores.ErrTooLong or ErrNoMemory.
+// claimItem claims memory for the copy of an item. item is its size in bytes, and times is how
+// often the request refers to it. The error is stores.ErrTooLong or ErrNoMemory.
 func (r *Reader) claimItem(item int, times int) error {
 	size := int64(item) * int64(times)
 	if r.copyLeft -= size; r.copyLeft < 0 {
@@ -85,7 +85,7 @@ func (r *Reader) getEntry(ctx context.Context, id string) (e *stores.Entry, err 
 	default:
 		e, err = r.store.Get(ctx, r.user, id)
 	}
-	if errors.Is(err, stores.ErrNotFound) || err == nil && e.Running { // half a response cannot be continued
+	if errors.Is(err, stores.ErrNotFound) || err == nil && e.Running { // an unfinished response cannot be followed
 		if err == nil {
 			e.Release()
 		}
@@ -127,7 +127,8 @@ func (r *Reader) Chain(ctx context.Context, id string) ([]json.RawMessage, error
 	return slices.Concat(chain...), nil
 }
 
-// readLinks returns the first links of a chain, and the id of the link after them.
+// readLinks returns the first links of the chain that begins with id, and the id of the link after
+// them.
 func (r *Reader) readLinks(ctx context.Context, id string) (links []stores.Link, next string, err error) {
 	chains, ok := r.store.(stores.Chains)
 	if !ok || r.extraEntry != nil && id == r.extraID {
@@ -174,12 +175,12 @@ func (r *Reader) readLink(ctx context.Context, id string) (link stores.Link, pre
 // Reference names an item of a response.
 type Reference struct{ Response, Item string }
 
-// Items returns the items to which named refers, by their ids. idOf reads the id of an item. The
-// error is a *MissingError if an item does not exist, ErrTooLong if the items have more bytes than
-// may be read, and ErrNoMemory if there is no memory for them. The bytes of an item count once for
-// each reference to it.
+// Items returns the items of the references, by their ids. idOf reads the id of an item. The error
+// is a *MissingError if an item does not exist, ErrTooLong if the items have more bytes than may be
+// read, and ErrNoMemory if there is no memory for them. The bytes of an item count once for each
+// reference to it.
 func (r *Reader) Items(ctx context.Context, references []Reference, idOf func(json.RawMessage) string) (map[string]json.RawMessage, error) {
-	times := make(map[string]map[string]int) // how often an item is named, by response
+	times := make(map[string]map[string]int) // how often an item is named, by response and item
 	for _, n := range references {
 		if times[n.Response] == nil {
 			times[n.Response] = make(map[string]int)
@@ -195,8 +196,8 @@ func (r *Reader) Items(ctx context.Context, references []Reference, idOf func(js
 	return found, nil
 }
 
-// copyItems copies those items of one response to which the request refers into found, by their ids.
-// times has how often the request refers to each item.
+// copyItems copies items of one response into found, by their ids. times has how often the request
+// refers to each of these items.
 func (r *Reader) copyItems(ctx context.Context, response string, times map[string]int, idOf func(json.RawMessage) string, found map[string]json.RawMessage) error {
 	e, err := r.getEntry(ctx, response)
 	if err != nil && !errors.Is(err, stores.ErrNotFound) {

@@ -33,7 +33,7 @@ type RedisOptions struct {
 	Prefix   string        // of all keys
 	MaxAge   time.Duration // of an entry
 	MaxBytes int64         // of the entries of one user; 0: no bound
-	FailOpen bool          // keys with limits are let through while the server does not work
+	FailOpen bool          // requests of keys with limits are allowed while the server does not work
 }
 
 // Redis keeps entries in Redis or Valkey, which several nodes (servers) share. All times are by the
@@ -43,7 +43,7 @@ type Redis struct {
 	prefix    string
 	maxAge    time.Duration
 	maxBytes  int64
-	processID string // names this process as the owner of the responses that it has begun
+	processID string // identifies this process as the owner of responses
 	logger    *slog.Logger
 	leaseTime time.Duration
 	watchers  *watchers
@@ -55,8 +55,8 @@ type Redis struct {
 	done sync.WaitGroup
 }
 
-// quietLogger drops the log of the Redis client, whose messages have no levels. Failures are logged all
-// the same: the client also returns them, and check logs them.
+// quietLogger drops the log of the Redis client, whose messages have no levels. Failures are logged
+// all the same: the client also returns them, and monitor logs them.
 type quietLogger struct{}
 
 // Printf does nothing.
@@ -99,7 +99,7 @@ func (r *Redis) Start() error {
 	return nil
 }
 
-// Pause ends what Start has begun. Requests may still use the store.
+// Pause ends the goroutines of Start. Requests may still use the store.
 func (r *Redis) Pause() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,15 +118,15 @@ func (r *Redis) Close() error {
 
 const (
 	// checkInterval is the pause between two checks whether the server works. A check takes at most
-	// checkTime.
+	// checkTimeout.
 	checkInterval = 5 * time.Second
 	checkTimeout  = 3 * time.Second
 	// recheckInterval is the pause between two checks while the server does not work.
 	recheckInterval = time.Second
 )
 
-// monitor logs when the Redis server stops working, and when it works again. While the Redis server
-// does not work, all uses of the store fail at once.
+// monitor logs when the Redis server stops working, and when it works again. While the server does
+// not work, all uses of the store fail at once.
 func (r *Redis) monitor(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -183,7 +183,7 @@ func (r *Redis) Run(ctx context.Context, script *redis.Script, tag string, args 
 	return answer, stores.Unavailable(err)
 }
 
-// runForWord runs a script that answers with a word.
+// runForWord runs a script whose answer is a word. Some words stand for an error.
 func (r *Redis) runForWord(ctx context.Context, script *redis.Script, user string, args ...any) (word string, err error) {
 	answer, err := r.run(ctx, script, user, args...)
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *Redis) runForWord(ctx context.Context, script *redis.Script, user strin
 // maxDepth is how deep the arrays and objects of an item may be nested.
 const maxDepth = 1024
 
-// isValidID reports whether an id may exist.
+// isValidID reports whether an id has the form of a response's or a conversation's id.
 func isValidID(id string) bool { return responseid.Valid(id) || responseid.ValidConversation(id) }
 
 // Put implements [stores.Store].
@@ -268,9 +268,10 @@ func joinItems(items []json.RawMessage) string {
 	return all.String()
 }
 
-// readBounded runs a script whose last argument is the size in bytes that its answer may have. If the
-// answer is larger, the script returns its size instead. Then read reserves memory for this size,
-// and runs the script again. If the size is above most, the error is stores.ErrTooLong.
+// readBounded runs a script whose last argument is the size in bytes that its answer may have. If
+// the answer is larger, the script returns its size instead. Then readBounded reserves memory for
+// this size, and runs the script again. If the size is above maxBytes, the error is
+// stores.ErrTooLong.
 func (r *Redis) readBounded(ctx context.Context, script *redis.Script, user string, maxBytes int64, args ...any) (answer []any, release func(), err error) {
 	release = func() {}
 	for limit := min(maxBytes, stores.FreeTransfer); ; {
@@ -300,9 +301,9 @@ func (r *Redis) Get(ctx context.Context, user, id string) (*stores.Entry, error)
 	return r.getSettled(ctx, user, id, stores.MaxEntry)
 }
 
-// getSettled returns an entry of no more than most bytes. The process that makes a response is its
-// owner, and keeps a lease on the response. If a response is running without a lease, its owner has
-// stopped, so settled first stores that the response has failed.
+// getSettled returns an entry of at most maxBytes. The process that makes a response is its owner,
+// and keeps a lease on the response. If a response is running without a lease, its owner has
+// stopped, so getSettled first stores that the response has failed.
 func (r *Redis) getSettled(ctx context.Context, user, id string, maxBytes int64) (*stores.Entry, error) {
 	for range 3 {
 		e, fields, leased, err := r.getEntry(ctx, user, id, maxBytes)
@@ -321,7 +322,8 @@ func (r *Redis) getSettled(ctx context.Context, user, id string, maxBytes int64)
 	return nil, errChanging
 }
 
-// getEntry returns an entry of no more than most bytes, and its fields in Redis.
+// getEntry returns an entry of at most maxBytes, and its fields in Redis. leased reports whether
+// its owner has a lease.
 func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (_ *stores.Entry, fields map[string]string, leased bool, err error) {
 	if !isValidID(id) {
 		return nil, nil, false, stores.ErrNotFound
@@ -362,10 +364,10 @@ func (r *Redis) getEntry(ctx context.Context, user, id string, maxBytes int64) (
 // errChanging is the error for an entry that was changed while it was read.
 var errChanging = stores.Unavailable(errors.New("it changes too often to be read"))
 
-// allItems returns all items of a conversation. The argument items has the first of them, and the
-// argument there is the number of all. rest reads the others page by page, so that other clients of
-// Redis do not wait long. Items that are appended meanwhile are left out. If an item is removed
-// meanwhile, the error is errChanging.
+// allItems returns all items of a conversation. items has the first of them, and total is the
+// number of all. allItems reads the others page by page, so that other clients of Redis do not wait
+// long. Items that are appended meanwhile are left out. If an item is removed meanwhile, the error
+// is errChanging.
 func (r *Redis) allItems(ctx context.Context, user, id string, items []any, total int64, removed string) ([]any, error) {
 	for int64(len(items)) < total {
 		answer, err := r.run(ctx, pageScript, user, id, len(items), removed)
@@ -381,6 +383,7 @@ func (r *Redis) allItems(ctx context.Context, user, id string, items []any, tota
 	return items[:total], nil
 }
 
+// asText returns a text in an answer of Redis, or "" if the value is no text.
 func asText(value any) string {
 	text, _ := value.(string)
 	return text
@@ -478,7 +481,7 @@ func (r *Redis) changeConversation(ctx context.Context, user, id string, size in
 
 // markLost stores that a response has failed, because its owner does not continue it.
 func (r *Redis) markLost(ctx context.Context, user, id string, e *stores.Entry, events string) error {
-	number, _ := strconv.ParseInt(events, 10, 64) // absent: none
+	number, _ := strconv.ParseInt(events, 10, 64) // events is "" if there are none
 	failed, last := stores.Lost(e.Response, number)
 	_, err := r.runForWord(ctx, loseScript, user, id, []byte(failed), stores.EventsTime.Milliseconds(), r.channel(), number, last.Name, last.Data)
 	return err

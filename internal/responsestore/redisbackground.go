@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// channel is where nodes publish the ids of the responses that have changed.
+// channel returns the Redis channel to which nodes publish the ids of responses that have changed.
 func (r *Redis) channel() string { return r.prefix + ":changed" }
 
 // Continue implements [stores.Background].
@@ -60,9 +60,9 @@ func (r *Redis) Events(ctx context.Context, user, id string, from int64) (stores
 	return events, nil
 }
 
-// eventsAfterLoss handles a response that nobody continues. If the response is running, afterLoss stores
-// that it has failed, and the next read returns the event of the failure. If the response has ended
-// and its last events are missing, the error is stores.ErrDropped.
+// eventsAfterLoss is called for a response that nobody continues. If the response is running,
+// eventsAfterLoss stores that it has failed, and the next read returns the event of the failure. If
+// the response has ended and its last events are missing, the error is stores.ErrDropped.
 func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	events := stores.Events{First: from}
 	e, fields, leased, err := r.getEntry(ctx, user, id, stores.MaxEntry)
@@ -72,7 +72,7 @@ func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64
 	defer e.Release()
 	switch {
 	case leased:
-		return events, nil // the next call shows what there is
+		return events, nil // the owner has continued it; the next call reads the events
 	case !e.Running && fields["over"] == "":
 		return events, stores.ErrDropped
 	case !e.Running:
@@ -81,9 +81,8 @@ func (r *Redis) eventsAfterLoss(ctx context.Context, user, id string, from int64
 	return events, r.markLost(ctx, user, id, e, fields["events"])
 }
 
-// lostEvent returns the last event of a response whose owner was lost, for a client that has read more
-// events than were stored. The event gets the number from, which is the number that the client
-// wants next.
+// lostEvent returns the last event of a response whose owner was lost. It is for a client that has
+// read more events than were stored, so the event gets the number that the client wants next: from.
 func (r *Redis) lostEvent(ctx context.Context, user, id string, from int64) (stores.Events, error) {
 	e, err := r.Get(ctx, user, id)
 	if err != nil {
@@ -120,7 +119,7 @@ func (r *Redis) listen(ctx context.Context) {
 	}
 }
 
-// watchers are the responses whose changes somebody waits for.
+// watchers has a channel for each response whose changes somebody waits for.
 type watchers struct {
 	mu   sync.Mutex
 	byID map[string]chan struct{}
@@ -128,7 +127,7 @@ type watchers struct {
 
 func newWatchers() *watchers { return &watchers{byID: make(map[string]chan struct{})} }
 
-// watch returns a channel that is closed by changed, or after WatchTime.
+// watch returns a channel that is closed by notify, or after WatchTime.
 func (w *watchers) watch(id string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,11 +140,11 @@ func (w *watchers) watch(id string) <-chan struct{} {
 	return changed
 }
 
-// notify wakes those who watch a response.
+// notify wakes those who wait for a change of a response.
 func (w *watchers) notify(id string) { w.closeChannel(id, nil) }
 
-// closeChannel closes the channel of a response. If the argument only is not nil and is no longer the
-// response's channel, end does nothing.
+// closeChannel closes the channel of a response. If expected is not nil and is no longer the
+// response's channel, closeChannel does nothing.
 func (w *watchers) closeChannel(id string, expected chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

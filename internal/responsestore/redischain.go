@@ -36,7 +36,7 @@ func (r *Redis) Chain(ctx context.Context, user, id string, links int, bytes int
 }
 
 // parseLinks reads an answer of chainScript: some links of a chain, and the id of the next link.
-// goesOn reports whether the next link was found. readable is false if the answer has an unexpected
+// hasNext reports whether the next link was found. ok is false if the answer has an unexpected
 // form.
 func parseLinks(answer []any) (found []stores.Link, next string, hasNext, ok bool) {
 	if len(answer) != 3 {
@@ -60,8 +60,8 @@ func parseLinks(answer []any) (found []stores.Link, next string, hasNext, ok boo
 	return found, asText(answer[1]), answer[2] == int64(1), true
 }
 
-// conversationLink returns a conversation as the only link of a chain. If it has more bytes than the
-// argument bytes, the result is an error.
+// conversationLink returns a conversation as the only link of a chain. The error is
+// stores.ErrTooLong if the conversation has more than the given bytes.
 func (r *Redis) conversationLink(ctx context.Context, user, id string, bytes int64) (found []stores.Link, next string, release func(), err error) {
 	e, err := r.getSettled(ctx, user, id, bytes)
 	if errors.Is(err, stores.ErrNotFound) {

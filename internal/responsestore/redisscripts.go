@@ -17,10 +17,10 @@ import "github.com/redis/go-redis/v9"
 // A full Redis refuses a command that needs memory only if the script has written nothing before.
 // Therefore such commands come first.
 
-// sizingFunctions is the beginning of each script that changes the entries of a user. If a user has too many
-// bytes, a script drops the oldest entries of the user, but not more than 1000, since all clients
-// of Redis wait for a script. They also wait while an item of a conversation is removed, so a
-// conversation has at most mostItems items.
+// sizingFunctions is the beginning of each script that changes the entries of a user. If a user has
+// too many bytes, a script drops the oldest entries of the user, but not more than 1000, since all
+// clients of Redis wait for a script. They also wait while an item of a conversation is removed, so
+// a conversation has at most mostItems items.
 const sizingFunctions = `
 local mostItems = 20000
 local ends, sizes, streams = KEYS[1] .. 'ends', KEYS[1] .. 'sizes', KEYS[1] .. 'streams'
@@ -64,7 +64,7 @@ local function streamed(id, size, keep)
 end
 `
 
-// pagingFunction is the beginning of each script that reads the items of a conversation, a page at a time.
+// pagingFunction is the beginning of each script that reads a page of the items of a conversation.
 const pagingFunction = `
 local function page(answer, id, from)
 	local bytes = 0

@@ -5,21 +5,22 @@ import (
 	"container/list"
 )
 
-// userShare is a user who has entries in memory.
+// userShare has the entries of one user.
 type userShare struct {
 	name      string
-	bytes     int64      // of the entries, and of one that is about to be put
-	entries   *list.List // of *kept, most recently used first
-	heapIndex int        // in the heap
+	bytes     int64      // of the entries, and of an entry that is about to be added
+	entries   *list.List // of *storedEntry, the last used first
+	heapIndex int        // in shareHeap
 }
 
-// userShares are the users who have entries in memory.
+// userShares has the users who have entries.
 type userShares struct {
 	byName map[string]*userShare
 	heap   shareHeap
 }
 
-// getOrAdd returns a user, or makes one. The caller has to add bytes to a new user.
+// getOrAdd returns the share of a user. If there is none, it makes one, and the caller has to add
+// bytes to it.
 func (o *userShares) getOrAdd(name string) *userShare {
 	share := o.byName[name]
 	if share == nil {
@@ -30,7 +31,7 @@ func (o *userShares) getOrAdd(name string) *userShare {
 	return share
 }
 
-// addBytes adds to the bytes of a user. A user without bytes is removed.
+// addBytes adds to the bytes of a share. A share without bytes is removed.
 func (o *userShares) addBytes(share *userShare, bytes int64) {
 	share.bytes += bytes
 	if share.bytes > 0 {
@@ -46,8 +47,8 @@ func (o *userShares) hasOther(name string) bool {
 	return len(o.byName) > 1 || len(o.byName) == 1 && o.byName[name] == nil
 }
 
-// largest returns the user with the most bytes among those who have an entry to drop. A user whose
-// first entry is about to be put has bytes but nothing to drop.
+// largest returns the share with the most bytes among those that have an entry to drop. The share
+// of a user whose first entry is about to be added has bytes, but nothing to drop.
 func (o *userShares) largest() *userShare {
 	first := o.heap[0]
 	if first.entries.Len() > 0 {
@@ -60,7 +61,7 @@ func (o *userShares) largest() *userShare {
 	return next
 }
 
-// shareHeap has the user with the most bytes first.
+// shareHeap is a heap with the most bytes first.
 type shareHeap []*userShare
 
 func (h shareHeap) Len() int           { return len(h) }

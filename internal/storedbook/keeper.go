@@ -51,7 +51,7 @@ type Keeper struct {
 	interval time.Duration
 
 	mu      sync.Mutex
-	holders int
+	holders int // calls of Hold that were not released yet
 	stop    chan struct{}
 	done    sync.WaitGroup
 	loaded  bool // the book was restored, so that the file may be overwritten
@@ -61,15 +61,15 @@ type Keeper struct {
 	lastLogged   time.Time // when a failure was last logged
 }
 
-// NewKeeper returns a Keeper of a book. what names the book in logs. every is the longest time until
-// a change is stored.
+// NewKeeper returns a Keeper of a book. name names the book in logs. interval is the longest time
+// until a change is stored.
 func NewKeeper(book Book, name string, interval time.Duration) *Keeper {
 	return &Keeper{book: book, name: name, interval: interval}
 }
 
 // Hold stores the book in file until release is called. The last release waits until the book is
 // stored. The first Hold restores the book from file. If file does not exist, Hold reads the first
-// existing file of before, which are older names of the file.
+// file that exists among oldNames, which are older names of the file.
 func (k *Keeper) Hold(logger *slog.Logger, file string, oldNames ...string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -37,8 +37,8 @@ func (a *account) countTurn(r *gateway.Record) {
 	a.Days = a.Days.dropFuture(days, now).add(days, now, t)
 }
 
-// add adds the counts of b. It leaves out hours and days in the future, see [series.upTo]. now is
-// in Unix seconds.
+// add adds the counts of b. It leaves out hours and days in the future, see [series.dropFuture].
+// now is in Unix seconds.
 func (a *account) add(b *account, now int64) {
 	a.Totals.add(b.Totals)
 	a.Calls.add(b.Calls)
@@ -108,10 +108,9 @@ type UserTotals struct {
 	Totals
 }
 
-// UserName turns a user's name into a name that can be stored: valid UTF-8 of at most
-// 200 bytes. Most names remain as they are; others get a hash at the end, so that
-// different users never share an account. An authenticating proxy may send names
-// of arbitrary bytes.
+// UserName turns a user's name into a name that can be stored: valid UTF-8 of at most 200 bytes. An
+// authenticating proxy may send any bytes. Most names remain as they are; others get a hash at the
+// end, so that different users never share an account.
 func UserName(user string) string {
 	if len(user) <= maxName && utf8.ValidString(user) && !strings.HasPrefix(user, "\x00") {
 		return user

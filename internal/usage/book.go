@@ -114,8 +114,8 @@ func (a *account) body(user string, users []UserTotals, since, started, now int6
 	return body
 }
 
-// Raw returns those turns of a user that are among the last maxEntries turns of all users. For
-// [Everybody] it returns all of these.
+// Raw returns the turns of a user among the last maxEntries turns of all users. For [Everybody], it
+// returns all of these turns.
 func (b *Book) Raw(user string) Raw {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -69,8 +69,8 @@ type Raw struct {
 	ToolBufferMetrics ToolBuffers `json:"tool_buffer_metrics"`
 }
 
-// addEntry adds the entry of a turn. It keeps the last maxEntries entries. It also keeps some older
-// ones, at most maxEntries, so that it moves the entries only rarely.
+// addEntry adds the entry of a turn. Besides the last maxEntries entries, it keeps up to maxEntries
+// older ones, so that it moves the entries only rarely.
 func (b *Book) addEntry(r *gateway.Record) {
 	if len(b.entries) == 2*maxEntries {
 		clear(b.entries[copy(b.entries, b.entries[maxEntries:]):])

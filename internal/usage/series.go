@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// span says how a [series] divides time.
+// span is the division of time in a [series]: hours or days.
 type span struct {
-	width    int64 // seconds of one part
+	width    int64 // of one part, in seconds
 	maxParts int64 // number of parts kept, including the newest
 }
 
@@ -17,8 +17,9 @@ var (
 	days  = span{int64(24 * time.Hour / time.Second), 62}
 )
 
-// partStart returns the start of the part (an hour or a day) that contains at. oldest returns the start
-// of the oldest part to keep if the part that contains at is the newest. Times are in Unix seconds.
+// partStart returns the start of the part (an hour or a day) that contains at. oldestStart returns
+// the start of the oldest part to keep if the part that contains at is the newest. Times are in
+// Unix seconds.
 func (s span) partStart(at int64) int64   { return at - at%s.width }
 func (s span) oldestStart(at int64) int64 { return s.partStart(at) - (s.maxParts-1)*s.width }
 
@@ -49,9 +50,8 @@ func (s series) add(by span, at int64, t Totals) series {
 	return s[first:]
 }
 
-// dropFuture keeps the part (the hour or day) that contains now, the part after it, and all earlier
-// parts. It drops later parts, which come from a clock that was ahead: they would make every new
-// part too old to be kept.
+// dropFuture drops the parts (hours or days) that begin after now, except the next one. They come
+// from a clock that was ahead, and would make every new part too old to be kept.
 func (s series) dropFuture(by span, now int64) series {
 	end, _ := s.find(by.partStart(now) + by.width + 1)
 	return s[:end]
@@ -70,8 +70,8 @@ func (s series) find(start int64) (i int, found bool) {
 	return slices.BinarySearchFunc(s, start, func(t TimeTotals, start int64) int { return cmp.Compare(t.Start, start) })
 }
 
-// recent returns a copy of the parts that are kept at the time now: none before by.oldest(now), and
-// none that upTo drops.
+// recent returns a copy of the parts that are kept at the time now: none before
+// by.oldestStart(now), and none that dropFuture drops.
 func (s series) recent(by span, now int64) []TimeTotals {
 	s = s.dropFuture(by, now)
 	first, _ := s.find(by.oldestStart(now))

@@ -22,7 +22,7 @@ import (
 type Shared struct {
 	run     func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)
 	started time.Time
-	nodeID  string // names this node in the arguments of batches
+	nodeID  string // the first argument of each batch
 
 	storeMu sync.Mutex // held while batches are stored
 
@@ -45,8 +45,7 @@ type Batch struct {
 const storeTimeout = 5 * time.Second
 
 // NewShared returns the usage of all nodes. run makes a prefix from tag, and runs a script in Redis
-// with this prefix as KEYS[1]. The script makes the names of all keys that it uses by adding to the
-// prefix.
+// with this prefix as KEYS[1]. All keys that the script uses begin with this prefix.
 func NewShared(run func(ctx context.Context, script *redis.Script, tag string, args ...any) (any, error)) *Shared {
 	return &Shared{run: run, started: time.Now(), nodeID: rand.Text(), pending: New()}
 }
@@ -59,8 +58,8 @@ func (s *Shared) TurnEnded(r gateway.Record) {
 	s.startStoring()
 }
 
-// startStoring starts a goroutine that stores what is not stored yet, if no such goroutine is running. The
-// caller holds s.mu.
+// startStoring starts a goroutine that stores what is not stored yet, if no such goroutine is
+// running. The caller holds s.mu.
 func (s *Shared) startStoring() {
 	if !s.isStoring {
 		s.isStoring = true
@@ -87,7 +86,7 @@ func (s *Shared) Restore(all []Batch) {
 	s.startStoring()
 }
 
-// Store stores what is not stored yet.
+// Store stores all turns that are not stored yet.
 func (s *Shared) Store(ctx context.Context) error {
 	s.storeMu.Lock()
 	defer s.storeMu.Unlock()
@@ -122,7 +121,7 @@ func (s *Shared) storeBatch(ctx context.Context, b Batch) error {
 	return err
 }
 
-// nextBatch returns the first batch. If there is none, it first makes batches of what is pending.
+// nextBatch returns the first batch. If there is none, it first makes batches of the pending turns.
 func (s *Shared) nextBatch() (b Batch, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,19 +136,21 @@ func (s *Shared) nextBatch() (b Batch, found bool) {
 	return s.batches[0], true
 }
 
-// newBatchArgs returns the first two arguments of the next batch: the node and the batch's number.
+// newBatchArgs returns the first two arguments of a new batch: the node and the number of the
+// batch.
 func (s *Shared) newBatchArgs() []string {
 	s.batchCount++
 	return []string{s.nodeID, strconv.FormatInt(s.batchCount, 10)}
 }
 
-// tagOf returns the tag of an account.
+// tagOf returns the tag of the account of a user.
 func tagOf(user string) string {
 	sum := sha256.Sum256([]byte(user))
 	return "usage:" + hex.EncodeToString(sum[:16])
 }
 
-// batches returns the batches that store a book. A book without turns has none.
+// batches returns the batches that store a book. A book without turns has none. newArgs returns the
+// first arguments of a batch.
 func (b *Book) batches(newArgs func() []string) (all []Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,8 +180,8 @@ func (b *Book) batches(newArgs func() []string) (all []Batch) {
 	return all
 }
 
-// eachCount calls f with each count and its name in Redis. The names begin with t. for all turns, c. for
-// tool calls and blocks, r. for the reasons of aborted blocks, and m.<model>: for a model.
+// eachCount calls f with each count and its name in Redis. The names begin with t. for all turns,
+// c. for tool calls and blocks, r. for the reasons of aborted blocks, and m.<model>: for a model.
 func (a *account) eachCount(f func(field string, n *int64)) {
 	a.Totals.eachCount("t.", f)
 	c, b := &a.Calls, &a.Buffers
@@ -204,7 +205,7 @@ func (t *Totals) eachCount(prefix string, f func(field string, n *int64)) {
 	}
 }
 
-// Account returns what a user has used at all nodes. For [Everybody] it also returns the totals of
+// Account returns what a user has used at all nodes. For [Everybody], it also returns the totals of
 // each user.
 func (s *Shared) Account(ctx context.Context, user string) (a Account, err error) {
 	_ = s.Store(ctx) // if it fails, the answer lacks the last turns
@@ -268,8 +269,8 @@ func countsOf(pairs any) map[string]int64 {
 	return counts
 }
 
-// Raw returns those turns of a user that are among the last turns of all nodes. For [Everybody] it
-// returns all of these.
+// Raw returns the turns of a user among the last turns of all nodes. For [Everybody], it returns
+// all of these turns.
 func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 	account, err := s.Account(ctx, user)
 	if err != nil {
@@ -301,17 +302,17 @@ func (s *Shared) Raw(ctx context.Context, user string) (Raw, error) {
 // Only the first 20 models and 1000 users of an account have counts of their own. The other models
 // share one entry, and so do the other users.
 
-// skipStored is the beginning of each script that stores a batch. It ends the script if the batch is
-// stored already. A node stores its batches in the order of their numbers, so comparing with the
-// last number is enough.
+// skipStored is the beginning of each script that stores a batch. It ends the script if the batch
+// is stored already. A node stores its batches in the order of their numbers, so it is enough to
+// compare with the last number.
 const skipStored = `
 local batch = KEYS[1] .. 'batch:' .. ARGV[1]
 if tonumber(redis.call('GET', batch) or '0') >= tonumber(ARGV[2]) then return 'done' end
 redis.call('SET', batch, ARGV[2], 'EX', 86400)
 `
 
-// addCountsScript adds counts. Arguments: node, number of the batch, then pairs of a field and the number
-// to add to it.
+// addCountsScript adds counts. Arguments: node, number of the batch, then pairs of a field and the
+// number to add to it.
 var addCountsScript = redis.NewScript(skipStored + `
 local base = KEYS[1]
 local now = tonumber(redis.call('TIME')[1])
@@ -339,8 +340,9 @@ redis.call('EXPIRE', day, 64 * 86400)
 redis.call('EXPIRE', all, 400 * 86400)
 return 'done'`)
 
-// readAccountScript has two arguments: how many hours and how many days to return. The answer is the time,
-// all counts, the hours with their counts, and the days with their counts.
+// readAccountScript reads an account. It has two arguments: how many hours and how many days to
+// return. The answer is the time, all counts, the hours with their counts, and the days with their
+// counts.
 var readAccountScript = redis.NewScript(`
 local base, now = KEYS[1], tonumber(redis.call('TIME')[1])
 local view = {now, redis.call('HGETALL', base .. 'all'), {}, {}}
@@ -356,12 +358,13 @@ for kind, width in ipairs({3600, 86400}) do
 end
 return view`)
 
-// addEntriesScript adds entries. Arguments: node, number of the batch, the most entries to keep, the new
-// entries.
+// addEntriesScript adds entries of turns. Arguments: node, number of the batch, the most entries to
+// keep, the new entries.
 var addEntriesScript = redis.NewScript(skipStored + `
 for i = 4, #ARGV do redis.call('LPUSH', KEYS[1] .. 'turns', ARGV[i]) end
 redis.call('LTRIM', KEYS[1] .. 'turns', 0, ARGV[3] - 1)
 redis.call('EXPIRE', KEYS[1] .. 'turns', 400 * 86400)
 return 'done'`)
 
+// readEntriesScript returns all entries, the newest first.
 var readEntriesScript = redis.NewScript(`return redis.call('LRANGE', KEYS[1] .. 'turns', 0, -1)`)

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// Begun returns a response of a user that goes on.
+// Begun returns a response of a user that still runs.
 func Begun(user string) *stores.Entry {
 	return &stores.Entry{User: user, Response: json.RawMessage(`{"id":"r","status":"in_progress","completed_at":null,"error":null}`), Input: []json.RawMessage{json.RawMessage(`"in"`)}}
 }
@@ -168,7 +168,7 @@ func testLostWhileRead(t *testing.T, tested Engine) {
 	b = tested.other(t)
 	tested.expireLeases()
 	names := ""
-	for range 3 { // the first look makes it a failed one
+	for range 3 { // the first read stores that the response has failed
 		if names = namesOf(t, b, 0); names != "" {
 			break
 		}
@@ -178,7 +178,7 @@ func testLostWhileRead(t *testing.T, tested Engine) {
 	}
 }
 
-// testGap checks that missing events are not passed over.
+// testGap checks that a reader of events gets an error where events are missing.
 func testGap(t *testing.T, tested Engine) {
 	b := tested.background()
 	if err := b.Begin(t.Context(), ID(1), Begun("u")); err != nil {

@@ -31,7 +31,7 @@ func (e Engine) background() stores.Background { return e.Store.(stores.Backgrou
 
 func (e Engine) other(t *testing.T) stores.Background { return e.Other(t).(stores.Background) }
 
-// expireLeases lets the leases of responses end.
+// expireLeases lets time pass until the leases of responses have expired.
 func (e Engine) expireLeases() { e.Later(stores.LeaseTime) }
 
 // Run runs the tests, each with an engine of its own.
