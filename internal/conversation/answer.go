@@ -13,7 +13,7 @@ import (
 type Answer struct {
 	text    *digest // of the texts so far, without white space around them and without pending; nil: pending has all
 	pending []byte  // text that is to be hashed, up to maxPending bytes
-	said    bool    // the texts have more than white space
+	hasText bool    // the texts have more than white space
 	space   []byte  // white space after the text so far; it counts once more text follows
 	calls   []callHash
 	mixed   bool // there is text behind a call
@@ -35,7 +35,7 @@ const whiteSpace = " \t\r\n"
 // Gap marks the boundary between two messages of the answer. It adds only white space to the text,
 // since a client may join the two messages to one text.
 func (a *Answer) Gap() {
-	if a.said {
+	if a.hasText {
 		a.space = append(a.space, turn.MessageGap...)
 	}
 }
@@ -46,32 +46,32 @@ func (a *Answer) Text(text string) { a.add(wirejson.View(text)) }
 // add adds a piece of text. It makes a copy, so the caller may change the slice afterwards.
 func (a *Answer) add(text []byte) {
 	a.size += len(text)
-	if !a.said {
+	if !a.hasText {
 		text = bytes.TrimLeft(text, whiteSpace)
 	}
 	if len(text) == 0 {
 		return
 	}
-	shown := bytes.TrimRight(text, whiteSpace)
-	if len(shown) > 0 {
+	trimmed := bytes.TrimRight(text, whiteSpace)
+	if len(trimmed) > 0 {
 		a.write(a.space)
-		a.write(shown)
-		a.space, a.said = a.space[:0], true
+		a.write(trimmed)
+		a.space, a.hasText = a.space[:0], true
 		a.mixed = a.mixed || len(a.calls) > 0
 	}
-	a.space = append(a.space, text[len(shown):]...)
+	a.space = append(a.space, text[len(trimmed):]...)
 }
 
 // write adds a part of the text as it is.
-func (a *Answer) write(part []byte) {
-	if len(a.pending)+len(part) > maxPending {
+func (a *Answer) write(text []byte) {
+	if len(a.pending)+len(text) > maxPending {
 		a.flush()
 	}
-	if len(part) > maxPending {
-		_, _ = a.text.Write(part)
+	if len(text) > maxPending {
+		_, _ = a.text.Write(text)
 		return
 	}
-	a.pending = append(a.pending, part...)
+	a.pending = append(a.pending, text...)
 }
 
 // flush hashes the pending text.
@@ -114,7 +114,7 @@ func (a *Answer) textHash() Hash {
 func (a *Answer) digest(d *digest, before Hash, calls int) {
 	d.hash(before)
 	d.field("assistant")
-	if a.said {
+	if a.hasText {
 		d.number(sha256.Size)
 		d.hash(a.textHash())
 	} else {

@@ -18,8 +18,8 @@ type Link struct {
 	// Items is how many items the history has up to the end of the answer. If a thread has this
 	// history, only the request's later items are new to the thread.
 	Items int
-	// Reasoned reports whether the history contains the reasoning of this answer.
-	Reasoned bool
+	// HasReasoning reports whether the history contains the reasoning of this answer.
+	HasReasoning bool
 	// Calls are the ids of the answer's calls in the request, in order. The results of the calls,
 	// which follow the answer, refer to these ids.
 	Calls []string
@@ -44,13 +44,13 @@ func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput
 	if err != nil {
 		return nil, err
 	}
-	r := reader{chain: &Chain{state: start}}
+	r := chainReader{chain: &Chain{state: start}}
 	for i, item := range history {
 		r.chain.Size += len(item)
-		r.item(i, wirejson.Value(item))
+		r.readItem(i, wirejson.Value(item))
 	}
 	r.endAnswer(len(history))
-	r.input(input)
+	r.readInput(input)
 	return r.chain, nil
 }
 
@@ -61,15 +61,15 @@ func (c *Chain) After(a *Answer) Hash {
 	return d.sum()
 }
 
-// reader reads the items of a history one by one, and computes the chain.
-type reader struct {
-	chain    *Chain
-	ordinals map[string]int // of the calls, by their ids
-	answer   *Answer        // the answer that is being read; nil: none
-	first    int            // index of the first item of answer
-	ids      []string       // of the calls of answer
-	reasoned bool           // there was reasoning since the last item that is no part of an answer
-	scratch  []byte         // the buffer of the method bytes
+// chainReader reads the items of a history one by one, and computes the chain.
+type chainReader struct {
+	chain        *Chain
+	ordinals     map[string]int // of the calls, by their ids
+	answer       *Answer        // the answer that is being read; nil: none
+	answerStart  int            // index of the first item of answer
+	callIDs      []string       // of the calls of answer
+	hasReasoning bool           // there was reasoning since the last item that is no part of an answer
+	scratch      []byte         // the buffer of the method bytes
 }
 
 // The types of items that have a canonical form of their own.
@@ -80,8 +80,8 @@ const (
 	typeResult    = "function_call_output"
 )
 
-// item reads one item of the history. index is its index.
-func (r *reader) item(index int, item wirejson.Value) {
+// readItem reads one item of the history. index is its index.
+func (r *chainReader) readItem(index int, item wirejson.Value) {
 	var kind, role, content, id, name, arguments, output wirejson.Value
 	item.Pick(
 		wirejson.Into("type", &kind), wirejson.Into("role", &role), wirejson.Into("content", &content),
@@ -90,24 +90,24 @@ func (r *reader) item(index int, item wirejson.Value) {
 	)
 	switch {
 	case kind.Is(typeReasoning):
-		r.reasoned = true
+		r.hasReasoning = true
 		return // clients may leave out reasoning
 	case kind.Is(typeMessage) && role.Is("assistant"):
-		r.begin(index)
+		r.beginAnswer(index)
 		r.answer.Gap()
 		for p := range parts(content) {
 			r.answer.add(r.bytes(p.text))
 		}
 		return
 	case kind.Is(typeCall):
-		r.begin(index)
-		r.ids = append(r.ids, textOf(id))
+		r.beginAnswer(index)
+		r.callIDs = append(r.callIDs, textOf(id))
 		r.answer.Call(textOf(name), textOf(arguments))
 		return
 	}
 	r.endAnswer(index)
-	r.reasoned = false
-	d := r.next()
+	r.hasReasoning = false
+	d := r.nextDigest()
 	switch {
 	case kind.Is(typeMessage):
 		d.field(textOf(role))
@@ -137,7 +137,7 @@ func textOf(v wirejson.Value) string {
 
 // bytes returns the text of a JSON string, or nil for any other value. The result is valid until
 // the next call, since all calls use the same buffer.
-func (r *reader) bytes(v wirejson.Value) []byte {
+func (r *chainReader) bytes(v wirejson.Value) []byte {
 	if v.Kind() != wirejson.KindString {
 		return nil
 	}
@@ -168,42 +168,42 @@ func parts(content wirejson.Value) iter.Seq[part] {
 	}
 }
 
-// begin begins to read an answer whose first item is at index. If an answer is being read already,
-// the item belongs to that answer, and begin does nothing.
-func (r *reader) begin(index int) {
+// beginAnswer begins to read an answer whose first item is at index. If an answer is being read already,
+// the item belongs to that answer, and beginAnswer does nothing.
+func (r *chainReader) beginAnswer(index int) {
 	if r.answer == nil {
-		r.answer, r.first, r.ids = &Answer{}, index, nil
+		r.answer, r.answerStart, r.callIDs = &Answer{}, index, nil
 	}
 }
 
 // endAnswer ends the answer that is being read, if any, and adds its Link. index is the index of
 // the first item after the answer.
-func (r *reader) endAnswer(index int) {
+func (r *chainReader) endAnswer(index int) {
 	if r.answer == nil {
 		return
 	}
 	d := newDigest()
 	r.answer.digest(d, r.chain.state, r.chain.calls)
-	if r.ordinals == nil && len(r.ids) > 0 {
+	if r.ordinals == nil && len(r.callIDs) > 0 {
 		r.ordinals = make(map[string]int)
 	}
-	for _, id := range r.ids {
+	for _, id := range r.callIDs {
 		r.ordinals[id] = r.chain.calls
 		r.chain.calls++
 	}
 	r.chain.state = d.sum()
 	r.chain.Links = append(r.chain.Links, Link{
-		Hash: r.chain.state, First: r.first, Items: index, Reasoned: r.reasoned, Calls: r.ids,
+		Hash: r.chain.state, First: r.answerStart, Items: index, HasReasoning: r.hasReasoning, Calls: r.callIDs,
 	})
 	r.answer = nil
 }
 
-// input reads the user's message that ends the conversation.
-func (r *reader) input(input []codexrpc.UserInput) {
+// readInput reads the user's message that ends the conversation.
+func (r *chainReader) readInput(input []codexrpc.UserInput) {
 	if len(input) == 0 {
 		return
 	}
-	d := r.next()
+	d := r.nextDigest()
 	d.field("user")
 	for _, part := range input {
 		r.chain.Size += len(part.Text) + len(part.URL)
@@ -216,15 +216,15 @@ func (r *reader) input(input []codexrpc.UserInput) {
 	r.chain.state = d.sum()
 }
 
-// next begins a digest for the history and one more item. The caller adds the item.
-func (r *reader) next() *digest {
+// nextDigest begins a digest for the history and one more item. The caller adds the item.
+func (r *chainReader) nextDigest() *digest {
 	d := newDigest()
 	d.hash(r.chain.state)
 	return d
 }
 
 // addParts adds the parts of a message or of a result.
-func (r *reader) addParts(d *digest, content wirejson.Value) {
+func (r *chainReader) addParts(d *digest, content wirejson.Value) {
 	for p := range parts(content) {
 		switch {
 		case p.url != nil:

@@ -210,7 +210,7 @@ func TestAnyEffort(t *testing.T) {
 		if effort != "" {
 			own[codexrpc.EffortSetting] = effort
 		}
-		return Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", Config: codexrpc.Config{Own: own}}, AnyEffort: free}
+		return Identity{User: "ann", Thread: codexrpc.ThreadStartParams{Model: "m", Config: codexrpc.Config{Own: own}}, EffortMayVary: free}
 	}
 	low := with("low", true)
 	for name, c := range map[string]struct {

@@ -17,37 +17,37 @@ type Identity struct {
 	// Thread are the parameters of thread/start: model, instructions, tools and
 	// configuration.
 	Thread codexrpc.ThreadStartParams
-	// AnyEffort is true if each turn of the conversation may have another reasoning effort. But a
+	// EffortMayVary is true if each turn of the conversation may have another reasoning effort. But a
 	// request without an effort belongs to another conversation than requests with one, since a
 	// thread that has an effort cannot return to the default.
-	AnyEffort bool
+	EffortMayVary bool
 }
 
-// parameters is a pool of buffers for the encoded parameters of threads. Its elements are *[]byte.
-var parameters = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
+// parameterBuffers is a pool of buffers for the encoded parameters of threads. Its elements are *[]byte.
+var parameterBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// maxParameters bounds the buffers that go back to the pool parameters, in bytes.
-const maxParameters = 64 << 10
+// maxParameterBuffer bounds the buffers that go back to the pool parameterBuffers, in bytes.
+const maxParameterBuffer = 64 << 10
 
 // hash returns the first hash in the chain of the conversation. It fails if the parameters cannot
 // be encoded as JSON.
 func (id *Identity) hash() (Hash, error) {
 	// Leave out the settings that all threads share. They do not distinguish threads, and are
 	// usually longer than all other settings.
-	own := id.Thread
-	own.Config.Fixed = ""
-	if id.AnyEffort && own.Config.Effort() != "" {
-		own.Config.Own = maps.Clone(own.Config.Own)
-		own.Config.Own[codexrpc.EffortSetting] = true
+	params := id.Thread
+	params.Config.Fixed = ""
+	if id.EffortMayVary && params.Config.Effort() != "" {
+		params.Config.Own = maps.Clone(params.Config.Own)
+		params.Config.Own[codexrpc.EffortSetting] = true
 	}
-	buffer := parameters.Get().(*[]byte)
-	thread, err := own.AppendJSON((*buffer)[:0])
+	buffer := parameterBuffers.Get().(*[]byte)
+	thread, err := params.AppendJSON((*buffer)[:0])
 	if err != nil {
 		return Hash{}, fmt.Errorf("writing the parameters of a thread: %w", err)
 	}
-	if cap(thread) <= maxParameters {
+	if cap(thread) <= maxParameterBuffer {
 		*buffer = thread
-		defer parameters.Put(buffer)
+		defer parameterBuffers.Put(buffer)
 	}
 	d := newDigest()
 	d.field(id.Site)

@@ -26,21 +26,21 @@ type Limits struct {
 // many threads, the keeper drops the oldest thread of the user who has the most threads. A keeper
 // is safe for concurrent use.
 type keeper struct {
-	drop func(*kept)
+	drop func(*keptThread)
 
 	mu      sync.Mutex
 	limits  Limits
 	byHash  map[Hash]*list.Element
-	order   *list.List // of *kept, the oldest first
+	order   *list.List // of *keptThread, the oldest first
 	perUser map[string]int
 	bytes   int
 	parked  int
 	timer   *time.Timer
-	rings   time.Time // when the timer fires; zero: it does not run
+	firesAt time.Time // when the timer fires; zero: it does not run
 	closed  bool
 
-	lost  map[Hash]Reason // why threads were dropped
-	trail []Hash          // of lost, the oldest first
+	dropReasons map[Hash]Reason // why threads were dropped
+	dropOrder   []Hash          // of dropReasons, the oldest first
 }
 
 // Reason is the reason why the keeper has dropped a thread.
@@ -53,19 +53,19 @@ const (
 	Unusable Reason = "process_ended" // its process ended or was replaced
 )
 
-// maxLost is how many reasons of dropped threads the keeper remembers.
-const maxLost = 4096
+// maxDropReasons is how many reasons of dropped threads the keeper remembers.
+const maxDropReasons = 4096
 
 // newKeeper returns an empty keeper. The keeper calls drop with each thread that it removes, except
 // a thread that claim returns. drop must not call the keeper.
-func newKeeper(limits Limits, drop func(*kept)) *keeper {
+func newKeeper(limits Limits, drop func(*keptThread)) *keeper {
 	k := &keeper{
-		drop:    drop,
-		limits:  limits,
-		byHash:  make(map[Hash]*list.Element),
-		order:   list.New(),
-		perUser: make(map[string]int),
-		lost:    make(map[Hash]Reason),
+		drop:        drop,
+		limits:      limits,
+		byHash:      make(map[Hash]*list.Element),
+		order:       list.New(),
+		perUser:     make(map[string]int),
+		dropReasons: make(map[Hash]Reason),
 	}
 	k.timer = time.AfterFunc(time.Hour, k.expire)
 	k.timer.Stop()
@@ -73,131 +73,131 @@ func newKeeper(limits Limits, drop func(*kept)) *keeper {
 }
 
 // change calls f with the lock held, and then drops the threads that f has removed and returns.
-func (k *keeper) change(f func() (out []*kept)) {
+func (k *keeper) change(f func() (removed []*keptThread)) {
 	k.mu.Lock()
-	out := f()
+	removed := f()
 	k.mu.Unlock()
-	for _, one := range out {
-		k.drop(one)
+	for _, kept := range removed {
+		k.drop(kept)
 	}
 }
 
 // add adds a thread. It drops the thread at once if the thread's history is too large, or if the
 // keeper keeps no threads.
-func (k *keeper) add(one *kept) {
-	k.change(func() []*kept {
-		if !k.closed && k.limits.Max > 0 && one.size <= k.limits.MaxBytes {
-			return k.put(one)
+func (k *keeper) add(kept *keptThread) {
+	k.change(func() []*keptThread {
+		if !k.closed && k.limits.Max > 0 && kept.size <= k.limits.MaxBytes {
+			return k.insert(kept)
 		}
 		if !k.closed {
-			k.lose(one.hash, Evicted)
+			k.recordReason(kept.hash, Evicted)
 		}
-		return []*kept{one}
+		return []*keptThread{kept}
 	})
 }
 
-// put makes room for a thread and adds it. It returns the threads that it has removed. The caller
+// insert makes room for a thread and adds it. It returns the threads that it has removed. The caller
 // holds the lock.
-func (k *keeper) put(one *kept) (out []*kept) {
-	if old := k.byHash[one.hash]; old != nil {
-		out = append(out, k.take(old)) // it holds the same history
+func (k *keeper) insert(kept *keptThread) (removed []*keptThread) {
+	if old := k.byHash[kept.hash]; old != nil {
+		removed = append(removed, k.remove(old)) // it holds the same history
 	}
-	out = k.evict(out, k.limits.Max-1, k.limits.MaxBytes-one.size)
+	removed = k.evict(removed, k.limits.Max-1, k.limits.MaxBytes-kept.size)
 	wait := k.limits.Idle
-	if one.parked() {
+	if kept.isParked() {
 		wait = k.limits.Parked
 		k.parked++
 	}
-	one.until = time.Now().Add(wait)
-	delete(k.lost, one.hash)
-	k.byHash[one.hash] = k.order.PushBack(one)
-	k.perUser[one.user]++
-	k.bytes += one.size
-	k.ringBy(one.until)
-	return out
+	kept.expiry = time.Now().Add(wait)
+	delete(k.dropReasons, kept.hash)
+	k.byHash[kept.hash] = k.order.PushBack(kept)
+	k.perUser[kept.user]++
+	k.bytes += kept.size
+	k.setTimer(kept.expiry)
+	return removed
 }
 
-// evict removes threads until both limits are met: most for the number of threads, and bytes for
-// the size of all their histories. It appends the removed threads to out. The caller holds the
+// evict removes threads until both limits are met: maxThreads for the number of threads, and maxBytes for
+// the size of all their histories. It appends the removed threads to removed. The caller holds the
 // lock.
-func (k *keeper) evict(out []*kept, most, bytes int) []*kept {
-	for k.order.Len() > 0 && (k.order.Len() > most || k.bytes > bytes) {
-		out = append(out, k.letGo(k.victim(), Evicted))
+func (k *keeper) evict(removed []*keptThread, maxThreads, maxBytes int) []*keptThread {
+	for k.order.Len() > 0 && (k.order.Len() > maxThreads || k.bytes > maxBytes) {
+		removed = append(removed, k.removeFor(k.victim(), Evicted))
 	}
-	return out
+	return removed
 }
 
 // victim returns the oldest thread of the user who has the most threads. There must be a thread.
 // The caller holds the lock.
 func (k *keeper) victim() *list.Element {
-	most := 0
+	maxThreads := 0
 	for _, n := range k.perUser {
-		most = max(most, n)
+		maxThreads = max(maxThreads, n)
 	}
 	e := k.order.Front()
-	for k.perUser[e.Value.(*kept).user] < most {
+	for k.perUser[e.Value.(*keptThread).user] < maxThreads {
 		e = e.Next()
 	}
 	return e
 }
 
-// take removes a thread. The caller holds the lock.
-func (k *keeper) take(e *list.Element) *kept {
-	one := k.order.Remove(e).(*kept)
-	delete(k.byHash, one.hash)
-	if k.perUser[one.user]--; k.perUser[one.user] == 0 {
-		delete(k.perUser, one.user)
+// remove removes a thread. The caller holds the lock.
+func (k *keeper) remove(e *list.Element) *keptThread {
+	kept := k.order.Remove(e).(*keptThread)
+	delete(k.byHash, kept.hash)
+	if k.perUser[kept.user]--; k.perUser[kept.user] == 0 {
+		delete(k.perUser, kept.user)
 	}
-	k.bytes -= one.size
-	if one.parked() {
+	k.bytes -= kept.size
+	if kept.isParked() {
 		k.parked--
 	}
-	return one
+	return kept
 }
 
-// letGo removes a thread that no request has claimed, and records the reason. The caller holds the
+// removeFor removes a thread that no request has claimed, and records the reason. The caller holds the
 // lock.
-func (k *keeper) letGo(e *list.Element, why Reason) *kept {
-	k.lose(e.Value.(*kept).hash, why)
-	return k.take(e)
+func (k *keeper) removeFor(e *list.Element, reason Reason) *keptThread {
+	k.recordReason(e.Value.(*keptThread).hash, reason)
+	return k.remove(e)
 }
 
-// lose records why the thread with this history was dropped. The caller holds the lock.
-func (k *keeper) lose(hash Hash, why Reason) {
-	if k.lost[hash] == "" {
-		if len(k.trail) == maxLost {
-			delete(k.lost, k.trail[0])
-			k.trail = k.trail[1:]
+// recordReason records why the thread with this history was dropped. The caller holds the lock.
+func (k *keeper) recordReason(hash Hash, reason Reason) {
+	if k.dropReasons[hash] == "" {
+		if len(k.dropOrder) == maxDropReasons {
+			delete(k.dropReasons, k.dropOrder[0])
+			k.dropOrder = k.dropOrder[1:]
 		}
-		k.trail = append(k.trail, hash)
+		k.dropOrder = append(k.dropOrder, hash)
 	}
-	k.lost[hash] = why
+	k.dropReasons[hash] = reason
 }
 
-// whyLost returns why the keeper has dropped the thread whose history ends with the last of links,
+// takeReason returns why the keeper has dropped the thread whose history ends with the last of links,
 // and forgets the reason. It returns "" if the keeper has dropped no such thread, or has dropped
-// maxLost other threads since then.
-func (k *keeper) whyLost(links []Link) Reason {
+// maxDropReasons other threads since then.
+func (k *keeper) takeReason(links []Link) Reason {
 	if len(links) == 0 {
 		return ""
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	hash := links[len(links)-1].Hash
-	why := k.lost[hash]
-	delete(k.lost, hash)
-	return why
+	reason := k.dropReasons[hash]
+	delete(k.dropReasons, hash)
+	return reason
 }
 
 // claim removes and returns the thread whose history is the longest beginning of the request's
-// history. links are the answers in the request's history. at is the last of these answers that the
+// history. links are the answers in the request's history. link is the last of these answers that the
 // thread has.
-func (k *keeper) claim(links []Link) (one *kept, at Link, found bool) {
+func (k *keeper) claim(links []Link) (kept *keptThread, link Link, found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := len(links) - 1; i >= 0; i-- {
 		if e := k.byHash[links[i].Hash]; e != nil {
-			return k.take(e), links[i], true
+			return k.remove(e), links[i], true
 		}
 	}
 	return nil, Link{}, false
@@ -211,18 +211,18 @@ func (k *keeper) counts() (kept, parked int) {
 }
 
 // each calls f with each thread, the oldest first. f must be quick and must not call the keeper.
-func (k *keeper) each(f func(*kept)) {
+func (k *keeper) each(f func(*keptThread)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for e := k.order.Front(); e != nil; e = e.Next() {
-		f(e.Value.(*kept))
+		f(e.Value.(*keptThread))
 	}
 }
 
 // setLimits changes the limits, and drops threads that exceed the new ones. The other kept threads
 // expire at the same time as before.
 func (k *keeper) setLimits(limits Limits) {
-	k.change(func() []*kept {
+	k.change(func() []*keptThread {
 		k.limits = limits
 		return k.evict(nil, limits.Max, limits.MaxBytes)
 	})
@@ -230,56 +230,56 @@ func (k *keeper) setLimits(limits Limits) {
 
 // shrink drops half of the threads, because memory is scarce.
 func (k *keeper) shrink() {
-	k.change(func() []*kept { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
+	k.change(func() []*keptThread { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
 }
 
-// dropIf drops the threads for which holds returns true, since no request can continue them.
-func (k *keeper) dropIf(holds func(*kept) bool) {
-	k.change(func() []*kept { return k.letGoIf(Unusable, holds) })
+// dropIf drops the threads for which match returns true, since no request can continue them.
+func (k *keeper) dropIf(match func(*keptThread) bool) {
+	k.change(func() []*keptThread { return k.removeIf(Unusable, match) })
 }
 
 // close drops all threads. Threads that are added later are dropped at once.
 func (k *keeper) close() {
-	k.change(func() (out []*kept) {
+	k.change(func() (removed []*keptThread) {
 		k.closed = true
 		k.timer.Stop()
 		for k.order.Len() > 0 {
-			out = append(out, k.take(k.order.Front()))
+			removed = append(removed, k.remove(k.order.Front()))
 		}
-		return out
+		return removed
 	})
 }
 
 // expire drops the threads that no request has claimed in time.
 func (k *keeper) expire() {
-	k.change(func() []*kept {
-		k.rings = time.Time{}
+	k.change(func() []*keptThread {
+		k.firesAt = time.Time{}
 		now := time.Now()
-		out := k.letGoIf(Expired, func(one *kept) bool { return !one.until.After(now) })
+		removed := k.removeIf(Expired, func(kept *keptThread) bool { return !kept.expiry.After(now) })
 		for e := k.order.Front(); e != nil; e = e.Next() {
-			k.ringBy(e.Value.(*kept).until)
+			k.setTimer(e.Value.(*keptThread).expiry)
 		}
-		return out
+		return removed
 	})
 }
 
-// letGoIf removes the threads for which holds returns true. The caller holds the lock.
-func (k *keeper) letGoIf(why Reason, holds func(*kept) bool) (out []*kept) {
+// removeIf removes the threads for which match returns true. The caller holds the lock.
+func (k *keeper) removeIf(reason Reason, match func(*keptThread) bool) (removed []*keptThread) {
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()
-		if holds(e.Value.(*kept)) {
-			out = append(out, k.letGo(e, why))
+		if match(e.Value.(*keptThread)) {
+			removed = append(removed, k.removeFor(e, reason))
 		}
 	}
-	return out
+	return removed
 }
 
-// ringBy makes the timer call expire at this time or earlier. The timer is not stopped when a
+// setTimer makes the timer call expire at this time or earlier. The timer is not stopped when a
 // request claims the thread that would expire, so expire may find nothing to do. The caller holds
 // the lock.
-func (k *keeper) ringBy(at time.Time) {
-	if !k.closed && (k.rings.IsZero() || at.Before(k.rings)) {
-		k.rings = at
+func (k *keeper) setTimer(at time.Time) {
+	if !k.closed && (k.firesAt.IsZero() || at.Before(k.firesAt)) {
+		k.firesAt = at
 		k.timer.Reset(max(0, time.Until(at)))
 	}
 }

@@ -17,8 +17,8 @@ func named(name string) Hash {
 	return d.sum()
 }
 
-func keptFor(user, name string) *kept {
-	return &kept{hash: named(name), user: user, size: 10, request: status.Request{ID: name}}
+func keptFor(user, name string) *keptThread {
+	return &keptThread{hash: named(name), user: user, size: 10, request: status.Request{ID: name}}
 }
 
 // dropped collects what a keeper lets go of.
@@ -27,7 +27,7 @@ type dropped struct {
 	gone []string
 }
 
-func (d *dropped) drop(one *kept) {
+func (d *dropped) drop(one *keptThread) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gone = append(d.gone, one.request.ID)
@@ -96,7 +96,7 @@ func TestExpiry(t *testing.T) {
 		k := newKeeper(limits, gone.drop)
 		defer k.close()
 		parked := keptFor("ann", "parked")
-		parked.waits = []string{"call"}
+		parked.pendingCalls = []string{"call"}
 		k.add(parked)
 		k.add(keptFor("ann", "idle"))
 		time.Sleep(30 * time.Second)
@@ -124,7 +124,7 @@ func TestLettingGo(t *testing.T) {
 	}
 	k.shrink()
 	gone.expect(t, "a", "b")
-	k.dropIf(func(one *kept) bool { return one.request.ID == "c" })
+	k.dropIf(func(one *keptThread) bool { return one.request.ID == "c" })
 	gone.expect(t, "c")
 	k.setLimits(Limits{})
 	gone.expect(t, "d")
@@ -140,17 +140,17 @@ func TestLettingGo(t *testing.T) {
 // TestLost checks why threads are gone: each is asked for once.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(limits, func(*kept) {})
+		k := newKeeper(limits, func(*keptThread) {})
 		defer k.close()
-		lost := func(name string) Reason { return k.whyLost([]Link{{Hash: named("before")}, {Hash: named(name)}}) }
+		lost := func(name string) Reason { return k.takeReason([]Link{{Hash: named("before")}, {Hash: named(name)}}) }
 		for _, name := range []string{"evicted", "claimed", "ended", "again", "expired"} {
 			k.add(keptFor("ann", name))
 		}
 		k.claim([]Link{{Hash: named("claimed")}})
-		k.dropIf(func(one *kept) bool { return one.request.ID == "ended" || one.request.ID == "again" })
+		k.dropIf(func(one *keptThread) bool { return one.request.ID == "ended" || one.request.ID == "again" })
 		k.add(keptFor("ann", "again"))
-		if n := len(k.lost); n != 2 || lost("again") != "" || lost("claimed") != "" || k.whyLost(nil) != "" {
-			t.Errorf("%d are lost: %v", n, k.lost)
+		if n := len(k.dropReasons); n != 2 || lost("again") != "" || lost("claimed") != "" || k.takeReason(nil) != "" {
+			t.Errorf("%d are lost: %v", n, k.dropReasons)
 		}
 		time.Sleep(limits.Idle)
 		synctest.Wait()
@@ -159,11 +159,11 @@ func TestLost(t *testing.T) {
 				t.Errorf("%s: %q, then %q", name, first, second)
 			}
 		}
-		for i := range 2 * maxLost {
-			k.lose(named(strconv.Itoa(i)), Expired)
+		for i := range 2 * maxDropReasons {
+			k.recordReason(named(strconv.Itoa(i)), Expired)
 		}
-		if n := len(k.lost); n != maxLost || len(k.trail) > maxLost || lost(strconv.Itoa(2*maxLost-1)) != Expired {
-			t.Errorf("%d are remembered, %d of them in order", n, len(k.trail))
+		if n := len(k.dropReasons); n != maxDropReasons || len(k.dropOrder) > maxDropReasons || lost(strconv.Itoa(2*maxDropReasons-1)) != Expired {
+			t.Errorf("%d are remembered, %d of them in order", n, len(k.dropOrder))
 		}
 	})
 }

@@ -17,19 +17,19 @@ type Memory struct {
 
 	mu     sync.Mutex
 	byHash map[Hash]*list.Element
-	order  *list.List // of *memory, the least recently used first
+	order  *list.List // of *memoryEntry, the least recently used first
 	bytes  int
 }
 
-// memory is the remembered reasoning of one answer.
-type memory struct {
+// memoryEntry is the remembered reasoning of one answer.
+type memoryEntry struct {
 	hash      Hash
 	reasoning []turn.Reasoning // of the last answer in the history
 	size      int
 }
 
-// memorySize is the approximate size of an entry without its items, in bytes.
-const memorySize = 256
+// memoryEntrySize is the approximate size of an entry without its items, in bytes.
+const memoryEntrySize = 256
 
 // NewMemory returns an empty memory of at most limit bytes.
 func NewMemory(limit int) *Memory {
@@ -42,26 +42,26 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
 		return
 	}
-	one := &memory{hash: hash, reasoning: reasoning, size: memorySize}
+	entry := &memoryEntry{hash: hash, reasoning: reasoning, size: memoryEntrySize}
 	for _, item := range reasoning {
-		one.size += len(item.Item)
+		entry.size += len(item.Item)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remember(one)
+	m.remember(entry)
 }
 
 // remember adds an entry, and replaces an entry with the same hash. The caller holds the lock.
-func (m *Memory) remember(one *memory) {
-	m.forget(one.hash)
-	if one.size > m.limit {
+func (m *Memory) remember(entry *memoryEntry) {
+	m.forget(entry.hash)
+	if entry.size > m.limit {
 		return
 	}
-	for m.bytes+one.size > m.limit {
-		m.forget(m.order.Front().Value.(*memory).hash)
+	for m.bytes+entry.size > m.limit {
+		m.forget(m.order.Front().Value.(*memoryEntry).hash)
 	}
-	m.byHash[one.hash] = m.order.PushBack(one)
-	m.bytes += one.size
+	m.byHash[entry.hash] = m.order.PushBack(entry)
+	m.bytes += entry.size
 }
 
 // Forget removes the reasoning of all answers in a history, because Codex or the provider has
@@ -87,7 +87,7 @@ func (m *Memory) Clear() {
 func (m *Memory) forget(hash Hash) {
 	if e := m.byHash[hash]; e != nil {
 		delete(m.byHash, hash)
-		m.bytes -= m.order.Remove(e).(*memory).size
+		m.bytes -= m.order.Remove(e).(*memoryEntry).size
 	}
 }
 
@@ -100,18 +100,18 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 	from := 0
 	for i := range links {
 		e := m.byHash[links[i].Hash]
-		if e == nil || links[i].Reasoned {
+		if e == nil || links[i].HasReasoning {
 			continue
 		}
 		m.order.MoveToBack(e)
 		begin, end := links[i].First, links[i].Items
 		restored = append(restored, history[from:begin]...)
-		for _, item := range e.Value.(*memory).reasoning {
-			// The client may have joined messages, so item.Before may be too large. at is at most
+		for _, item := range e.Value.(*memoryEntry).reasoning {
+			// The client may have joined messages, so item.Before may be too large. position is at most
 			// end-1, since the provider requires another item after each item of reasoning.
-			at := max(begin, min(links[i].First+item.Before, end-1))
-			restored = append(append(restored, history[begin:at]...), json.RawMessage(item.Item))
-			begin = at
+			position := max(begin, min(links[i].First+item.Before, end-1))
+			restored = append(append(restored, history[begin:position]...), json.RawMessage(item.Item))
+			begin = position
 			added++
 		}
 		restored, from = append(restored, history[begin:end]...), end

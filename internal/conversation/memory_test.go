@@ -105,7 +105,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	history := spelled(t, "ua")
 	link := chainOf(t, history).Links[0]
 	one := thoughts("0:1")
-	size := memorySize + len(one[0].Item)
+	size := memoryEntrySize + len(one[0].Item)
 	m := NewMemory(3 * size)
 	m.Remember(link.Hash, one)
 	m.Remember(named("b"), one)

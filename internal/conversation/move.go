@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// anotherFree reports whether turns can now use another login than the login in the parameter than.
+// hasOtherFreeLogin reports whether turns can now use another login than the login in the parameter than.
 // After a failure, a login rests for a while: no turn uses it.
-func (o *Opener) anotherFree(than *loginstate.Login) bool {
+func (o *Opener) hasOtherFreeLogin(login *loginstate.Login) bool {
 	lease, err := o.Upstream.Lease()
 	if err != nil {
 		return false
@@ -22,7 +22,7 @@ func (o *Opener) anotherFree(than *loginstate.Login) bool {
 	other, done := lease.Peek()
 	defer done()
 	_, rests := other.Login.Rests()
-	return other.Login != than && !rests
+	return other.Login != login && !rests
 }
 
 // noPicturesLeft reports whether an error means that the login can make no pictures at all, or that
@@ -35,13 +35,13 @@ func noPicturesLeft(err error) bool {
 // recordPicture records that the login has no pictures left, if that is the cause of failure.
 func (s *Session) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
-		s.now.login.SpendPictures(refused.ResetsAt)
+		s.current.login.SpendPictures(refused.ResetsAt)
 	}
 }
 
-// Pictured logs each output that is a failed picture. If a picture failed because the login has no
+// RecordPictureFailures logs each output that is a failed picture. If a picture failed because the login has no
 // pictures left, Pictured records that for the login. The turn goes on.
-func (s *Session) Pictured(outputs []turn.Output) {
+func (s *Session) RecordPictureFailures(outputs []turn.Output) {
 	for i := range outputs {
 		if out := &outputs[i]; out.Kind == turn.OutputPicture && out.Err != nil {
 			s.recordPicture(out.Err)
@@ -50,16 +50,16 @@ func (s *Session) Pictured(outputs []turn.Output) {
 	}
 }
 
-// avoidsPictures reports whether the turn should avoid this login, because the turn may make
+// avoidsLogin reports whether the turn should avoid this login, because the turn may make
 // pictures and the login has none left.
-func (s *Session) avoidsPictures(login *loginstate.Login) bool {
+func (s *Session) avoidsLogin(login *loginstate.Login) bool {
 	return s.request.Plan.Pictures && login.PicturesSpent()
 }
 
-// move starts the turn with another login that does not rest. If there is none, it returns false
+// startWithOtherLogin starts the turn with another login that does not rest. If there is none, it returns false
 // and the failure of the turn, or that of another login if that login is likely to work sooner.
-func (s *Session) move(ctx context.Context, f *failed) (started bool, err error) {
-	if !s.now.others {
+func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (started bool, err error) {
+	if !s.current.hasOtherLogins {
 		return false, f.err
 	}
 	lease, err := s.opener.Upstream.Lease()
@@ -67,29 +67,29 @@ func (s *Session) move(ctx context.Context, f *failed) (started bool, err error)
 		return false, f.err // f.err has more details
 	}
 	defer lease.Release()
-	next, opened, other := s.openElsewhere(ctx, lease)
+	next, opened, other := s.openWithOtherLogin(ctx, lease)
 	switch {
 	case !opened && other != nil:
 		return false, loginstate.MoreHopeful(f.err, other)
 	case !opened:
 		return false, f.err
 	}
-	s.now.close()
+	s.current.close()
 	return true, s.start(ctx, next)
 }
 
-// openElsewhere opens a thread on another process whose login does not rest. If it opens no thread,
+// openWithOtherLogin opens a thread on another process whose login does not rest. If it opens no thread,
 // other may be the error of a process that will start again soon, or of a login that rests;
 // otherwise it is nil.
-func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
-	avoid := []*appserver.Process{s.now.place.Process}
+func (s *Session) openWithOtherLogin(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
+	avoid := []*appserver.Process{s.current.place.Process}
 	for range lease.Len() {
 		picked, done := lease.Pick(avoid...)
 		if picked.Rests != nil || slices.Contains(avoid, picked.Process) || picked.Process.Status().Final {
 			done()
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
-		if picked.Login == s.now.login || s.avoidsPictures(picked.Login) { // not another login, or one without pictures
+		if picked.Login == s.current.login || s.avoidsLogin(picked.Login) { // not another login, or one without pictures
 			done()
 			avoid = append(avoid, picked.Process)
 			continue
@@ -102,7 +102,7 @@ func (s *Session) openElsewhere(ctx context.Context, lease Lease) (next attempt,
 		if !isGone(err) && !noPicturesLeft(err) || ctx.Err() != nil {
 			return attempt{}, false, nil
 		}
-		if late, ok := errors.AsType[*appserver.NotReadyError](err); ok && !late.Final {
+		if notReady, ok := errors.AsType[*appserver.NotReadyError](err); ok && !notReady.Final {
 			other = err
 		}
 		avoid = append(avoid, picked.Process)

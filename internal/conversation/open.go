@@ -17,10 +17,10 @@ import (
 // one. Otherwise it uses a spare thread, which was started in advance without a history. If there
 // is no spare thread, or the turn cannot start on it, Open starts a new thread.
 func (s *Session) Open(ctx context.Context, lease Lease) error {
-	if s.goOn(ctx, lease) {
+	if s.startOnKept(ctx, lease) {
 		return nil
 	}
-	first, err := s.pick(ctx, lease, true)
+	first, err := s.openLeastBusy(ctx, lease, true)
 	if err != nil {
 		return err
 	}
@@ -29,81 +29,81 @@ func (s *Session) Open(ctx context.Context, lease Lease) error {
 	}
 	// The spare thread or its process may have ended unnoticed while the thread waited. So try a
 	// new thread.
-	s.now.close()
-	next, err := s.pick(ctx, lease, false)
+	s.current.close()
+	next, err := s.openLeastBusy(ctx, lease, false)
 	if err != nil {
 		return err
 	}
-	next.prepare = first.prepare
+	next.spareSettings = first.spareSettings
 	return s.start(ctx, next)
 }
 
-// goOn starts the turn in a kept thread that has all of the history except the newest messages. It
+// startOnKept starts the turn in a kept thread that has all of the history except the newest messages. It
 // returns false if there is no such thread, or if the turn cannot start there.
-func (s *Session) goOn(ctx context.Context, lease Lease) bool {
+func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 	plan := s.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
 		return false
 	}
-	var one *kept
-	var in *Threads
-	var at Link
-	lost := func() {}
+	var kept *keptThread
+	var threads *Threads
+	var link Link
+	countDropped := func() {}
 	member, done, found := lease.Resume(func(all *Threads) (found bool) {
-		chain := s.hash(lease)
+		chain := s.historyChain(lease)
 		if chain == nil {
 			return false
 		}
-		in = all
-		if one, at, found = all.claim(ctx, chain.Links); found {
+		threads = all
+		if kept, link, found = all.claim(ctx, chain.Links); found {
 			return true
 		}
-		if note, gone := all.lost(chain.Links); gone {
-			lost = note
+		if count, dropped := all.wasDropped(chain.Links); dropped {
+			countDropped = count
 		}
 		return false
 	})
 	if !found {
-		lost()
+		countDropped()
 		return false
 	}
-	one.thread.OnInput(s.request.OnInput)
-	err := one.goOn(ctx, plan, at)
-	in.note(one.parked(), err)
+	kept.thread.OnInput(s.request.OnInput)
+	err := kept.startOrResume(ctx, plan, link)
+	threads.countClaim(kept.isParked(), err)
 	if err != nil {
 		s.opener.Logger.LogAttrs(ctx, slog.LevelDebug, "a conversation could not go on in its thread", slog.String("error", err.Error()))
-		one.thread.Close(done)
+		kept.thread.Close(done)
 		return false
 	}
-	next := attempt{origin: Continued, place: one.place, thread: one.thread, spent: one.spent, in: in}
-	if one.parked() {
+	next := attempt{origin: Continued, place: kept.place, thread: kept.thread, usageBefore: kept.usage, threads: threads}
+	if kept.isParked() {
 		next.origin = Resumed
 	}
-	s.now = s.withLogin(next, lease, member.Login, done)
+	s.current = s.withLogin(next, lease, member.Login, done)
 	return true
 }
 
-// pick opens a thread on the process that the lease picks. If that process does not work, pick
+// openLeastBusy opens a thread on the process that the lease picks. If that process does not work, pick
 // tries another one that is ready; this is possible since the model was not asked yet. If no other
 // process is ready and the first one has just ended, pick waits for its next start.
-func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt, error) {
+func (s *Session) openLeastBusy(ctx context.Context, lease Lease, useSpare bool) (attempt, error) {
 	picked, done := lease.Pick()
 	if picked.Rests != nil {
 		done()
 		return attempt{}, picked.Rests // no other is better
 	}
-	if s.avoidsPictures(picked.Login) && lease.Len() > 1 {
-		s.now.place.Process, s.now.login = picked.Process, picked.Login
-		if next, opened, _ := s.openElsewhere(ctx, lease); opened {
+	if s.avoidsLogin(picked.Login) && lease.Len() > 1 {
+		s.current.place.Process, s.current.login = picked.Process, picked.Login
+		if next, opened, _ := s.openWithOtherLogin(ctx, lease); opened {
 			done()
 			return next, nil
 		}
 	}
-	next, err := s.openThread(ctx, lease, picked, prepared)
+	next, err := s.openThread(ctx, lease, picked, useSpare)
 	if errors.Is(err, turn.ErrNoPictures) {
 		done()
-		s.now.place.Process, s.now.login = picked.Process, picked.Login
-		if next, opened, _ := s.openElsewhere(ctx, lease); opened {
+		s.current.place.Process, s.current.login = picked.Process, picked.Login
+		if next, opened, _ := s.openWithOtherLogin(ctx, lease); opened {
 			return next, nil
 		}
 		return attempt{}, err
@@ -117,7 +117,7 @@ func (s *Session) pick(ctx context.Context, lease Lease, prepared bool) (attempt
 			picked, done = lease.Pick()
 		}
 		if ended || ready {
-			next, err = s.openThread(ctx, lease, picked, prepared)
+			next, err = s.openThread(ctx, lease, picked, useSpare)
 		}
 	}
 	if err != nil {
@@ -137,21 +137,21 @@ func isGone(err error) bool {
 // openThread opens a thread on the process of the member on. If prepared is true and there is a
 // spare thread (one that was started in advance) with the right settings, openThread uses it.
 // Otherwise it starts a new thread.
-func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepared bool) (attempt, error) {
-	at, err := s.place(ctx, on.Process)
+func (s *Session) openThread(ctx context.Context, lease Lease, member Member, useSpare bool) (attempt, error) {
+	place, err := s.awaitPlace(ctx, member.Process)
 	if err != nil {
 		return attempt{}, err
 	}
 	plan := s.request.Plan
-	next := attempt{origin: New, place: at, parallel: triesParallel(at, plan)}
-	if plan.Choices == 1 && on.Threads != nil && !plan.PictureOnly {
-		next.in = on.Threads
-		s.hash(lease)
+	next := attempt{origin: New, place: place, triesParallelCalls: triesParallelCalls(place, plan)}
+	if plan.Choices == 1 && member.Threads != nil && !plan.PictureOnly {
+		next.threads = member.Threads
+		s.historyChain(lease)
 	}
-	settings := at.settings(plan)
-	if prepared && next.in != nil {
-		next.prepare = settings
-		if next.thread = next.in.spare(settings); next.thread != nil {
+	settings := place.settings(plan)
+	if useSpare && next.threads != nil {
+		next.spareSettings = settings
+		if next.thread = next.threads.takeSpare(settings); next.thread != nil {
 			next.origin = Prepared
 			return next, nil
 		}
@@ -160,14 +160,14 @@ func (s *Session) openThread(ctx context.Context, lease Lease, on Member, prepar
 	return next, err
 }
 
-// triesParallel reports whether a turn tries the full form of a lite model (see [appserver.Model]),
+// triesParallelCalls reports whether a turn tries the full form of a lite model (see [appserver.Model]),
 // which allows parallel tool calls, before the provider has accepted that form. If the provider
 // refuses it, the turn is started again in the lite form.
-func triesParallel(at Place, plan *prompt.Plan) bool {
-	if !at.parallel(plan) {
+func triesParallelCalls(place Place, plan *prompt.Plan) bool {
+	if !place.allowsParallelCalls(plan) {
 		return false
 	}
-	accepted, _ := at.Acceptance.ParallelCalls(at.Model)
+	accepted, _ := place.Acceptance.ParallelCalls(place.Model)
 	return !accepted
 }
 
@@ -175,9 +175,9 @@ func triesParallel(at Place, plan *prompt.Plan) bool {
 // done at its end; until then the process counts as in use.
 func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
 	s.request.Live.SetProcess(next.place.Process)
-	next.login, next.others, next.closed = login, lease.Len() > 1, done
+	next.login, next.hasOtherLogins, next.onClose = login, lease.Len() > 1, done
 	if tried := login.Try(); tried != nil {
-		next.closed = func() {
+		next.onClose = func() {
 			tried()
 			done()
 		}
@@ -187,26 +187,26 @@ func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, 
 
 // start puts the history into the thread of an attempt and starts the turn.
 func (s *Session) start(ctx context.Context, next attempt) error {
-	s.withdraw()
-	s.said, s.after, s.now = Answer{}, Hash{}, next
+	s.withdrawAnnouncement()
+	s.answer, s.historyHash, s.current = Answer{}, Hash{}, next
 	if err := s.injectHistory(ctx); err != nil {
 		return err
 	}
-	s.now.thread.OnInput(s.request.OnInput)
-	if err := s.now.thread.StartTurn(ctx, s.request.Plan.Turn); err != nil {
+	s.current.thread.OnInput(s.request.OnInput)
+	if err := s.current.thread.StartTurn(ctx, s.request.Plan.Turn); err != nil {
 		return err
 	}
-	if next.prepare != nil {
-		next.in.prepare(next.prepare)
-		s.now.prepare = nil
+	if next.spareSettings != nil {
+		next.threads.startSpare(next.spareSettings)
+		s.current.spareSettings = nil
 	}
 	return nil
 }
 
-// injectedAtOnce is how many bytes of a history one call injects. A longer item has a call of its
+// maxInjectedBytes is how many bytes of a history one call injects. A longer item has a call of its
 // own. Codex reads one message after the other, so with several short calls, messages of other
 // turns need not wait for the whole history.
-const injectedAtOnce = 1 << 20
+const maxInjectedBytes = 1 << 20
 
 // injectHistory injects the history into the thread, with the reasoning that the memory has for it.
 // Another release of Codex may refuse this reasoning; injectHistory then injects the history
@@ -214,24 +214,24 @@ const injectedAtOnce = 1 << 20
 // several calls, the thread would already have the items of the first.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
-	if restored := s.restore(plan); restored != nil {
-		s.now.reasoned = true
-		err := s.now.inject(ctx, restored, math.MaxInt)
+	if restored := s.restoreReasoning(plan); restored != nil {
+		s.current.reasoningRestored = true
+		err := s.current.inject(ctx, restored, math.MaxInt)
 		if _, refused := errors.AsType[*codexrpc.CallError](err); !refused {
 			return err
 		}
-		s.forget()
+		s.forgetReasoning()
 	}
-	return s.now.inject(ctx, plan, 1)
+	return s.current.inject(ctx, plan, 1)
 }
 
 // inject injects the history of a plan into the thread, by calls of up to injectedAtOnce bytes.
 // Each call has at least least items, even if these have more bytes.
-func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, least int) error {
-	_, history := plan.Placed(a.place.Instructions)
+func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, minItems int) error {
+	_, history := plan.WithPlacement(a.place.Instructions)
 	for len(history) > 0 {
 		n, size := 1, len(history[0])
-		for n < len(history) && (n < least || size+len(history[n]) <= injectedAtOnce) {
+		for n < len(history) && (n < minItems || size+len(history[n]) <= maxInjectedBytes) {
 			size += len(history[n])
 			n++
 		}

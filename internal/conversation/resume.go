@@ -15,20 +15,20 @@ import (
 // resumeTimeout bounds the time that goOn may take. After that, the turn starts on another thread.
 const resumeTimeout = 10 * time.Second
 
-// goOn sends a kept thread the part of the request that the thread does not have yet. It then
+// startOrResume sends a kept thread the part of the request that the thread does not have yet. It then
 // starts a turn, or resumes the parked turn (one that waits for the results of tool calls). After
 // an error, the thread cannot be used any more.
-func (k *kept) goOn(ctx context.Context, plan *prompt.Plan, at Link) error {
+func (k *keptThread) startOrResume(ctx context.Context, plan *prompt.Plan, link Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
-	if k.parked() {
-		return k.answerCalls(ctx, plan, at)
+	if k.isParked() {
+		return k.answerCalls(ctx, plan, link)
 	}
 	if err := k.thread.NextTurn(); err != nil {
 		return err
 	}
-	if more := plan.History[at.Items:]; len(more) > 0 {
-		if err := k.thread.InjectItems(ctx, more); err != nil {
+	if newItems := plan.History[link.Items:]; len(newItems) > 0 {
+		if err := k.thread.InjectItems(ctx, newItems); err != nil {
 			return err
 		}
 	}
@@ -41,32 +41,32 @@ func (k *kept) goOn(ctx context.Context, plan *prompt.Plan, at Link) error {
 
 // answerCalls sends a parked turn the results of its tool calls and the messages that follow the
 // results in the history.
-func (k *kept) answerCalls(ctx context.Context, plan *prompt.Plan, at Link) error {
+func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, link Link) error {
 	if string(plan.Turn.OutputSchema) != k.schema {
-		return fmt.Errorf("%w: the answer is to have another schema", errOtherFollowUp)
+		return fmt.Errorf("%w: the answer is to have another schema", errFollowUpMismatch)
 	}
 	if plan.Thread.Config.Effort() != k.effort {
-		return fmt.Errorf("%w: the turn is to have another effort", errOtherFollowUp)
+		return fmt.Errorf("%w: the turn is to have another effort", errFollowUpMismatch)
 	}
-	results, messages, err := followUp(plan.History[at.Items:], at.Calls, k.waits)
+	results, messages, err := readFollowUp(plan.History[link.Items:], link.Calls, k.pendingCalls)
 	if err != nil {
 		return err
 	}
-	if err := k.thread.Parked(ctx, k.waits); err != nil {
+	if err := k.thread.Parked(ctx, k.pendingCalls); err != nil {
 		return err
 	}
-	if err := k.follow(ctx, messages, plan.Turn.Input); err != nil {
+	if err := k.addMessages(ctx, messages, plan.Turn.Input); err != nil {
 		return err
 	}
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// follow adds messages to a parked turn (one that waits for the results of tool calls). Codex puts
+// addMessages adds messages to a parked turn (one that waits for the results of tool calls). Codex puts
 // them after the results. follow sends the messages by turn/steer if all of them are the user's,
 // since turn/steer accepts no others. Otherwise it injects all of them as items. input is always
 // sent by turn/steer and comes last.
-func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
-	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.ofUser }) {
+func (k *keptThread) addMessages(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
+	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.fromUser }) {
 		items := make([]json.RawMessage, len(messages))
 		for i := range messages {
 			items[i] = messages[i].item
@@ -89,18 +89,18 @@ func (k *kept) follow(ctx context.Context, messages []followUpMessage, input []c
 
 // followUpMessage is a message that follows the results of tool calls.
 type followUpMessage struct {
-	item    json.RawMessage // of the history, as it is
-	ofUser  bool            // false: it is the developer's
-	content wirejson.Value  // a text or parts
+	item     json.RawMessage // of the history, as it is
+	fromUser bool            // false: it is the developer's
+	content  wirejson.Value  // a text or parts
 }
 
-// followUp reads the items that follow the tool calls of an answer. They must be the result of each
+// readFollowUp reads the items that follow the tool calls of an answer. They must be the result of each
 // call and then messages of the user and of the developer; otherwise followUp returns
 // errOtherFollowUp. calls are the ids of the calls in the request. waits are the app-server's ids
 // of the same calls, in the same order.
-func followUp(items []json.RawMessage, calls, waits []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
-	if len(calls) != len(waits) {
-		return nil, nil, errOtherFollowUp
+func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
+	if len(calls) != len(pendingCalls) {
+		return nil, nil, errFollowUpMismatch
 	}
 	answered := make(map[int]bool, len(calls))
 	for _, raw := range items {
@@ -109,26 +109,26 @@ func followUp(items []json.RawMessage, calls, waits []string) (results []codexrp
 			wirejson.Into("call_id", &callID), wirejson.Into("output", &output))
 		switch {
 		case kind.Is("function_call_output") && messages == nil:
-			at := slices.IndexFunc(calls, callID.Is)
-			if at < 0 || answered[at] {
-				return nil, nil, errOtherFollowUp
+			index := slices.IndexFunc(calls, callID.Is)
+			if index < 0 || answered[index] {
+				return nil, nil, errFollowUpMismatch
 			}
-			answered[at] = true
+			answered[index] = true
 			parts := inputParts(output)
 			if slices.ContainsFunc(parts, func(part codexrpc.UserInput) bool {
 				return part.URL != "" && part.Detail != prompt.ResultDetail
 			}) {
-				return nil, nil, errOtherFollowUp // a result has no field for another detail
+				return nil, nil, errFollowUpMismatch // a result has no field for another detail
 			}
-			results = append(results, codexrpc.ToolResult{CallID: waits[at], Parts: parts})
+			results = append(results, codexrpc.ToolResult{CallID: pendingCalls[index], Parts: parts})
 		case kind.Is("message") && (role.Is("user") || role.Is("developer")):
 			messages = append(messages, followUpMessage{raw, role.Is("user"), content})
 		default:
-			return nil, nil, errOtherFollowUp
+			return nil, nil, errFollowUpMismatch
 		}
 	}
 	if len(answered) != len(calls) {
-		return nil, nil, errOtherFollowUp
+		return nil, nil, errFollowUpMismatch
 	}
 	return results, messages, nil
 }

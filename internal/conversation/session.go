@@ -57,32 +57,32 @@ type Session struct {
 	chain  *Chain // of the request; nil: it is not hashed, or has several choices
 	hashed bool
 
-	now      attempt
-	waits    int   // how often the turn was started again after a wait
-	moves    int   // how often a move was tried because the provider failed
-	plain    bool  // the provider has refused the reasoning that was remembered
-	serial   error // why the turn was started in the form with one call at a time; nil: it was not
-	answered bool
+	current          attempt
+	retries          int   // how often the turn was started again after a wait
+	moves            int   // how often a move was tried because the provider failed
+	reasoningRefused bool  // the provider has refused the reasoning that was remembered
+	serialReason     error // why the turn was started in the form with one call at a time; nil: it was not
+	answered         bool
 
-	said      Answer
-	after     Hash          // hash of the history with the whole answer; zero: the thread is not to be kept
-	announced *announcement // of the thread under after; nil: there is none
+	answer       Answer
+	historyHash  Hash          // hash of the history with the whole answer; zero: the thread is not to be kept
+	announcement *announcement // of the thread under after; nil: there is none
 }
 
 // attempt describes one start of a turn: on which thread, and how.
 type attempt struct {
-	origin   Origin
-	place    Place
-	thread   *codexrpc.Thread // nil: there is none
-	spent    codexrpc.Usage   // by earlier turns of the thread
-	reasoned bool             // the thread was given reasoning that was remembered
-	parallel bool             // a lite model has the full form, which the provider may refuse
-	in       *Threads         // of its process; nil: the thread will not be kept
-	prepare  *settings        // of the thread that is to be prepared for a later request; nil: none is
+	origin             Origin
+	place              Place
+	thread             *codexrpc.Thread // nil: there is none
+	usageBefore        codexrpc.Usage   // by earlier turns of the thread
+	reasoningRestored  bool             // the thread was given reasoning that was remembered
+	triesParallelCalls bool             // a lite model has the full form, which the provider may refuse
+	threads            *Threads         // of its process; nil: the thread will not be kept
+	spareSettings      *settings        // of the thread that is to be prepared for a later request; nil: none is
 
-	login  *loginstate.Login
-	others bool   // there are other logins
-	closed func() // called once the thread is unloaded
+	login          *loginstate.Login
+	hasOtherLogins bool   // there are other logins
+	onClose        func() // called once the thread is unloaded
 }
 
 // Origin says where the thread of a turn comes from.
@@ -97,8 +97,8 @@ const (
 	Restored  Origin = "restored"  // it was given the reasoning of answers in its history
 )
 
-// goesOn reports whether the thread has had earlier turns and was kept for this request.
-func (a *attempt) goesOn() bool { return a.origin == Continued || a.origin == Resumed }
+// wasKept reports whether the thread has had earlier turns and was kept for this request.
+func (a *attempt) wasKept() bool { return a.origin == Continued || a.origin == Resumed }
 
 // Reset makes s a new session for a request. The session has no thread yet.
 func (s *Session) Reset(o *Opener, r Request) {
@@ -110,21 +110,21 @@ func (s *Session) Reset(o *Opener, r Request) {
 }
 
 // Thread returns the thread of the turn, or nil if there is none.
-func (s *Session) Thread() *codexrpc.Thread { return s.now.thread }
+func (s *Session) Thread() *codexrpc.Thread { return s.current.thread }
 
 // Place returns where the thread runs.
-func (s *Session) Place() *Place { return &s.now.place }
+func (s *Session) Place() *Place { return &s.current.place }
 
 // Spent returns the tokens that the thread had used before the turn. For a turn that was resumed
 // after the results of tool calls, they include the tokens of its earlier part.
-func (s *Session) Spent() codexrpc.Usage { return s.now.spent }
+func (s *Session) Spent() codexrpc.Usage { return s.current.usageBefore }
 
 // Origin returns where the thread comes from.
 func (s *Session) Origin() Origin {
-	if s.now.reasoned {
+	if s.current.reasoningRestored {
 		return Restored
 	}
-	return s.now.origin
+	return s.current.origin
 }
 
 // explainTimeout bounds the requests to Codex about a failure.
@@ -132,65 +132,65 @@ const explainTimeout = 2 * time.Second
 
 // Explain returns failure with the time at which the limit that caused it ends, if that time is
 // known. It returns the error of a refused WebSocket as it is while the turn can be started again
-// over HTTP, since [Session.Again] looks for that error.
+// over HTTP, since [Session.Restart] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	return s.now.thread.ExplainLimit(ctx, failure)
+	return s.current.thread.ExplainLimit(ctx, failure)
 }
 
 // Models returns the models of the app-server. The error for a failed turn may list them.
 func (s *Session) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	return s.now.place.Process.Models(ctx, s.now.place.Conn)
+	return s.current.place.Process.Models(ctx, s.current.place.Conn)
 }
 
-// Answered records that the login works, and which forms of request the provider has accepted.
-func (s *Session) Answered() {
+// RecordSuccess records that the login works, and which forms of request the provider has accepted.
+func (s *Session) RecordSuccess() {
 	s.answered = true
-	now := &s.now
-	now.login.Worked()
-	if now.thread != nil && now.thread.FellBack() {
-		now.place.Process.SocketFailed()
+	current := &s.current
+	current.login.Worked()
+	if current.thread != nil && current.thread.FellBack() {
+		current.place.Process.SocketFailed()
 	}
 	if s.request.Plan == nil {
 		return // nothing new was tried
 	}
-	accepts, model := now.place.Acceptance, now.place.Model
-	if s.mayAppend() {
+	accepts, model := current.place.Acceptance, current.place.Model
+	if s.mayAppendInstructions() {
 		accepts.InstructionsAccepted(model)
 	}
 	switch {
-	case now.parallel:
+	case current.triesParallelCalls:
 		accepts.ParallelCallsAccepted(model)
-	case s.serial != nil && accepts.ParallelCallsRefused(model):
+	case s.serialReason != nil && accepts.ParallelCallsRefused(model):
 		s.opener.Logger.Warn("the provider refuses requests in which this model may call several tools; from now on it calls one at a time",
-			"model", model, "error", s.serial)
+			"model", model, "error", s.serialReason)
 	}
 }
 
 // ForgetPlan drops the plan to free memory, since the turn will not be started again. It returns
 // false if the plan was dropped before.
-func (s *Session) ForgetPlan() (now bool) {
-	now = s.request.Plan != nil
+func (s *Session) ForgetPlan() (dropped bool) {
+	dropped = s.request.Plan != nil
 	s.request.Plan = nil
-	return now
+	return dropped
 }
 
 // Close ends the session. If the thread was not kept, Close unloads it in the background, and
 // interrupts a turn that still runs.
 func (s *Session) Close() {
-	s.withdraw()
-	s.now.close()
+	s.withdrawAnnouncement()
+	s.current.close()
 }
 
-// LetGo ends the session now if its thread cannot be kept.
-func (s *Session) LetGo() {
-	if s.now.in == nil {
+// CloseUnlessKeepable ends the session now if its thread cannot be kept.
+func (s *Session) CloseUnlessKeepable() {
+	if s.current.threads == nil {
 		s.Close()
 	}
 }
@@ -198,21 +198,21 @@ func (s *Session) LetGo() {
 // close unloads the thread, if there is one.
 func (a *attempt) close() {
 	if a.thread != nil {
-		a.thread.Close(a.closed)
+		a.thread.Close(a.onClose)
 		a.thread = nil
 	}
 }
 
-// hash returns the chain of the request's history (its hashes), or nil if the history cannot be
+// historyChain returns the chain of the request's history (its hashes), or nil if the history cannot be
 // hashed. Only the first call computes the chain.
-func (s *Session) hash(lease Lease) *Chain {
+func (s *Session) historyChain(lease Lease) *Chain {
 	if s.hashed {
 		return s.chain
 	}
 	s.hashed = true
 	plan := s.request.Plan
 	s.request.Compute(func() {
-		id := Identity{Site: strings.ToLower(s.request.Host), User: s.request.User, Thread: plan.Thread, AnyEffort: anyEffort(lease, plan)}
+		id := Identity{Site: strings.ToLower(s.request.Host), User: s.request.User, Thread: plan.Thread, EffortMayVary: effortMayVary(lease, plan)}
 		chain, err := NewChain(id, plan.History, plan.Turn.Input)
 		if err != nil {
 			s.opener.Logger.Warn("a conversation is not kept", "error", err)
@@ -222,9 +222,9 @@ func (s *Session) hash(lease Lease) *Chain {
 	return s.chain
 }
 
-// place waits until a process is ready, and returns the place for a thread on it. If the plan names
+// awaitPlace waits until a process is ready, and returns the place for a thread on it. If the plan names
 // no model, the place has the app-server's default model.
-func (s *Session) place(ctx context.Context, process *appserver.Process) (Place, error) {
+func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (Place, error) {
 	conn, err := Connect(ctx, process)
 	if err != nil {
 		return Place{}, err
@@ -246,27 +246,27 @@ func (s *Session) place(ctx context.Context, process *appserver.Process) (Place,
 	}
 	accepts := process.Acceptance(conn)
 	_, refused := accepts.ParallelCalls(model)
-	own := process.Model(model)
+	modelInfo := process.Model(model)
 	return Place{
 		Process: process, Conn: conn, Acceptance: accepts, Model: model,
 		Instructions: prompt.Placement{
 			Append: s.opener.Instructions == InstructionsAppend ||
 				s.opener.Instructions == InstructionsAuto && accepts.Strict() && !accepts.Instructions(model),
-			Once: own.Lite && len(plan.Thread.DynamicTools) == 0,
-			Own:  own.Prompt,
+			EmptyBase:   modelInfo.Lite && len(plan.Thread.DynamicTools) == 0,
+			CodexPrompt: modelInfo.Prompt,
 		},
 		Serial: refused || s.opener.Serial,
 	}, nil
 }
 
-// accountTime bounds the wait for the account of a login before a turn that makes a picture.
-const accountTime = 3 * time.Second
+// accountTimeout bounds the wait for the account of a login before a turn that makes a picture.
+const accountTimeout = 3 * time.Second
 
 // checkPictures returns [turn.ErrNoPictures] if Codex does not offer its tool for pictures with
 // this login. If Codex cannot report the account, checkPictures returns nil: the turn then starts,
 // and fails if there is no such tool.
 func checkPictures(ctx context.Context, conn *codexrpc.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, accountTime)
+	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
 	if account, err := conn.Account(ctx); err == nil && !account.Pictures() {
 		return turn.ErrNoPictures

@@ -32,7 +32,7 @@ const (
 // one, and each spare thread that is not used in time lowers it by one.
 type spares struct {
 	mu     sync.Mutex
-	most   int // of all kinds together
+	limit  int // of all kinds together
 	count  int // that wait or are being started
 	used   int
 	kinds  map[string]*kind // by their names, see kindName
@@ -40,8 +40,8 @@ type spares struct {
 
 	serving *codexrpc.Conn // that new threads get; nil: not known
 
-	timer *time.Timer // for all that wait; nil: none has waited yet
-	set   bool        // the timer runs, and fires at the latest when the first of them expires
+	timer    *time.Timer // for all that wait; nil: none has waited yet
+	timerSet bool        // the timer runs, and fires at the latest when the first of them expires
 }
 
 // kindName returns the name of the kind of threads with these parameters of thread/start. The name
@@ -57,17 +57,17 @@ func kindName(params []byte) []byte {
 
 // kind is the set of spare threads with the same settings.
 type kind struct {
-	name  string
-	seen  time.Time // when a request had these settings
-	want  int       // how many are to wait
-	count int       // that wait or are being started
-	ready []spare   // that wait, the oldest first
+	name     string
+	lastUsed time.Time // when a request had these settings
+	wanted   int       // how many are to wait
+	count    int       // that wait or are being started
+	ready    []spare   // that wait, the oldest first
 }
 
 // spare is one spare thread that waits for a request.
 type spare struct {
 	thread *codexrpc.Thread
-	on     *codexrpc.Conn
+	conn   *codexrpc.Conn
 	expiry time.Time
 }
 
@@ -75,26 +75,26 @@ type spare struct {
 // connection. If there is none, claim returns nil and raises the wanted number of threads of the
 // kind by one, or sets it to 0 if the last request for the kind is longer ago than recent. claim
 // also returns the name of the kind, or "" if s keeps no threads at all.
-func (s *spares) claim(name []byte, on *codexrpc.Conn) (*codexrpc.Thread, string) {
+func (s *spares) claim(name []byte, conn *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.most == 0 || s.closed {
+	if s.limit == 0 || s.closed {
 		return nil, ""
 	}
 	now, k := time.Now(), s.kinds[string(name)]
 	if k == nil {
 		k = s.newKind(string(name))
 	}
-	fresh := now.Sub(k.seen) > recent
-	k.seen = now
+	isNew := now.Sub(k.lastUsed) > recent
+	k.lastUsed = now
 	for i := len(k.ready) - 1; i >= 0; i-- {
-		if k.ready[i].on == on {
+		if k.ready[i].conn == conn {
 			s.used++
-			return s.take(k, i), k.name
+			return s.remove(k, i), k.name
 		}
 	}
-	if k.want = min(k.want+1, s.most); fresh {
-		k.want = 0
+	if k.wanted = min(k.wanted+1, s.limit); isNew {
+		k.wanted = 0
 	}
 	return nil, k.name
 }
@@ -108,7 +108,7 @@ func (s *spares) newKind(name string) *kind {
 	if len(s.kinds) >= maxKinds {
 		var oldest string
 		for n, k := range s.kinds {
-			if o := s.kinds[oldest]; k.count == 0 && (o == nil || k.seen.Before(o.seen)) {
+			if o := s.kinds[oldest]; k.count == 0 && (o == nil || k.lastUsed.Before(o.lastUsed)) {
 				oldest = n
 			}
 		}
@@ -119,73 +119,73 @@ func (s *spares) newKind(name string) *kind {
 	return k
 }
 
-// wanted reports whether one more spare thread of a kind should be started. If so, it counts the
-// thread, and the caller must start it and call arrive.
-func (s *spares) wanted(name string) (k *kind, wanted bool) {
+// reserve reports whether one more spare thread of a kind should be started. If so, it counts the
+// thread, and the caller must start it and call addStarted.
+func (s *spares) reserve(name string) (k *kind, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k = s.kinds[name]
-	if wanted = k != nil && !s.closed && k.count < k.want && s.count < s.most; wanted {
+	if wanted = k != nil && !s.closed && k.count < k.wanted && s.count < s.limit; wanted {
 		k.count++
 		s.count++
 	}
 	return k, wanted
 }
 
-// arrive adds a thread that wanted has counted, now that it is started. If thread is nil, the start
-// has failed; arrive then lowers the wanted number of threads of the kind by one.
-func (s *spares) arrive(k *kind, on *codexrpc.Conn, thread *codexrpc.Thread) {
+// addStarted adds a thread that reserve has counted, now that it is started. If thread is nil, the start
+// has failed; addStarted then lowers the wanted number of threads of the kind by one.
+func (s *spares) addStarted(k *kind, conn *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if thread != nil && !s.closed && s.count <= s.most && (s.serving == nil || s.serving == on) {
-		k.ready = append(k.ready, spare{thread, on, time.Now().Add(spareLife)})
-		s.ringIn(spareLife) // the threads before this one expire earlier
+	if thread != nil && !s.closed && s.count <= s.limit && (s.serving == nil || s.serving == conn) {
+		k.ready = append(k.ready, spare{thread, conn, time.Now().Add(spareLife)})
+		s.setTimer(spareLife) // the threads before this one expire earlier
 		return
 	}
 	k.count--
 	s.count--
 	if thread == nil {
-		k.want = max(k.want-1, 0)
+		k.wanted = max(k.wanted-1, 0)
 	} else {
 		thread.Close(nil)
 	}
 }
 
-// ringIn starts the timer if it does not run already. The caller holds the lock.
-func (s *spares) ringIn(after time.Duration) {
+// setTimer starts the timer if it does not run already. The caller holds the lock.
+func (s *spares) setTimer(delay time.Duration) {
 	switch {
-	case s.set:
+	case s.timerSet:
 		return
 	case s.timer == nil:
-		s.timer = time.AfterFunc(after, s.expire)
+		s.timer = time.AfterFunc(delay, s.expire)
 	default:
-		s.timer.Reset(after)
+		s.timer.Reset(delay)
 	}
-	s.set = true
+	s.timerSet = true
 }
 
 // expire unloads the threads that no request has used within spareLife.
 func (s *spares) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set = false
+	s.timerSet = false
 	now, next := time.Now(), time.Time{}
 	for _, k := range s.kinds {
 		for len(k.ready) > 0 && !k.ready[0].expiry.After(now) {
-			s.take(k, 0).Close(nil)
-			k.want = max(k.want-1, 0)
+			s.remove(k, 0).Close(nil)
+			k.wanted = max(k.wanted-1, 0)
 		}
 		if len(k.ready) > 0 && (next.IsZero() || k.ready[0].expiry.Before(next)) {
 			next = k.ready[0].expiry
 		}
 	}
 	if !next.IsZero() {
-		s.ringIn(next.Sub(now))
+		s.setTimer(next.Sub(now))
 	}
 }
 
-// take removes and returns a thread of a kind. The caller holds the lock.
-func (s *spares) take(k *kind, i int) *codexrpc.Thread {
+// remove removes and returns a thread of a kind. The caller holds the lock.
+func (s *spares) remove(k *kind, i int) *codexrpc.Thread {
 	thread := k.ready[i].thread
 	k.ready = slices.Delete(k.ready, i, i+1)
 	k.count--
@@ -199,45 +199,45 @@ func (s *spares) follow(serving *codexrpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving = serving
-	s.drop(func(one spare) bool { return one.on != serving })
+	s.drop(func(waiting spare) bool { return waiting.conn != serving })
 }
 
-// setMost changes the limit of the number of spare threads. If there are more threads than that,
+// setLimit changes the limit of the number of spare threads. If there are more threads than that,
 // it unloads all of them.
-func (s *spares) setMost(most int) {
+func (s *spares) setLimit(limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.most = most; s.count > most {
+	if s.limit = limit; s.count > limit {
 		s.drop(func(spare) bool { return true })
 	}
 }
 
-// close unloads all threads. Threads that arrive later are unloaded at once.
+// close unloads all threads. Threads that are added later are unloaded at once.
 func (s *spares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.set {
+	if s.timerSet {
 		s.timer.Stop()
 	}
 	s.drop(func(spare) bool { return true })
 }
 
-// dropIf unloads the threads for which holds returns true.
-func (s *spares) dropIf(holds func(spare) bool) {
+// dropIf unloads the threads for which match returns true.
+func (s *spares) dropIf(match func(spare) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(holds)
+	s.drop(match)
 }
 
-// drop unloads the threads for which holds returns true. It also sets the wanted number of threads
+// drop unloads the threads for which match returns true. It also sets the wanted number of threads
 // of their kinds to 0. The caller holds the lock.
-func (s *spares) drop(holds func(spare) bool) {
+func (s *spares) drop(match func(spare) bool) {
 	for _, k := range s.kinds {
 		for i := len(k.ready) - 1; i >= 0; i-- {
-			if holds(k.ready[i]) {
-				s.take(k, i).Close(nil)
-				k.want = 0
+			if match(k.ready[i]) {
+				s.remove(k, i).Close(nil)
+				k.wanted = 0
 			}
 		}
 	}

@@ -105,15 +105,15 @@ func newTestThreads(t *testing.T, spares int) *Threads {
 // and lets another be prepared. It returns the thread and whether that was a spare one.
 func request(t *testing.T, c *Threads, on *codexrpc.Conn, instructions string) (thread *codexrpc.Thread, spare bool) {
 	t.Helper()
-	s := &settings{at: Place{Conn: on}, params: codexrpc.ThreadStartParams{Model: "m", BaseInstructions: &instructions}}
-	thread = c.spare(s)
+	s := &settings{place: Place{Conn: on}, params: codexrpc.ThreadStartParams{Model: "m", BaseInstructions: &instructions}}
+	thread = c.takeSpare(s)
 	if spare = thread != nil; !spare {
 		var err error
 		if thread, err = on.StartThread(t.Context(), s.params); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.prepare(s)
+	c.startSpare(s)
 	synctest.Wait()
 	return thread, spare
 }
@@ -209,14 +209,14 @@ func TestSpareThreadsAtOnce(t *testing.T) {
 		together := func(n int) (spares int) {
 			var asked []*settings
 			for range n {
-				s := &settings{at: Place{Conn: on}}
-				if c.spare(s) != nil {
+				s := &settings{place: Place{Conn: on}}
+				if c.takeSpare(s) != nil {
 					spares++
 				}
 				asked = append(asked, s)
 			}
 			for _, s := range asked {
-				c.prepare(s)
+				c.startSpare(s)
 			}
 			synctest.Wait()
 			return spares
@@ -255,15 +255,15 @@ func TestSpareThreadsAreDropped(t *testing.T) {
 				c := newTestThreads(t, 2)
 				request(t, c, on, "a")
 				request(t, c, on, "a")
-				s := &settings{at: Place{Conn: on}}
-				c.spare(s)
-				c.spare(s)
-				k, wanted := c.spares.wanted(s.kind)
+				s := &settings{place: Place{Conn: on}}
+				c.takeSpare(s)
+				c.takeSpare(s)
+				k, wanted := c.spares.reserve(s.spareKind)
 				if !wanted {
 					t.Fatal("no thread is wanted")
 				}
 				drop(c, other)
-				if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
+				if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.addStarted(k, on, thread) }) {
 					t.Fatal("the call was not written")
 				}
 				if started, loaded := a.counts(); c.Stats().Spare != 0 || started != 4 || loaded != 2 {
@@ -304,17 +304,17 @@ func TestFewerSpareThreadsThanStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, on := newAppServer(t)
 		c := newTestThreads(t, 3)
-		s := &settings{at: Place{Conn: on}}
+		s := &settings{place: Place{Conn: on}}
 		for range 4 {
-			c.spare(s)
+			c.takeSpare(s)
 		}
 		var k *kind
 		for range 3 {
-			k, _ = c.spares.wanted(s.kind)
+			k, _ = c.spares.reserve(s.spareKind)
 		}
 		c.SetLimits(Limits{Max: 10, Spares: 1})
 		for range 3 {
-			if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }) {
+			if !on.PrepareThread(s.encoded, func(thread *codexrpc.Thread) { c.spares.addStarted(k, on, thread) }) {
 				t.Fatal("the call was not written")
 			}
 		}
@@ -332,16 +332,16 @@ func TestSpareThreadRefused(t *testing.T) {
 		c := newTestThreads(t, 2)
 		request(t, c, on, "a")
 		a.refuses = true
-		s := &settings{at: Place{Conn: on}}
+		s := &settings{place: Place{Conn: on}}
 		for range 2 {
-			c.spare(s)
+			c.takeSpare(s)
 		}
 		for range 10 {
-			c.prepare(s)
+			c.startSpare(s)
 			synctest.Wait()
 		}
-		if c.spares.count != 0 || c.spares.kinds[s.kind].want != 0 {
-			t.Errorf("%d are counted, %d are wanted", c.spares.count, c.spares.kinds[s.kind].want)
+		if c.spares.count != 0 || c.spares.kinds[s.spareKind].wanted != 0 {
+			t.Errorf("%d are counted, %d are wanted", c.spares.count, c.spares.kinds[s.spareKind].wanted)
 		}
 	})
 }

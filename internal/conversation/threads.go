@@ -17,47 +17,47 @@ import (
 // its cache. Like the app-server, a Threads stays in use when the configuration is reloaded. It is
 // safe for concurrent use.
 type Threads struct {
-	memory *Memory // of the login, for all of its processes
-	coming coming  // threads that are about to be kept
-	keeper *keeper
-	spares spares
-	scarce func() bool    // reports whether the app-server's memory is scarce
-	ending sync.WaitGroup // turns that are about to end
+	memory        *Memory       // of the login, for all of its processes
+	announcements announcements // threads that are about to be kept
+	keeper        *keeper
+	spares        spares
+	memoryScarce  func() bool    // reports whether the app-server's memory is scarce
+	endingTurns   sync.WaitGroup // turns that are about to end
 
-	mu     sync.Mutex
-	parks  bool
-	shrunk time.Time            // when memory was scarce last
-	stats  status.Conversations // without the counts of the keeper
+	mu         sync.Mutex
+	parksTurns bool
+	lastShrink time.Time            // when memory was scarce last
+	stats      status.Conversations // without the counts of the keeper
 }
 
-// NewThreads returns an empty Threads. scarce reports whether the memory of the app-server is
+// NewThreads returns an empty Threads. memoryScarce reports whether the memory of the app-server is
 // scarce; if so, fewer threads are kept.
-func NewThreads(limits Limits, memory *Memory, scarce func() bool) *Threads {
-	c := &Threads{memory: memory, scarce: scarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
-	c.keeper = newKeeper(limits, func(one *kept) { one.thread.Close(nil) })
-	c.SetLimits(limits)
-	return c
+func NewThreads(limits Limits, memory *Memory, memoryScarce func() bool) *Threads {
+	t := &Threads{memory: memory, memoryScarce: memoryScarce, stats: status.Conversations{Fallbacks: make(map[string]int)}}
+	t.keeper = newKeeper(limits, func(kept *keptThread) { kept.thread.Close(nil) })
+	t.SetLimits(limits)
+	return t
 }
 
 // SetLimits changes the limits.
-func (c *Threads) SetLimits(limits Limits) {
-	c.mu.Lock()
-	c.parks = limits.Parked > 0
-	c.mu.Unlock()
+func (t *Threads) SetLimits(limits Limits) {
+	t.mu.Lock()
+	t.parksTurns = limits.Parked > 0
+	t.mu.Unlock()
 	if limits.Max == 0 {
-		c.memory.Clear()
+		t.memory.Clear()
 	}
-	c.keeper.setLimits(limits)
-	c.spares.setMost(limits.Spares)
+	t.keeper.setLimits(limits)
+	t.spares.setLimit(limits.Spares)
 }
 
 // Stats returns the counts so far.
-func (c *Threads) Stats() status.Conversations {
-	kept, parked := c.keeper.counts()
-	spare, prepared := c.spares.counts()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	stats := c.stats
+func (t *Threads) Stats() status.Conversations {
+	kept, parked := t.keeper.counts()
+	spare, prepared := t.spares.counts()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	stats := t.stats
 	stats.Kept, stats.Parked, stats.Fallbacks = kept, parked, maps.Clone(stats.Fallbacks)
 	stats.Spare, stats.Prepared = spare, prepared
 	return stats
@@ -65,11 +65,11 @@ func (c *Threads) Stats() status.Conversations {
 
 // Parked returns the requests whose turns are parked: they wait for the results of tool calls. The
 // oldest request is first.
-func (c *Threads) Parked() []status.Request {
+func (t *Threads) Parked() []status.Request {
 	var parked []status.Request
-	c.keeper.each(func(one *kept) {
-		if one.parked() {
-			r := one.request
+	t.keeper.each(func(kept *keptThread) {
+		if kept.isParked() {
+			r := kept.request
 			r.State = status.Parked
 			parked = append(parked, r)
 		}
@@ -79,9 +79,9 @@ func (c *Threads) Parked() []status.Request {
 
 // Follow drops the threads on other connections than serving, the connection for new turns. This
 // allows an app-server that was replaced to end, since it ends after its last thread.
-func (c *Threads) Follow(serving *codexrpc.Conn) {
-	c.keeper.dropIf(func(one *kept) bool { return one.place.Conn != serving })
-	c.spares.follow(serving)
+func (t *Threads) Follow(serving *codexrpc.Conn) {
+	t.keeper.dropIf(func(kept *keptThread) bool { return kept.place.Conn != serving })
+	t.spares.follow(serving)
 }
 
 // shrinkPause is the minimum pause between two calls of shrink that drop threads, since the
@@ -89,53 +89,53 @@ func (c *Threads) Follow(serving *codexrpc.Conn) {
 const shrinkPause = 10 * time.Second
 
 // shrink drops half of the kept threads and all spare threads if memory is scarce.
-func (c *Threads) shrink() {
-	if !c.scarce() {
+func (t *Threads) shrink() {
+	if !t.memoryScarce() {
 		return
 	}
-	c.mu.Lock()
-	again := time.Since(c.shrunk) >= shrinkPause
-	if again {
-		c.shrunk = time.Now()
+	t.mu.Lock()
+	due := time.Since(t.lastShrink) >= shrinkPause
+	if due {
+		t.lastShrink = time.Now()
 	}
-	c.mu.Unlock()
-	if again {
-		c.spares.dropIf(func(spare) bool { return true })
-		c.keeper.shrink()
+	t.mu.Unlock()
+	if due {
+		t.spares.dropIf(func(spare) bool { return true })
+		t.keeper.shrink()
 	}
 }
 
 // Close drops all threads.
-func (c *Threads) Close() {
-	c.keeper.close()
-	c.spares.close()
-	c.ending.Wait()
+func (t *Threads) Close() {
+	t.keeper.close()
+	t.spares.close()
+	t.endingTurns.Wait()
 }
 
-// kept is a thread that is kept for the next request of its conversation, with the hash of its
+// keptThread is a thread that is kept for the next request of its conversation, with the hash of its
 // history.
-type kept struct {
-	hash    Hash   // names the history
-	user    string // its owner; if there is no room, the user with the most threads loses one
-	size    int    // of the history, in bytes
-	thread  *codexrpc.Thread
-	place   Place
-	spent   codexrpc.Usage // by all of its turns
-	waits   []string       // ids of the calls whose results its turn waits for
-	schema  string         // of the answers of that turn
-	effort  string         // of the last turn; empty: the model's own
-	request status.Request // the last request, as it was at the end of its answer
-	until   time.Time      // when it is dropped
+type keptThread struct {
+	hash         Hash   // names the history
+	user         string // its owner; if there is no room, the user with the most threads loses one
+	size         int    // of the history, in bytes
+	thread       *codexrpc.Thread
+	place        Place
+	usage        codexrpc.Usage // by all of its turns
+	pendingCalls []string       // ids of the calls whose results its turn waits for
+	schema       string         // of the answers of that turn
+	effort       string         // of the last turn; empty: the model's own
+	request      status.Request // the last request, as it was at the end of its answer
+	expiry       time.Time      // when it is dropped
 }
 
-// parked reports whether the thread's turn waits for the results of tool calls.
-func (k *kept) parked() bool { return len(k.waits) > 0 }
+// isParked reports whether the thread's turn waits for the results of tool calls.
+func (k *keptThread) isParked() bool { return len(k.pendingCalls) > 0 }
 
-// idle reports whether the thread does nothing until the next request, since its turn has completed
+// isIdle reports whether the thread does nothing until the next request, since its turn has completed
 // or waits for results.
-func (k *kept) idle() bool {
-	if k.parked() {
-		return k.thread.HasParked(k.waits)
+func (k *keptThread) isIdle() bool {
+	if k.isParked() {
+		return k.thread.HasParked(k.pendingCalls)
 	}
 	return k.thread.Completed()
 }
@@ -144,11 +144,11 @@ func (k *kept) idle() bool {
 const endTimeout = 5 * time.Second
 
 // awaitIdle waits until the thread is idle or cannot become idle any more, at most endTimeout.
-func (k *kept) awaitIdle() {
+func (k *keptThread) awaitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	if k.parked() {
-		_ = k.thread.Parked(ctx, k.waits) // the caller asks the thread whether it is idle
+	if k.isParked() {
+		_ = k.thread.Parked(ctx, k.pendingCalls) // the caller asks the thread whether it is idle
 		return
 	}
 	select {
@@ -158,31 +158,31 @@ func (k *kept) awaitIdle() {
 	}
 }
 
-// put keeps a thread as soon as it is idle, and then wakes the requests that wait for it by ending
+// keepWhenIdle keeps a thread as soon as it is idle, and then wakes the requests that wait for it by ending
 // its announcement. A thread is idle when its turn has completed or, if the turn has tool calls,
-// when Codex waits for all their results. put itself returns at once.
-func (c *Threads) put(one *kept, announced *announcement) {
-	if one.idle() {
-		c.store(one)
-		announced.end()
+// when Codex waits for all their results. keepWhenIdle itself returns at once.
+func (t *Threads) keepWhenIdle(kept *keptThread, announcement *announcement) {
+	if kept.isIdle() {
+		t.store(kept)
+		announcement.end()
 		return
 	}
-	c.ending.Go(func() {
-		defer announced.end()
-		one.awaitIdle()
-		c.store(one)
+	t.endingTurns.Go(func() {
+		defer announcement.end()
+		kept.awaitIdle()
+		t.store(kept)
 	})
 }
 
 // claim removes and returns the thread whose history is the longest beginning of the request's
 // history. If the thread of the newest answer will be kept in a moment, claim first waits for it.
-func (c *Threads) claim(ctx context.Context, links []Link) (*kept, Link, bool) {
-	c.coming.wait(ctx, links)
-	return c.keeper.claim(links)
+func (t *Threads) claim(ctx context.Context, links []Link) (*keptThread, Link, bool) {
+	t.announcements.wait(ctx, links)
+	return t.keeper.claim(links)
 }
 
-// spare removes and returns a spare thread with these settings, or returns nil if there is none.
-func (c *Threads) spare(s *settings) *codexrpc.Thread {
+// takeSpare removes and returns a spare thread with these settings, or returns nil if there is none.
+func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	var buffer wirejson.Buffer
 	defer buffer.Release()
 	params, err := s.params.AppendJSON(buffer.Take())
@@ -190,25 +190,25 @@ func (c *Threads) spare(s *settings) *codexrpc.Thread {
 		return nil // the start of a new thread will report it
 	}
 	buffer.Keep(params)
-	thread, kind := c.spares.claim(kindName(params), s.at.Conn)
-	if s.kind = kind; len(params) <= maxKindName {
+	thread, kind := t.spares.claim(kindName(params), s.place.Conn)
+	if s.spareKind = kind; len(params) <= maxKindName {
 		s.encoded = codexrpc.Constant(kind)
 	}
 	return thread
 }
 
-// prepare starts a spare thread with these settings in the background, if one more is wanted. spare
+// startSpare starts a spare thread with these settings in the background, if one more is wanted. takeSpare
 // must have been called with the same settings before.
-func (c *Threads) prepare(s *settings) {
-	k, wanted := c.spares.wanted(s.kind)
+func (t *Threads) startSpare(s *settings) {
+	k, wanted := t.spares.reserve(s.spareKind)
 	if !wanted {
 		return
 	}
-	on := s.at.Conn
-	arrive := func(thread *codexrpc.Thread) { c.spares.arrive(k, on, thread) }
+	conn := s.place.Conn
+	add := func(thread *codexrpc.Thread) { t.spares.addStarted(k, conn, thread) }
 	params, err := s.encode()
-	if err != nil || c.scarce() || !on.PrepareThread(params, arrive) {
-		arrive(nil)
+	if err != nil || t.memoryScarce() || !conn.PrepareThread(params, add) {
+		add(nil)
 	}
 }
 
@@ -222,56 +222,56 @@ func (s *settings) encode() (codexrpc.Constant, error) {
 }
 
 // store keeps a thread if it is idle, and unloads it otherwise.
-func (c *Threads) store(one *kept) {
-	c.mu.Lock()
-	parks := c.parks
-	c.mu.Unlock()
-	if one.parked() && !parks || !one.idle() {
-		one.thread.Close(nil) // Close interrupts a turn that goes on
+func (t *Threads) store(kept *keptThread) {
+	t.mu.Lock()
+	parksTurns := t.parksTurns
+	t.mu.Unlock()
+	if kept.isParked() && !parksTurns || !kept.isIdle() {
+		kept.thread.Close(nil) // Close interrupts a turn that goes on
 		return
 	}
-	c.shrink()
-	c.keeper.add(one)
-	if serving := one.place.Process.Serving(); serving != one.place.Conn {
-		c.Follow(serving) // the app-server was replaced meanwhile
+	t.shrink()
+	t.keeper.add(kept)
+	if serving := kept.place.Process.Serving(); serving != kept.place.Conn {
+		t.Follow(serving) // the app-server was replaced meanwhile
 	}
 }
 
-// note counts a claimed thread: as resumed if its turn was parked (waiting for the results of tool
+// countClaim counts a claimed thread: as resumed if its turn was parked (waiting for the results of tool
 // calls), otherwise as continued. If err is set, the conversation could not use the thread, and
-// note counts the reason instead.
-func (c *Threads) note(parked bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// countClaim counts the reason instead.
+func (t *Threads) countClaim(parked bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case err != nil:
-		c.stats.Fallbacks[fallbackReason(err)]++
+		t.stats.Fallbacks[fallbackReason(err)]++
 	case parked:
-		c.stats.Resumed++
+		t.stats.Resumed++
 	default:
-		c.stats.Continued++
+		t.stats.Continued++
 	}
 }
 
-// lost reports whether the thread for a history was dropped earlier. If so, the caller calls note,
+// wasDropped reports whether the thread for a history was dropped earlier. If so, the caller calls count,
 // which counts the request by the reason of the drop.
-func (c *Threads) lost(links []Link) (note func(), lost bool) {
-	why := c.keeper.whyLost(links)
+func (t *Threads) wasDropped(links []Link) (count func(), lost bool) {
+	reason := t.keeper.takeReason(links)
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.stats.Fallbacks[string(why)]++
-	}, why != ""
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.stats.Fallbacks[string(reason)]++
+	}, reason != ""
 }
 
-// errOtherFollowUp means that the items after the calls in the history do not fit the parked turn,
+// errFollowUpMismatch means that the items after the calls in the history do not fit the parked turn,
 // so that the turn cannot be resumed.
-var errOtherFollowUp = errors.New("the results of the calls do not follow")
+var errFollowUpMismatch = errors.New("the results of the calls do not follow")
 
 // fallbackReason returns a word for the reason why a conversation could not go on in its thread.
 func fallbackReason(err error) string {
 	switch {
-	case errors.Is(err, errOtherFollowUp):
+	case errors.Is(err, errFollowUpMismatch):
 		return "other_results"
 	case errors.Is(err, codexrpc.ErrClosed):
 		return string(Unusable)

@@ -66,11 +66,11 @@ func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, e
 	defer cancel()
 	conn, err := process.Conn(ctx)
 	if errors.Is(err, errStartWait) {
-		waited := fmt.Sprintf("it has not answered for %s; try again in a moment", startWait)
+		reason := fmt.Sprintf("it has not answered for %s; try again in a moment", startWait)
 		return nil, &appserver.NotReadyError{
 			State:      process.Status().State,
-			Reason:     waited,
-			Remedy:     waited,
+			Reason:     reason,
+			Remedy:     reason,
 			RetryAfter: time.Second,
 		}
 	}

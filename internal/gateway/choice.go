@@ -57,7 +57,7 @@ func (c *choice) newMachine() {
 func (c *choice) Consume(outputs []turn.Output) error {
 	failed := outputs[0].Kind == turn.OutputFailure
 	if c.first.IsZero() && !failed {
-		c.session.Answered()
+		c.session.RecordSuccess()
 	}
 	if c.decoded != nil {
 		// When the first output comes, Codex has decoded all images, so their memory can be
@@ -68,9 +68,9 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	said := characters(outputs)
 	c.account.said += said
 	c.live.Add(said)
-	c.session.Said(outputs, c.options.OutputMode)
+	c.session.RecordOutputs(outputs, c.options.OutputMode)
 	if c.options.Pictures {
-		c.session.Pictured(outputs)
+		c.session.RecordPictureFailures(outputs)
 	}
 	if !failed {
 		c.group.forgetPlan(c)

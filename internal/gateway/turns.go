@@ -98,16 +98,16 @@ func (run *running) startChoice(ctx context.Context, c *choice) error {
 // maxAttempts bounds how often a turn is started.
 const maxAttempts = 8
 
-// runChoice runs the turn of a choice. It starts the turn again if [conversation.Session.Again]
+// runChoice runs the turn of a choice. It starts the turn again if [conversation.Session.Restart]
 // decides that a new start may help. The error is an *apierror.Error if the request has failed. Any
 // other error is the reason why the client did not get the answer.
 func (run *running) runChoice(ctx context.Context, c *choice) error {
-	defer c.session.LetGo()
+	defer c.session.CloseUnlessKeepable()
 	group := &run.group
 	failure, err := run.drive(ctx, c)
 	for attempt := 1; failure != nil && attempt < maxAttempts; attempt++ {
 		failure = c.session.Explain(ctx, failure) // Explain may take a moment; other choices go on
-		started, failed := c.session.Again(ctx, failure)
+		started, failed := c.session.Restart(ctx, failure)
 		if started && failed != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, turn.ErrShutdown) {
 				return cause

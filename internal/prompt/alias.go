@@ -40,7 +40,7 @@ func ModelNames(models []codexrpc.Model, aliases []Alias, allowed func(id string
 		}
 	}
 	for _, a := range aliases {
-		if _, pattern := a.prefix(); !pattern {
+		if _, isPattern := a.prefix(); !isPattern {
 			names = append(names, a.ID)
 		}
 	}
@@ -57,7 +57,7 @@ func KnownModel(models []codexrpc.Model, aliases []Alias, id string) bool {
 }
 
 // prefix returns what precedes the * of a pattern. It reports false if the alias has no pattern.
-func (a *Alias) prefix() (prefix string, pattern bool) { return strings.CutSuffix(a.ID, "*") }
+func (a *Alias) prefix() (prefix string, isPattern bool) { return strings.CutSuffix(a.ID, "*") }
 
 // FindAlias returns the alias for a name: the alias with exactly this name, or else the first one
 // whose pattern matches. It returns nil if there is none.
@@ -68,7 +68,7 @@ func FindAlias(aliases []Alias, id string) *Alias {
 		}
 	}
 	for i := range aliases {
-		if prefix, pattern := aliases[i].prefix(); pattern && strings.HasPrefix(id, prefix) {
+		if prefix, isPattern := aliases[i].prefix(); isPattern && strings.HasPrefix(id, prefix) {
 			return &aliases[i]
 		}
 	}

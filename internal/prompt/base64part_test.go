@@ -22,8 +22,8 @@ func TestBase64Part(t *testing.T) {
 			}
 			continue
 		}
-		if &p.URL[0] != &body[0] || p.url() != want || string(p.appendURL(nil)) != `"`+want+`"` {
-			t.Errorf("%s: %s, %s", media, p.url(), p.appendURL(nil))
+		if &p.URL[0] != &body[0] || p.imageURL() != want || string(p.appendURL(nil)) != `"`+want+`"` {
+			t.Errorf("%s: %s, %s", media, p.imageURL(), p.appendURL(nil))
 		}
 	}
 	for _, data := range []string{`"AAAA"`, `"*"`, `""`, `null`} {
@@ -32,7 +32,7 @@ func TestBase64Part(t *testing.T) {
 		}
 	}
 	escaped, f := Base64Part(wirejson.Value(`"image/png"`), wirejson.Value(`"\u0069`+data[1:]+`"`))
-	if want := "data:image/png;base64," + data; f != nil || escaped.url() != want || wirejson.Value(escaped.appendURL(nil)).Text() != want {
+	if want := "data:image/png;base64," + data; f != nil || escaped.imageURL() != want || wirejson.Value(escaped.appendURL(nil)).Text() != want {
 		t.Errorf("%s %+v", escaped.appendURL(nil), f)
 	}
 }
@@ -44,8 +44,8 @@ func TestBase64Image(t *testing.T) {
 		`"AAAA"`: "", `"a b="`: "", `""`: "", `7`: "",
 	} {
 		p, f := Base64Image(wirejson.Value(data))
-		if (f == nil) != (want != "") || f == nil && p.url() != want {
-			t.Errorf("%s: %s, %+v", data, p.url(), f)
+		if (f == nil) != (want != "") || f == nil && p.imageURL() != want {
+			t.Errorf("%s: %s, %+v", data, p.imageURL(), f)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Conversation struct {
 	Effort   string
 
 	Verbosity   string // empty: the model's own verbosity
-	tier        string // the service tier that Codex is asked for; empty: none
+	serviceTier string // the service tier that Codex is asked for; empty: none
 	EffortField string // the request's field with the Effort; empty: reasoning_effort
 }
 
@@ -49,7 +49,7 @@ type Settings struct {
 // an assistant message at the beginning of the conversation, where some clients put their prompt.
 func (c *Conversation) InstructionsContain(s string) bool {
 	for i, m := range c.Messages {
-		if !m.Role.instructs() && (i > 0 || m.Role != RoleAssistant) {
+		if !m.Role.isInstruction() && (i > 0 || m.Role != RoleAssistant) {
 			continue
 		}
 		for p := range m.Parts() {
@@ -93,14 +93,14 @@ func (c *Conversation) ReadModel(v wirejson.Value) *field.Error {
 	switch {
 	case strings.TrimSpace(c.Model) == "":
 		return field.Invalid("must not be empty")
-	case len(c.Model) > maxModel:
-		return field.Invalid("must be at most %d bytes long", maxModel)
+	case len(c.Model) > maxModelName:
+		return field.Invalid("must be at most %d bytes long", maxModelName)
 	}
 	return nil
 }
 
-// maxModel bounds the name of a model, in bytes: each chunk of the answer repeats it.
-const maxModel = 1024
+// maxModelName bounds the name of a model, in bytes: each chunk of the answer repeats it.
+const maxModelName = 1024
 
 // ReadParallelToolCalls reads the field parallel_tool_calls.
 func (c *Conversation) ReadParallelToolCalls(v wirejson.Value) *field.Error {
@@ -131,9 +131,9 @@ const tierDefault = "default" // the usual speed and price
 // ReadServiceTier reads the field service_tier. auto leaves the tier to the
 // provider, as a request without a service_tier does.
 func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
-	f := field.OneOf(&c.tier, serviceTiers, v)
-	if c.tier == "auto" {
-		c.tier = ""
+	f := field.OneOf(&c.serviceTier, serviceTiers, v)
+	if c.serviceTier == "auto" {
+		c.serviceTier = ""
 	}
 	return f
 }
@@ -141,10 +141,10 @@ func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 // ServiceTier returns the service_tier of an answer: the tier that the provider is asked
 // for. Codex does not report which tier the provider has used.
 func (c *Conversation) ServiceTier() string {
-	if c.tier == "fast" { // for this tier, Codex asks its provider for priority
+	if c.serviceTier == "fast" { // for this tier, Codex asks its provider for priority
 		return "priority"
 	}
-	return cmp.Or(c.tier, tierDefault)
+	return cmp.Or(c.serviceTier, tierDefault)
 }
 
 const (

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	messageTokens = 4        // about the tokens of the frame of a message, a call or a tool
-	maxExact      = 16 << 10 // the bytes that [Conversation.EstimateTokens] counts exactly
-	maxSample     = 4 << 10  // the bytes that [Conversation.SampleTokens] counts exactly
-	bytesPerToken = 4        // about, in the bytes that are not counted
+	messageTokens    = 4        // about the tokens of the frame of a message, a call or a tool
+	maxEstimateBytes = 16 << 10 // the bytes that [Conversation.EstimateTokens] counts exactly
+	maxSampleBytes   = 4 << 10  // the bytes that [Conversation.SampleTokens] counts exactly
+	bytesPerToken    = 4        // about, in the bytes that are not counted
 )
 
 // CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls
@@ -26,60 +26,60 @@ func (c *Conversation) CountTokens(pause func() error) (int, error) {
 // EstimateTokens is like [Conversation.CountTokens], but takes only a few milliseconds: it counts
 // only the first 16 KiB exactly. For the rest, it counts one token for every [bytesPerToken] bytes.
 func (c *Conversation) EstimateTokens() int {
-	n, _ := c.count(maxExact, nil) // without a pause it cannot fail
-	return n.tokens + (n.more+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
+	n, _ := c.count(maxEstimateBytes, nil) // without a pause it cannot fail
+	return n.tokens + (n.furtherBytes+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
 }
 
 // SampleTokens is like [Conversation.CountTokens], but takes only a millisecond or two: it counts
 // only the first 4 KiB exactly. It assumes that the bytes after them have as many tokens for each
 // byte.
 func (c *Conversation) SampleTokens() int {
-	n, _ := c.count(maxSample, nil) // without a pause it cannot fail
-	rest := n.more / bytesPerToken
-	if n.counted > 0 {
-		rest = int(float64(n.more) * float64(n.tokens) / float64(n.counted))
+	n, _ := c.count(maxSampleBytes, nil) // without a pause it cannot fail
+	furtherTokens := n.furtherBytes / bytesPerToken
+	if n.exactBytes > 0 {
+		furtherTokens = int(float64(n.furtherBytes) * float64(n.tokens) / float64(n.exactBytes))
 	}
-	return n.tokens + rest + n.frames*messageTokens
+	return n.tokens + furtherTokens + n.frames*messageTokens
 }
 
 // GuessTokens is like [Conversation.CountTokens], but takes almost no time: it only divides the
 // number of bytes by [bytesPerToken]. The bytes of JSON escapes count, too.
 func (c *Conversation) GuessTokens() int {
 	bytes, frames := 0, 0
-	c.texts(func(v wirejson.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
+	c.forEachText(func(v wirejson.Value) { bytes += len(v) }, func(text string) { bytes += len(text) }, &frames)
 	return bytes/bytesPerToken + frames*messageTokens
 }
 
-// counted is the result of a count: the tokens in the first bytes, the number of these bytes
-// (counted), the number of further bytes (more), and the number of messages, calls and tools
+// countResult is the result of a count: the tokens in the first bytes, the number of these bytes
+// (exactBytes), the number of further bytes (furtherBytes), and the number of messages, calls and tools
 // (frames).
-type counted struct{ tokens, counted, more, frames int }
+type countResult struct{ tokens, exactBytes, furtherBytes, frames int }
 
-// count counts the tokens of the conversation's texts. The parameter exact bounds the bytes that it
+// count counts the tokens of the conversation's texts. The parameter maxExactBytes bounds the bytes that it
 // splits into tokens; of further text it counts only the bytes.
-func (c *Conversation) count(exact int, pause func() error) (all counted, err error) {
+func (c *Conversation) count(maxExactBytes int, pause func() error) (result countResult, err error) {
 	counter := tokens.NewCounter()
 	add := func(text string) {
-		n := min(len(text), exact-all.counted)
+		n := min(len(text), maxExactBytes-result.exactBytes)
 		if err == nil {
 			err = counter.Add(text[:n], pause)
 		}
-		all.counted, all.more = all.counted+n, all.more+len(text)-n
+		result.exactBytes, result.furtherBytes = result.exactBytes+n, result.furtherBytes+len(text)-n
 	}
-	c.texts(func(v wirejson.Value) {
-		if all.counted == exact {
-			all.more += len(v)
+	c.forEachText(func(v wirejson.Value) {
+		if result.exactBytes == maxExactBytes {
+			result.furtherBytes += len(v)
 			return
 		}
 		add(v.Text())
-	}, add, &all.frames)
-	all.tokens = counter.Count()
-	return all, err
+	}, add, &result.frames)
+	result.tokens = counter.Count()
+	return result, err
 }
 
-// texts passes each text for the model to one of two functions: to quoted if it is a JSON string, and
+// forEachText passes each text for the model to one of two functions: to quoted if it is a JSON string, and
 // to plain if not. It adds the number of messages, calls and tools to frames.
-func (c *Conversation) texts(quoted func(wirejson.Value), plain func(string), frames *int) {
+func (c *Conversation) forEachText(quoted func(wirejson.Value), plain func(string), frames *int) {
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		*frames += 1 + len(m.Calls)
@@ -94,7 +94,7 @@ func (c *Conversation) texts(quoted func(wirejson.Value), plain func(string), fr
 		}
 		plain(string(m.Item))
 	}
-	for _, t := range c.Choice.offered(c.Tools) {
+	for _, t := range c.Choice.offeredTools(c.Tools) {
 		*frames++
 		plain(t.Name)
 		plain(t.Description)

@@ -77,10 +77,10 @@ func isStrict(v wirejson.Value) bool {
 			}
 		}
 	case wirejson.KindObject:
-		var kind, properties, required, more wirejson.Value
+		var kind, properties, required, additional wirejson.Value
 		v.Pick(wirejson.Into("type", &kind), wirejson.Into("properties", &properties),
-			wirejson.Into("required", &required), wirejson.Into("additionalProperties", &more))
-		if (kind.Is("object") || properties.Kind() == wirejson.KindObject) && (string(more) != "false" || !requiresAll(properties, required)) {
+			wirejson.Into("required", &required), wirejson.Into("additionalProperties", &additional))
+		if (kind.Is("object") || properties.Kind() == wirejson.KindObject) && (string(additional) != "false" || !requiresAll(properties, required)) {
 			return false
 		}
 		for name, member := range v.Members() {
@@ -118,10 +118,10 @@ func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	var name, description, schema, strict wirejson.Value
 	problem := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
 		wirejson.Into("schema", &schema), wirejson.Into("strict", &strict))
-	var words string
+	var descriptionText string
 	problem = cmp.Or(problem,
 		field.NonEmpty(name).In("name"),
-		field.Text(&words, description).In("description"),
+		field.Text(&descriptionText, description).In("description"),
 		field.Optional(wirejson.KindBool, strict).In("strict"),
 		field.Expect(wirejson.KindObject, schema).In("schema"))
 	switch {
@@ -129,7 +129,7 @@ func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	case strict.IsTrue():
 		f.schema = schema.Compact()
 	default:
-		f.instruction = joinParagraphs(schemaInstruction, words, string(schema.Compact()))
+		f.instruction = joinParagraphs(schemaInstruction, descriptionText, string(schema.Compact()))
 	}
 	return problem
 }

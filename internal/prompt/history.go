@@ -22,47 +22,47 @@ func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	for i := range messages {
 		size += messages[i].Size
 	}
-	h := history{names, make([]byte, 0, size), make([]json.RawMessage, 0, len(messages))}
+	h := historyBuilder{names, make([]byte, 0, size), make([]json.RawMessage, 0, len(messages))}
 	for i := range messages {
-		h.add(&messages[i])
+		h.addMessage(&messages[i])
 	}
 	return h.items
 }
 
-// history collects items in one buffer. When the buffer grows, earlier items stay in
+// historyBuilder collects items in one buffer. When the buffer grows, earlier items stay in
 // the old buffer, which does not change any more.
-type history struct {
+type historyBuilder struct {
 	names ToolNames
 	buf   []byte
 	items []json.RawMessage
 }
 
-// item adds an item. buf is h.buf with the item appended to it.
-func (h *history) item(buf []byte) {
+// addItem adds an item. buf is h.buf with the item appended to it.
+func (h *historyBuilder) addItem(buf []byte) {
 	h.items = append(h.items, buf[len(h.buf):len(buf):len(buf)])
 	h.buf = buf
 }
 
-func (h *history) add(m *Message) {
+func (h *historyBuilder) addMessage(m *Message) {
 	switch m.Role {
 	case RoleTool:
-		h.item(m.appendResult(h.buf))
+		h.addItem(m.appendResult(h.buf))
 	case RoleItem:
-		h.item(append(h.buf, m.Item...))
+		h.addItem(append(h.buf, m.Item...))
 	case RoleUser:
-		h.item(m.appendMessage(h.buf, "user", "input_text"))
+		h.addItem(m.appendMessage(h.buf, "user", "input_text"))
 	case RoleSystem, RoleDeveloper: // Codex drops items of the role system silently
-		h.item(m.appendMessage(h.buf, "developer", "input_text"))
+		h.addItem(m.appendMessage(h.buf, "developer", "input_text"))
 	case RoleAssistant:
-		said, shown := m.splitPictures()
-		if !said.Empty() {
-			h.item(said.appendMessage(h.buf, "assistant", "output_text"))
+		text, pictures := m.splitPictures()
+		if !text.Empty() {
+			h.addItem(text.appendMessage(h.buf, "assistant", "output_text"))
 		}
-		if !shown.Empty() {
-			h.item(shown.appendMessage(h.buf, "user", "input_text"))
+		if !pictures.Empty() {
+			h.addItem(pictures.appendMessage(h.buf, "user", "input_text"))
 		}
 		for i := range m.Calls {
-			h.item(m.Calls[i].append(h.buf, h.names.Codex(m.Calls[i].Name)))
+			h.addItem(m.Calls[i].appendCall(h.buf, h.names.Codex(m.Calls[i].Name)))
 		}
 	}
 }
@@ -94,9 +94,9 @@ func (m *Message) appendResult(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends a function_call item with Codex's name of the tool. Models read
+// appendCall appends a function_call item with Codex's name of the tool. Models read
 // arguments as JSON, so empty arguments become an empty object.
-func (c *Call) append(dst []byte, name string) []byte {
+func (c *Call) appendCall(dst []byte, name string) []byte {
 	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":`...)
 	dst = append(wirejson.AppendString(dst, name), `,"arguments":`...)
 	if len(c.Arguments.RawText()) == 0 {
@@ -106,10 +106,10 @@ func (c *Call) append(dst []byte, name string) []byte {
 }
 
 // AppendParts appends the content as an array of parts of the Responses API. Texts get the type
-// textType and the members in moreOfText, each with a comma before it. An image without a detail
+// textType and the members in textMembers, each with a comma before it. An image without a detail
 // gets the parameter detail if that is not empty. Texts and URLs are copied as they are in the
 // body.
-func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) []byte {
+func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')
 	for p := range m.Parts() {
@@ -117,7 +117,7 @@ func (m *Message) AppendParts(dst []byte, textType, moreOfText, detail string) [
 		separator = ","
 		if p.Text != nil {
 			dst = append(append(append(dst, `{"type":"`...), textType...), `","text":`...)
-			dst = append(append(append(dst, p.Text...), moreOfText...), '}')
+			dst = append(append(append(dst, p.Text...), textMembers...), '}')
 			continue
 		}
 		dst = p.appendURL(append(dst, `{"type":"input_image","image_url":`...))
@@ -139,7 +139,7 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	}
 	for p := range messages[last].Parts() {
 		if p.URL != nil {
-			input = append(input, codexrpc.UserInput{Type: "image", URL: p.url(), Detail: cmp.Or(p.Detail, defaultDetail)})
+			input = append(input, codexrpc.UserInput{Type: "image", URL: p.imageURL(), Detail: cmp.Or(p.Detail, defaultDetail)})
 		} else {
 			input = append(input, codexrpc.UserInput{Type: "text", Text: p.Text.Text()})
 		}

@@ -11,25 +11,25 @@ const (
 	PictureTool   Hosted = "image_generation" // Codex asks the provider
 )
 
-// hostedWords are texts about the tools: missing tells the client that its request lacks the tool,
+// hostedTexts are texts about the tools: missing tells the client that its request lacks the tool,
 // and must tells the model to use it.
-var hostedWords = map[Hosted]struct{ missing, must string }{
+var hostedTexts = map[Hosted]struct{ missing, must string }{
 	WebSearchTool: {"there is no web search in 'tools'", "In this reply you must search the web before you answer."},
 	PictureTool:   {"there is no image_generation in 'tools'", "In this reply you must make a picture with the tool imagegen before you answer."},
 }
 
-// has reports whether the request has the tool.
-func (c *Conversation) has(tool Hosted) bool {
+// hasHosted reports whether the request has the tool.
+func (c *Conversation) hasHosted(tool Hosted) bool {
 	if tool == WebSearchTool {
 		return c.Search != nil
 	}
 	return c.Pictures != nil
 }
 
-// mayUse reports whether the model may use the tool of the request.
-func (c *Conversation) mayUse(tool Hosted) bool {
+// mayUseHosted reports whether the model may use the tool of the request.
+func (c *Conversation) mayUseHosted(tool Hosted) bool {
 	choice := &c.Choice
-	return c.has(tool) && !choice.None && choice.Only == nil && (choice.Hosted == "" || choice.Hosted == tool)
+	return c.hasHosted(tool) && !choice.None && choice.Only == nil && (choice.Hosted == "" || choice.Hosted == tool)
 }
 
 // Without does nothing: requests of most APIs cannot have a hosted tool. The requests of other APIs

@@ -45,14 +45,14 @@ func (p *Part) checkURL() *field.Error {
 		return f
 	}
 	text := p.URL.Bytes()
-	scheme, rest, _ := bytes.Cut(text, []byte(":"))
+	scheme, afterScheme, _ := bytes.Cut(text, []byte(":"))
 	switch {
 	case bytes.EqualFold(scheme, []byte("data")):
-		if len(rest) >= len(jpg) && bytes.EqualFold(rest[:len(jpg)], []byte(jpg)) {
-			rest = append([]byte("image/jpeg;"), rest[len(jpg):]...)
-			p.URL = wirejson.AppendString(nil, append([]byte("data:"), rest...))
+		if len(afterScheme) >= len(jpgPrefix) && bytes.EqualFold(afterScheme[:len(jpgPrefix)], []byte(jpgPrefix)) {
+			afterScheme = append([]byte("image/jpeg;"), afterScheme[len(jpgPrefix):]...)
+			p.URL = wirejson.AppendString(nil, append([]byte("data:"), afterScheme...))
 		}
-		return p.checkImageData(rest)
+		return p.checkImageData(afterScheme)
 	case bytes.EqualFold(scheme, []byte("https")):
 		if u, err := url.Parse(string(text)); err != nil || u.Host == "" {
 			return field.Invalid("is not a valid https URL")
@@ -63,9 +63,9 @@ func (p *Part) checkURL() *field.Error {
 	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
 }
 
-// jpg is how some data URLs begin after their scheme. There is no such media type, but many clients
+// jpgPrefix is how some data URLs begin after their scheme. There is no such media type, but many clients
 // make it from the name of a file.
-const jpg = "image/jpg;"
+const jpgPrefix = "image/jpg;"
 
 // Base64Part returns the part with an image that is given as a media type and data in base64. The
 // data are not copied from the body.
@@ -73,14 +73,14 @@ func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	if f := cmp.Or(field.Expect(wirejson.KindString, media).In("media_type"), field.Expect(wirejson.KindString, data).In("data")); f != nil {
 		return Part{}, f
 	}
-	of := imageType(media.Bytes())
-	if media.Is(strings.TrimSuffix(jpg, ";")) {
-		of = "image/jpeg"
+	mediaType := imageType(media.Bytes())
+	if media.Is(strings.TrimSuffix(jpgPrefix, ";")) {
+		mediaType = "image/jpeg"
 	}
-	if of == "" {
-		return Part{}, otherType().In("media_type")
+	if mediaType == "" {
+		return Part{}, imageTypeError().In("media_type")
 	}
-	p := Part{URL: data, prefix: "data:" + of + ";base64,"}
+	p := Part{URL: data, urlPrefix: "data:" + mediaType + ";base64,"}
 	return p, p.checkBase64(data.Bytes()).In("data")
 }
 
@@ -91,49 +91,49 @@ func Base64Image(data wirejson.Value) (Part, *field.Error) {
 		return Part{}, f
 	}
 	text := data.Bytes()
-	p := Part{URL: data, prefix: "data:" + sniff(text) + ";base64,"}
+	p := Part{URL: data, urlPrefix: "data:" + sniff(text) + ";base64,"}
 	return p, p.checkBase64(text)
 }
 
-// url returns the URL of an image.
-func (p *Part) url() string {
-	if p.prefix == "" {
+// imageURL returns the URL of an image.
+func (p *Part) imageURL() string {
+	if p.urlPrefix == "" {
 		return p.URL.Text()
 	}
-	return p.prefix + string(p.URL.Bytes())
+	return p.urlPrefix + string(p.URL.Bytes())
 }
 
 // appendURL appends the URL of an image as a JSON string.
 func (p *Part) appendURL(dst []byte) []byte {
-	if p.prefix == "" {
+	if p.urlPrefix == "" {
 		return append(dst, p.URL...)
 	}
-	return append(append(append(append(dst, '"'), p.prefix...), p.URL.RawText()...), '"')
+	return append(append(append(append(dst, '"'), p.urlPrefix...), p.URL.RawText()...), '"')
 }
 
 // checkImageData checks a data URL after its scheme.
-func (p *Part) checkImageData(rest []byte) *field.Error {
-	header, data, ok := bytes.Cut(rest, []byte(","))
+func (p *Part) checkImageData(afterScheme []byte) *field.Error {
+	header, data, ok := bytes.Cut(afterScheme, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
 	if !ok || !bytes.EqualFold(encoding, []byte("base64")) {
 		return field.Invalid("must be a data URL in base64, such as data:image/png;base64,…")
 	}
 	if imageType(media) == "" {
-		return otherType()
+		return imageTypeError()
 	}
 	return p.checkBase64(data)
 }
 
 // imageType returns the element of [ImageTypes] that a media type equals, or an empty string.
 func imageType(media []byte) string {
-	at := slices.IndexFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) })
-	if at < 0 {
+	index := slices.IndexFunc(ImageTypes, func(t string) bool { return bytes.EqualFold(media, []byte(t)) })
+	if index < 0 {
 		return ""
 	}
-	return ImageTypes[at]
+	return ImageTypes[index]
 }
 
-func otherType() *field.Error {
+func imageTypeError() *field.Error {
 	return field.Invalid("must be an image of the type png, jpeg, gif or webp")
 }
 
@@ -145,23 +145,23 @@ func (p *Part) checkBase64(data []byte) *field.Error {
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
 	}
-	found := sniff(data)
-	if !slices.Contains(ImageTypes, found) {
+	mediaType := sniff(data)
+	if !slices.Contains(ImageTypes, mediaType) {
 		return field.Invalid("does not hold a png, jpeg, gif or webp image")
 	}
-	return p.checkPixels(found, data)
+	return p.checkPixels(mediaType, data)
 }
 
 // sniff returns the media type that the first bytes of base64 data show.
 func sniff(data []byte) string {
-	var head [3 * signatureQuads / 4]byte
-	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureQuads)])
+	var head [3 * signatureChars / 4]byte
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureChars)])
 	return http.DetectContentType(head[:n])
 }
 
-// signatureQuads is how many characters of an image in base64 are decoded to find its type: they
+// signatureChars is how many characters of an image in base64 are decoded to find its type: they
 // encode 18 bytes.
-const signatureQuads = 24
+const signatureChars = 24
 
 // isBase64 reports whether data is standard base64, with padding, of at least one byte.
 func isBase64(data []byte) bool {

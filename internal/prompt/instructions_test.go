@@ -32,13 +32,13 @@ func TestPlaced(t *testing.T) {
 		base, developer any
 		history         string
 	}{
-		"replace":               {prompt.Placement{Own: "O"}, `I "am".`, must, history},
-		"replace, once":         {prompt.Placement{Once: true, Own: "O"}, "", all, history},
-		"append":                {prompt.Placement{Append: true, Own: "O"}, nil, all, history},
-		"append, once":          {prompt.Placement{Append: true, Once: true, Own: "O"}, "", "O", "[" + item(all) + "," + history[1:]},
-		"append, once, unknown": {prompt.Placement{Append: true, Once: true}, nil, all, history},
+		"replace":               {prompt.Placement{CodexPrompt: "O"}, `I "am".`, must, history},
+		"replace, once":         {prompt.Placement{EmptyBase: true, CodexPrompt: "O"}, "", all, history},
+		"append":                {prompt.Placement{Append: true, CodexPrompt: "O"}, nil, all, history},
+		"append, once":          {prompt.Placement{Append: true, EmptyBase: true, CodexPrompt: "O"}, "", "O", "[" + item(all) + "," + history[1:]},
+		"append, once, unknown": {prompt.Placement{Append: true, EmptyBase: true}, nil, all, history},
 	} {
-		thread, items := plan.Placed(c.where)
+		thread, items := plan.WithPlacement(c.where)
 		var params map[string]any
 		encoded, err := json.Marshal(thread)
 		if err == nil {

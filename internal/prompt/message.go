@@ -22,8 +22,8 @@ const (
 	RoleItem Role = "item"
 )
 
-// instructs reports whether messages of the role are instructions.
-func (r Role) instructs() bool { return r == RoleSystem || r == RoleDeveloper }
+// isInstruction reports whether messages of the role are instructions.
+func (r Role) isInstruction() bool { return r == RoleSystem || r == RoleDeveloper }
 
 // ReadRole reads a role. Known roles allocate nothing.
 func ReadRole(v wirejson.Value) Role {
@@ -114,12 +114,12 @@ func (c *Conversation) Count(m *Message) *field.Error {
 
 // Part is one part of a message's content: a text or an image.
 type Part struct {
-	Text   wirejson.Value // the JSON string; nil: an image
-	URL    wirejson.Value // the JSON string of the image's URL; nil: a text
-	Detail string         // of the image: auto, high, original; or empty
-	prefix string         // goes before URL, if URL has only the data of an image
-	remote bool           // the image is still to be fetched from its URL
-	pixels int64          // of the image; 0 until it is fetched
+	Text      wirejson.Value // the JSON string; nil: an image
+	URL       wirejson.Value // the JSON string of the image's URL; nil: a text
+	Detail    string         // of the image: auto, high, original; or empty
+	urlPrefix string         // goes before URL, if URL has only the data of an image
+	remote    bool           // the image is still to be fetched from its URL
+	pixels    int64          // of the image; 0 until it is fetched
 }
 
 // NoText is the content of a message without text.

@@ -27,22 +27,22 @@ var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error
 	"background":    (*Conversation).readPictureBackground,
 	"output_format": readPictureFormat,
 
-	"quality":            skipPicture("quality", `"auto"`, wirejson.KindString),
-	"moderation":         skipPicture("moderation", `"auto"`, wirejson.KindString),
-	"input_fidelity":     skipPicture("input_fidelity", `"low"`, wirejson.KindString),
-	"output_compression": skipPicture("output_compression", "100", wirejson.KindNumber),
-	"partial_images":     skipPicture("partial_images", "0", wirejson.KindNumber),
+	"quality":            skipSetting("quality", `"auto"`, wirejson.KindString),
+	"moderation":         skipSetting("moderation", `"auto"`, wirejson.KindString),
+	"input_fidelity":     skipSetting("input_fidelity", `"low"`, wirejson.KindString),
+	"output_compression": skipSetting("output_compression", "100", wirejson.KindNumber),
+	"partial_images":     skipSetting("partial_images", "0", wirejson.KindNumber),
 }
 
-// skipPicture returns the reader of a setting for which Codex's tool has no argument. The reader
+// skipSetting returns the reader of a setting for which Codex's tool has no argument. The reader
 // checks that the value has the given kind. A value other than neutral would change the picture, so
 // the reader then lists the setting in Ignored.
-func skipPicture(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
+func skipSetting(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
 	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
 }
 
-// sizes matches the size of a picture as a width and a height, such as 1024x1536.
-var sizes = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
+// sizePattern matches the size of a picture as a width and a height, such as 1024x1536.
+var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
 // readPictureSize reads the size. A sentence of the prompt asks the model for this size, but the
 // picture may have another one. Therefore "size" is also listed in Ignored.
@@ -55,7 +55,7 @@ func (c *Conversation) readPictureSize(v wirejson.Value) *field.Error {
 	case p.size == "auto" || p.size == "":
 		p.size = ""
 		return nil
-	case !sizes.MatchString(p.size):
+	case !sizePattern.MatchString(p.size):
 		return field.Invalid("must be auto, or a width and a height as in 1024x1536")
 	}
 	c.Ignore("size")
@@ -123,26 +123,26 @@ func (p *Pictures) Background() string {
 // is needed.
 func (c *Conversation) pictureInstruction() string {
 	p := c.Pictures
-	if !c.mayUse(PictureTool) || p.Only {
+	if !c.mayUseHosted(PictureTool) || p.Only {
 		return ""
 	}
-	var words []string
+	var sentences []string
 	if size := p.SizeInWords(); size != "" {
-		words = append(words, "The prompt of each picture ends with the sentence: "+size)
+		sentences = append(sentences, "The prompt of each picture ends with the sentence: "+size)
 	}
 	if background := p.Background(); background != "" {
-		words = append(words, background)
+		sentences = append(sentences, background)
 	}
 	switch p.action {
 	case "generate":
-		words = append(words, "Make new pictures: do not set num_last_images_to_include.")
+		sentences = append(sentences, "Make new pictures: do not set num_last_images_to_include.")
 	case "edit":
-		words = append(words, "Make the picture of the last ones in the conversation: set num_last_images_to_include to how many.")
+		sentences = append(sentences, "Make the picture of the last ones in the conversation: set num_last_images_to_include to how many.")
 	}
-	if words == nil {
+	if sentences == nil {
 		return ""
 	}
-	return "For the tool imagegen: " + strings.Join(words, " ")
+	return "For the tool imagegen: " + strings.Join(sentences, " ")
 }
 
 // madePicture is the start of the text before a picture that the model has made in an earlier
@@ -160,22 +160,22 @@ func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	return Message{Role: RoleUser, Content: []Part{{Text: wirejson.AppendString(nil, text)}, p}}, f
 }
 
-// splitPictures splits an assistant's message. said is the message without its pictures. shown is a
-// message with the pictures; it is empty if there are none. The role of shown is user, since only a
+// splitPictures splits an assistant's message. text is the message without its pictures. pictures is a
+// message with the pictures; it is empty if there are none. The role of pictures is user, since only a
 // user's message can show pictures to the model.
-func (m *Message) splitPictures() (said, shown Message) {
-	said = *m
+func (m *Message) splitPictures() (text, pictures Message) {
+	text = *m
 	if !slices.ContainsFunc(m.Content, func(p Part) bool { return p.URL != nil }) {
-		return said, shown
+		return text, pictures
 	}
-	said.Content = nil
-	shown.Content = []Part{{Text: wirejson.AppendString(nil, madePicture+".")}}
+	text.Content = nil
+	pictures.Content = []Part{{Text: wirejson.AppendString(nil, madePicture+".")}}
 	for _, p := range m.Content {
 		if p.URL != nil {
-			shown.Content = append(shown.Content, p)
+			pictures.Content = append(pictures.Content, p)
 		} else {
-			said.Content = append(said.Content, p)
+			text.Content = append(text.Content, p)
 		}
 	}
-	return said, shown
+	return text, pictures
 }

@@ -58,15 +58,15 @@ const maxInputChars = 1 << 20
 //   - tool_choice, formats that the provider does not enforce, and settings of pictures
 //     become a developer instruction, since Codex has no settings for them.
 func (c *Conversation) Plan(opts Options) *Plan {
-	offered := c.Choice.offered(c.Tools)
+	offered := c.Choice.offeredTools(c.Tools)
 	names := newToolNames(c.Tools, offered)
 	instructions, rest := SplitInstructions(c.Messages)
 	history, input := splitInput(rest)
-	model, effort := c.resolve(opts)
+	model, effort := c.resolveModel(opts)
 	p := &Plan{
 		Thread: codexrpc.ThreadStartParams{
 			Model:                 model,
-			ServiceTier:           c.tier,
+			ServiceTier:           c.serviceTier,
 			DeveloperInstructions: joinParagraphs(c.Choice.instruction(names), c.Format.instruction, c.pictureInstruction()),
 			ApprovalPolicy:        "never",
 			Sandbox:               "read-only",
@@ -83,8 +83,8 @@ func (c *Conversation) Plan(opts Options) *Plan {
 		},
 		Settings:    c.Settings,
 		Tools:       names,
-		WebSearch:   c.mayUse(WebSearchTool),
-		Pictures:    c.mayUse(PictureTool),
+		WebSearch:   c.mayUseHosted(WebSearchTool),
+		Pictures:    c.mayUseHosted(PictureTool),
 		PictureOnly: c.Pictures != nil && c.Pictures.Only,
 		ServiceTier: c.ServiceTier(),
 	}
@@ -102,25 +102,25 @@ func (p *Plan) SetSummary(summary string) { p.Thread.Config.Own[summaryKey] = su
 
 // threadConfig returns the configuration of the thread.
 func (c *Conversation) threadConfig(effort string) codexrpc.Config {
-	config := map[string]any{summaryKey: "auto", "web_search": "disabled", "tools": tools}
+	config := map[string]any{summaryKey: "auto", "web_search": "disabled", "tools": toolSettings}
 	if effort != "" {
 		config[effortKey] = effort
 	}
-	if c.mayUse(WebSearchTool) {
+	if c.mayUseHosted(WebSearchTool) {
 		c.Search.configure(config)
 	}
 	if c.Verbosity != "" { // Codex passes it on to the models that accept a verbosity
 		config["model_verbosity"] = c.Verbosity
 	}
-	fixed := settings
-	if c.mayUse(PictureTool) {
-		fixed = pictureSettings
+	fixed := fixedSettings
+	if c.mayUseHosted(PictureTool) {
+		fixed = fixedSettingsWithPictures
 	}
 	return codexrpc.Config{Fixed: fixed, Own: config}
 }
 
-// resolve returns Codex's name of the model, and the effort; an empty effort means the model's own.
-func (c *Conversation) resolve(opts Options) (model, effort string) {
+// resolveModel returns Codex's name of the model, and the effort; an empty effort means the model's own.
+func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	model, forced := c.Model, false
 	if opts.Resolve != nil {
 		model, effort, forced = opts.Resolve(c.Model)
@@ -136,7 +136,7 @@ func (c *Conversation) resolve(opts Options) (model, effort string) {
 // returns defaultInstructions.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
-	for len(messages) > 0 && messages[0].Role.instructs() {
+	for len(messages) > 0 && messages[0].Role.isInstruction() {
 		for p := range messages[0].Parts() {
 			if text := p.Text.Text(); text != "" {
 				texts = append(texts, text)
@@ -158,9 +158,9 @@ func joinParagraphs(paragraphs ...string) string {
 func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	dynamic := slices.Grow[[]codexrpc.DynamicTool](nil, len(tools)) // nil without tools
 	for _, t := range tools {
-		schema, words := fitSchema(t.Schema)
+		schema, moreDescription := fitSchema(t.Schema)
 		dynamic = append(dynamic, codexrpc.DynamicTool{
-			Type: "function", Name: names.Codex(t.Name), Description: joinParagraphs(t.Description, words), InputSchema: schema,
+			Type: "function", Name: names.Codex(t.Name), Description: joinParagraphs(t.Description, moreDescription), InputSchema: schema,
 		})
 	}
 	return dynamic
@@ -172,30 +172,30 @@ type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
 	// If Once is true, the text of the base prompt becomes the first developer message, and the
 	// base prompt stays empty. Otherwise that text would reach the model twice.
-	Once bool
-	Own  string // Codex's own prompt, needed if Append and Once are set; if it is empty, Once has no effect
+	EmptyBase   bool
+	CodexPrompt string // Codex's own prompt, needed if Append and Once are set; if it is empty, Once has no effect
 }
 
-// Placed returns the parameters of thread/start and the history, with the instructions in the
+// WithPlacement returns the parameters of thread/start and the history, with the instructions in the
 // places that the Placement chooses. The model reads the same messages with and without Once, with
 // one exception: with Once and without Append, all instructions are one message.
-func (p *Plan) Placed(where Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
+func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
 	thread, history := p.Thread, p.History
-	if !where.Append && !where.Once {
+	if !placement.Append && !placement.EmptyBase {
 		return thread, history
 	}
-	all := *thread.BaseInstructions
+	instructions := *thread.BaseInstructions
 	if thread.DeveloperInstructions != "" {
-		all += "\n\n" + thread.DeveloperInstructions
+		instructions += "\n\n" + thread.DeveloperInstructions
 	}
 	switch {
-	case !where.Append:
-		thread.BaseInstructions, thread.DeveloperInstructions = new(string), all
-	case !where.Once || where.Own == "":
-		thread.BaseInstructions, thread.DeveloperInstructions = nil, all
+	case !placement.Append:
+		thread.BaseInstructions, thread.DeveloperInstructions = new(string), instructions
+	case !placement.EmptyBase || placement.CodexPrompt == "":
+		thread.BaseInstructions, thread.DeveloperInstructions = nil, instructions
 	default:
-		thread.BaseInstructions, thread.DeveloperInstructions = new(string), where.Own
-		first := Message{Text: wirejson.AppendString(nil, all)}
+		thread.BaseInstructions, thread.DeveloperInstructions = new(string), placement.CodexPrompt
+		first := Message{Text: wirejson.AppendString(nil, instructions)}
 		history = slices.Concat([]json.RawMessage{first.appendMessage(nil, "developer", "input_text")}, history)
 	}
 	return thread, history
@@ -213,32 +213,32 @@ const (
 // nothing of the host. The names are Codex's own and change between its releases. Codex ignores
 // unknown ones with a warning.
 const (
-	settings        codexrpc.Constant = beforePictures + `false` + afterPictures
-	pictureSettings codexrpc.Constant = beforePictures + `true` + afterPictures
+	fixedSettings             codexrpc.Constant = settingsBeforePictures + `false` + settingsAfterPictures
+	fixedSettingsWithPictures codexrpc.Constant = settingsBeforePictures + `true` + settingsAfterPictures
 
 	// code_mode: this setting makes the client's tools functions of the model. For models that are
 	// "code_mode_only" in the catalogue, the tools would otherwise be functions of a script that
 	// Codex runs, and Codex would send no items for their calls.
-	beforePictures = `"agents":` + disabled + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
+	settingsBeforePictures = `"agents":` + disabledSetting + `,"features":{"apps":false,"code_mode":{"direct_only_tool_namespaces":["functions"]},` +
 		`"goals":false,"hooks":false,"image_generation":`
 	// unbounded_connection_retries is off: with it, Codex would wait for ever for a provider that
 	// cannot be reached. thread_unload_delay_secs is 0: by default, an ephemeral thread would stay
 	// in memory for half an hour after its last subscriber has left.
-	afterPictures = `,"memories":false,"multi_agent":false,` +
+	settingsAfterPictures = `,"memories":false,"multi_agent":false,` +
 		`"plugins":false,"shell_snapshot":false,"shell_tool":false,"sleep_tool":false,"tool_suggest":false,` +
 		`"unbounded_connection_retries":false,"unified_exec":false,"view_image":false}` +
 		`,"include_collaboration_mode_instructions":false,"include_environment_context":false` +
-		`,"include_permissions_instructions":false,"model_auto_compact_token_limit":` + unlimited +
-		`,"project_doc_max_bytes":0,"skills":{"bundled":` + disabled + `,"include_instructions":false}` +
-		`,"thread_unload_delay_secs":0,"tool_output_token_limit":` + unlimited
+		`,"include_permissions_instructions":false,"model_auto_compact_token_limit":` + unlimitedTokens +
+		`,"project_doc_max_bytes":0,"skills":{"bundled":` + disabledSetting + `,"include_instructions":false}` +
+		`,"thread_unload_delay_secs":0,"tool_output_token_limit":` + unlimitedTokens
 
-	// unlimited is a number of tokens that no request reaches, and that Codex can still multiply
+	// unlimitedTokens is a number of tokens that no request reaches, and that Codex can still multiply
 	// without an overflow. With a lower limit, Codex would shorten long results of tools, and
 	// replace a long history by a summary.
-	unlimited = "1099511627776"
+	unlimitedTokens = "1099511627776"
 
-	disabled = `{"enabled":false}`
+	disabledSetting = `{"enabled":false}`
 
-	userInput                   = "experimental_request_user_input"
-	tools     codexrpc.Constant = `{"` + userInput + `":` + disabled + `}` // without a web search
+	userInputTool                   = "experimental_request_user_input"
+	toolSettings  codexrpc.Constant = `{"` + userInputTool + `":` + disabledSetting + `}` // without a web search
 )

@@ -12,7 +12,7 @@ import (
 // schema is a schema as the client wrote it.
 type schema struct {
 	text    wirejson.Value
-	known   []member // the members whose keywords are in the table keywords, each once
+	known   []member // the members whose keywords are in the table keywordShapes, each once
 	dropped []member // the other members
 }
 
@@ -41,9 +41,9 @@ func readSchema(c *wirejson.Cursor) (s schema) {
 	s.text = c.Read(func() {
 		for c.Enter(); c.Next(); {
 			m := member{keyword: c.Name().Text()}
-			m.shape = keywords[m.keyword]
+			m.shape = keywordShapes[m.keyword]
 			m.value = c.Read(func() { m.children = readChildren(c, m.shape) })
-			m.valid = m.wellFormed()
+			m.valid = m.isWellFormed()
 			s.add(m)
 		}
 	})
@@ -51,18 +51,18 @@ func readSchema(c *wirejson.Cursor) (s schema) {
 }
 
 // readChildren reads the value at the cursor and returns the schemas in it.
-func readChildren(c *wirejson.Cursor, f shape) (children []child) {
+func readChildren(c *wirejson.Cursor, valueShape shape) (children []child) {
 	switch kind := c.Kind(); {
-	case f == shapeSchemaMap && kind == wirejson.KindObject:
+	case valueShape == shapeSchemaMap && kind == wirejson.KindObject:
 		for c.Enter(); c.Next(); {
 			name := c.Name().Text()
 			children = append(children, child{name, readSchema(c)})
 		}
-	case f == shapeSchemaList && kind == wirejson.KindArray:
+	case valueShape == shapeSchemaList && kind == wirejson.KindArray:
 		for c.Enter(); c.Next(); {
 			children = append(children, child{"", readSchema(c)})
 		}
-	case f == shapeSchema && (kind == wirejson.KindObject || kind == wirejson.KindBool):
+	case valueShape == shapeSchema && (kind == wirejson.KindObject || kind == wirejson.KindBool):
 		children = []child{{"", readSchema(c)}}
 	default:
 		c.Skip()
@@ -181,9 +181,9 @@ const (
 	shapeSchemaMap               // an object with schemas
 )
 
-// keywords has the shape of each keyword that Codex keeps. It also has the keywords that say
+// keywordShapes has the shape of each keyword that Codex keeps. It also has the keywords that say
 // nothing about the arguments, since they describe the schema itself or are for its authors.
-var keywords = map[string]shape{
+var keywordShapes = map[string]shape{
 	"$ref":                 shapeRef,
 	"$defs":                shapeSchemaMap,
 	"definitions":          shapeSchemaMap,
@@ -205,20 +205,20 @@ var keywords = map[string]shape{
 	"$anchor": shapeIrrelevant, "$dynamicAnchor": shapeIrrelevant, "$recursiveAnchor": shapeIrrelevant,
 }
 
-var types = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
+var schemaTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// wellFormed reports whether Codex keeps the member as it is.
-func (m member) wellFormed() bool {
+// isWellFormed reports whether Codex keeps the member as it is.
+func (m member) isWellFormed() bool {
 	kind := m.value.Kind()
 	switch m.shape {
 	case shapeAny:
 		return true
 	case shapeTypes:
-		return !m.value.IsEmptyArray() && all(m.value, func(v wirejson.Value) bool { return slices.ContainsFunc(types, v.Is) })
+		return !m.value.IsEmptyArray() && allMatch(m.value, func(v wirejson.Value) bool { return slices.ContainsFunc(schemaTypes, v.Is) })
 	case shapeString, shapeRef:
 		return kind == wirejson.KindString
 	case shapeStrings:
-		return kind == wirejson.KindArray && all(m.value, func(v wirejson.Value) bool { return v.Kind() == wirejson.KindString })
+		return kind == wirejson.KindArray && allMatch(m.value, func(v wirejson.Value) bool { return v.Kind() == wirejson.KindString })
 	case shapeBool:
 		return kind == wirejson.KindBool
 	case shapeCount:
@@ -234,14 +234,14 @@ func (m member) wellFormed() bool {
 	return false
 }
 
-// all reports whether ok returns true for a value or, if the value is a list, for all of its
+// allMatch reports whether match returns true for a value or, if the value is a list, for all of its
 // elements.
-func all(v wirejson.Value, ok func(wirejson.Value) bool) bool {
+func allMatch(v wirejson.Value, match func(wirejson.Value) bool) bool {
 	if v.Kind() != wirejson.KindArray {
-		return ok(v)
+		return match(v)
 	}
 	for _, v := range v.Elements() {
-		if !ok(v) {
+		if !match(v) {
 			return false
 		}
 	}

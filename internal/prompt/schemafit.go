@@ -29,134 +29,134 @@ import (
 // description of the tool, since Codex does not change descriptions of tools.
 
 const (
-	// budget is the length, in bytes, up to which Codex removes no descriptions from a schema.
-	budget = 5000
-	// maxRead is the length, in bytes, up to which a schema is parsed. A longer schema is far above
+	// schemaBudget is the length, in bytes, up to which Codex removes no descriptions from a schema.
+	schemaBudget = 5000
+	// maxParsedBytes is the length, in bytes, up to which a schema is parsed. A longer schema is far above
 	// the budget, so all of it goes into the description of the tool.
-	maxRead = 1 << 20
+	maxParsedBytes = 1 << 20
 )
 
 // fitSchema returns the schema to give to Codex instead of text, which is a compact JSON
-// object. It also returns words for the end of the tool's description: the parts of text
+// object. It also returns moreDescription for the end of the tool's description: the parts of text
 // that Codex would not show to the model. They are empty if Codex shows all of text, and
 // never longer than text and one line.
-func fitSchema(text json.RawMessage) (fitted json.RawMessage, words string) {
-	if len(text) > maxRead {
+func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription string) {
+	if len(text) > maxParsedBytes {
 		return text, wholeHeader + string(text)
 	}
 	root := readSchema(wirejson.NewCursor(wirejson.Value(text)))
-	f := fit(&root, false)
-	if f.size() > budget {
-		f = fit(&root, true)
-		f.loss.needsWhole = f.loss.needsWhole || f.size() > budget
+	f := fitRoot(&root, false)
+	if f.size() > schemaBudget {
+		f = fitRoot(&root, true)
+		f.removed.needsWholeSchema = f.removed.needsWholeSchema || f.size() > schemaBudget
 	}
-	return f.out, f.loss.words(text)
+	return f.out, f.removed.description(text)
 }
 
 // fitter writes a schema for Codex and collects what Codex will remove.
 type fitter struct {
 	out            []byte
-	added          int  // bytes that Codex adds to the schema
+	addedBytes     int  // bytes that Codex adds to the schema
 	noDescriptions bool // Codex removes the descriptions
-	loss           loss
+	removed        removedKeywords
 }
 
-func fit(root *schema, noDescriptions bool) *fitter {
-	f := &fitter{out: make([]byte, 0, len(root.text)), noDescriptions: noDescriptions, loss: loss{limit: len(root.text)}}
-	f.schema(root, "", make([]byte, 0, 64))
+func fitRoot(root *schema, noDescriptions bool) *fitter {
+	f := &fitter{out: make([]byte, 0, len(root.text)), noDescriptions: noDescriptions, removed: removedKeywords{maxBytes: len(root.text)}}
+	f.writeSchema(root, "", make([]byte, 0, 64))
 	return f
 }
 
 // size returns the length of the schema as Codex measures it, or a little more.
-func (f *fitter) size() int { return len(f.out) + f.added }
+func (f *fitter) size() int { return len(f.out) + f.addedBytes }
 
-// schema writes s to f.out in a form that Codex accepts. name is the name of the property that has
-// the schema, or empty. path is the path of the argument, see [loss].
-func (f *fitter) schema(s *schema, name string, path []byte) {
+// writeSchema writes s to f.out in a form that Codex accepts. name is the name of the property that has
+// the schema, or empty. path is the path of the argument, see [removedKeywords].
+func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)
-		f.loss.notASchema(path, s.text)
+		f.removed.addNonSchema(path, s.text)
 		return
 	}
 	typ := s.inferType()
 	if len(path) == 0 && typ == "" && !s.isTyped() {
 		typ = `"object"`
 	}
-	typed := typ != "" || s.isTyped()
-	kept := func(m member) bool { return m.valid && typed && (!f.noDescriptions || m.keyword != "description") }
-	f.loss.ofSchema(s, name, path, kept)
+	hasType := typ != "" || s.isTyped()
+	isKept := func(m member) bool { return m.valid && hasType && (!f.noDescriptions || m.keyword != "description") }
+	f.removed.addMembers(s, name, path, isKept)
 
 	f.out = append(f.out, '{')
 	if typ != "" {
-		f.name("type")
+		f.writeName("type")
 		f.out = append(f.out, typ...)
 	}
 	for _, m := range s.known {
-		if kept(m) {
-			f.name(m.keyword)
-			f.value(m, path)
+		if isKept(m) {
+			f.writeName(m.keyword)
+			f.writeValue(m, path)
 		}
 	}
 	if typ == "" {
 		typ = string(s.get("type"))
 	}
 	if strings.Contains(typ, `"array"`) && !s.has("items") {
-		f.name("items")
+		f.writeName("items")
 		f.out = append(f.out, "{}"...)
 	}
 	if strings.Contains(typ, `"object"`) && !s.has("properties") {
-		f.added += len(`,"properties":{}`)
+		f.addedBytes += len(`,"properties":{}`)
 	}
 	f.out = append(f.out, '}')
 }
 
-// value writes the value of a member that is kept.
-func (f *fitter) value(m member, path []byte) {
+// writeValue writes the value of a member that is kept.
+func (f *fitter) writeValue(m member, path []byte) {
 	switch m.shape {
 	case shapeSchema:
 		if m.keyword == "additionalProperties" && m.value.Kind() == wirejson.KindBool {
 			break // Codex keeps a boolean here
 		}
-		f.child(m, 0, path)
+		f.writeChild(m, 0, path)
 		return
 	case shapeSchemaList, shapeSchemaMap:
 		f.out = append(f.out, m.value[0])
 		for i := range m.children {
 			if m.shape == shapeSchemaMap {
-				f.name(m.children[i].name)
+				f.writeName(m.children[i].name)
 			} else if i > 0 {
 				f.out = append(f.out, ',')
 			}
-			f.child(m, i, path)
+			f.writeChild(m, i, path)
 		}
 		f.out = append(f.out, m.value[len(m.value)-1])
 		return
 	case shapeAny:
-		f.added += len(`enum[]`) - len(`const`) + exponents(m.value)
+		f.addedBytes += len(`enum[]`) - len(`const`) + exponentBytes(m.value)
 	case shapeList:
 		for _, v := range m.value.Elements() {
-			f.added += exponents(v)
+			f.addedBytes += exponentBytes(v)
 		}
 	}
 	f.out = append(f.out, m.value...)
 }
 
-// exponents returns how many bytes Codex adds when it writes a value: it writes 1e3 as 1e+3.
-func exponents(v wirejson.Value) int {
+// exponentBytes returns how many bytes Codex adds when it writes a value: it writes 1e3 as 1e+3.
+func exponentBytes(v wirejson.Value) int {
 	if v.Kind() == wirejson.KindNumber && bytes.ContainsAny(v, "eE") {
 		return 1
 	}
 	return 0
 }
 
-func (f *fitter) child(m member, i int, path []byte) {
+func (f *fitter) writeChild(m member, i int, path []byte) {
 	c := &m.children[i]
-	f.schema(&c.schema, c.name, appendStep(path, m, c.name, i))
+	f.writeSchema(&c.schema, c.name, appendStep(path, m, c.name, i))
 }
 
-// name appends the name of a member to f.out, which ends within an object. If the object has a
+// writeName appends the name of a member to f.out, which ends within an object. If the object has a
 // member already, name appends a comma first.
-func (f *fitter) name(name string) {
+func (f *fitter) writeName(name string) {
 	if f.out[len(f.out)-1] != '{' {
 		f.out = append(f.out, ',')
 	}

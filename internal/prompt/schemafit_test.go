@@ -75,7 +75,7 @@ func TestFit(t *testing.T) {
 	} {
 		fitted, words := fitSchema([]byte(c.schema))
 		if c.words != "" {
-			c.words = partsHeader + c.words
+			c.words = keywordsHeader + c.words
 		}
 		if string(fitted) != c.fitted || words != c.words {
 			t.Errorf("%s: got\n%s\n%s\nwant\n%s\n%s", name, fitted, words, c.fitted, c.words)
@@ -114,7 +114,7 @@ func TestFitWhole(t *testing.T) {
 		"a schema that is none":          `{"type":"object","properties":{"a":"string"}}`,
 		"lines that would be longer":     `{"type":"object","properties":{"a-name-that-is-long-and-makes-paths-long":{"anyOf":[` + strings.Join(deep, ",") + `]}}}`,
 		"more than fits the budget":      `{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`,
-		"more than is taken apart":       `{"type":"object","properties":{"a":{"type":"string","default":"` + strings.Repeat("x", maxRead) + `"}}}`,
+		"more than is taken apart":       `{"type":"object","properties":{"a":{"type":"string","default":"` + strings.Repeat("x", maxParsedBytes) + `"}}}`,
 	} {
 		fitted, words := fitSchema([]byte(schema))
 		if words != wholeHeader+schema {
@@ -134,21 +134,21 @@ func TestFitDescriptions(t *testing.T) {
 		return `{"type":"object","properties":{"a":{"type":"string"` + a + `},"b":{"type":"object","properties":{"c":{"type":"string"` + b + `}}}},"description":"Root"}`
 	}
 	schema := properties(`,"description":"`+long+`"`, `,"description":"`+long+`"`)
-	if len(schema) <= budget {
+	if len(schema) <= schemaBudget {
 		t.Fatal("it is not too long")
 	}
 	fitted, words := fitSchema([]byte(schema))
 	if want := strings.Replace(properties("", ""), `,"description":"Root"`, "", 1); string(fitted) != want {
 		t.Errorf("Codex gets %s", fitted)
 	}
-	if want := partsHeader + "\n- (all): description \"Root\"\n- a: description \"" + long + "\"\n- b.c: description \"" + long + "\""; words != want {
+	if want := keywordsHeader + "\n- (all): description \"Root\"\n- a: description \"" + long + "\"\n- b.c: description \"" + long + "\""; words != want {
 		t.Errorf("the model is told %s", words)
 	}
 	if err := missing([]byte(schema), fitted, words); err != nil {
 		t.Error(err)
 	}
 	// Up to the budget they stay.
-	schema = properties(`,"description":"`+strings.Repeat("x", budget-len(properties(`,"description":""`, "")))+`"`, "")
+	schema = properties(`,"description":"`+strings.Repeat("x", schemaBudget-len(properties(`,"description":""`, "")))+`"`, "")
 	if fitted, words := fitSchema([]byte(schema)); string(fitted) != schema || words != "" {
 		t.Errorf("%d bytes: %.100s %.100s", len(schema), fitted, words)
 	}

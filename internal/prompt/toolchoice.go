@@ -20,9 +20,9 @@ type ToolChoice struct {
 // IsAuto reports whether the model decides.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && c.Hosted == "" }
 
-// Read reads a choice: a mode, or an object. It calls the function object to read an object, since
+// Read reads a choice: a mode, or an object. It calls the function readObject to read an object, since
 // the form of the object depends on the API.
-func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
+func (c *ToolChoice) Read(v wirejson.Value, readObject func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
 	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
 	switch v.Kind() {
 	case wirejson.KindNull:
@@ -33,7 +33,7 @@ func (c *ToolChoice) Read(v wirejson.Value, object func(*ToolChoice, wirejson.Va
 		}
 		return field.Invalid("must be none, auto, required or an object")
 	case wirejson.KindObject:
-		return object(c, v)
+		return readObject(c, v)
 	}
 	return field.WrongType("a string or an object", v)
 }
@@ -67,14 +67,14 @@ func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (st
 	})).In("tools")
 }
 
-// CheckChoice returns an error if the choice does not fit the tools of the request. hosts is true if
+// CheckChoice returns an error if the choice does not fit the tools of the request. hasHosted is true if
 // the request has a [Hosted] tool.
-func (c *Conversation) CheckChoice(hosts bool) *field.Error {
+func (c *Conversation) CheckChoice(hasHosted bool) *field.Error {
 	choice := &c.Choice
-	if choice.Hosted != "" && !c.has(choice.Hosted) {
-		return field.Invalid("%s", hostedWords[choice.Hosted].missing)
+	if choice.Hosted != "" && !c.hasHosted(choice.Hosted) {
+		return field.Invalid("%s", hostedTexts[choice.Hosted].missing)
 	}
-	if (choice.Required && !hosts || choice.Only != nil) && len(c.Tools) == 0 {
+	if (choice.Required && !hasHosted || choice.Only != nil) && len(c.Tools) == 0 {
 		return field.Invalid("is only allowed when 'tools' are given")
 	}
 	if name := choice.Unknown(c.Tools); name != "" {
@@ -98,8 +98,8 @@ func (c *ToolChoice) Unknown(tools []Tool) string {
 	return ""
 }
 
-// offered returns the tools that the model may call.
-func (c *ToolChoice) offered(tools []Tool) []Tool {
+// offeredTools returns the tools that the model may call.
+func (c *ToolChoice) offeredTools(tools []Tool) []Tool {
 	if c.None || c.Hosted != "" {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *ToolChoice) offered(tools []Tool) []Tool {
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
 	case c.Hosted != "":
-		return hostedWords[c.Hosted].must
+		return hostedTexts[c.Hosted].must
 	case !c.Required:
 		return ""
 	case len(c.Only) == 1:

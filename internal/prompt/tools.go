@@ -19,9 +19,9 @@ const maxToolName = 128
 // MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works with 512.
 const MaxTools = 1024
 
-// maxAllTools is how many bytes the descriptions and schemas of a request's tools may have
+// maxToolBytes is how many bytes the descriptions and schemas of a request's tools may have
 // together. For each of these bytes, Codex needs some fifty bytes of memory and half a microsecond.
-const maxAllTools = 4 << 20
+const maxToolBytes = 4 << 20
 
 // ToolBytes returns how many bytes the tools of the conversation have.
 func (c *Conversation) ToolBytes() (n int64) {
@@ -34,8 +34,8 @@ func (c *Conversation) ToolBytes() (n int64) {
 
 // CheckTools returns an error if the tools of the conversation are too large together.
 func (c *Conversation) CheckTools() *field.Error {
-	if n := c.ToolBytes(); n > maxAllTools {
-		return field.Invalid("have %d bytes together, and a request may have %d: leave some out, or shorten their schemas", n, maxAllTools).In("tools")
+	if n := c.ToolBytes(); n > maxToolBytes {
+		return field.Invalid("have %d bytes together, and a request may have %d: leave some out, or shorten their schemas", n, maxToolBytes).In("tools")
 	}
 	return nil
 }
@@ -130,15 +130,15 @@ func CustomArguments(input wirejson.Value) wirejson.Value {
 // CustomInput returns the input in the arguments of a custom tool's function.
 // Arguments of another form are returned unchanged, so that no text is lost.
 func CustomInput(arguments string) string {
-	if input, ok := customInput(arguments); ok {
+	if input, ok := parseCustomInput(arguments); ok {
 		return input
 	}
 	return arguments
 }
 
-// customInput returns the input in arguments. It reports false if they are not the arguments of a
+// parseCustomInput returns the input in arguments. It reports false if they are not the arguments of a
 // custom tool's function.
-func customInput(arguments string) (input string, ok bool) {
+func parseCustomInput(arguments string) (input string, ok bool) {
 	var call struct {
 		Input *string `json:"input"`
 	}
@@ -151,7 +151,7 @@ func customInput(arguments string) (input string, ok bool) {
 // WrapCustomInput wraps the call's arguments as the input of a custom tool's function. It changes
 // nothing if they already have the form of that function's arguments.
 func (c *Call) WrapCustomInput() {
-	if _, ok := customInput(c.Arguments.Text()); !ok {
+	if _, ok := parseCustomInput(c.Arguments.Text()); !ok {
 		c.Arguments = CustomArguments(c.Arguments)
 	}
 }
@@ -230,14 +230,14 @@ func isReserved(name string) bool {
 // ToolNames has the names of the tools of a request. The same tools in the same order get
 // the same names in every request. The zero value has no tools.
 type ToolNames struct {
-	client  map[string]string // the client's names of the tools that are offered, by Codex's names
-	renamed map[string]string // Codex's names of renamed tools, by the client's names; other tools keep their names
+	clientNames map[string]string // the client's names of the tools that are offered, by Codex's names
+	codexNames  map[string]string // Codex's names of renamed tools, by the client's names; other tools keep their names
 }
 
 func newToolNames(tools, offered []Tool) ToolNames {
 	var names ToolNames
 	if len(offered) > 0 {
-		names.client = make(map[string]string, len(offered))
+		names.clientNames = make(map[string]string, len(offered))
 	}
 	var taken map[string]bool
 	next := 2
@@ -250,14 +250,14 @@ func newToolNames(tools, offered []Tool) ToolNames {
 			for _, t := range tools {
 				taken[t.Name] = true
 			}
-			names.renamed = map[string]string{}
+			names.codexNames = map[string]string{}
 		}
 		name := freeName(t.Name, taken, &next)
 		taken[name] = true
-		names.renamed[t.Name] = name
+		names.codexNames[t.Name] = name
 	}
 	for _, t := range offered {
-		names.client[names.Codex(t.Name)] = t.Name
+		names.clientNames[names.Codex(t.Name)] = t.Name
 	}
 	return names
 }
@@ -265,13 +265,13 @@ func newToolNames(tools, offered []Tool) ToolNames {
 // ClientName returns the client's name of the tool that Codex calls codexName,
 // and whether the request offers such a tool.
 func (n ToolNames) ClientName(codexName string) (string, bool) {
-	name, ok := n.client[codexName]
+	name, ok := n.clientNames[codexName]
 	return name, ok
 }
 
 // Lookup returns ClientName as a function.
 func (n ToolNames) Lookup() func(codexName string) (string, bool) {
-	if len(n.client) == 0 {
+	if len(n.clientNames) == 0 {
 		return noTool // most requests have no tools: this saves a closure for them
 	}
 	return n.ClientName
@@ -282,10 +282,10 @@ func noTool(string) (string, bool) { return "", false }
 // Codex returns Codex's name of a client's tool. The request need not declare the tool: the history
 // may have calls of a tool that the client no longer offers.
 func (n ToolNames) Codex(name string) string {
-	if n.renamed[name] == "" && isReserved(name) {
+	if n.codexNames[name] == "" && isReserved(name) {
 		return CutName(renamePrefix+name, "")
 	}
-	return cmp.Or(n.renamed[name], name)
+	return cmp.Or(n.codexNames[name], name)
 }
 
 // freeName puts the prefix before a name, and a number after it if the result is taken. next is the

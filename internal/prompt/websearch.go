@@ -12,8 +12,8 @@ import (
 // WebSearch has the settings with which the model may search the web. The provider runs the
 // searches.
 type WebSearch struct {
-	cached bool           // pages come from the provider's index only
-	search map[string]any // Codex's settings of the tool web_search
+	cachedOnly bool           // pages come from the provider's index only
+	settings   map[string]any // Codex's settings of the tool web_search
 }
 
 // webSearchTypes are the types of tools that are a web search, see [ReadWebSearch].
@@ -28,19 +28,19 @@ const maxDomains = 100
 // ReadWebSearch reads a WebSearchTool, a WebSearchPreviewTool or the web_search_options of
 // chat completions.
 func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
-	s := &WebSearch{search: map[string]any{}}
+	s := &WebSearch{settings: map[string]any{}}
 	var contextSize string
 	var size, location, filters, external wirejson.Value
 	v.Pick(wirejson.Into("search_context_size", &size), wirejson.Into("user_location", &location),
 		wirejson.Into("filters", &filters), wirejson.Into("external_web_access", &external))
-	s.cached = external.Given() && !external.IsTrue()
+	s.cachedOnly = external.Given() && !external.IsTrue()
 	f := cmp.Or(
 		field.OneOf(&contextSize, []string{"low", "medium", "high"}, size).In("search_context_size"),
 		s.readLocation(location).In("user_location"),
 		s.readFilters(filters).In("filters"),
 		field.Optional(wirejson.KindBool, external).In("external_web_access"))
 	if contextSize != "" {
-		s.search["context_size"] = contextSize
+		s.settings["context_size"] = contextSize
 	}
 	return s, f
 }
@@ -58,17 +58,17 @@ func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
 	if inner.Given() {
 		return s.readLocation(inner).In("approximate")
 	}
-	places := make(map[string]string, 4)
-	s.search["location"] = places
+	location := make(map[string]string, 4)
+	s.settings["location"] = location
 	for name, v := range v.Members() {
 		switch name := string(name); name {
 		case "country", "region", "city", "timezone":
-			var place string
-			if f := field.Text(&place, v); f != nil {
+			var value string
+			if f := field.Text(&value, v); f != nil {
 				return f.In(name)
 			}
 			if v.Given() {
-				places[name] = place
+				location[name] = value
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 		return f
 	})
 	if domains != nil {
-		s.search["allowed_domains"] = domains
+		s.settings["allowed_domains"] = domains
 	}
 	return f
 }
@@ -106,10 +106,10 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 // configure adds the settings of the web search to the configuration of a thread.
 func (s *WebSearch) configure(config map[string]any) {
 	config["web_search"] = "live"
-	if s.cached {
+	if s.cachedOnly {
 		config["web_search"] = "cached"
 	}
-	if len(s.search) > 0 {
-		config["tools"] = map[string]any{userInput: codexrpc.Constant(disabled), "web_search": s.search}
+	if len(s.settings) > 0 {
+		config["tools"] = map[string]any{userInputTool: codexrpc.Constant(disabledSetting), "web_search": s.settings}
 	}
 }

@@ -59,7 +59,7 @@ func (g generator) schema(depth int) string {
 	case !g.tame && g.IntN(12) == 0:
 		return pick(g, []string{"true", "false", "{}"})
 	}
-	names := slices.Sorted(maps.Keys(keywords))
+	names := slices.Sorted(maps.Keys(keywordShapes))
 	g.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	names = names[:g.IntN(5)]
 	if !g.tame && g.IntN(4) > 0 {
@@ -71,7 +71,7 @@ func (g generator) schema(depth int) string {
 	used := map[string]bool{}
 	kept := names[:0]
 	for _, name := range names {
-		if !used[name] && (!g.tame || keywords[name] != shapeIrrelevant) {
+		if !used[name] && (!g.tame || keywordShapes[name] != shapeIrrelevant) {
 			kept = append(kept, name)
 		}
 		used[name] = true
@@ -90,7 +90,7 @@ func (g generator) value(keyword string, depth int) string {
 	if !g.tame && g.IntN(30) == 0 {
 		return pick(g, someValues) // of a wrong shape, as a rule
 	}
-	switch keywords[keyword] {
+	switch keywordShapes[keyword] {
 	case shapeTypes:
 		if g.tame {
 			return pick(g, someTypes[:5])
@@ -148,11 +148,11 @@ func TestNothingIsLost(t *testing.T) {
 		if err := missing([]byte(schema), fitted, words); err != nil {
 			t.Fatalf("seed %d: %v\n%s\n%s\n%s", seed, err, schema, fitted, words)
 		}
-		if again, _ := fitSchema(fitted); string(again) != string(fitted) && len(fitted) < budget {
+		if again, _ := fitSchema(fitted); string(again) != string(fitted) && len(fitted) < schemaBudget {
 			t.Fatalf("seed %d: %s becomes %s", seed, fitted, again)
 		}
 		switch {
-		case len(fitted) > budget:
+		case len(fitted) > schemaBudget:
 			large++
 		case strings.HasPrefix(words, wholeHeader):
 			whole++

@@ -10,7 +10,7 @@ import (
 // TestComing waits for threads that are announced.
 func TestComing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c coming
+		var c announcements
 		links := []Link{{Hash: named("a")}, {Hash: named("b")}}
 		if c.wait(t.Context(), nil) || c.wait(t.Context(), links) {
 			t.Error("waited for nothing")
@@ -32,13 +32,13 @@ func TestComing(t *testing.T) {
 			t.Error("threads that have arrived are remembered")
 		}
 		defer c.announce(named("b")).end()
-		ctx, cancel := context.WithTimeout(t.Context(), comingTimeout/2)
+		ctx, cancel := context.WithTimeout(t.Context(), announcementTimeout/2)
 		defer cancel()
 		if !c.wait(ctx, links) || ctx.Err() == nil {
 			t.Error("did not wait until the end of the context")
 		}
 		began = time.Now()
-		if !c.wait(t.Context(), links) || time.Since(began) != comingTimeout {
+		if !c.wait(t.Context(), links) || time.Since(began) != announcementTimeout {
 			t.Errorf("waited for %s", time.Since(began))
 		}
 	})

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// coming lists the threads that will soon be kept, which means that they wait for the next request
+// announcements lists the threads that will soon be kept, which means that they wait for the next request
 // of their conversation. A client may send that request before the last turn has quite ended; the
-// request then waits for the thread. The zero value is empty. A coming is safe for concurrent use.
-type coming struct {
+// request then waits for the thread. The zero value is empty. An announcements is safe for concurrent use.
+type announcements struct {
 	mu     sync.Mutex
 	byHash map[Hash]*announcement
 }
@@ -17,7 +17,7 @@ type coming struct {
 // announcement is the entry of a thread that will soon be kept. It may be nil: then end does
 // nothing.
 type announcement struct {
-	in   *coming
+	list *announcements
 	hash Hash
 	done chan struct{} // closed by end; nil: nobody waits
 }
@@ -25,17 +25,17 @@ type announcement struct {
 // announce adds an entry for a thread that will soon be kept. hash identifies the thread's history.
 // The caller must end the announcement when the thread is kept, or will not be kept after all.
 // announce returns nil if another thread with the same history is announced already.
-func (c *coming) announce(hash Hash) *announcement {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byHash[hash] != nil {
+func (l *announcements) announce(hash Hash) *announcement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byHash[hash] != nil {
 		return nil
 	}
-	if c.byHash == nil {
-		c.byHash = make(map[Hash]*announcement)
+	if l.byHash == nil {
+		l.byHash = make(map[Hash]*announcement)
 	}
-	a := &announcement{in: c, hash: hash}
-	c.byHash[hash] = a
+	a := &announcement{list: l, hash: hash}
+	l.byHash[hash] = a
 	return a
 }
 
@@ -45,32 +45,32 @@ func (a *announcement) end() {
 	if a == nil {
 		return
 	}
-	a.in.mu.Lock()
-	defer a.in.mu.Unlock()
-	if a.in.byHash[a.hash] != a {
+	a.list.mu.Lock()
+	defer a.list.mu.Unlock()
+	if a.list.byHash[a.hash] != a {
 		return
 	}
-	delete(a.in.byHash, a.hash)
+	delete(a.list.byHash, a.hash)
 	if a.done != nil {
 		close(a.done)
 	}
 }
 
-// comingTimeout bounds the wait for a thread that will soon be kept. After that, the request gets
+// announcementTimeout bounds the wait for a thread that will soon be kept. After that, the request gets
 // another thread.
-const comingTimeout = 2 * time.Second
+const announcementTimeout = 2 * time.Second
 
-// wait waits, at most comingTimeout, until the announcement for the newest answer in a history has
+// wait waits, at most announcementTimeout, until the announcement for the newest answer in a history has
 // ended. If there is no such announcement, it returns false at once.
-func (c *coming) wait(ctx context.Context, links []Link) bool {
+func (l *announcements) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false
 	}
-	done := c.announced(links[len(links)-1].Hash)
+	done := l.doneChannel(links[len(links)-1].Hash)
 	if done == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, comingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, announcementTimeout)
 	defer cancel()
 	select {
 	case <-done:
@@ -79,12 +79,12 @@ func (c *coming) wait(ctx context.Context, links []Link) bool {
 	return true
 }
 
-// announced returns a channel that is closed when the announcement with this hash ends, or nil if
+// doneChannel returns a channel that is closed when the announcement with this hash ends, or nil if
 // there is none.
-func (c *coming) announced(hash Hash) <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := c.byHash[hash]
+func (l *announcements) doneChannel(hash Hash) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.byHash[hash]
 	if a == nil {
 		return nil
 	}

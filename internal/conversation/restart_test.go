@@ -1,0 +1,62 @@
+package conversation
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/codexrpc/appserver"
+	"github.com/caddy-codex/caddy-codex/internal/prompt"
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+)
+
+// TestRemedies checks which remedies fit a failure, in the order in which they are tried.
+func TestRemedies(t *testing.T) {
+	refused := &codexrpc.TurnError{Message: "unexpected status 400 Bad Request: no", Code: "badRequest", HTTPStatus: 400}
+	unreadable := &codexrpc.TurnError{Message: `unexpected status 400 Bad Request: {"error":{"code":"invalid_encrypted_content","message":"no"}}`, Code: "badRequest", HTTPStatus: 400}
+	gone := codexrpc.ErrClosed
+	process := appserver.New(appserver.Config{}, slog.New(slog.DiscardHandler))
+	for name, c := range map[string]struct {
+		now     attempt
+		moves   int
+		history bool // has reasoning
+		f       turnFailure
+		want    []string
+	}{
+		"of an old app-server":    {now: attempt{origin: Continued}, f: turnFailure{processReplaced: true, err: gone}, want: []string{"the app-server that serves now", "a new thread instead of a kept one"}},
+		"provider":                {f: turnFailure{providerFailed: true, err: gone}, want: []string{"another login for a failing provider"}},
+		"provider, moved":         {f: turnFailure{providerFailed: true, err: gone}, moves: 1},
+		"account":                 {f: turnFailure{loginUnusable: true, err: gone}, want: []string{"another login for one that is spent or signed out"}},
+		"account, continued":      {now: attempt{origin: Continued}, f: turnFailure{loginUnusable: true, err: gone}, want: []string{"another login for one that is spent or signed out", "a new thread instead of a kept one"}},
+		"continued":               {now: attempt{origin: Continued}, f: turnFailure{err: refused}, want: []string{"a new thread instead of a kept one"}},
+		"resumed":                 {now: attempt{origin: Resumed}, f: turnFailure{err: gone}, want: []string{"a new thread instead of a kept one"}},
+		"continued, at exit":      {now: attempt{origin: Continued}, f: turnFailure{err: turn.ErrShutdown}},
+		"restored":                {now: attempt{origin: New, reasoningRestored: true}, f: turnFailure{err: refused}, want: []string{"no reasoning that was remembered"}},
+		"restored, other":         {now: attempt{origin: New, reasoningRestored: true}, f: turnFailure{err: gone}},
+		"other login's reasoning": {now: attempt{origin: New}, history: true, f: turnFailure{err: unreadable}, want: []string{"no reasoning of another login"}},
+		"history, refused":        {now: attempt{origin: New}, history: true, f: turnFailure{err: refused}},
+		"instructions":            {now: attempt{origin: New, reasoningRestored: true}, f: turnFailure{err: refused, instructionsRefused: true}, want: []string{"the instructions behind Codex's own prompt"}},
+		"parallel":                {now: attempt{origin: New, triesParallelCalls: true}, f: turnFailure{err: refused}, want: []string{"one call at a time"}},
+		"prepared":                {now: attempt{origin: Prepared}, f: turnFailure{err: gone}, want: []string{"a new thread instead of a prepared one"}},
+		"prepared, at exit":       {now: attempt{origin: Prepared}, f: turnFailure{err: turn.ErrShutdown}},
+		"prepared, silent":        {now: attempt{origin: Prepared}, f: turnFailure{err: turn.ErrIdle}},
+		"prepared, turn fails":    {now: attempt{origin: Prepared}, f: turnFailure{err: refused}},
+		"socket limited":          {f: turnFailure{err: appserver.ErrSocketLimited}, want: []string{"HTTP instead of a WebSocket"}},
+		"socket overloaded":       {f: turnFailure{err: appserver.ErrSocketOverloaded}, want: []string{"HTTP instead of a WebSocket"}},
+		"nothing":                 {now: attempt{origin: New}, f: turnFailure{err: errors.New("else")}},
+	} {
+		c.now.place.Process = process
+		s := &Session{opener: new(Opener), current: c.now, moves: c.moves, chain: &Chain{Links: []Link{{HasReasoning: c.history}}}, request: Request{Plan: new(prompt.Plan)}}
+		var got []string
+		for i := range remedies {
+			if remedies[i].fits(s, &c.f) {
+				got = append(got, remedies[i].name)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

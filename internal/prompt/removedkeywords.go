@@ -1,0 +1,142 @@
+package prompt
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// The words that describe a schema for the model begin with one of these lines.
+const (
+	keywordsHeader = "Further JSON Schema keywords of the parameters:"
+	wholeHeader    = "The complete JSON Schema of the parameters:\n"
+)
+
+// removedKeywords collects the keywords that Codex removes from a schema, in one line for each argument:
+//
+//   - edits[].line: minimum 1, default 1
+//
+// An argument is named by its path: ".name" for a property, "[]" for the elements of
+// an array, ".*" for further properties, and "{anyOf 0}" or "{$defs Node}" for a
+// schema in a list or in the definitions.
+type removedKeywords struct {
+	lines    []byte
+	maxBytes int // the most bytes of lines
+	// needsWholeSchema is true if lines cannot express the loss. The words are then the
+	// whole schema.
+	needsWholeSchema bool
+}
+
+// description returns the text about the removed keywords, for the description of the tool. text is the
+// tool's schema.
+func (r *removedKeywords) description(text []byte) string {
+	switch {
+	case !r.needsWholeSchema && len(r.lines) == 0:
+		return ""
+	case r.needsWholeSchema || len(keywordsHeader)+len(r.lines) > len(wholeHeader)+len(text):
+		return wholeHeader + string(text)
+	}
+	return keywordsHeader + string(r.lines)
+}
+
+// appendStep appends a step to the path of a schema. The step leads to the child with this name or
+// index in the value of the schema's member m.
+func appendStep(path []byte, m member, name string, index int) []byte {
+	switch m.keyword {
+	case "items":
+		return append(path, "[]"...)
+	case "properties", "additionalProperties":
+		if len(path) > 0 {
+			path = append(path, '.')
+		}
+		if m.keyword == "properties" {
+			return appendName(path, name)
+		}
+		return append(path, '*')
+	}
+	path = append(append(append(path, '{'), m.keyword...), ' ')
+	if m.shape == shapeSchemaList {
+		path = strconv.AppendInt(path, int64(index), 10)
+	} else {
+		path = appendName(path, name)
+	}
+	return append(path, '}')
+}
+
+// addMembers adds the members of a schema for which isKept returns false to the lines. name is the name
+// of the property that has the schema, or empty.
+func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept func(member) bool) {
+	lineBegun := false
+	add := func(m member) {
+		r.needsWholeSchema = r.needsWholeSchema || m.refersElsewhere()
+		r.addKeyword(&lineBegun, path, m.keyword, m.value)
+	}
+	for _, m := range s.known {
+		switch {
+		case isKept(m):
+			r.needsWholeSchema = r.needsWholeSchema || m.shape == shapeRef && m.refersElsewhere()
+		case m.shape != shapeIrrelevant:
+			add(m)
+		}
+	}
+	for _, m := range s.dropped {
+		if m.keyword != "title" || !repeatsName(m.value, name) {
+			add(m)
+		}
+	}
+}
+
+// addNonSchema adds a value that stands in the place of a schema but is not an object.
+func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
+	switch {
+	case v.Kind() != wirejson.KindBool:
+		r.needsWholeSchema = true
+	case !v.IsTrue():
+		r.addKeyword(new(bool), path, "not", wirejson.Value("{}"))
+	}
+}
+
+// addKeyword adds a keyword to the line of a schema. If lineBegun is false, it first begins the line and
+// sets lineBegun.
+func (r *removedKeywords) addKeyword(lineBegun *bool, path []byte, keyword string, value wirejson.Value) {
+	if r.needsWholeSchema || len(r.lines) > r.maxBytes {
+		r.needsWholeSchema = true
+		return
+	}
+	switch {
+	case *lineBegun:
+		r.lines = append(r.lines, ", "...)
+	case len(path) == 0:
+		r.lines = append(r.lines, "\n- (all): "...)
+	default:
+		r.lines = append(append(append(r.lines, "\n- "...), path...), ": "...)
+	}
+	*lineBegun = true
+	r.lines = append(append(appendName(r.lines, keyword), ' '), value...)
+}
+
+// appendName appends a name. It appends a JSON string if the name is empty or has characters other
+// than letters, digits, '_', '-' and '$'.
+func appendName(dst []byte, name string) []byte {
+	needsQuotes := func(r rune) bool {
+		return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' && r != '-' && r != '$'
+	}
+	if name == "" || strings.ContainsFunc(name, needsQuotes) {
+		return wirejson.AppendString(dst, name)
+	}
+	return append(dst, name...)
+}
+
+// repeatsName reports whether a title only repeats the name of its property. Some generators
+// write such titles.
+func repeatsName(title wirejson.Value, name string) bool {
+	const maxLength = 256
+	if title.Kind() != wirejson.KindString || len(title) > maxLength || len(name) > maxLength {
+		return false
+	}
+	normalize := func(s string) string { return separators.Replace(strings.ToLower(s)) }
+	return normalize(title.Text()) == normalize(name)
+}
+
+var separators = strings.NewReplacer(" ", "", "_", "", "-", "")
