@@ -60,16 +60,16 @@ func (s *Session) withdrawAnnouncement() {
 // Keep keeps the thread for the next request, if the thread has exactly the answer that the client
 // got. It is called when the client has got the whole answer. rest describes the thread after the
 // turn, and usage counts the tokens of the turn.
-func (s *Session) Keep(rest turn.Rest, usage codexrpc.Usage) {
-	if s.historyHash == (Hash{}) || !rest.Whole {
+func (s *Session) Keep(state turn.Rest, usage codexrpc.Usage) {
+	if s.historyHash == (Hash{}) || !state.Whole {
 		return
 	}
 	current := s.current
-	current.threads.memory.Remember(s.historyHash, rest.Reasoning)
+	current.threads.memory.Remember(s.historyHash, state.Reasoning)
 	kept := &keptThread{
 		hash: s.historyHash, user: s.request.User, size: s.chain.Size + s.answer.Size(),
 		thread: current.thread, place: current.place, usage: current.usageBefore.Add(usage),
-		pendingCalls: rest.Waits, schema: s.schema, effort: s.effort, request: s.request.Live.Request(),
+		pendingCalls: state.Waits, schema: s.schema, effort: s.effort, request: s.request.Live.Request(),
 	}
 	kept.request.Since = time.Now()
 	announcement := s.announcement

@@ -52,9 +52,9 @@ var remedies = [...]remedy{{
 }, {
 	name: "another login for a failing provider", optional: true,
 	mayHelp: func(s *Session) bool { return s.current.hasOtherLogins },
-	fits:    func(s *Session, f *turnFailure) bool { return f.providerFailed && s.moves == 0 },
+	fits:    func(s *Session, f *turnFailure) bool { return f.providerFailed && s.loginSwitches == 0 },
 	start: func(ctx context.Context, s *Session, f *turnFailure) (bool, error) {
-		s.moves++
+		s.loginSwitches++
 		return s.startWithOtherLogin(ctx, f)
 	},
 }, {

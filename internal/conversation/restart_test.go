@@ -48,7 +48,7 @@ func TestRemedies(t *testing.T) {
 		"nothing":                 {now: attempt{origin: New}, f: turnFailure{err: errors.New("else")}},
 	} {
 		c.now.place.Process = process
-		s := &Session{opener: new(Opener), current: c.now, moves: c.moves, chain: &Chain{Links: []Link{{HasReasoning: c.history}}}, request: Request{Plan: new(prompt.Plan)}}
+		s := &Session{opener: new(Opener), current: c.now, loginSwitches: c.moves, chain: &Chain{Links: []Link{{HasReasoning: c.history}}}, request: Request{Plan: new(prompt.Plan)}}
 		var got []string
 		for i := range remedies {
 			if remedies[i].fits(s, &c.f) {

@@ -54,12 +54,12 @@ type Session struct {
 	schema  string // of the answer
 	effort  string // of the turn; empty: the model's own
 
-	chain  *Chain // of the request; nil: it is not hashed, or has several choices
-	hashed bool
+	chain         *Chain // of the request; nil: it is not hashed, or has several choices
+	chainComputed bool
 
 	current          attempt
 	retries          int   // how often the turn was started again after a wait
-	moves            int   // how often a move was tried because the provider failed
+	loginSwitches    int   // how often a move was tried because the provider failed
 	reasoningRefused bool  // the provider has refused the reasoning that was remembered
 	serialReason     error // why the turn was started in the form with one call at a time; nil: it was not
 	answered         bool
@@ -206,10 +206,10 @@ func (a *attempt) close() {
 // historyChain returns the chain of the request's history (its hashes), or nil if the history cannot be
 // hashed. Only the first call computes the chain.
 func (s *Session) historyChain(lease Lease) *Chain {
-	if s.hashed {
+	if s.chainComputed {
 		return s.chain
 	}
-	s.hashed = true
+	s.chainComputed = true
 	plan := s.request.Plan
 	s.request.Compute(func() {
 		id := Identity{Site: strings.ToLower(s.request.Host), User: s.request.User, Thread: plan.Thread, EffortMayVary: effortMayVary(lease, plan)}

@@ -29,7 +29,7 @@ const countedWaitDivisor = 6
 // caller calls stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	firstSign := s.current.place.Process.FirstSign()
-	if !s.current.hasOtherLogins || s.moves > 0 || firstSign == 0 {
+	if !s.current.hasOtherLogins || s.loginSwitches > 0 || firstSign == 0 {
 		return func() {}
 	}
 	opener, conn, thread, login, began := s.opener, s.current.place.Conn, s.current.thread.ID(), s.current.login, time.Now()
