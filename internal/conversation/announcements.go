@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// announcements lists the threads that will soon be kept, which means that they wait for the next request
-// of their conversation. A client may send that request before the last turn has quite ended; the
-// request then waits for the thread. The zero value is empty. An announcements is safe for concurrent use.
+// announcements lists the threads that will soon be kept for the next requests of their
+// conversations. A client may send its next request before the last turn has completely ended; that
+// request waits for the thread. The zero value is empty. An announcements value is safe for
+// concurrent use.
 type announcements struct {
 	mu     sync.Mutex
 	byHash map[Hash]*announcement
 }
 
-// announcement is the entry of a thread that will soon be kept. It may be nil: then end does
-// nothing.
+// announcement says that a thread will soon be kept. A nil announcement is allowed: its method end
+// does nothing.
 type announcement struct {
 	list *announcements
 	hash Hash
-	done chan struct{} // closed by end; nil: nobody waits
+	done chan struct{} // closed by end; nil: no request waits
 }
 
-// announce adds an entry for a thread that will soon be kept. hash identifies the thread's history.
-// The caller must end the announcement when the thread is kept, or will not be kept after all.
-// announce returns nil if another thread with the same history is announced already.
+// announce adds an announcement. hash identifies the history of the thread. The caller must end the
+// announcement when the thread is kept, or when it is clear that the thread will not be kept. If
+// another thread with the same history is announced already, announce returns nil.
 func (l *announcements) announce(hash Hash) *announcement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,8 +40,7 @@ func (l *announcements) announce(hash Hash) *announcement {
 	return a
 }
 
-// end ends the announcement, and so wakes the requests that wait for it. A second call does
-// nothing.
+// end ends the announcement. The requests that wait for it then go on. A second call does nothing.
 func (a *announcement) end() {
 	if a == nil {
 		return
@@ -56,12 +56,12 @@ func (a *announcement) end() {
 	}
 }
 
-// announcementTimeout bounds the wait for a thread that will soon be kept. After that, the request gets
-// another thread.
+// announcementTimeout bounds the wait for a thread that will soon be kept. After that, the request
+// gets another thread.
 const announcementTimeout = 2 * time.Second
 
-// wait waits, at most announcementTimeout, until the announcement for the newest answer in a history has
-// ended. If there is no such announcement, it returns false at once.
+// wait waits until the announcement for the newest answer in a history has ended, but at most
+// announcementTimeout. If there is no such announcement, wait returns false at once.
 func (l *announcements) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false

@@ -11,13 +11,13 @@ import (
 // Answer identifies the texts and calls of an answer, as a client got them from a turn or sends
 // them back. It stores hashes instead of the texts. The zero value is an empty answer.
 type Answer struct {
-	text    *digest // of the texts so far, without white space around them and without pending; nil: pending has all
-	pending []byte  // text that is to be hashed, up to maxPending bytes
-	hasText bool    // the texts have more than white space
-	space   []byte  // white space after the text so far; it counts once more text follows
+	text    *digest // of the text before pending, without white space around it; nil: pending has all of the text
+	pending []byte  // text that is not hashed yet, up to maxPending bytes
+	hasText bool    // the text has more than white space
+	space   []byte  // white space at the end of the text so far; it counts only if more text follows
 	calls   []callHash
-	mixed   bool // there is text behind a call
-	size    int
+	mixed   bool // there is text after a call
+	size    int  // see the method Size
 }
 
 // maxPending is how many bytes of text are collected before they are hashed. Hashing each delta
@@ -32,8 +32,8 @@ type callHash struct {
 // whiteSpace has the characters that clients remove from both ends of a text.
 const whiteSpace = " \t\r\n"
 
-// Gap marks the boundary between two messages of the answer. It adds only white space to the text,
-// since a client may join the two messages to one text.
+// Gap marks the boundary between two messages of the answer. It only adds white space to the text,
+// since a client may join the two messages to one.
 func (a *Answer) Gap() {
 	if a.hasText {
 		a.space = append(a.space, turn.MessageGap...)
@@ -43,7 +43,7 @@ func (a *Answer) Gap() {
 // Text adds a piece of text. The answer does not depend on how the text is cut into pieces.
 func (a *Answer) Text(text string) { a.add(wirejson.View(text)) }
 
-// add adds a piece of text. It makes a copy, so the caller may change the slice afterwards.
+// add adds a piece of text. It copies the text, so the caller may change the slice afterwards.
 func (a *Answer) add(text []byte) {
 	a.size += len(text)
 	if !a.hasText {
@@ -62,7 +62,7 @@ func (a *Answer) add(text []byte) {
 	a.space = append(a.space, text[len(trimmed):]...)
 }
 
-// write adds a part of the text as it is.
+// write adds text without changing it.
 func (a *Answer) write(text []byte) {
 	if len(a.pending)+len(text) > maxPending {
 		a.flush()
@@ -83,7 +83,7 @@ func (a *Answer) flush() {
 	a.pending = a.pending[:0]
 }
 
-// Size returns how many bytes the texts and the calls have.
+// Size returns how many bytes the texts and calls have together.
 func (a *Answer) Size() int { return a.size }
 
 // Mixed reports whether the answer has text after a call. Not every API can express that order, so

@@ -20,7 +20,7 @@ type Hash [sha256.Size]byte
 // two different sequences never have the same hash.
 type digest struct {
 	hash.Hash
-	scratch *Hash // a buffer for what is written: a new one would be allocated each time
+	scratch *Hash // a buffer, reused to save allocations
 }
 
 // digests is a pool of digests.
@@ -35,7 +35,7 @@ func newDigest() *digest {
 // field adds one field.
 func (d *digest) field(text string) { d.bytes(wirejson.View(text)) }
 
-// bytes adds one field, like the method field.
+// bytes adds one field, as the method field does.
 func (d *digest) bytes(text []byte) {
 	d.number(len(text))
 	_, _ = d.Write(text) // writing to a hash never fails
@@ -52,7 +52,7 @@ func (d *digest) hash(h Hash) {
 	_, _ = d.Write(d.scratch[:])
 }
 
-// sum returns the hash. It puts the digest back into the pool, so the digest must not be used any
+// sum returns the hash and puts the digest back into the pool. The digest must not be used any
 // more.
 func (d *digest) sum() Hash {
 	d.Sum(d.scratch[:0])

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Link identifies the history up to the end of one answer of the model.
+// Link identifies the history of a conversation up to the end of one answer of the model.
 type Link struct {
 	// Hash is the hash of this history.
 	Hash Hash
@@ -32,13 +32,13 @@ type Chain struct {
 	// Size is the approximate size of the history in bytes.
 	Size int
 
-	state Hash // of the whole history
+	state Hash // hash of the whole history
 	calls int  // number of calls in the history
 }
 
 // NewChain hashes the history of a request. history has items of the Responses API, each a JSON
-// object. input is the user's message after them; it may be empty. NewChain fails if the identity
-// cannot be hashed.
+// object. input is the user's message after them; it may be empty. NewChain fails if id cannot be
+// encoded as JSON.
 func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput) (*Chain, error) {
 	start, err := id.hash()
 	if err != nil {
@@ -61,15 +61,15 @@ func (c *Chain) After(a *Answer) Hash {
 	return d.sum()
 }
 
-// chainReader reads the items of a history one by one, and computes the chain.
+// chainReader reads the items of a history one after the other, and computes the chain.
 type chainReader struct {
 	chain        *Chain
-	ordinals     map[string]int // of the calls, by their ids
+	ordinals     map[string]int // the position of each call among all calls, by its id
 	answer       *Answer        // the answer that is being read; nil: none
 	answerStart  int            // index of the first item of answer
-	callIDs      []string       // of the calls of answer
-	hasReasoning bool           // there was reasoning since the last item that is no part of an answer
-	scratch      []byte         // the buffer of the method bytes
+	callIDs      []string       // the ids of the calls of answer
+	hasReasoning bool           // there was reasoning in answer, or just before it
+	scratch      []byte         // the buffer for the method bytes
 }
 
 // The types of items that have a canonical form of their own.
@@ -80,7 +80,7 @@ const (
 	typeResult    = "function_call_output"
 )
 
-// readItem reads one item of the history. index is its index.
+// readItem reads the item of the history at index.
 func (r *chainReader) readItem(index int, item wirejson.Value) {
 	var kind, role, content, id, name, arguments, output wirejson.Value
 	item.Pick(
@@ -168,16 +168,16 @@ func parts(content wirejson.Value) iter.Seq[part] {
 	}
 }
 
-// beginAnswer begins to read an answer whose first item is at index. If an answer is being read already,
-// the item belongs to that answer, and beginAnswer does nothing.
+// beginAnswer begins an answer whose first item is at index. If an answer has begun already, the
+// item belongs to that answer, and beginAnswer does nothing.
 func (r *chainReader) beginAnswer(index int) {
 	if r.answer == nil {
 		r.answer, r.answerStart, r.callIDs = &Answer{}, index, nil
 	}
 }
 
-// endAnswer ends the answer that is being read, if any, and adds its Link. index is the index of
-// the first item after the answer.
+// endAnswer ends the answer that has begun, if any, and adds its Link. index is the index of the
+// first item after the answer.
 func (r *chainReader) endAnswer(index int) {
 	if r.answer == nil {
 		return
@@ -216,14 +216,14 @@ func (r *chainReader) readInput(input []codexrpc.UserInput) {
 	r.chain.state = d.sum()
 }
 
-// nextDigest begins a digest for the history and one more item. The caller adds the item.
+// nextDigest returns a digest with the hash of the history so far. The caller adds the next item.
 func (r *chainReader) nextDigest() *digest {
 	d := newDigest()
 	d.hash(r.chain.state)
 	return d
 }
 
-// addParts adds the parts of a message or of a result.
+// addParts adds the parts of a message or of a result to a digest.
 func (r *chainReader) addParts(d *digest, content wirejson.Value) {
 	for p := range parts(content) {
 		switch {

@@ -8,25 +8,25 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// Identity is what all requests of a conversation have in common besides the messages. If any part
-// of the Identity differs, a request belongs to another conversation.
+// Identity is what all requests of a conversation have in common, besides the messages. Requests
+// with different Identities belong to different conversations.
 type Identity struct {
-	// Site and User identify the owner of the conversation. At another site, the same name is
-	// another user.
+	// Site and User identify the owner of the conversation. The same User at another Site is
+	// another owner.
 	Site, User string
-	// Thread are the parameters of thread/start: model, instructions, tools and
-	// configuration.
+	// Thread has the parameters of thread/start: model, instructions, tools and configuration.
 	Thread codexrpc.ThreadStartParams
-	// EffortMayVary is true if each turn of the conversation may have another reasoning effort. But a
-	// request without an effort belongs to another conversation than requests with one, since a
-	// thread that has an effort cannot return to the default.
+	// EffortMayVary is true if each turn of the conversation may have its own reasoning effort.
+	// Even then, requests with an effort and requests without one belong to different
+	// conversations, because a thread that has an effort cannot return to the default.
 	EffortMayVary bool
 }
 
-// parameterBuffers is a pool of buffers for the encoded parameters of threads. Its elements are *[]byte.
+// parameterBuffers is a pool of buffers (*[]byte) for the encoded parameters of threads.
 var parameterBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// maxParameterBuffer bounds the buffers that go back to the pool parameterBuffers, in bytes.
+// maxParameterBuffer bounds the size of the buffers that go back to the pool parameterBuffers, in
+// bytes.
 const maxParameterBuffer = 64 << 10
 
 // hash returns the first hash in the chain of the conversation. It fails if the parameters cannot

@@ -9,9 +9,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// effortMayVary reports whether turns of one conversation may have different reasoning efforts. They
-// may if the plan has an effort, and every app-server lets a thread change its effort with the
-// plan's model.
+// effortMayVary reports whether the turns of a conversation may have different reasoning efforts.
+// They may if the plan has an effort, and every app-server can change the effort of a thread with
+// the plan's model.
 func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {
 		return false
@@ -21,8 +21,8 @@ func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	})
 }
 
-// RecordOutputs records outputs that the client has got. mode is the form in which the client reads tool
-// calls.
+// RecordOutputs records outputs that the client has got. mode is the form in which the client gets
+// tool calls.
 func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 	if s.current.threads == nil {
 		return
@@ -33,7 +33,7 @@ func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 			s.answer.Gap()
 		case out.Kind == turn.OutputText:
 			s.answer.Text(out.Text)
-		case mode == turn.ModeXML: // calls are in the text
+		case mode == turn.ModeXML: // the calls are a part of the text
 		case out.Kind == turn.OutputCallEnd:
 			s.answer.Call(s.tools.Codex(out.Name), out.Text)
 		}
@@ -41,7 +41,7 @@ func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 }
 
 // Announce announces that the thread will soon be kept for the next request. It is called before
-// the client gets the end of the answer, since the client may then send its next request at once.
+// the client gets the end of the answer, because the client may then send its next request at once.
 func (s *Session) Announce() {
 	if s.current.threads == nil || s.answer.Mixed() || s.chain == nil {
 		return
@@ -51,15 +51,16 @@ func (s *Session) Announce() {
 	s.announcement = s.current.threads.announcements.announce(s.historyHash)
 }
 
-// withdrawAnnouncement ends the announcement of the thread, since the thread will not be kept.
+// withdrawAnnouncement ends the announcement of the thread, if there is one. The thread will not be
+// kept.
 func (s *Session) withdrawAnnouncement() {
 	s.announcement.end()
 	s.announcement = nil
 }
 
 // Keep keeps the thread for the next request, if the thread has exactly the answer that the client
-// got. It is called when the client has got the whole answer. rest describes the thread after the
-// turn, and usage counts the tokens of the turn.
+// got. It is called when the client has got the whole answer. state describes the thread after the
+// turn. usage counts the tokens of the turn.
 func (s *Session) Keep(state turn.Rest, usage codexrpc.Usage) {
 	if s.historyHash == (Hash{}) || !state.Whole {
 		return
@@ -75,12 +76,12 @@ func (s *Session) Keep(state turn.Rest, usage codexrpc.Usage) {
 	announcement := s.announcement
 	s.current.thread, s.announcement = nil, nil
 	current.threads.keepWhenIdle(kept, announcement)
-	current.onClose() // a kept thread does not hold its process
+	current.onClose() // a kept thread does not count as a use of its process
 }
 
-// restoreReasoning returns a copy of the plan with reasoning from the memory in its history, or nil if the
-// memory has no reasoning of these answers. It does not change the plan itself, since other
-// attempts use the plan.
+// restoreReasoning returns a copy of the plan whose history also has the reasoning from the memory.
+// It returns nil if the memory has no reasoning for this history. The plan itself does not change,
+// since other attempts use it.
 func (s *Session) restoreReasoning(plan *prompt.Plan) *prompt.Plan {
 	if s.current.threads == nil || s.reasoningRefused || s.chain == nil {
 		return nil
@@ -94,8 +95,8 @@ func (s *Session) restoreReasoning(plan *prompt.Plan) *prompt.Plan {
 	return &restored
 }
 
-// forgetReasoning removes the reasoning of this history from the memory, because Codex or the provider has
-// refused it.
+// forgetReasoning removes the reasoning for this history from the memory, because Codex or the
+// provider has refused it.
 func (s *Session) forgetReasoning() {
 	s.current.reasoningRestored, s.reasoningRefused = false, true
 	s.current.threads.memory.Forget(s.chain.Links)

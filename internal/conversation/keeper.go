@@ -21,26 +21,26 @@ type Limits struct {
 	Spares int
 }
 
-// keeper has the threads that are kept for the next requests of their conversations. The turn of
-// such a thread has finished or is parked: it waits for the results of tool calls. If there are too
-// many threads, the keeper drops the oldest thread of the user who has the most threads. A keeper
-// is safe for concurrent use.
+// keeper stores the threads that are kept for the next requests of their conversations. The turn of
+// such a thread has completed, or is parked: it waits for the results of tool calls. If there are
+// too many threads, the keeper drops the oldest thread of the user who has the most threads. A
+// keeper is safe for concurrent use.
 type keeper struct {
-	drop func(*keptThread)
+	drop func(*keptThread) // unloads a thread
 
 	mu      sync.Mutex
 	limits  Limits
 	byHash  map[Hash]*list.Element
 	order   *list.List // of *keptThread, the oldest first
 	perUser map[string]int
-	bytes   int
-	parked  int
+	bytes   int // the size of all histories
+	parked  int // how many threads have a parked turn
 	timer   *time.Timer
-	firesAt time.Time // when the timer fires; zero: it does not run
+	firesAt time.Time // when the timer fires; zero: the timer does not run
 	closed  bool
 
-	dropReasons map[Hash]Reason // why threads were dropped
-	dropOrder   []Hash          // of dropReasons, the oldest first
+	dropReasons map[Hash]Reason // why threads were dropped, by the hashes of their histories
+	dropOrder   []Hash          // the keys of dropReasons, the oldest first
 }
 
 // Reason is the reason why the keeper has dropped a thread.
@@ -53,7 +53,7 @@ const (
 	Unusable Reason = "process_ended" // its process ended or was replaced
 )
 
-// maxDropReasons is how many reasons of dropped threads the keeper remembers.
+// maxDropReasons is how many entries dropReasons may have.
 const maxDropReasons = 4096
 
 // newKeeper returns an empty keeper. The keeper calls drop with each thread that it removes, except
@@ -72,7 +72,7 @@ func newKeeper(limits Limits, drop func(*keptThread)) *keeper {
 	return k
 }
 
-// change calls f with the lock held, and then drops the threads that f has removed and returns.
+// change calls f with the lock held. Then it drops the threads that f has removed and returned.
 func (k *keeper) change(f func() (removed []*keptThread)) {
 	k.mu.Lock()
 	removed := f()
@@ -82,8 +82,8 @@ func (k *keeper) change(f func() (removed []*keptThread)) {
 	}
 }
 
-// add adds a thread. It drops the thread at once if the thread's history is too large, or if the
-// keeper keeps no threads.
+// add adds a thread. If the thread's history is too large, or the keeper keeps no threads, add
+// drops the thread.
 func (k *keeper) add(kept *keptThread) {
 	k.change(func() []*keptThread {
 		if !k.closed && k.limits.Max > 0 && kept.size <= k.limits.MaxBytes {
@@ -96,11 +96,11 @@ func (k *keeper) add(kept *keptThread) {
 	})
 }
 
-// insert makes room for a thread and adds it. It returns the threads that it has removed. The caller
-// holds the lock.
+// insert makes room for a thread and adds it. It returns the threads that it has removed for this.
+// The caller holds the lock.
 func (k *keeper) insert(kept *keptThread) (removed []*keptThread) {
 	if old := k.byHash[kept.hash]; old != nil {
-		removed = append(removed, k.remove(old)) // it holds the same history
+		removed = append(removed, k.remove(old)) // a thread with the same history
 	}
 	removed = k.evict(removed, k.limits.Max-1, k.limits.MaxBytes-kept.size)
 	wait := k.limits.Idle
@@ -117,9 +117,8 @@ func (k *keeper) insert(kept *keptThread) (removed []*keptThread) {
 	return removed
 }
 
-// evict removes threads until both limits are met: maxThreads for the number of threads, and maxBytes for
-// the size of all their histories. It appends the removed threads to removed. The caller holds the
-// lock.
+// evict removes threads until there are at most maxThreads, and their histories have at most
+// maxBytes bytes together. It appends the removed threads to removed. The caller holds the lock.
 func (k *keeper) evict(removed []*keptThread, maxThreads, maxBytes int) []*keptThread {
 	for k.order.Len() > 0 && (k.order.Len() > maxThreads || k.bytes > maxBytes) {
 		removed = append(removed, k.removeFor(k.victim(), Evicted))
@@ -127,8 +126,8 @@ func (k *keeper) evict(removed []*keptThread, maxThreads, maxBytes int) []*keptT
 	return removed
 }
 
-// victim returns the oldest thread of the user who has the most threads. There must be a thread.
-// The caller holds the lock.
+// victim returns the thread to evict first: the oldest thread of the user who has the most threads.
+// There must be a thread. The caller holds the lock.
 func (k *keeper) victim() *list.Element {
 	maxThreads := 0
 	for _, n := range k.perUser {
@@ -141,7 +140,7 @@ func (k *keeper) victim() *list.Element {
 	return e
 }
 
-// remove removes a thread. The caller holds the lock.
+// remove removes and returns a thread. The caller holds the lock.
 func (k *keeper) remove(e *list.Element) *keptThread {
 	kept := k.order.Remove(e).(*keptThread)
 	delete(k.byHash, kept.hash)
@@ -155,7 +154,7 @@ func (k *keeper) remove(e *list.Element) *keptThread {
 	return kept
 }
 
-// removeFor removes a thread that no request has claimed, and records the reason. The caller holds the
+// removeFor removes a thread that no request has claimed, and records why. The caller holds the
 // lock.
 func (k *keeper) removeFor(e *list.Element, reason Reason) *keptThread {
 	k.recordReason(e.Value.(*keptThread).hash, reason)
@@ -174,8 +173,8 @@ func (k *keeper) recordReason(hash Hash, reason Reason) {
 	k.dropReasons[hash] = reason
 }
 
-// takeReason returns why the keeper has dropped the thread whose history ends with the last of links,
-// and forgets the reason. It returns "" if the keeper has dropped no such thread, or has dropped
+// takeReason returns and forgets why the keeper has dropped the thread whose history ends with the
+// last of links. It returns "" if the keeper has not dropped such a thread, or has dropped
 // maxDropReasons other threads since then.
 func (k *keeper) takeReason(links []Link) Reason {
 	if len(links) == 0 {
@@ -189,9 +188,9 @@ func (k *keeper) takeReason(links []Link) Reason {
 	return reason
 }
 
-// claim removes and returns the thread whose history is the longest beginning of the request's
-// history. links are the answers in the request's history. link is the last of these answers that the
-// thread has.
+// claim removes and returns the thread that has the longest part of the request's history, from its
+// beginning. links are the answers in the request's history. link is the last of these answers that
+// the thread has.
 func (k *keeper) claim(links []Link) (kept *keptThread, link Link, found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -219,8 +218,8 @@ func (k *keeper) each(f func(*keptThread)) {
 	}
 }
 
-// setLimits changes the limits, and drops threads that exceed the new ones. The other kept threads
-// expire at the same time as before.
+// setLimits changes the limits, and drops threads that exceed them. The other threads expire when
+// they would have expired before.
 func (k *keeper) setLimits(limits Limits) {
 	k.change(func() []*keptThread {
 		k.limits = limits
@@ -233,7 +232,7 @@ func (k *keeper) shrink() {
 	k.change(func() []*keptThread { return k.evict(nil, k.order.Len()/2, k.limits.MaxBytes) })
 }
 
-// dropIf drops the threads for which match returns true, since no request can continue them.
+// dropIf drops the threads for which match returns true, and records that they are [Unusable].
 func (k *keeper) dropIf(match func(*keptThread) bool) {
 	k.change(func() []*keptThread { return k.removeIf(Unusable, match) })
 }
@@ -263,7 +262,8 @@ func (k *keeper) expire() {
 	})
 }
 
-// removeIf removes the threads for which match returns true. The caller holds the lock.
+// removeIf removes the threads for which match returns true, and records why. The caller holds the
+// lock.
 func (k *keeper) removeIf(reason Reason, match func(*keptThread) bool) (removed []*keptThread) {
 	for e, next := k.order.Front(), (*list.Element)(nil); e != nil; e = next {
 		next = e.Next()
@@ -274,9 +274,8 @@ func (k *keeper) removeIf(reason Reason, match func(*keptThread) bool) (removed 
 	return removed
 }
 
-// setTimer makes the timer call expire at this time or earlier. The timer is not stopped when a
-// request claims the thread that would expire, so expire may find nothing to do. The caller holds
-// the lock.
+// setTimer makes the timer call expire at the given time or earlier. If a request claims a thread,
+// the timer still fires, and expire may find nothing to do. The caller holds the lock.
 func (k *keeper) setTimer(at time.Time) {
 	if !k.closed && (k.firesAt.IsZero() || at.Before(k.firesAt)) {
 		k.firesAt = at

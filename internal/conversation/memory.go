@@ -9,9 +9,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// Memory stores the reasoning of answers, since clients do not send reasoning back. A new thread
-// for an old history gets the reasoning from here. The size in bytes is bounded: the entries that
-// were not used for longest are removed first. A Memory is safe for concurrent use.
+// Memory stores the reasoning of answers, since clients do not send reasoning back. When a
+// conversation continues in a new thread, that thread gets the reasoning from here. The size of a
+// Memory is bounded: it removes the least recently used entries first. A Memory is safe for
+// concurrent use.
 type Memory struct {
 	limit int
 
@@ -21,14 +22,14 @@ type Memory struct {
 	bytes  int
 }
 
-// memoryEntry is the remembered reasoning of one answer.
+// memoryEntry has the reasoning of one answer.
 type memoryEntry struct {
-	hash      Hash
-	reasoning []turn.Reasoning // of the last answer in the history
+	hash      Hash // of the history up to the end of the answer
+	reasoning []turn.Reasoning
 	size      int
 }
 
-// memoryEntrySize is the approximate size of an entry without its items, in bytes.
+// memoryEntrySize is the approximate size of an entry without its reasoning, in bytes.
 const memoryEntrySize = 256
 
 // NewMemory returns an empty memory of at most limit bytes.
@@ -36,7 +37,7 @@ func NewMemory(limit int) *Memory {
 	return &Memory{limit: limit, byHash: make(map[Hash]*list.Element), order: list.New()}
 }
 
-// Remember stores the reasoning of an answer. hash is the hash of the history up to and with this
+// Remember stores the reasoning of an answer. hash is the hash of the history up to the end of the
 // answer.
 func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	if len(reasoning) == 0 {
@@ -51,7 +52,7 @@ func (m *Memory) Remember(hash Hash, reasoning []turn.Reasoning) {
 	m.remember(entry)
 }
 
-// remember adds an entry, and replaces an entry with the same hash. The caller holds the lock.
+// remember adds an entry. It replaces an entry with the same hash. The caller holds the lock.
 func (m *Memory) remember(entry *memoryEntry) {
 	m.forget(entry.hash)
 	if entry.size > m.limit {
@@ -91,9 +92,9 @@ func (m *Memory) forget(hash Hash) {
 	}
 }
 
-// Restore returns a copy of a history with the stored reasoning of its answers, and the number of
-// items that it has added. links are the links of the history. An answer that already has reasoning
-// gets no more.
+// Restore returns a copy of a history to which it has added the stored reasoning of the answers.
+// added is the number of added items. links are the links of the history. An answer that already
+// has reasoning gets no more.
 func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []json.RawMessage, added int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,8 +108,8 @@ func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []js
 		begin, end := links[i].First, links[i].Items
 		restored = append(restored, history[from:begin]...)
 		for _, item := range e.Value.(*memoryEntry).reasoning {
-			// The client may have joined messages, so item.Before may be too large. position is at most
-			// end-1, since the provider requires another item after each item of reasoning.
+			// The client may have joined messages, so item.Before may be too large. The provider
+			// requires another item after each item of reasoning, so position is at most end-1.
 			position := max(begin, min(links[i].First+item.Before, end-1))
 			restored = append(append(restored, history[begin:position]...), json.RawMessage(item.Item))
 			begin = position

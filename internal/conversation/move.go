@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// hasOtherFreeLogin reports whether turns can now use another login than the login in the parameter than.
-// After a failure, a login rests for a while: no turn uses it.
+// hasOtherFreeLogin reports whether turns can now use another login than the given one. A login is
+// not free while it rests: after a failure, no turn uses it for a while.
 func (o *Opener) hasOtherFreeLogin(login *loginstate.Login) bool {
 	lease, err := o.Upstream.Lease()
 	if err != nil {
@@ -25,22 +25,23 @@ func (o *Opener) hasOtherFreeLogin(login *loginstate.Login) bool {
 	return other.Login != login && !rests
 }
 
-// noPicturesLeft reports whether an error means that the login can make no pictures at all, or that
-// it has no pictures left at present.
+// noPicturesLeft reports whether an error means that the login has no pictures left, or can make
+// none at all.
 func noPicturesLeft(err error) bool {
 	refused, ok := errors.AsType[*turn.PictureError](err)
 	return ok && refused.Spent || errors.Is(err, turn.ErrNoPictures)
 }
 
-// recordPicture records that the login has no pictures left, if that is the cause of failure.
+// recordPicture records for the login that it has no pictures left, if that is the cause of
+// failure.
 func (s *Session) recordPicture(failure error) {
 	if refused, ok := errors.AsType[*turn.PictureError](failure); ok && refused.Spent {
 		s.current.login.SpendPictures(refused.ResetsAt)
 	}
 }
 
-// RecordPictureFailures logs each output that is a failed picture. If a picture failed because the login has no
-// pictures left, Pictured records that for the login. The turn goes on.
+// RecordPictureFailures logs each output that is a failed picture. If a picture failed because the
+// login has no pictures left, it records that for the login. The turn goes on.
 func (s *Session) RecordPictureFailures(outputs []turn.Output) {
 	for i := range outputs {
 		if out := &outputs[i]; out.Kind == turn.OutputPicture && out.Err != nil {
@@ -56,8 +57,9 @@ func (s *Session) avoidsLogin(login *loginstate.Login) bool {
 	return s.request.Plan.Pictures && login.PicturesSpent()
 }
 
-// startWithOtherLogin starts the turn with another login that does not rest. If there is none, it returns false
-// and the failure of the turn, or that of another login if that login is likely to work sooner.
+// startWithOtherLogin starts the turn with another login. It uses no login that rests after a
+// failure. If there is no other login, it returns false and an error: the failure of the turn or,
+// if another login is likely to work sooner, the failure of that login.
 func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (started bool, err error) {
 	if !s.current.hasOtherLogins {
 		return false, f.err
@@ -78,9 +80,9 @@ func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (star
 	return true, s.start(ctx, next)
 }
 
-// openWithOtherLogin opens a thread on another process whose login does not rest. If it opens no thread,
-// other may be the error of a process that will start again soon, or of a login that rests;
-// otherwise it is nil.
+// openWithOtherLogin opens a thread on a process with another login. It uses no login that rests
+// after a failure. If it opens no thread, other may be the error of a process that will start again
+// soon, or of a login that rests. Otherwise other is nil.
 func (s *Session) openWithOtherLogin(ctx context.Context, lease Lease) (next attempt, opened bool, other error) {
 	avoid := []*appserver.Process{s.current.place.Process}
 	for range lease.Len() {

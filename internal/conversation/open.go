@@ -38,8 +38,8 @@ func (s *Session) Open(ctx context.Context, lease Lease) error {
 	return s.start(ctx, next)
 }
 
-// startOnKept starts the turn in a kept thread that has all of the history except the newest messages. It
-// returns false if there is no such thread, or if the turn cannot start there.
+// startOnKept starts the turn on a kept thread that has the request's history except the newest
+// messages. It returns false if there is no such thread, or if the turn cannot start there.
 func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 	plan := s.request.Plan
 	if plan.Choices != 1 || len(plan.History) == 0 {
@@ -83,14 +83,15 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 	return true
 }
 
-// openLeastBusy opens a thread on the process that the lease picks. If that process does not work, pick
-// tries another one that is ready; this is possible since the model was not asked yet. If no other
-// process is ready and the first one has just ended, pick waits for its next start.
+// openLeastBusy opens a thread on the process that the lease picks: the least busy one. If that
+// process does not work, openLeastBusy tries another one that is ready. It may do so because the
+// model was not asked yet. If no other process is ready and the first one has just ended, it waits
+// until a process has started.
 func (s *Session) openLeastBusy(ctx context.Context, lease Lease, useSpare bool) (attempt, error) {
 	picked, done := lease.Pick()
 	if picked.Rests != nil {
 		done()
-		return attempt{}, picked.Rests // no other is better
+		return attempt{}, picked.Rests // even the best login rests
 	}
 	if s.avoidsLogin(picked.Login) && lease.Len() > 1 {
 		s.current.place.Process, s.current.login = picked.Process, picked.Login
@@ -134,9 +135,9 @@ func isGone(err error) bool {
 	return notReady || errors.Is(err, codexrpc.ErrClosed)
 }
 
-// openThread opens a thread on the process of the member on. If prepared is true and there is a
-// spare thread (one that was started in advance) with the right settings, openThread uses it.
-// Otherwise it starts a new thread.
+// openThread opens a thread on the process of member. If useSpare is true and there is a spare
+// thread (one that was started in advance) with the right settings, openThread uses it. Otherwise
+// it starts a new thread.
 func (s *Session) openThread(ctx context.Context, lease Lease, member Member, useSpare bool) (attempt, error) {
 	place, err := s.awaitPlace(ctx, member.Process)
 	if err != nil {
@@ -160,9 +161,9 @@ func (s *Session) openThread(ctx context.Context, lease Lease, member Member, us
 	return next, err
 }
 
-// triesParallelCalls reports whether a turn tries the full form of a lite model (see [appserver.Model]),
-// which allows parallel tool calls, before the provider has accepted that form. If the provider
-// refuses it, the turn is started again in the lite form.
+// triesParallelCalls reports whether the turn uses a lite model in the full form (see
+// [appserver.Model]) although the provider has not accepted that form yet. The full form allows
+// parallel tool calls. If the provider refuses it, the turn is started again in the lite form.
 func triesParallelCalls(place Place, plan *prompt.Plan) bool {
 	if !place.allowsParallelCalls(plan) {
 		return false
@@ -171,8 +172,8 @@ func triesParallelCalls(place Place, plan *prompt.Plan) bool {
 	return !accepted
 }
 
-// withLogin returns the attempt next with the login of its process added. The attempt must call
-// done at its end; until then the process counts as in use.
+// withLogin returns next with the login and done added. The attempt must call done when its thread
+// is kept or unloaded; until then the process counts as in use.
 func (s *Session) withLogin(next attempt, lease Lease, login *loginstate.Login, done func()) attempt {
 	s.request.Live.SetProcess(next.place.Process)
 	next.login, next.hasOtherLogins, next.onClose = login, lease.Len() > 1, done
@@ -203,15 +204,15 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 	return nil
 }
 
-// maxInjectedBytes is how many bytes of a history one call injects. A longer item has a call of its
-// own. Codex reads one message after the other, so with several short calls, messages of other
-// turns need not wait for the whole history.
+// maxInjectedBytes bounds how many bytes of a history one call injects. A longer item has a call of
+// its own. Codex reads one message after the other. If a history is split, messages of other turns
+// can come between its parts.
 const maxInjectedBytes = 1 << 20
 
-// injectHistory injects the history into the thread, with the reasoning that the memory has for it.
-// Another release of Codex may refuse this reasoning; injectHistory then injects the history
-// without it. A history with reasoning is injected by one call: if Codex refused the second of
-// several calls, the thread would already have the items of the first.
+// injectHistory injects the history into the thread. It adds the reasoning that the memory has for
+// the history. Another release of Codex may refuse this reasoning; injectHistory then injects the
+// history without it. A history with reasoning is injected by one call: if Codex refused the second
+// of several calls, the thread would already have the items of the first.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restoreReasoning(plan); restored != nil {
@@ -225,8 +226,8 @@ func (s *Session) injectHistory(ctx context.Context) error {
 	return s.current.inject(ctx, plan, 1)
 }
 
-// inject injects the history of a plan into the thread, by calls of up to injectedAtOnce bytes.
-// Each call has at least least items, even if these have more bytes.
+// inject injects the history of a plan into the thread. Each call has at most maxInjectedBytes
+// bytes, but always at least minItems items if there are so many.
 func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, minItems int) error {
 	_, history := plan.WithPlacement(a.place.Instructions)
 	for len(history) > 0 {

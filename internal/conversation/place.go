@@ -21,13 +21,13 @@ type Place struct {
 	Process      *appserver.Process
 	Conn         *codexrpc.Conn
 	Acceptance   *appserver.Acceptance // of Conn
-	Model        string                // Codex's name of it
+	Model        string                // Codex's name of the model
 	Instructions prompt.Placement
-	Serial       bool // a lite model keeps the lite form, in which it calls one tool at a time
+	Serial       bool // the model calls one tool at a time: a lite model keeps its lite form
 	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
-// isOutdated reports whether the process has started a newer app-server than the one of at.Conn. New
+// isOutdated reports whether the process has started a newer app-server than the one of p.Conn. New
 // turns run on the newer one.
 func (p *Place) isOutdated() bool {
 	serving := p.Process.Serving()
@@ -40,8 +40,8 @@ type settings struct {
 	params    codexrpc.ThreadStartParams
 	provider  codexrpc.Constant // the settings that choose the model's provider
 	catalogue string            // the file with the properties of the model; empty: none
-	spareKind string            // the name of the spares with the same settings; empty: there are none
-	encoded   codexrpc.Constant // params as JSON; empty: they are to be encoded
+	spareKind string            // the name of the kind of spare threads with these settings; empty: there is none
+	encoded   codexrpc.Constant // params as JSON; empty: not encoded yet
 }
 
 // settings returns the settings for the thread of a plan. The thread runs in the process's
@@ -65,9 +65,9 @@ func (p Place) providerSettings() codexrpc.Constant {
 	return p.Process.ProviderSettings()
 }
 
-// useCatalogue sets the path of the thread's catalogue.
+// useCatalogue makes path the path of the thread's catalogue.
 func (s *settings) useCatalogue(path string) {
-	setting := append(make([]byte, 0, 512), s.provider...) // with room for the path, which is added below
+	setting := append(make([]byte, 0, 512), s.provider...) // 512 bytes: room for the path
 	if len(setting) > 0 {
 		setting = append(setting, ',')
 	}
@@ -93,15 +93,15 @@ func (s *settings) start(ctx context.Context, logger *slog.Logger) (*codexrpc.Th
 	return s.place.Conn.StartThread(ctx, s.params)
 }
 
-// allowsParallelCalls reports whether the thread of a plan uses a lite model (see [appserver.Model]) in the
-// full form, so that the model can call several tools at a time.
+// allowsParallelCalls reports whether the plan's model is a lite model (see [appserver.Model]) that
+// is used in the full form to call several tools at a time.
 func (p Place) allowsParallelCalls(plan *prompt.Plan) bool {
 	return !p.Serial && !plan.SerialTools && len(plan.Thread.DynamicTools) > 0 && p.Process.Model(p.Model).Full != ""
 }
 
-// usesFullForm reports whether the thread of a plan should use a lite model in the full form. It should for
-// parallel tool calls, and for web search: in the full form the provider itself searches, with
-// citations, while in the lite form Codex offers its own search tool.
+// usesFullForm reports whether the thread of a plan uses a lite model in the full form. It does so
+// for parallel tool calls and for web search. In the full form, the provider itself searches and
+// gives citations; in the lite form, Codex offers its own search tool.
 func (p Place) usesFullForm(plan *prompt.Plan) bool {
 	return plan.WebSearch || p.allowsParallelCalls(plan)
 }

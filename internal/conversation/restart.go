@@ -18,33 +18,34 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// turnFailure is the failure of a turn before its first output, with what is known about the cause.
+// turnFailure describes the failure of a turn before its first output.
 type turnFailure struct {
 	err                 error
 	loginUnusable       bool // the login is spent or signed out
-	processReplaced     bool // like account, but the process was started again since, perhaps with another login
-	providerFailed      bool // the provider fails, perhaps not for another login
+	processReplaced     bool // the login was unusable, but the process has a newer app-server now, perhaps with another login
+	providerFailed      bool // the provider fails, perhaps only for this login
 	instructionsRefused bool // the provider refuses instructions in the place of Codex's own prompt
 }
 
 // remedy is a way to restart a turn that has failed before its first output.
 type remedy struct {
 	name string
-	// mayHelp reports, before any failure, whether the remedy may help if the turn fails. If so, the
-	// request stays in memory, since each remedy needs it. A remedy without mayHelp is tried only if
-	// the request has stayed there for another one.
+	// mayHelp reports, before any failure, whether the remedy may help if the turn fails. If it
+	// returns true, the request stays in memory, since each remedy needs it. A remedy without
+	// mayHelp is tried only if the request has stayed in memory because of another one.
 	mayHelp func(*Session) bool
-	// fits reports whether the remedy may help after a failure.
+	// fits reports whether the remedy may help after this failure.
 	fits func(*Session, *turnFailure) bool
-	// start starts the turn again. If that is not possible, start returns false and an error: the
-	// failure of the turn, or that of another login if that login is likely to work sooner.
+	// start starts the turn again. If that is not possible, start returns false and an error. The
+	// error is the failure of the turn or, if another login is likely to work sooner, the failure
+	// of that login.
 	start func(context.Context, *Session, *turnFailure) (started bool, err error)
-	// optional means that Restart tries the later remedies if start returns false. If optional is
-	// false, Restart then gives up.
+	// optional is true if Restart tries the later remedies when start returns false. Otherwise
+	// Restart then gives up.
 	optional bool
 }
 
-// remedies are the remedies in the order in which Restart tries them. It tries the first that fits.
+// remedies are in the order in which Restart tries them. It tries the first remedy that fits.
 var remedies = [...]remedy{{
 	name:  "the app-server that serves now",
 	fits:  func(_ *Session, f *turnFailure) bool { return f.processReplaced },
@@ -96,7 +97,7 @@ var remedies = [...]remedy{{
 	},
 	start: func(ctx context.Context, s *Session, f *turnFailure) (bool, error) {
 		without := withoutReasoning(s.request.Plan)
-		if len(without.History) == len(s.request.Plan.History) { // the turn was started without reasoning already
+		if len(without.History) == len(s.request.Plan.History) { // the history has no reasoning any more
 			return false, f.err
 		}
 		s.request.Plan = without
@@ -154,9 +155,8 @@ func (s *Session) Repeatable() bool {
 	return false
 }
 
-// hasReasoning reports whether the history in the request has reasoning. It may come from the
-// client or from stored responses. The reasoning is encrypted: only the login that made it can use
-// it.
+// hasReasoning reports whether the history of the client's request has reasoning. It comes from the
+// client or from stored responses. It is encrypted: only the login that made it can use it.
 func (s *Session) hasReasoning() bool {
 	return s.chain != nil && s.request.Plan != nil && slices.ContainsFunc(s.chain.Links, func(l Link) bool { return l.HasReasoning })
 }
@@ -172,10 +172,10 @@ func withoutReasoning(plan *prompt.Plan) *prompt.Plan {
 	return &without
 }
 
-// mayAppendInstructions reports whether the provider may still refuse instructions in the place of Codex's own
-// prompt. After a refusal, the turn is started again with the instructions appended to that prompt.
-// Once the provider has accepted instructions with this model, mayAppendInstructions returns false: the request
-// then need not stay in memory for such a start.
+// mayAppendInstructions reports whether the provider may still refuse instructions in the place of
+// Codex's own prompt. After a refusal, the turn is started again with the instructions behind that
+// prompt. Once the provider has accepted instructions with this model, mayAppendInstructions
+// returns false, and the request need not stay in memory for such a start.
 func (s *Session) mayAppendInstructions() bool {
 	place := &s.current.place
 	return s.opener.Instructions == InstructionsAuto && !place.Instructions.Append && !place.Acceptance.Instructions(place.Model)
@@ -184,10 +184,10 @@ func (s *Session) mayAppendInstructions() bool {
 // mayRetry reports whether the turn may be started again, after a wait, because the provider fails.
 func (s *Session) mayRetry() bool { return s.retries < s.current.place.Process.ProviderRetries() }
 
-// Restart restarts a turn that has failed before its first output, if one of the remedies fits. It
-// returns true if it has tried to start the turn; err is the error of that start, or nil. Otherwise
-// it returns false and the failure of the turn, or that of another login if that login is likely to
-// work sooner.
+// Restart starts a turn again that has failed before its first output, if one of the remedies fits.
+// If Restart has tried to start the turn, it returns true and the error of that start, or nil.
+// Otherwise it returns false and an error: the failure of the turn or, if another login is likely
+// to work sooner, the failure of that login.
 func (s *Session) Restart(ctx context.Context, failure error) (started bool, err error) {
 	f := s.recordFailure(failure)
 	if s.request.Plan == nil {
@@ -208,8 +208,8 @@ func (s *Session) Restart(ctx context.Context, failure error) (started bool, err
 	return false, failure
 }
 
-// recordFailure finds out the cause of a failure, and records what the failure means for the login. Restart
-// calls it even if it cannot restart this turn, since the login's record also serves later
+// recordFailure finds out the cause of a failure, and records for the login what the failure means.
+// Restart calls it even if it cannot restart this turn, because the record also serves later
 // requests.
 func (s *Session) recordFailure(failure error) turnFailure {
 	f := turnFailure{err: failure, instructionsRefused: s.instructionsRefused(failure)}
@@ -242,6 +242,7 @@ func (s *Session) instructionsRefused(failure error) bool {
 	return true
 }
 
+// restartOnNewThread is the start of a remedy: it calls [Session.startOnNewThread].
 func restartOnNewThread(ctx context.Context, s *Session, _ *turnFailure) (started bool, err error) {
 	return true, s.startOnNewThread(ctx)
 }
@@ -255,8 +256,8 @@ func (s *Session) startOnNewThread(ctx context.Context) error {
 	return s.startAt(ctx, place)
 }
 
-// startOverHTTP starts the turn on a new thread of the same process. On that thread, Codex asks the
-// provider over HTTP instead of a WebSocket.
+// startOverHTTP starts the turn on a new thread of the same process. For that thread, Codex uses
+// HTTP instead of a WebSocket to the provider.
 func (s *Session) startOverHTTP(ctx context.Context) error {
 	place, err := s.awaitPlace(ctx, s.current.place.Process)
 	if err != nil {
@@ -266,7 +267,7 @@ func (s *Session) startOverHTTP(ctx context.Context) error {
 	return s.startAt(ctx, place)
 }
 
-// startAt starts the turn on a new thread at the given place, which is on the same process.
+// startAt starts the turn on a new thread at the given place, on the same process as before.
 func (s *Session) startAt(ctx context.Context, place Place) error {
 	plan := s.request.Plan
 	thread, err := place.settings(plan).start(ctx, s.opener.Logger)
@@ -282,16 +283,16 @@ func (s *Session) startAt(ctx context.Context, place Place) error {
 }
 
 const (
-	// firstRetryWait is how long startAfterWait waits at first. Each later wait is twice as long, but never
-	// longer than maxRetryWait, since clients also retry by themselves.
+	// firstRetryWait is how long startAfterWait waits at first. Each later wait is twice as long,
+	// but at most maxRetryWait, since clients also retry by themselves.
 	firstRetryWait = 200 * time.Millisecond
 	maxRetryWait   = 2 * time.Second
 )
 
-// startAfterWait waits and starts the turn again on a new thread. If the client leaves during the wait,
-// startAfterWait returns false and the failure. The new thread uses HTTP instead of a WebSocket in two
-// cases: if Codex already had to fall back to HTTP, and at the last start, since no further start
-// could follow if the provider refused the WebSocket.
+// startAfterWait waits and starts the turn again on a new thread. If the client leaves during the
+// wait, startAfterWait returns false and the failure. The new thread uses HTTP instead of a
+// WebSocket if Codex already had to fall back to HTTP. It also does so at the last retry, since no
+// further start could follow if the provider refused the WebSocket.
 func (s *Session) startAfterWait(ctx context.Context, f *turnFailure) (started bool, err error) {
 	timer := time.NewTimer(min(firstRetryWait<<min(s.retries, 8), maxRetryWait))
 	defer timer.Stop()

@@ -12,12 +12,13 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// resumeTimeout bounds the time that goOn may take. After that, the turn starts on another thread.
+// resumeTimeout bounds the time that startOrResume may take. After that, the turn starts on another
+// thread.
 const resumeTimeout = 10 * time.Second
 
-// startOrResume sends a kept thread the part of the request that the thread does not have yet. It then
-// starts a turn, or resumes the parked turn (one that waits for the results of tool calls). After
-// an error, the thread cannot be used any more.
+// startOrResume sends a kept thread the part of the request after link, which the thread does not
+// have yet. It then starts a turn, or resumes the parked turn (one that waits for the results of
+// tool calls). After an error, the thread cannot be used any more.
 func (k *keptThread) startOrResume(ctx context.Context, plan *prompt.Plan, link Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
@@ -61,9 +62,9 @@ func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, link Li
 	return k.thread.AnswerCalls(ctx, results)
 }
 
-// addMessages adds messages to a parked turn (one that waits for the results of tool calls). Codex puts
-// them after the results. follow sends the messages by turn/steer if all of them are the user's,
-// since turn/steer accepts no others. Otherwise it injects all of them as items. input is always
+// addMessages adds messages to a parked turn (one that waits for the results of tool calls). Codex
+// puts them after the results. If all messages are the user's, addMessages sends them by
+// turn/steer, which accepts no others. Otherwise it injects all of them as items. input is always
 // sent by turn/steer and comes last.
 func (k *keptThread) addMessages(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.fromUser }) {
@@ -89,15 +90,15 @@ func (k *keptThread) addMessages(ctx context.Context, messages []followUpMessage
 
 // followUpMessage is a message that follows the results of tool calls.
 type followUpMessage struct {
-	item     json.RawMessage // of the history, as it is
-	fromUser bool            // false: it is the developer's
-	content  wirejson.Value  // a text or parts
+	item     json.RawMessage // the item of the history, unchanged
+	fromUser bool            // false: the message is the developer's
+	content  wirejson.Value  // a string, or a list of parts
 }
 
-// readFollowUp reads the items that follow the tool calls of an answer. They must be the result of each
-// call and then messages of the user and of the developer; otherwise followUp returns
-// errOtherFollowUp. calls are the ids of the calls in the request. waits are the app-server's ids
-// of the same calls, in the same order.
+// readFollowUp reads the items that follow the tool calls of an answer. They must be one result for
+// each call, and then messages of the user or the developer; otherwise readFollowUp returns
+// errFollowUpMismatch. calls are the ids of the calls in the request. pendingCalls are the
+// app-server's ids of the same calls, in the same order.
 func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (results []codexrpc.ToolResult, messages []followUpMessage, err error) {
 	if len(calls) != len(pendingCalls) {
 		return nil, nil, errFollowUpMismatch

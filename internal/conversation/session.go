@@ -49,40 +49,40 @@ type Request struct {
 // the thread is kept for a later request or unloaded. A Session is not safe for concurrent use.
 type Session struct {
 	opener  *Opener
-	request Request // without its plan once the turn will not be started again
+	request Request // its Plan is nil once the turn will not be started again
 	tools   prompt.ToolNames
-	schema  string // of the answer
-	effort  string // of the turn; empty: the model's own
+	schema  string // the JSON Schema of the answer; empty: none
+	effort  string // the reasoning effort of the turn; empty: the model's default
 
-	chain         *Chain // of the request; nil: it is not hashed, or has several choices
-	chainComputed bool
+	chain         *Chain // the hashes of the request's history; nil: there are none
+	chainComputed bool   // historyChain was called
 
 	current          attempt
 	retries          int   // how often the turn was started again after a wait
-	loginSwitches    int   // how often a move was tried because the provider failed
-	reasoningRefused bool  // the provider has refused the reasoning that was remembered
-	serialReason     error // why the turn was started in the form with one call at a time; nil: it was not
-	answered         bool
+	loginSwitches    int   // how often another login was tried because the provider failed
+	reasoningRefused bool  // Codex or the provider has refused the reasoning from the memory
+	serialReason     error // the failure after which the turn was restarted with one tool call at a time; nil: it was not
+	answered         bool  // the turn has had an output
 
-	answer       Answer
-	historyHash  Hash          // hash of the history with the whole answer; zero: the thread is not to be kept
-	announcement *announcement // of the thread under after; nil: there is none
+	answer       Answer        // what the client has got so far
+	historyHash  Hash          // hash of the history and the whole answer; zero: the thread will not be kept
+	announcement *announcement // of the thread, under historyHash; nil: there is none
 }
 
-// attempt describes one start of a turn: on which thread, and how.
+// attempt describes one start of the turn of a session.
 type attempt struct {
 	origin             Origin
 	place              Place
 	thread             *codexrpc.Thread // nil: there is none
-	usageBefore        codexrpc.Usage   // by earlier turns of the thread
-	reasoningRestored  bool             // the thread was given reasoning that was remembered
-	triesParallelCalls bool             // a lite model has the full form, which the provider may refuse
-	threads            *Threads         // of its process; nil: the thread will not be kept
-	spareSettings      *settings        // of the thread that is to be prepared for a later request; nil: none is
+	usageBefore        codexrpc.Usage   // what earlier turns of the thread have used
+	reasoningRestored  bool             // the thread has got reasoning from the memory
+	triesParallelCalls bool             // see the function triesParallelCalls
+	threads            *Threads         // these may keep the thread later; nil: it will not be kept
+	spareSettings      *settings        // of the spare thread to start for a later request; nil: none
 
 	login          *loginstate.Login
-	hasOtherLogins bool   // there are other logins
-	onClose        func() // called once the thread is unloaded
+	hasOtherLogins bool   // there are other app-servers, perhaps with other logins
+	onClose        func() // is called when the thread is kept or unloaded
 }
 
 // Origin says where the thread of a turn comes from.
@@ -92,12 +92,12 @@ type Origin string
 const (
 	New       Origin = "new"
 	Prepared  Origin = "prepared"  // the thread was started before its request
-	Continued Origin = "continued" // it has had turns before
-	Resumed   Origin = "resumed"   // its turn has waited for the results of calls
-	Restored  Origin = "restored"  // it was given the reasoning of answers in its history
+	Continued Origin = "continued" // the thread has had turns for earlier requests
+	Resumed   Origin = "resumed"   // the turn waited for the results of tool calls, and goes on
+	Restored  Origin = "restored"  // the thread has got reasoning from the memory
 )
 
-// wasKept reports whether the thread has had earlier turns and was kept for this request.
+// wasKept reports whether the thread was kept after an earlier request.
 func (a *attempt) wasKept() bool { return a.origin == Continued || a.origin == Resumed }
 
 // Reset makes s a new session for a request. The session has no thread yet.
@@ -115,8 +115,9 @@ func (s *Session) Thread() *codexrpc.Thread { return s.current.thread }
 // Place returns where the thread runs.
 func (s *Session) Place() *Place { return &s.current.place }
 
-// Spent returns the tokens that the thread had used before the turn. For a turn that was resumed
-// after the results of tool calls, they include the tokens of its earlier part.
+// Spent returns the tokens that the thread had used before this request. If the request has the
+// results of tool calls for which the turn waited, the tokens of the turn before the wait are
+// included.
 func (s *Session) Spent() codexrpc.Usage { return s.current.usageBefore }
 
 // Origin returns where the thread comes from.
@@ -130,9 +131,9 @@ func (s *Session) Origin() Origin {
 // explainTimeout bounds the requests to Codex about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain returns failure with the time at which the limit that caused it ends, if that time is
-// known. It returns the error of a refused WebSocket as it is while the turn can be started again
-// over HTTP, since [Session.Restart] looks for that error.
+// Explain adds to failure the end of the usage limit that caused it, if Codex knows that time. It
+// returns the error of a refused WebSocket unchanged while the turn can be started again over HTTP,
+// since [Session.Restart] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure
@@ -149,7 +150,8 @@ func (s *Session) Models(ctx context.Context) ([]codexrpc.Model, error) {
 	return s.current.place.Process.Models(ctx, s.current.place.Conn)
 }
 
-// RecordSuccess records that the login works, and which forms of request the provider has accepted.
+// RecordSuccess is called at the first output of the turn. It records that the login works, and
+// which forms of request the provider has accepted.
 func (s *Session) RecordSuccess() {
 	s.answered = true
 	current := &s.current
@@ -158,7 +160,7 @@ func (s *Session) RecordSuccess() {
 		current.place.Process.SocketFailed()
 	}
 	if s.request.Plan == nil {
-		return // nothing new was tried
+		return // no form was tried that the provider may refuse
 	}
 	accepts, model := current.place.Acceptance, current.place.Model
 	if s.mayAppendInstructions() {
@@ -188,7 +190,7 @@ func (s *Session) Close() {
 	s.current.close()
 }
 
-// CloseUnlessKeepable ends the session now if its thread cannot be kept.
+// CloseUnlessKeepable ends the session if its thread cannot be kept for a later request.
 func (s *Session) CloseUnlessKeepable() {
 	if s.current.threads == nil {
 		s.Close()
@@ -203,8 +205,8 @@ func (a *attempt) close() {
 	}
 }
 
-// historyChain returns the chain of the request's history (its hashes), or nil if the history cannot be
-// hashed. Only the first call computes the chain.
+// historyChain returns the hashes of the request's history, or nil if the history cannot be hashed.
+// Only the first call computes them.
 func (s *Session) historyChain(lease Lease) *Chain {
 	if s.chainComputed {
 		return s.chain
@@ -222,8 +224,8 @@ func (s *Session) historyChain(lease Lease) *Chain {
 	return s.chain
 }
 
-// awaitPlace waits until a process is ready, and returns the place for a thread on it. If the plan names
-// no model, the place has the app-server's default model.
+// awaitPlace waits until a process is ready, and returns the place for a thread on it. If the plan
+// names no model, the place has the app-server's default model.
 func (s *Session) awaitPlace(ctx context.Context, process *appserver.Process) (Place, error) {
 	conn, err := Connect(ctx, process)
 	if err != nil {

@@ -8,25 +8,27 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// errSilent is the failure of a turn whose provider is silent, if another login is free.
+// errSilent is the failure of a turn whose provider has sent nothing, if another login is free.
 var errSilent = &codexrpc.TurnError{
 	Message: "the model's provider has taken the request and gives no sign", Code: "responseStreamDisconnected",
 }
 
-// silentRestTime is how long a login rests (is not used) after its provider was silent. Without a rest,
-// the next request would wait as long as this one.
+// silentRestTime is how long a login rests (is not used) after its provider has sent nothing.
+// Without a rest, the next request would wait as long as this one.
 const silentRestTime = time.Minute
 
-// countedWaitDivisor is a divisor. If a client leaves within the first sixth (1/countedWait) of the time
-// that WatchSilence waits for a first sign, WatchSilence does not count that wait.
+// countedWaitDivisor sets which waits count: if a client leaves, WatchSilence counts its wait only
+// if the wait was at least 1/countedWaitDivisor of Process.FirstSign.
 const countedWaitDivisor = 6
 
-// WatchSilence waits for a first sign of the model, at most Process.FirstSign. If there is none, it
-// makes the login rest (no turn uses it for a while). If another login is free, it also fails the
-// turn, so that the turn is started again with that login. If several clients leave earlier without
-// a sign, the times of their waits add up, and may make the login rest as well. WatchSilence does
-// nothing if there is no other login, or if the turn has already moved here from another login. The
-// caller calls stop when the turn has ended.
+// WatchSilence waits for a first sign of the model, but at most Process.FirstSign. If there is
+// none, the login rests (no turn uses it for a while). If another login is free, WatchSilence also
+// fails the turn, so that it is started again with that login. If clients leave before a sign,
+// WatchSilence adds up their waits; the sum may make the login rest, too.
+//
+// WatchSilence does nothing if there is no other app-server, or if the turn was already started
+// again because the provider failed with another login. The caller calls stop when the turn has
+// ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	firstSign := s.current.place.Process.FirstSign()
 	if !s.current.hasOtherLogins || s.loginSwitches > 0 || firstSign == 0 {

@@ -23,25 +23,25 @@ const (
 )
 
 // spares are threads that were started in advance, with the settings of earlier requests and
-// without a history. A request can use a spare thread that has exactly the parameters of
-// thread/start that the request needs. It saves time: the thread is already started, connected to
-// the provider, and has sent the tools.
+// without a history. A request can use a spare thread if it needs exactly the same parameters of
+// thread/start. The request is then faster: the thread is already started, connected to the
+// provider, and has sent the tools.
 //
 // spares counts how many threads it should have for each kind of settings. The first request with
-// new settings leaves the number at 0. Each further request that finds no spare thread raises it by
-// one, and each spare thread that is not used in time lowers it by one.
+// new settings leaves this number at 0. Each further request that finds no spare thread raises it
+// by one. Each spare thread that is not used in time lowers it by one.
 type spares struct {
 	mu     sync.Mutex
-	limit  int // of all kinds together
-	count  int // that wait or are being started
-	used   int
+	limit  int              // how many threads there may be, of all kinds together
+	count  int              // how many threads wait or are being started
+	used   int              // how many requests have used a spare thread
 	kinds  map[string]*kind // by their names, see kindName
 	closed bool
 
-	serving *codexrpc.Conn // that new threads get; nil: not known
+	serving *codexrpc.Conn // the connection for new threads; nil: not known
 
-	timer    *time.Timer // for all that wait; nil: none has waited yet
-	timerSet bool        // the timer runs, and fires at the latest when the first of them expires
+	timer    *time.Timer // for all waiting threads; nil: none has waited yet
+	timerSet bool        // the timer runs; it fires when the first waiting thread expires, or earlier
 }
 
 // kindName returns the name of the kind of threads with these parameters of thread/start. The name
@@ -58,10 +58,10 @@ func kindName(params []byte) []byte {
 // kind is the set of spare threads with the same settings.
 type kind struct {
 	name     string
-	lastUsed time.Time // when a request had these settings
-	wanted   int       // how many are to wait
-	count    int       // that wait or are being started
-	ready    []spare   // that wait, the oldest first
+	lastUsed time.Time // when a request had these settings last
+	wanted   int       // how many spare threads there should be
+	count    int       // how many wait or are being started
+	ready    []spare   // the waiting threads, the oldest first
 }
 
 // spare is one spare thread that waits for a request.
@@ -71,10 +71,10 @@ type spare struct {
 	expiry time.Time
 }
 
-// claim removes and returns a spare thread of the kind with this name. The thread is on the given
-// connection. If there is none, claim returns nil and raises the wanted number of threads of the
-// kind by one, or sets it to 0 if the last request for the kind is longer ago than recent. claim
-// also returns the name of the kind, or "" if s keeps no threads at all.
+// claim removes and returns a spare thread of the kind with this name, on the given connection. If
+// there is none, claim returns nil and raises the wanted number of threads of the kind by one. But
+// if the last request for the kind is longer ago than recent, it sets that number to 0. claim also
+// returns the name of the kind, or "" if s keeps no threads at all.
 func (s *spares) claim(name []byte, conn *codexrpc.Conn) (*codexrpc.Thread, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *spares) claim(name []byte, conn *codexrpc.Conn) (*codexrpc.Thread, stri
 	return nil, k.name
 }
 
-// newKind adds a kind. If there are already maxKinds, it removes one without threads: the kind that
-// no request has used for longest. The caller holds the lock.
+// newKind adds a kind. If there are maxKinds already, it first removes the kind without threads
+// that was used least recently. The caller holds the lock.
 func (s *spares) newKind(name string) *kind {
 	if s.kinds == nil {
 		s.kinds = make(map[string]*kind)
@@ -120,7 +120,7 @@ func (s *spares) newKind(name string) *kind {
 }
 
 // reserve reports whether one more spare thread of a kind should be started. If so, it counts the
-// thread, and the caller must start it and call addStarted.
+// thread, and the caller must start the thread and call addStarted.
 func (s *spares) reserve(name string) (k *kind, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,14 +132,14 @@ func (s *spares) reserve(name string) (k *kind, wanted bool) {
 	return k, wanted
 }
 
-// addStarted adds a thread that reserve has counted, now that it is started. If thread is nil, the start
-// has failed; addStarted then lowers the wanted number of threads of the kind by one.
+// addStarted adds a thread that reserve has counted, when it is started. If thread is nil, the
+// start has failed; addStarted then lowers the wanted number of threads of the kind by one.
 func (s *spares) addStarted(k *kind, conn *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if thread != nil && !s.closed && s.count <= s.limit && (s.serving == nil || s.serving == conn) {
 		k.ready = append(k.ready, spare{thread, conn, time.Now().Add(spareLife)})
-		s.setTimer(spareLife) // the threads before this one expire earlier
+		s.setTimer(spareLife) // earlier threads expire earlier
 		return
 	}
 	k.count--
@@ -151,7 +151,8 @@ func (s *spares) addStarted(k *kind, conn *codexrpc.Conn, thread *codexrpc.Threa
 	}
 }
 
-// setTimer starts the timer if it does not run already. The caller holds the lock.
+// setTimer makes the timer call expire after delay. If the timer runs already, setTimer does
+// nothing. The caller holds the lock.
 func (s *spares) setTimer(delay time.Duration) {
 	switch {
 	case s.timerSet:
@@ -184,7 +185,7 @@ func (s *spares) expire() {
 	}
 }
 
-// remove removes and returns a thread of a kind. The caller holds the lock.
+// remove removes and returns the thread k.ready[i]. The caller holds the lock.
 func (s *spares) remove(k *kind, i int) *codexrpc.Thread {
 	thread := k.ready[i].thread
 	k.ready = slices.Delete(k.ready, i, i+1)
@@ -193,7 +194,7 @@ func (s *spares) remove(k *kind, i int) *codexrpc.Thread {
 	return thread
 }
 
-// follow notes that new turns now use the connection serving, and unloads the spare threads on all
+// follow records that new turns use the connection serving, and unloads the spare threads on all
 // other connections.
 func (s *spares) follow(serving *codexrpc.Conn) {
 	s.mu.Lock()
@@ -202,8 +203,8 @@ func (s *spares) follow(serving *codexrpc.Conn) {
 	s.drop(func(waiting spare) bool { return waiting.conn != serving })
 }
 
-// setLimit changes the limit of the number of spare threads. If there are more threads than that,
-// it unloads all of them.
+// setLimit changes the limit for the number of spare threads. If there are more threads than that,
+// it unloads all waiting threads.
 func (s *spares) setLimit(limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,8 +231,8 @@ func (s *spares) dropIf(match func(spare) bool) {
 	s.drop(match)
 }
 
-// drop unloads the threads for which match returns true. It also sets the wanted number of threads
-// of their kinds to 0. The caller holds the lock.
+// drop unloads the threads for which match returns true, and sets the wanted number of threads of
+// their kinds to 0. The caller holds the lock.
 func (s *spares) drop(match func(spare) bool) {
 	for _, k := range s.kinds {
 		for i := len(k.ready) - 1; i >= 0; i-- {

@@ -17,17 +17,17 @@ import (
 // its cache. Like the app-server, a Threads stays in use when the configuration is reloaded. It is
 // safe for concurrent use.
 type Threads struct {
-	memory        *Memory       // of the login, for all of its processes
-	announcements announcements // threads that are about to be kept
+	memory        *Memory       // for all processes of the login
+	announcements announcements // of threads that will soon be kept
 	keeper        *keeper
 	spares        spares
-	memoryScarce  func() bool    // reports whether the app-server's memory is scarce
-	endingTurns   sync.WaitGroup // turns that are about to end
+	memoryScarce  func() bool    // reports whether the app-server has little memory left
+	endingTurns   sync.WaitGroup // turns that keepWhenIdle waits for
 
 	mu         sync.Mutex
-	parksTurns bool
-	lastShrink time.Time            // when memory was scarce last
-	stats      status.Conversations // without the counts of the keeper
+	parksTurns bool                 // threads are kept while their turns wait for results
+	lastShrink time.Time            // when shrink dropped threads last
+	stats      status.Conversations // without the counts of keeper and spares
 }
 
 // NewThreads returns an empty Threads. memoryScarce reports whether the memory of the app-server is
@@ -63,8 +63,8 @@ func (t *Threads) Stats() status.Conversations {
 	return stats
 }
 
-// Parked returns the requests whose turns are parked: they wait for the results of tool calls. The
-// oldest request is first.
+// Parked returns the requests whose turns are parked (wait for the results of tool calls), the
+// oldest first.
 func (t *Threads) Parked() []status.Request {
 	var parked []status.Request
 	t.keeper.each(func(kept *keptThread) {
@@ -77,15 +77,15 @@ func (t *Threads) Parked() []status.Request {
 	return parked
 }
 
-// Follow drops the threads on other connections than serving, the connection for new turns. This
-// allows an app-server that was replaced to end, since it ends after its last thread.
+// Follow is called when the app-server has been replaced. It drops the threads on all connections
+// other than serving, the connection for new turns. The old app-server ends after its last thread.
 func (t *Threads) Follow(serving *codexrpc.Conn) {
 	t.keeper.dropIf(func(kept *keptThread) bool { return kept.place.Conn != serving })
 	t.spares.follow(serving)
 }
 
-// shrinkPause is the minimum pause between two calls of shrink that drop threads, since the
-// app-server needs time to free memory.
+// shrinkPause is the minimum time between two calls of shrink that drop threads. The app-server
+// needs this time to free memory.
 const shrinkPause = 10 * time.Second
 
 // shrink drops half of the kept threads and all spare threads if memory is scarce.
@@ -115,24 +115,24 @@ func (t *Threads) Close() {
 // keptThread is a thread that is kept for the next request of its conversation, with the hash of its
 // history.
 type keptThread struct {
-	hash         Hash   // names the history
-	user         string // its owner; if there is no room, the user with the most threads loses one
+	hash         Hash   // identifies the history
+	user         string // the owner of the conversation
 	size         int    // of the history, in bytes
 	thread       *codexrpc.Thread
 	place        Place
-	usage        codexrpc.Usage // by all of its turns
-	pendingCalls []string       // ids of the calls whose results its turn waits for
-	schema       string         // of the answers of that turn
-	effort       string         // of the last turn; empty: the model's own
-	request      status.Request // the last request, as it was at the end of its answer
-	expiry       time.Time      // when it is dropped
+	usage        codexrpc.Usage // the tokens of all turns so far
+	pendingCalls []string       // the ids of the calls whose results the parked turn waits for; empty: it is not parked
+	schema       string         // the JSON Schema of the answer of the last turn
+	effort       string         // the reasoning effort of the last turn; empty: the model's default
+	request      status.Request // the last request, as of the end of its answer
+	expiry       time.Time      // when the keeper drops the thread
 }
 
 // isParked reports whether the thread's turn waits for the results of tool calls.
 func (k *keptThread) isParked() bool { return len(k.pendingCalls) > 0 }
 
-// isIdle reports whether the thread does nothing until the next request, since its turn has completed
-// or waits for results.
+// isIdle reports whether the thread does nothing until the next request: its turn has completed, or
+// waits for results.
 func (k *keptThread) isIdle() bool {
 	if k.isParked() {
 		return k.thread.HasParked(k.pendingCalls)
@@ -143,12 +143,12 @@ func (k *keptThread) isIdle() bool {
 // endTimeout bounds the wait for the end of a turn after its model response is complete.
 const endTimeout = 5 * time.Second
 
-// awaitIdle waits until the thread is idle or cannot become idle any more, at most endTimeout.
+// awaitIdle waits until the thread is idle or cannot become idle any more, but at most endTimeout.
 func (k *keptThread) awaitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if k.isParked() {
-		_ = k.thread.Parked(ctx, k.pendingCalls) // the caller asks the thread whether it is idle
+		_ = k.thread.Parked(ctx, k.pendingCalls) // an error does not matter: the caller then calls isIdle
 		return
 	}
 	select {
@@ -158,9 +158,9 @@ func (k *keptThread) awaitIdle() {
 	}
 }
 
-// keepWhenIdle keeps a thread as soon as it is idle, and then wakes the requests that wait for it by ending
-// its announcement. A thread is idle when its turn has completed or, if the turn has tool calls,
-// when Codex waits for all their results. keepWhenIdle itself returns at once.
+// keepWhenIdle keeps a thread as soon as it is idle: its turn has completed or, if the turn has
+// tool calls, Codex waits for all their results. Then it ends the announcement, and so wakes the
+// requests that wait for the thread. keepWhenIdle itself returns at once.
 func (t *Threads) keepWhenIdle(kept *keptThread, announcement *announcement) {
 	if kept.isIdle() {
 		t.store(kept)
@@ -174,20 +174,21 @@ func (t *Threads) keepWhenIdle(kept *keptThread, announcement *announcement) {
 	})
 }
 
-// claim removes and returns the thread whose history is the longest beginning of the request's
-// history. If the thread of the newest answer will be kept in a moment, claim first waits for it.
+// claim removes and returns the thread that has the longest part of the request's history, from its
+// beginning. If the thread of the newest answer is announced, claim first waits for it.
 func (t *Threads) claim(ctx context.Context, links []Link) (*keptThread, Link, bool) {
 	t.announcements.wait(ctx, links)
 	return t.keeper.claim(links)
 }
 
-// takeSpare removes and returns a spare thread with these settings, or returns nil if there is none.
+// takeSpare removes and returns a spare thread with these settings. It returns nil if there is
+// none.
 func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	var buffer wirejson.Buffer
 	defer buffer.Release()
 	params, err := s.params.AppendJSON(buffer.Take())
 	if err != nil {
-		return nil // the start of a new thread will report it
+		return nil // the start of a new thread will report the error
 	}
 	buffer.Keep(params)
 	thread, kind := t.spares.claim(kindName(params), s.place.Conn)
@@ -197,8 +198,8 @@ func (t *Threads) takeSpare(s *settings) *codexrpc.Thread {
 	return thread
 }
 
-// startSpare starts a spare thread with these settings in the background, if one more is wanted. takeSpare
-// must have been called with the same settings before.
+// startSpare starts a spare thread with these settings in the background, if one more is wanted.
+// takeSpare must have been called with the same settings before.
 func (t *Threads) startSpare(s *settings) {
 	k, wanted := t.spares.reserve(s.spareKind)
 	if !wanted {
@@ -227,7 +228,7 @@ func (t *Threads) store(kept *keptThread) {
 	parksTurns := t.parksTurns
 	t.mu.Unlock()
 	if kept.isParked() && !parksTurns || !kept.isIdle() {
-		kept.thread.Close(nil) // Close interrupts a turn that goes on
+		kept.thread.Close(nil) // Close interrupts a turn that still runs
 		return
 	}
 	t.shrink()
@@ -237,9 +238,9 @@ func (t *Threads) store(kept *keptThread) {
 	}
 }
 
-// countClaim counts a claimed thread: as resumed if its turn was parked (waiting for the results of tool
-// calls), otherwise as continued. If err is set, the conversation could not use the thread, and
-// countClaim counts the reason instead.
+// countClaim counts a claimed thread: as resumed if its turn was parked, otherwise as continued. If
+// err is not nil, the conversation could not use the thread, and countClaim counts the reason
+// instead.
 func (t *Threads) countClaim(parked bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -253,8 +254,8 @@ func (t *Threads) countClaim(parked bool, err error) {
 	}
 }
 
-// wasDropped reports whether the thread for a history was dropped earlier. If so, the caller calls count,
-// which counts the request by the reason of the drop.
+// wasDropped reports whether the thread for a history was dropped. If so, the caller calls count to
+// count the reason for the drop.
 func (t *Threads) wasDropped(links []Link) (count func(), lost bool) {
 	reason := t.keeper.takeReason(links)
 	return func() {
@@ -264,11 +265,11 @@ func (t *Threads) wasDropped(links []Link) (count func(), lost bool) {
 	}, reason != ""
 }
 
-// errFollowUpMismatch means that the items after the calls in the history do not fit the parked turn,
-// so that the turn cannot be resumed.
+// errFollowUpMismatch means that the parked turn cannot be resumed, because the request does not
+// continue it: it has other results, other settings, or other items after the calls.
 var errFollowUpMismatch = errors.New("the results of the calls do not follow")
 
-// fallbackReason returns a word for the reason why a conversation could not go on in its thread.
+// fallbackReason returns a word for the reason why a conversation could not continue in its thread.
 func fallbackReason(err error) string {
 	switch {
 	case errors.Is(err, errFollowUpMismatch):

@@ -15,10 +15,10 @@ import (
 type Member struct {
 	Process *appserver.Process
 	Login   *loginstate.Login // several members may have the same
-	Threads *Threads          // nil: it keeps none
-	// Rests is the reason why the login was resting (not in use because of failures) when
+	Threads *Threads          // nil: the member keeps no threads
+	// Rests is the reason why the login was resting (not used because of failures) when
 	// [Lease].Pick compared the members. It is nil if the login was not resting, or if there is no
-	// other member. If a login begins to rest later, Rests stays nil, since other logins may work.
+	// other member. It stays nil if a login begins to rest later, since other logins may work.
 	Rests error
 }
 
@@ -27,14 +27,14 @@ type Member struct {
 type Lease interface {
 	// Pick returns the member for one turn: the least busy member that is ready, or any member if
 	// none is ready. avoid are processes that have just failed; Pick returns one of them only if
-	// there is no other. The turn must call done when its thread is unloaded; until then the
-	// process counts as in use, even after Release.
+	// there is no other. The turn must call done when its thread is kept or unloaded. Until then
+	// the process counts as in use, even after Release.
 	Pick(avoid ...*appserver.Process) (picked Member, done func())
 	// Peek returns the member that Pick would return, without counting a turn on it. The caller
 	// must call done.
 	Peek() (best Member, done func())
 	// Resume calls claim with the Threads of each member until claim returns true. It returns that
-	// member. The turn must call done, as after Pick.
+	// member. As after Pick, the turn must call done.
 	Resume(claim func(*Threads) bool) (resumed Member, done func(), found bool)
 	// Len returns how many members there are, at least one.
 	Len() int
@@ -77,7 +77,8 @@ func Connect(ctx context.Context, process *appserver.Process) (*codexrpc.Conn, e
 	return conn, err
 }
 
-// Sole returns an upstream with one process and without kept threads. It does not stop the process.
+// Sole returns an upstream that has one process and keeps no threads. The upstream does not stop
+// the process.
 func Sole(process *appserver.Process) Upstream { return &sole{process: process} }
 
 type sole struct {

@@ -1,8 +1,7 @@
-// Package prompt has one form for the requests of all APIs, and maps such a request to
-// Codex.
-//
-// A decoder fills a [Conversation], and [Conversation.Plan] maps it to a [Plan]: the parameters of
-// thread/start, the history items of thread/inject_items and the parameters of turn/start.
+// Package prompt translates requests into what Codex is to be asked. All APIs use one form, the
+// [Conversation]. The decoder of an API fills it, and [Conversation.Plan] makes a [Plan] of it: the
+// parameters of thread/start, the history items of thread/inject_items and the parameters of
+// turn/start.
 package prompt
 
 import (
@@ -14,12 +13,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Conversation is what a request asks of the model. All APIs are read into this shape,
-// so that there is one way to Codex ([Conversation.Plan]).
+// Conversation is what a request asks of the model. The decoders of all APIs fill this one form,
+// and [Conversation.Plan] turns it into requests to Codex.
 type Conversation struct {
 	Settings
 	Messages []Message
-	Elements int // the number of elements in the messages, see [MaxItems]
+	Elements int // how many elements the messages have, see [MaxItems]
 	Tools    []Tool
 	Choice   ToolChoice
 	Search   *WebSearch // nil: the model may not search the web
@@ -28,25 +27,26 @@ type Conversation struct {
 	Effort   string
 
 	Verbosity   string // empty: the model's own verbosity
-	serviceTier string // the service tier that Codex is asked for; empty: none
-	EffortField string // the request's field with the Effort; empty: reasoning_effort
+	serviceTier string // the service tier to ask for; empty: none
+	EffortField string // the name of the field with the Effort; empty: reasoning_effort
 }
 
 // Settings are the parts of a request that are also needed to write its answer.
 type Settings struct {
 	Model           string   // the client's name of the model
 	Choices         int      // the number of answers that the client wants, each in a turn of its own; 0: one
-	StopSequences   []string // the text ends before the first of them; at most 4, all different, none empty
-	MaxTokens       int      // the most tokens of the answer; 0: no limit
-	SerialTools     bool     // the client wants one tool call at most: parallel_tool_calls is false
-	LegacyFunctions bool     // the client knows functions instead of tools: a call is a function_call
+	StopSequences   []string // the text of the answer ends before the first of them; at most 4, all different, none empty
+	MaxTokens       int      // the maximum number of tokens of the answer; 0: no limit
+	SerialTools     bool     // parallel_tool_calls is false: the client wants at most one tool call
+	LegacyFunctions bool     // the client uses functions instead of tools: it gets a call as a function_call
 	Stream          bool     // the client wants chunks
 	IncludeUsage    bool     // the client also wants a chunk with the usage
-	Ignored         []string // parameters that would change the answer but have no counterpart in Codex, in their order
+	Ignored         []string // parameters that would change the answer, but that Codex does not have; in their order
 }
 
-// InstructionsContain reports whether s occurs in a system or developer message. It also looks at
-// an assistant message at the beginning of the conversation, where some clients put their prompt.
+// InstructionsContain reports whether s occurs in a system or developer message. It also searches
+// an assistant message at the beginning of the conversation, since some clients put their prompt
+// there.
 func (c *Conversation) InstructionsContain(s string) bool {
 	for i, m := range c.Messages {
 		if !m.Role.isInstruction() && (i > 0 || m.Role != RoleAssistant) {
@@ -67,9 +67,9 @@ func (c *Conversation) ModelID() string { return c.Model }
 // DeclaresTools reports whether the request declares tools, even if its tool_choice is none.
 func (c *Conversation) DeclaresTools() bool { return len(c.Tools) > 0 }
 
-// Skip checks a field for which Codex has no setting: its value may be absent, null, or of the
-// given kind. If a value is given and is not neutral, Skip adds name to Ignored. A field that never
-// changes an answer has an empty name, and is not added.
+// Skip checks a field for which Codex has no setting. The value may be absent, null, or of the
+// given kind. If a value is given and is not neutral, Skip adds name to Ignored. If name is empty,
+// Skip adds nothing: such a field never changes an answer.
 func (c *Conversation) Skip(v wirejson.Value, name, neutral string, kind wirejson.Kind) *field.Error {
 	f := field.Optional(kind, v)
 	if f == nil && v.Given() && name != "" && !v.Equals(neutral) {
@@ -128,8 +128,8 @@ var serviceTiers = []string{"auto", tierDefault, "flex", "scale", "priority", "f
 
 const tierDefault = "default" // the usual speed and price
 
-// ReadServiceTier reads the field service_tier. auto leaves the tier to the
-// provider, as a request without a service_tier does.
+// ReadServiceTier reads the field service_tier. The value auto means the same as no value: the
+// provider chooses the tier.
 func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	f := field.OneOf(&c.serviceTier, serviceTiers, v)
 	if c.serviceTier == "auto" {
@@ -138,10 +138,10 @@ func (c *Conversation) ReadServiceTier(v wirejson.Value) *field.Error {
 	return f
 }
 
-// ServiceTier returns the service_tier of an answer: the tier that the provider is asked
-// for. Codex does not report which tier the provider has used.
+// ServiceTier returns the service_tier for the answer: the tier that Codex asks the provider for.
+// Codex does not report which tier the provider has used.
 func (c *Conversation) ServiceTier() string {
-	if c.serviceTier == "fast" { // for this tier, Codex asks its provider for priority
+	if c.serviceTier == "fast" { // Codex then asks its provider for priority
 		return "priority"
 	}
 	return cmp.Or(c.serviceTier, tierDefault)
@@ -151,7 +151,7 @@ const (
 	// MaxStops is how many stop sequences OpenAI allows.
 	MaxStops = 4
 	// MaxStopBytes bounds the size of a stop sequence, since text that may be the beginning of a
-	// stop sequence is held back.
+	// stop sequence cannot be sent yet.
 	MaxStopBytes = 4096
 )
 

@@ -8,31 +8,32 @@ import (
 )
 
 const (
-	messageTokens    = 4        // about the tokens of the frame of a message, a call or a tool
-	maxEstimateBytes = 16 << 10 // the bytes that [Conversation.EstimateTokens] counts exactly
-	maxSampleBytes   = 4 << 10  // the bytes that [Conversation.SampleTokens] counts exactly
-	bytesPerToken    = 4        // about, in the bytes that are not counted
+	messageTokens    = 4        // an estimate of the tokens that surround each message, call or tool
+	maxEstimateBytes = 16 << 10 // how many bytes [Conversation.EstimateTokens] splits into tokens
+	maxSampleBytes   = 4 << 10  // how many bytes [Conversation.SampleTokens] splits into tokens
+	bytesPerToken    = 4        // an estimate for all other bytes
 )
 
 // CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls
-// and tools with the encoding o200k_base. It adds [messageTokens] for what surrounds each message,
-// call and tool. Images count as nothing. Counting takes some 0.7 seconds for a MiB. CountTokens
-// calls pause every 64 KiB; an error of pause ends the count.
+// and tools with the encoding o200k_base, and adds [messageTokens] for each message, call and tool.
+// It does not count images. Counting takes about 0.7 seconds for a MiB. CountTokens calls pause
+// every 64 KiB; an error of pause ends the count.
 func (c *Conversation) CountTokens(pause func() error) (int, error) {
 	n, err := c.count(math.MaxInt, pause)
 	return n.tokens + n.frames*messageTokens, err
 }
 
 // EstimateTokens is like [Conversation.CountTokens], but takes only a few milliseconds: it counts
-// only the first 16 KiB exactly. For the rest, it counts one token for every [bytesPerToken] bytes.
+// only the tokens of the first 16 KiB. It counts the further bytes as one token for every
+// [bytesPerToken] bytes.
 func (c *Conversation) EstimateTokens() int {
 	n, _ := c.count(maxEstimateBytes, nil) // without a pause it cannot fail
 	return n.tokens + (n.furtherBytes+bytesPerToken-1)/bytesPerToken + n.frames*messageTokens
 }
 
 // SampleTokens is like [Conversation.CountTokens], but takes only a millisecond or two: it counts
-// only the first 4 KiB exactly. It assumes that the bytes after them have as many tokens for each
-// byte.
+// only the tokens of the first 4 KiB. It assumes that the further bytes have as many tokens for
+// each byte.
 func (c *Conversation) SampleTokens() int {
 	n, _ := c.count(maxSampleBytes, nil) // without a pause it cannot fail
 	furtherTokens := n.furtherBytes / bytesPerToken
@@ -50,13 +51,16 @@ func (c *Conversation) GuessTokens() int {
 	return bytes/bytesPerToken + frames*messageTokens
 }
 
-// countResult is the result of a count: the tokens in the first bytes, the number of these bytes
-// (exactBytes), the number of further bytes (furtherBytes), and the number of messages, calls and tools
-// (frames).
-type countResult struct{ tokens, exactBytes, furtherBytes, frames int }
+// countResult is the result of a count.
+type countResult struct {
+	tokens       int // the tokens of the first bytes
+	exactBytes   int // how many bytes these are
+	furtherBytes int // how many bytes follow them
+	frames       int // how many messages, calls and tools there are
+}
 
-// count counts the tokens of the conversation's texts. The parameter maxExactBytes bounds the bytes that it
-// splits into tokens; of further text it counts only the bytes.
+// count splits the first maxExactBytes bytes of the conversation's texts into tokens. It only
+// counts the further bytes.
 func (c *Conversation) count(maxExactBytes int, pause func() error) (result countResult, err error) {
 	counter := tokens.NewCounter()
 	add := func(text string) {
@@ -77,8 +81,8 @@ func (c *Conversation) count(maxExactBytes int, pause func() error) (result coun
 	return result, err
 }
 
-// forEachText passes each text for the model to one of two functions: to quoted if it is a JSON string, and
-// to plain if not. It adds the number of messages, calls and tools to frames.
+// forEachText calls a function with each text for the model: quoted if the text is a JSON string,
+// and plain otherwise. It adds the number of messages, calls and tools to frames.
 func (c *Conversation) forEachText(quoted func(wirejson.Value), plain func(string), frames *int) {
 	for i := range c.Messages {
 		m := &c.Messages[i]

@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Format is the response_format of a request. The zero value is text.
+// Format is the response_format of a request. The zero value is the format text.
 type Format struct {
-	// schema is the schema of a strict json_schema. The provider enforces it.
+	// schema is the schema of a strict json_schema, which the provider enforces.
 	schema json.RawMessage
 	// instruction tells the model to use a format that the provider does not enforce: json_object,
 	// or a json_schema that is not strict.
@@ -25,8 +25,8 @@ const jsonInstruction = "Answer with a single JSON object and nothing else: no o
 // properties.
 const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
-// Read reads a format. If flat is true, the members of a json_schema are beside the type,
-// as in the Responses API. Otherwise they are in an object of their own.
+// Read reads a format. If flat is true, the members of a json_schema are beside its type, as in the
+// Responses API. Otherwise they are in an object of their own.
 func (f *Format) Read(v wirejson.Value, flat bool) *field.Error {
 	*f = Format{}
 	if !v.Given() {
@@ -111,9 +111,9 @@ func requiresAll(properties, required wirejson.Value) bool {
 	return true
 }
 
-// readSchema reads the json_schema of a format. Its name is not used: Codex gives every
-// schema the same name and no description. If the schema is not strict, its description
-// becomes a part of the instruction.
+// readSchema reads the json_schema of a format. It does not use the name: Codex gives every schema
+// the same name and no description. If the schema is not strict, its description becomes a part of
+// the instruction.
 func (f *Format) readSchema(v wirejson.Value) *field.Error {
 	var name, description, schema, strict wirejson.Value
 	problem := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),

@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// itemOverhead is roughly how many bytes an item has in addition to the bytes of its message.
+// itemOverhead is about how many bytes an item has in addition to its message.
 const itemOverhead = 96
 
-// historyItems returns the messages as items of the Responses API. Texts are JSON strings,
-// and are copied without decoding.
+// historyItems returns the messages as items of the Responses API. It copies texts, which are JSON
+// strings, without decoding them.
 func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	if len(messages) == 0 {
 		return nil
@@ -29,7 +29,7 @@ func historyItems(messages []Message, names ToolNames) []json.RawMessage {
 	return h.items
 }
 
-// historyBuilder collects items in one buffer. When the buffer grows, earlier items stay in
+// historyBuilder collects items in one buffer. When the buffer has to grow, earlier items stay in
 // the old buffer, which does not change any more.
 type historyBuilder struct {
 	names ToolNames
@@ -37,7 +37,7 @@ type historyBuilder struct {
 	items []json.RawMessage
 }
 
-// addItem adds an item. buf is h.buf with the item appended to it.
+// addItem adds an item. buf is h.buf with the item appended.
 func (h *historyBuilder) addItem(buf []byte) {
 	h.items = append(h.items, buf[len(h.buf):len(buf):len(buf)])
 	h.buf = buf
@@ -78,9 +78,9 @@ func (m *Message) appendMessage(dst []byte, role, textType string) []byte {
 }
 
 // appendResult appends a function_call_output item. If the content is one text, the output is a
-// string. An image without a detail gets [ResultDetail]. Codex uses the same form for results that
-// it gets while a turn waits for them. A different form would make the provider's cache miss the
-// history.
+// string. An image without a detail gets [ResultDetail]. If a result arrives while a turn waits for
+// it, Codex uses the same form. With another form here, the provider would not find the history in
+// its cache.
 func (m *Message) appendResult(dst []byte) []byte {
 	dst = append(append(append(dst, `{"type":"function_call_output","call_id":`...), m.CallID...), `,"output":`...)
 	switch {
@@ -94,7 +94,7 @@ func (m *Message) appendResult(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendCall appends a function_call item with Codex's name of the tool. Models read
+// appendCall appends a function_call item with name, Codex's name of the tool. Models read the
 // arguments as JSON, so empty arguments become an empty object.
 func (c *Call) appendCall(dst []byte, name string) []byte {
 	dst = append(append(append(dst, `{"type":"function_call","call_id":`...), c.ID...), `,"name":`...)
@@ -105,10 +105,10 @@ func (c *Call) appendCall(dst []byte, name string) []byte {
 	return append(append(dst, c.Arguments...), '}')
 }
 
-// AppendParts appends the content as an array of parts of the Responses API. Texts get the type
-// textType and the members in textMembers, each with a comma before it. An image without a detail
-// gets the parameter detail if that is not empty. Texts and URLs are copied as they are in the
-// body.
+// AppendParts appends the content as an array of parts of the Responses API. A text gets the type
+// textType and the further members textMembers, each with a comma before it. An image without a
+// detail gets the parameter detail, unless that is empty. Texts and URLs are copied as they are in
+// the body.
 func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) []byte {
 	separator := ""
 	dst = append(dst, '[')
@@ -129,9 +129,9 @@ func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) 
 	return append(dst, ']')
 }
 
-// splitInput splits a user message off the end of a conversation, as the input of the turn. If the
-// last message is not a user's, or is too long, all messages stay in the history, and the input is
-// empty but not nil.
+// splitInput splits the input of the turn off the end of a conversation: the last message, if it is
+// a user's message and not too long. Otherwise all messages stay in the history, and input is empty
+// but not nil.
 func splitInput(messages []Message) (history []Message, input []codexrpc.UserInput) {
 	last := len(messages) - 1
 	if last < 0 || messages[last].Role != RoleUser || messages[last].chars() > maxInputChars {
@@ -147,14 +147,15 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	return messages[:last], input
 }
 
-// chars returns the number of characters (Unicode scalar values) of the texts of a message.
+// chars returns the number of characters (Unicode code points) of the texts of a message. If they
+// have at most maxInputChars bytes, chars returns the number of bytes instead.
 func (m *Message) chars() int {
 	var bytes, chars int
 	for p := range m.Parts() {
 		bytes += len(p.Text)
 	}
 	if bytes <= maxInputChars {
-		return bytes // an upper bound, which is enough for the caller
+		return bytes // no more than maxInputChars, which is all that the caller checks
 	}
 	for p := range m.Parts() {
 		if p.Text != nil {

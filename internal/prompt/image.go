@@ -17,15 +17,15 @@ import (
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // defaultDetail is the detail of an image in a message if the request gives none, as in OpenAI's
-// API. Without it, Codex would use another detail in a turn's input, and none in a history.
+// API. Without it, Codex would use another detail for a turn's input, and none for a history.
 const defaultDetail = "auto"
 
 // ResultDetail is the detail that Codex gives to an image in a tool's result, if the result arrives
 // while the turn waits for it.
 const ResultDetail = "high"
 
-// readDetail reads the detail of an image. Codex replaces an image of low detail by a
-// sentence, so low becomes auto.
+// readDetail reads the detail of an image. Codex replaces an image with the detail low by a
+// sentence, so readDetail turns low into auto.
 func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	f := field.Text(&p.Detail, v)
 	switch {
@@ -39,7 +39,7 @@ func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	return f
 }
 
-// checkURL checks that the URL of an image is a data URL with an image, or an https URL.
+// checkURL checks that the URL of an image is an https URL, or a data URL with an image.
 func (p *Part) checkURL() *field.Error {
 	if f := field.Expect(wirejson.KindString, p.URL); f != nil {
 		return f
@@ -63,12 +63,12 @@ func (p *Part) checkURL() *field.Error {
 	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
 }
 
-// jpgPrefix is how some data URLs begin after their scheme. There is no such media type, but many clients
-// make it from the name of a file.
+// jpgPrefix is the beginning of some data URLs, after the scheme. There is no such media type, but
+// many clients derive it from the name of a file.
 const jpgPrefix = "image/jpg;"
 
-// Base64Part returns the part with an image that is given as a media type and data in base64. The
-// data are not copied from the body.
+// Base64Part returns the part for an image that is given as a media type and base64 data. It does
+// not copy the data.
 func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	if f := cmp.Or(field.Expect(wirejson.KindString, media).In("media_type"), field.Expect(wirejson.KindString, data).In("data")); f != nil {
 		return Part{}, f
@@ -84,8 +84,8 @@ func Base64Part(media, data wirejson.Value) (Part, *field.Error) {
 	return p, p.checkBase64(data.Bytes()).In("data")
 }
 
-// Base64Image returns the part with an image that is given as base64 alone. The first bytes of the
-// image show its type. The data are not copied from the body.
+// Base64Image returns the part for an image that is given as base64 data alone. The first bytes of
+// the image show its type. Base64Image does not copy the data.
 func Base64Image(data wirejson.Value) (Part, *field.Error) {
 	if f := field.Expect(wirejson.KindString, data); f != nil {
 		return Part{}, f
@@ -111,7 +111,7 @@ func (p *Part) appendURL(dst []byte) []byte {
 	return append(append(append(append(dst, '"'), p.urlPrefix...), p.URL.RawText()...), '"')
 }
 
-// checkImageData checks a data URL after its scheme.
+// checkImageData checks a data URL. afterScheme is the URL without "data:".
 func (p *Part) checkImageData(afterScheme []byte) *field.Error {
 	header, data, ok := bytes.Cut(afterScheme, []byte(","))
 	media, encoding, _ := bytes.Cut(header, []byte(";"))
@@ -137,10 +137,10 @@ func imageTypeError() *field.Error {
 	return field.Invalid("must be an image of the type png, jpeg, gif or webp")
 }
 
-// checkBase64 checks the data of an image in base64. Codex replaces an image that it cannot read by
-// a sentence, so data that do not begin like an image are refused. The type of the data may differ
-// from the type in the request, since Codex looks only at the data. The image is not decoded, but
-// its size is read.
+// checkBase64 checks the base64 data of an image, and reads the size of the image without decoding
+// it. Data that do not begin like an image are an error, since Codex replaces an image that it
+// cannot read by a sentence. The type of the data may differ from the type in the request, because
+// Codex looks only at the data.
 func (p *Part) checkBase64(data []byte) *field.Error {
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
@@ -152,15 +152,14 @@ func (p *Part) checkBase64(data []byte) *field.Error {
 	return p.checkPixels(mediaType, data)
 }
 
-// sniff returns the media type that the first bytes of base64 data show.
+// sniff returns the media type of base64 data. It looks at the first bytes.
 func sniff(data []byte) string {
 	var head [3 * signatureChars / 4]byte
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), signatureChars)])
 	return http.DetectContentType(head[:n])
 }
 
-// signatureChars is how many characters of an image in base64 are decoded to find its type: they
-// encode 18 bytes.
+// signatureChars is how many characters of base64 data sniff decodes. They encode 18 bytes.
 const signatureChars = 24
 
 // isBase64 reports whether data is standard base64, with padding, of at least one byte.
@@ -177,7 +176,7 @@ func isBase64(data []byte) bool {
 	return true
 }
 
-// base64Bytes is true for the bytes of the alphabet of base64.
+// base64Bytes is true for each byte of the alphabet of base64.
 var base64Bytes = func() (table [256]bool) {
 	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
 		table[b] = true
@@ -188,13 +187,13 @@ var base64Bytes = func() (table [256]bool) {
 // MaxRemoteImages is how many different images of a request may be fetched.
 const MaxRemoteImages = 16
 
-// maxFetchedBytes bounds the bytes of the fetched images of a request, as data URLs. An
-// image counts as often as the request names it, since Codex gets as many copies.
+// maxFetchedBytes bounds the bytes of the fetched images of a request, as data URLs. If the request
+// names an image several times, its bytes count several times, since Codex gets as many copies.
 const maxFetchedBytes = 64 << 20
 
-// RemoteImages returns the https URLs of the images that have to be fetched, each once,
-// in the order of the request. The images have to be passed to [Conversation.SetImages]
-// before the request is planned.
+// RemoteImages returns the https URLs of the images that have to be fetched, each once, in the
+// order of the request. Before the request is planned, [Conversation.SetImages] must get the
+// images.
 func (c *Conversation) RemoteImages() []string {
 	var urls []string
 	seen := map[string]bool{}
@@ -215,10 +214,10 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 	return nil
 }
 
-// SetImages replaces https URLs by images. data has a data URL in base64, of a PNG, JPEG, GIF or
-// WebP image, for each URL that was fetched. Other URLs are not replaced, and planning the request
-// then fails. If the images are too large together, SetImages reports false and changes nothing. An
-// image counts as often as the request names it.
+// SetImages replaces https URLs by images. data has a data URL in base64 for each URL that was
+// fetched, with a PNG, JPEG, GIF or WebP image. Other URLs are not replaced, and planning the
+// request then fails. If the images are too large together, SetImages reports false and changes
+// nothing. An image that the request names several times counts several times.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for m, k := range c.remoteParts {
@@ -246,8 +245,8 @@ func (c *Conversation) SetImages(data map[string]string) bool {
 	return true
 }
 
-// remoteParts iterates over the images that have to be fetched. It yields the index of the message,
-// and the index of the part in its content.
+// remoteParts iterates over the images that have to be fetched. It yields the index of a message,
+// and the index of a part in the message's content.
 func (c *Conversation) remoteParts(yield func(message, part int) bool) {
 	for i := range c.Messages {
 		for k := range c.Messages[i].Content {
@@ -258,8 +257,8 @@ func (c *Conversation) remoteParts(yield func(message, part int) bool) {
 	}
 }
 
-// FindRemote returns the index of the first message with a remote image of this URL, and
-// the index of the part in its content. An empty URL stands for any URL.
+// FindRemote returns the first remote image with this URL: the index of its message, and the index
+// of the part in the message's content. An empty URL stands for any URL.
 func (c *Conversation) FindRemote(url string) (message, part int, found bool) {
 	for i, k := range c.remoteParts {
 		if url == "" || c.Messages[i].Content[k].URL.Is(url) {

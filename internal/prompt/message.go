@@ -38,17 +38,17 @@ func ReadRole(v wirejson.Value) Role {
 // Message is one message of the conversation (ChatCompletionRequestMessage).
 type Message struct {
 	Role    Role
-	Text    wirejson.Value // the content if it is a string, or else the refusal
-	Content []Part         // the content if it is parts
-	Calls   []Call         // of an assistant
-	CallID  wirejson.Value // of a tool's result: the id of its call
-	Item    wirejson.Value // of RoleItem: the item itself
+	Text    wirejson.Value // the content if it is a string; otherwise the refusal, if any
+	Content []Part         // the content if it is a list of parts
+	Calls   []Call         // the calls of an assistant
+	CallID  wirejson.Value // the id of the call, if the message is a tool's result
+	Item    wirejson.Value // the item, if the role is RoleItem
 	Phase   string         // of an assistant: commentary, final_answer, or empty
 	Size    int            // bytes of the message in the body
 }
 
-// Parts iterates over the parts of the content. A string is one text part. Content that
-// is absent, null or empty has no parts.
+// Parts iterates over the parts of the content. Content that is a string has one text part. Content
+// that is absent, null or empty has no parts.
 func (m *Message) Parts() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		if m.Text != nil {
@@ -91,13 +91,13 @@ func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Val
 	})
 }
 
-// TextPart returns the part with a text. member is the path of an error about the text.
+// TextPart returns the part for a text. An error about the text gets the path member.
 func TextPart(member string, text wirejson.Value) (Part, *field.Error) {
 	return Part{Text: text}, field.Expect(wirejson.KindString, text).In(member)
 }
 
-// ImagePart returns the part with an image, given by its URL and its detail. member is the path of an
-// error about the URL; an error about the detail has the path "detail".
+// ImagePart returns the part for an image, given by its URL and its detail. An error about the URL
+// gets the path member, and an error about the detail gets the path "detail".
 func ImagePart(url, detail wirejson.Value, member string) (Part, *field.Error) {
 	p := Part{URL: url}
 	f := cmp.Or(p.checkURL().In(member), p.readDetail(detail).In("detail"))
@@ -117,9 +117,9 @@ type Part struct {
 	Text      wirejson.Value // the JSON string; nil: an image
 	URL       wirejson.Value // the JSON string of the image's URL; nil: a text
 	Detail    string         // of the image: auto, high, original; or empty
-	urlPrefix string         // goes before URL, if URL has only the data of an image
+	urlPrefix string         // the beginning of the URL, if URL has only the data of an image
 	remote    bool           // the image is still to be fetched from its URL
-	pixels    int64          // of the image; 0 until it is fetched
+	pixels    int64          // how many pixels the image has; 0 until it is fetched
 }
 
 // NoText is the content of a message without text.
@@ -130,7 +130,7 @@ type Call struct {
 	ID        wirejson.Value
 	Name      string
 	Arguments wirejson.Value
-	Function  bool // it is a function_call, which has no id in the request; ID was made here
+	Function  bool // the request has it as a function_call, which has no id; ID was made here
 }
 
 // Empty reports whether a message has no content.

@@ -14,12 +14,12 @@ import (
 type Pictures struct {
 	Only bool // the turn makes one picture, and ends with it
 
-	size       string // the client's wish, such as 1024x1536; empty: any
+	size       string // what the client asks for, such as 1024x1536; empty: any size
 	background string // transparent, opaque or empty
 	action     string // generate, edit or empty
 }
 
-// PictureReaders are the readers of the settings of pictures, by the names of the settings, which
+// PictureReaders has a reader for each setting of pictures, by the name of the setting. The names
 // are the same in all APIs. Most settings have no effect, since Codex's tool has no arguments for
 // them. The readers need a [Conversation].Pictures that is not nil.
 var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error{
@@ -35,17 +35,17 @@ var PictureReaders = map[string]func(*Conversation, wirejson.Value) *field.Error
 }
 
 // skipSetting returns the reader of a setting for which Codex's tool has no argument. The reader
-// checks that the value has the given kind. A value other than neutral would change the picture, so
-// the reader then lists the setting in Ignored.
+// checks that the value has the given kind. If the value is not neutral, it would change the
+// picture, and the reader lists the setting in Ignored.
 func skipSetting(name, neutral string, kind wirejson.Kind) func(*Conversation, wirejson.Value) *field.Error {
 	return func(c *Conversation, v wirejson.Value) *field.Error { return c.Skip(v, name, neutral, kind) }
 }
 
-// sizePattern matches the size of a picture as a width and a height, such as 1024x1536.
+// sizePattern matches the size of a picture: a width and a height, such as 1024x1536.
 var sizePattern = regexp.MustCompile(`^([1-9]\d{1,4})x([1-9]\d{1,4})$`)
 
-// readPictureSize reads the size. A sentence of the prompt asks the model for this size, but the
-// picture may have another one. Therefore "size" is also listed in Ignored.
+// readPictureSize reads the size. A sentence of the prompt asks the model for it, but the picture
+// may have another size. Therefore readPictureSize also lists "size" in Ignored.
 func (c *Conversation) readPictureSize(v wirejson.Value) *field.Error {
 	p := c.Pictures
 	f := field.Text(&p.size, v)
@@ -80,7 +80,7 @@ func readPictureFormat(_ *Conversation, v wirejson.Value) *field.Error {
 	return f
 }
 
-// ReadAction reads whether the model is to make new pictures, or to edit pictures of the
+// ReadAction reads the action: whether the model makes new pictures, or edits pictures of the
 // conversation.
 func (p *Pictures) ReadAction(v wirejson.Value) *field.Error {
 	f := field.OneOf(&p.action, []string{"auto", "generate", "edit"}, v)
@@ -93,8 +93,8 @@ func (p *Pictures) ReadAction(v wirejson.Value) *field.Error {
 // NoMask is the reason for which a mask is refused.
 const NoMask = "Codex edits whole pictures only. Say in the prompt what is to change"
 
-// SizeInWords returns the sentence about the size for the prompt of a picture, since Codex's tool has
-// no argument for the size. It returns "" if any size will do.
+// SizeInWords returns the sentence about the size for the prompt of a picture, since Codex's tool
+// has no argument for the size. It returns "" if the picture may have any size.
 func (p *Pictures) SizeInWords() string {
 	if p.size == "" {
 		return ""
@@ -110,8 +110,8 @@ func (p *Pictures) SizeInWords() string {
 	return fmt.Sprintf("The picture is %s, %s by %s pixels.", shape, width, height)
 }
 
-// Background returns the sentence about the background for the model. It returns "" if any
-// background will do.
+// Background returns the sentence about the background for the model. It returns "" if the picture
+// may have any background.
 func (p *Pictures) Background() string {
 	if p.background == "" {
 		return ""
@@ -119,8 +119,8 @@ func (p *Pictures) Background() string {
 	return fmt.Sprintf("Set transparent_background to %t.", p.background == "transparent")
 }
 
-// pictureInstruction returns the instruction about pictures within an answer. It returns "" if none
-// is needed.
+// pictureInstruction returns the instruction for the model about pictures in an answer. It returns
+// "" if none is needed.
 func (c *Conversation) pictureInstruction() string {
 	p := c.Pictures
 	if !c.mayUseHosted(PictureTool) || p.Only {
@@ -145,11 +145,10 @@ func (c *Conversation) pictureInstruction() string {
 	return "For the tool imagegen: " + strings.Join(sentences, " ")
 }
 
-// madePicture is the start of the text before a picture that the model has made in an earlier
-// answer.
+// madePicture is the beginning of the text that precedes a picture of an earlier answer.
 const madePicture = "A picture that you have made"
 
-// MadePicture returns the message that shows the model a picture of an earlier answer. data is the
+// MadePicture returns a message that shows the model a picture of an earlier answer. data is the
 // picture in base64, as a JSON string. prompt is the prompt of the picture, and may be absent.
 func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	p, f := Base64Image(data)
@@ -160,9 +159,9 @@ func MadePicture(data, prompt wirejson.Value) (Message, *field.Error) {
 	return Message{Role: RoleUser, Content: []Part{{Text: wirejson.AppendString(nil, text)}, p}}, f
 }
 
-// splitPictures splits an assistant's message. text is the message without its pictures. pictures is a
-// message with the pictures; it is empty if there are none. The role of pictures is user, since only a
-// user's message can show pictures to the model.
+// splitPictures splits an assistant's message. text is the message without its pictures. pictures
+// is a message with the pictures, or an empty message if there are none. The caller sends pictures
+// as a user's message, since only such a message can show pictures to the model.
 func (m *Message) splitPictures() (text, pictures Message) {
 	text = *m
 	if !slices.ContainsFunc(m.Content, func(p Part) bool { return p.URL != nil }) {

@@ -17,16 +17,16 @@ import (
 
 const (
 	// MaxPixels is how many pixels an image may have: as many as 8192 by 8192. Codex decodes the
-	// image, which needs some seven bytes of memory for each pixel, even if the file is short. If a
-	// PNG has two bytes for each colour, a pixel needs sixteen bytes, and counts twice.
+	// image, which needs some seven bytes of memory for each pixel, even if the file is short. A
+	// pixel of a PNG with 16 bits for each colour needs sixteen bytes, and counts twice.
 	MaxPixels = 64 << 20
-	// maxTotalPixels is how many pixels the images of a request may have together. It is larger than
-	// MaxPixels since Codex decodes one image after the other.
+	// maxTotalPixels is how many pixels the images of a request may have together. It is larger
+	// than MaxPixels, since Codex decodes one image after the other.
 	maxTotalPixels = 16 * MaxPixels
 )
 
-// checkPixels reads the size of an image from the header of its data in base64, and refuses an image
-// with too many pixels.
+// checkPixels reads the size of an image from the beginning of its base64 data. Too many pixels are
+// an error.
 func (p *Part) checkPixels(media string, data []byte) *field.Error {
 	width, height, is16Bit, err := imageSize(media, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -54,7 +54,7 @@ func CheckImage(url string) (pixels int64, f *field.Error) {
 	return p.pixels, f
 }
 
-// Pixels returns how many pixels the largest image of the conversation has.
+// Pixels returns the number of pixels of the largest image in the conversation.
 func (c *Conversation) Pixels() int64 { largest, _ := c.pixels(); return largest }
 
 // CheckPixels returns an error if the images of the conversation have too many pixels together.
@@ -78,8 +78,8 @@ func (c *Conversation) pixels() (largest, total int64) {
 var errNoSize = errors.New("the image has no size")
 
 // imageSize reads the size of an image from the beginning of its data. media is one of
-// [ImageTypes]. is16Bit reports whether the image has two bytes for each colour. imageSize decodes no
-// pixels, and skips the data before the size, such as the comments of a camera.
+// [ImageTypes]. is16Bit reports whether the image is a PNG with 16 bits for each colour. imageSize
+// decodes no pixels. It skips the data before the size, such as the comments of a camera.
 func imageSize(media string, data io.Reader) (width, height int64, is16Bit bool, err error) {
 	switch media {
 	case "image/png":
@@ -102,8 +102,9 @@ func imageSize(media string, data io.Reader) (width, height int64, is16Bit bool,
 	return width, height, false, err
 }
 
-// gifSize returns the size of a GIF: the larger width and the larger height of its screen and its
-// first frame. Further frames do not matter, since only the first one is decoded.
+// gifSize returns the size of a GIF. It compares the screen with the first frame, and returns the
+// larger width and the larger height. Further frames do not matter, since only the first one is
+// decoded.
 func gifSize(data io.Reader) (width, height int64, err error) {
 	r := partReader{data: data}
 	head := r.read(13)
@@ -126,14 +127,14 @@ func gifSize(data io.Reader) (width, height int64, err error) {
 	return 0, 0, r.err
 }
 
-// partReader reads the parts of a file. After an error, it returns zeros.
+// partReader reads an image part by part. After an error, it returns zeros.
 type partReader struct {
 	data io.Reader
 	buf  [768]byte
 	err  error
 }
 
-// read returns the next n bytes; n is at most 768. They are valid until the next call.
+// read returns the next n bytes, at most 768. They are valid until the next call.
 func (r *partReader) read(n int) []byte {
 	buf := r.buf[:n]
 	clear(buf)
@@ -143,21 +144,22 @@ func (r *partReader) read(n int) []byte {
 	return buf
 }
 
-// skipColors skips a table of colours, if the flags say that there is one.
+// skipColors skips the table of colours, if flags say that there is one.
 func (r *partReader) skipColors(flags byte) {
 	if flags&0x80 != 0 {
 		r.read(3 << (1 + flags&7))
 	}
 }
 
-// webpSize returns the size of a WebP image: of its canvas if it has one, else of its only frame.
+// webpSize returns the size of a WebP image. This is the size of the canvas or, without a canvas,
+// of the only frame.
 func webpSize(data io.Reader) (width, height int64, err error) {
 	r := partReader{data: data}
 	switch string(r.read(20)[12:16]) {
 	case "VP8X":
 		at := r.read(10)
 		return 1 + little24(at[4:]), 1 + little24(at[7:]), r.err
-	case "VP8L": // a whole image may be a file of 28 bytes, so no more than 5 bytes are read
+	case "VP8L": // reads only 5 bytes, since a whole file may have 28
 		bits := int64(binary.LittleEndian.Uint32(r.read(5)[1:]))
 		return 1 + bits&0x3fff, 1 + bits>>14&0x3fff, r.err
 	case "VP8 ":

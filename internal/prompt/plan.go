@@ -10,12 +10,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Options are the inputs of a plan besides the request.
+// Options are what a plan depends on besides the request.
 type Options struct {
-	NoReasoning bool // no summaries of the model's reasoning
-	// Resolve returns Codex's name of a client's model, and the effort for requests that name no
-	// effort. An empty effort means the model's own. If forced is true, the effort also replaces
-	// one that a request names. A nil Resolve means that clients use Codex's names.
+	NoReasoning bool // the model gives no summaries of its reasoning
+	// Resolve returns Codex's name of a client's model, and the effort for requests that name none.
+	// An empty effort means the model's default. If forced is true, the effort also replaces an
+	// effort that a request names. If Resolve is nil, clients use Codex's names.
 	Resolve func(model string) (codexModel, effort string, forced bool)
 }
 
@@ -30,19 +30,19 @@ type Plan struct {
 	Tools   ToolNames
 
 	WebSearch   bool   // the model may search the web
-	Pictures    bool   // the model has Codex's tool for pictures
+	Pictures    bool   // the model may use Codex's tool for pictures
 	PictureOnly bool   // the turn makes one picture and ends with it
-	ServiceTier string // of the answer
+	ServiceTier string // the service_tier of the answer
 
 	instructions string // Thread.BaseInstructions points to them
 }
 
-// defaultInstructions are for a conversation without instructions. Codex would otherwise
+// defaultInstructions are the instructions of a conversation that has none. Otherwise Codex would
 // insert its own prompt, which makes the model a coding agent.
 const defaultInstructions = "You are a helpful assistant."
 
-// maxInputChars is how many characters turn/start accepts, over all texts of its input
-// (input_too_large).
+// maxInputChars is how many characters turn/start accepts in all texts of its input together. Codex
+// refuses more with input_too_large.
 const maxInputChars = 1 << 20
 
 // Plan maps the conversation to Codex:
@@ -119,7 +119,8 @@ func (c *Conversation) threadConfig(effort string) codexrpc.Config {
 	return codexrpc.Config{Fixed: fixed, Own: config}
 }
 
-// resolveModel returns Codex's name of the model, and the effort; an empty effort means the model's own.
+// resolveModel returns Codex's name of the model, and the effort. An empty effort means the model's
+// default.
 func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	model, forced := c.Model, false
 	if opts.Resolve != nil {
@@ -132,8 +133,8 @@ func (c *Conversation) resolveModel(opts Options) (model, effort string) {
 	return model, cmp.Or(c.Effort, effort)
 }
 
-// SplitInstructions splits the instructions off the beginning of a conversation. Without any, it
-// returns defaultInstructions.
+// SplitInstructions splits the instructions off the beginning of a conversation. If there are none,
+// it returns defaultInstructions.
 func SplitInstructions(messages []Message) (instructions string, rest []Message) {
 	var texts []string
 	for len(messages) > 0 && messages[0].Role.isInstruction() {
@@ -150,7 +151,7 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 	return strings.Join(texts, "\n\n"), messages
 }
 
-// joinParagraphs joins texts by blank lines. It leaves out empty ones.
+// joinParagraphs joins texts by blank lines, without the empty ones.
 func joinParagraphs(paragraphs ...string) string {
 	return strings.Join(slices.DeleteFunc(paragraphs, func(p string) bool { return p == "" }), "\n\n")
 }
@@ -166,19 +167,22 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	return dynamic
 }
 
-// Placement says where Codex gets the instructions of a conversation. With the zero Placement, as
-// in a [Plan], they replace Codex's own prompt.
+// Placement says in which place Codex gets the instructions of a conversation. The zero Placement,
+// as in a [Plan], replaces Codex's own prompt by them.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
-	// If Once is true, the text of the base prompt becomes the first developer message, and the
-	// base prompt stays empty. Otherwise that text would reach the model twice.
-	EmptyBase   bool
-	CodexPrompt string // Codex's own prompt, needed if Append and Once are set; if it is empty, Once has no effect
+	// If EmptyBase is true, the base prompt is empty, and its text is the first developer message.
+	// A lite model needs this if there are no tools: it could get a base prompt twice.
+	EmptyBase bool
+	// CodexPrompt is Codex's own prompt. It is needed if Append and EmptyBase are set; if it is
+	// empty, EmptyBase then has no effect.
+	CodexPrompt string
 }
 
-// WithPlacement returns the parameters of thread/start and the history, with the instructions in the
-// places that the Placement chooses. The model reads the same messages with and without Once, with
-// one exception: with Once and without Append, all instructions are one message.
+// WithPlacement returns the parameters of thread/start and the history, with the instructions in
+// the places that the Placement chooses. The model reads the same messages with and without
+// EmptyBase, with one exception: with EmptyBase and without Append, all instructions are one
+// message.
 func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, []json.RawMessage) {
 	thread, history := p.Thread, p.History
 	if !placement.Append && !placement.EmptyBase {
@@ -201,9 +205,9 @@ func (p *Plan) WithPlacement(placement Placement) (codexrpc.ThreadStartParams, [
 	return thread, history
 }
 
-// The settings of the model's reasoning, for thread/start. turn/start has such settings, too, but
-// Codex already prepares the request to the provider when the thread starts. If the turn had other
-// settings than the thread, Codex would have to send that request again.
+// These settings of the model's reasoning are for thread/start. turn/start has such settings, too.
+// But Codex already prepares the request to the provider when the thread starts, and would have to
+// send it again if the turn had other settings.
 const (
 	effortKey  = codexrpc.EffortSetting
 	summaryKey = "model_reasoning_summary"

@@ -7,29 +7,29 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The words that describe a schema for the model begin with one of these lines.
+// The text about a schema for the model begins with one of these lines.
 const (
 	keywordsHeader = "Further JSON Schema keywords of the parameters:"
 	wholeHeader    = "The complete JSON Schema of the parameters:\n"
 )
 
-// removedKeywords collects the keywords that Codex removes from a schema, in one line for each argument:
+// removedKeywords collects the keywords that Codex removes from a schema. It writes one line for
+// each argument, such as:
 //
 //   - edits[].line: minimum 1, default 1
 //
-// An argument is named by its path: ".name" for a property, "[]" for the elements of
-// an array, ".*" for further properties, and "{anyOf 0}" or "{$defs Node}" for a
-// schema in a list or in the definitions.
+// The path of an argument comes first. It has ".name" for a property, "[]" for the elements of an
+// array, ".*" for additional properties, and "{anyOf 0}" or "{$defs Node}" for a schema in a list
+// or in the definitions.
 type removedKeywords struct {
 	lines    []byte
-	maxBytes int // the most bytes of lines
-	// needsWholeSchema is true if lines cannot express the loss. The words are then the
+	maxBytes int // the maximum length of lines
+	// needsWholeSchema is true if lines are not enough for the model. The description then has the
 	// whole schema.
 	needsWholeSchema bool
 }
 
-// description returns the text about the removed keywords, for the description of the tool. text is the
-// tool's schema.
+// description returns the text for the tool's description. text is the tool's schema.
 func (r *removedKeywords) description(text []byte) string {
 	switch {
 	case !r.needsWholeSchema && len(r.lines) == 0:
@@ -40,8 +40,8 @@ func (r *removedKeywords) description(text []byte) string {
 	return keywordsHeader + string(r.lines)
 }
 
-// appendStep appends a step to the path of a schema. The step leads to the child with this name or
-// index in the value of the schema's member m.
+// appendStep appends a step to path, the path of a schema. The step leads into the value of the
+// schema's member m, to the child with this name or index.
 func appendStep(path []byte, m member, name string, index int) []byte {
 	switch m.keyword {
 	case "items":
@@ -64,8 +64,8 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// addMembers adds the members of a schema for which isKept returns false to the lines. name is the name
-// of the property that has the schema, or empty.
+// addMembers adds the members of a schema for which isKept returns false. name is the name of the
+// property that has the schema, or empty.
 func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept func(member) bool) {
 	lineBegun := false
 	add := func(m member) {
@@ -87,7 +87,7 @@ func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept
 	}
 }
 
-// addNonSchema adds a value that stands in the place of a schema but is not an object.
+// addNonSchema adds a value that is not an object, in the place of a schema.
 func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	switch {
 	case v.Kind() != wirejson.KindBool:
@@ -97,8 +97,8 @@ func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	}
 }
 
-// addKeyword adds a keyword to the line of a schema. If lineBegun is false, it first begins the line and
-// sets lineBegun.
+// addKeyword adds a keyword to the line of a schema. If *lineBegun is false, it first begins the
+// line and sets *lineBegun.
 func (r *removedKeywords) addKeyword(lineBegun *bool, path []byte, keyword string, value wirejson.Value) {
 	if r.needsWholeSchema || len(r.lines) > r.maxBytes {
 		r.needsWholeSchema = true
@@ -116,8 +116,8 @@ func (r *removedKeywords) addKeyword(lineBegun *bool, path []byte, keyword strin
 	r.lines = append(append(appendName(r.lines, keyword), ' '), value...)
 }
 
-// appendName appends a name. It appends a JSON string if the name is empty or has characters other
-// than letters, digits, '_', '-' and '$'.
+// appendName appends a name. If the name is empty or has characters other than letters, digits,
+// '_', '-' and '$', it appends the name as a JSON string.
 func appendName(dst []byte, name string) []byte {
 	needsQuotes := func(r rune) bool {
 		return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' && r != '-' && r != '$'
@@ -128,8 +128,8 @@ func appendName(dst []byte, name string) []byte {
 	return append(dst, name...)
 }
 
-// repeatsName reports whether a title only repeats the name of its property. Some generators
-// write such titles.
+// repeatsName reports whether a title only repeats the name of its property. Some programs generate
+// such titles.
 func repeatsName(title wirejson.Value, name string) bool {
 	const maxLength = 256
 	if title.Kind() != wirejson.KindString || len(title) > maxLength || len(name) > maxLength {

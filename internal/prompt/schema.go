@@ -9,10 +9,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// schema is a schema as the client wrote it.
+// schema is a JSON Schema as the client wrote it.
 type schema struct {
 	text    wirejson.Value
-	known   []member // the members whose keywords are in the table keywordShapes, each once
+	known   []member // the members with keywords of the table keywordShapes, each keyword once
 	dropped []member // the other members
 }
 
@@ -21,7 +21,7 @@ type member struct {
 	keyword  string
 	shape    shape // the shape that the keyword needs
 	value    wirejson.Value
-	valid    bool    // the value has that shape, so that Codex keeps the member
+	valid    bool    // the value has that shape, and Codex keeps the member
 	children []child // the schemas in a valid value
 }
 
@@ -70,10 +70,10 @@ func readChildren(c *wirejson.Cursor, valueShape shape) (children []child) {
 	return children
 }
 
-// add adds a member. If a keyword occurs twice, the last one counts, as in Codex.
+// add adds a member. If a keyword occurs twice, the last member counts, as in Codex.
 func (s *schema) add(m member) {
 	switch {
-	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // null means the same as no member
+	case m.value.Kind() == wirejson.KindNull && !slices.Contains([]string{"const", "default", "example"}, m.keyword): // null means that the schema does not have the keyword
 	case m.shape == shapeDropped:
 		s.dropped = append(s.dropped, m)
 	default:
@@ -85,8 +85,8 @@ func (s *schema) add(m member) {
 	}
 }
 
-// get returns the value of a keyword that Codex keeps. It is nil if the schema does not
-// have the keyword, or has it with an invalid value.
+// get returns the value of a keyword that Codex keeps. It returns nil if the schema does not have
+// the keyword, or if the value is not valid.
 func (s *schema) get(keyword string) wirejson.Value {
 	for _, m := range s.known {
 		if m.keyword == keyword && m.valid {
@@ -96,12 +96,12 @@ func (s *schema) get(keyword string) wirejson.Value {
 	return nil
 }
 
-// has reports whether the schema has one of the keywords that Codex keeps.
+// has reports whether the schema has one of these keywords, which Codex keeps, with a valid value.
 func (s *schema) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return s.get(name) != nil })
 }
 
-// hasDropped reports whether the schema has one of the keywords that Codex drops.
+// hasDropped reports whether the schema has one of these keywords, which Codex drops.
 func (s *schema) hasDropped(names ...string) bool {
 	return slices.ContainsFunc(s.dropped, func(m member) bool { return slices.Contains(names, m.keyword) })
 }
@@ -136,7 +136,7 @@ func (s *schema) inferType() string {
 	return ""
 }
 
-// typesOf returns the types of the elements of a list, each once.
+// typesOf returns the types of the elements of a list, each type once, as JSON.
 func typesOf(list wirejson.Value) string {
 	var found []string
 	for _, v := range list.Elements() {
@@ -167,7 +167,7 @@ type shape int
 
 const (
 	shapeDropped    shape = iota // Codex removes the keyword
-	shapeIrrelevant              // Codex removes the keyword, which says nothing about the arguments
+	shapeIrrelevant              // Codex removes the keyword, but it says nothing about the arguments
 	shapeAny                     // any value
 	shapeTypes                   // the name of a type, or a list of such names
 	shapeString                  // a string
@@ -181,8 +181,8 @@ const (
 	shapeSchemaMap               // an object with schemas
 )
 
-// keywordShapes has the shape of each keyword that Codex keeps. It also has the keywords that say
-// nothing about the arguments, since they describe the schema itself or are for its authors.
+// keywordShapes has the shape of each keyword that Codex keeps. It also has the keywords that do
+// not matter, since they say nothing about the arguments.
 var keywordShapes = map[string]shape{
 	"$ref":                 shapeRef,
 	"$defs":                shapeSchemaMap,
@@ -234,8 +234,8 @@ func (m member) isWellFormed() bool {
 	return false
 }
 
-// allMatch reports whether match returns true for a value or, if the value is a list, for all of its
-// elements.
+// allMatch reports whether match returns true for a value. If the value is a list, match must
+// return true for all its elements instead.
 func allMatch(v wirejson.Value, match func(wirejson.Value) bool) bool {
 	if v.Kind() != wirejson.KindArray {
 		return match(v)
@@ -248,8 +248,8 @@ func allMatch(v wirejson.Value, match func(wirejson.Value) bool) bool {
 	return true
 }
 
-// refersElsewhere reports whether the member refers to a schema that Codex may remove or
-// move. That is any schema other than the root and the root's definitions.
+// refersElsewhere reports whether the member refers to a schema that Codex may remove or move: to
+// any schema other than the root and the definitions of the root.
 func (m member) refersElsewhere() bool {
 	if m.shape != shapeRef {
 		return bytes.Contains(m.value, []byte(`"$ref"`)) ||

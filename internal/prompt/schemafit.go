@@ -29,17 +29,17 @@ import (
 // description of the tool, since Codex does not change descriptions of tools.
 
 const (
-	// schemaBudget is the length, in bytes, up to which Codex removes no descriptions from a schema.
+	// schemaBudget is the length, in bytes, up to which Codex keeps the descriptions of a schema.
 	schemaBudget = 5000
-	// maxParsedBytes is the length, in bytes, up to which a schema is parsed. A longer schema is far above
-	// the budget, so all of it goes into the description of the tool.
+	// maxParsedBytes is the length, in bytes, up to which fitSchema parses a schema. A longer
+	// schema is far above schemaBudget, so all of it goes into the description of the tool.
 	maxParsedBytes = 1 << 20
 )
 
-// fitSchema returns the schema to give to Codex instead of text, which is a compact JSON
-// object. It also returns moreDescription for the end of the tool's description: the parts of text
-// that Codex would not show to the model. They are empty if Codex shows all of text, and
-// never longer than text and one line.
+// fitSchema returns the schema to give to Codex instead of text, which is a compact JSON object. It
+// also returns moreDescription for the end of the tool's description: the parts of text that Codex
+// would not show to the model. moreDescription is empty if Codex shows all of text. It is never
+// longer than text and one line.
 func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription string) {
 	if len(text) > maxParsedBytes {
 		return text, wholeHeader + string(text)
@@ -53,14 +53,15 @@ func fitSchema(text json.RawMessage) (fitted json.RawMessage, moreDescription st
 	return f.out, f.removed.description(text)
 }
 
-// fitter writes a schema for Codex and collects what Codex will remove.
+// fitter writes a schema for Codex, and collects the keywords that Codex will remove.
 type fitter struct {
 	out            []byte
-	addedBytes     int  // bytes that Codex adds to the schema
-	noDescriptions bool // Codex removes the descriptions
+	addedBytes     int  // how many bytes Codex will add to the schema
+	noDescriptions bool // Codex will remove the descriptions
 	removed        removedKeywords
 }
 
+// fitRoot writes the schema root. noDescriptions says that Codex will remove the descriptions.
 func fitRoot(root *schema, noDescriptions bool) *fitter {
 	f := &fitter{out: make([]byte, 0, len(root.text)), noDescriptions: noDescriptions, removed: removedKeywords{maxBytes: len(root.text)}}
 	f.writeSchema(root, "", make([]byte, 0, 64))
@@ -70,8 +71,9 @@ func fitRoot(root *schema, noDescriptions bool) *fitter {
 // size returns the length of the schema as Codex measures it, or a little more.
 func (f *fitter) size() int { return len(f.out) + f.addedBytes }
 
-// writeSchema writes s to f.out in a form that Codex accepts. name is the name of the property that has
-// the schema, or empty. path is the path of the argument, see [removedKeywords].
+// writeSchema appends s to f.out in a form that Codex accepts. If s is the schema of a property,
+// name is the name of that property; otherwise it is empty. path is the path of the argument, see
+// [removedKeywords].
 func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	if s.text.Kind() != wirejson.KindObject {
 		f.out = append(f.out, "{}"...)
@@ -110,7 +112,7 @@ func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	f.out = append(f.out, '}')
 }
 
-// writeValue writes the value of a member that is kept.
+// writeValue appends the value of a member that Codex keeps.
 func (f *fitter) writeValue(m member, path []byte) {
 	switch m.shape {
 	case shapeSchema:
@@ -141,7 +143,8 @@ func (f *fitter) writeValue(m member, path []byte) {
 	f.out = append(f.out, m.value...)
 }
 
-// exponentBytes returns how many bytes Codex adds when it writes a value: it writes 1e3 as 1e+3.
+// exponentBytes returns how many bytes Codex adds to a value for the sign of an exponent: it writes
+// 1e3 as 1e+3.
 func exponentBytes(v wirejson.Value) int {
 	if v.Kind() == wirejson.KindNumber && bytes.ContainsAny(v, "eE") {
 		return 1
@@ -154,8 +157,8 @@ func (f *fitter) writeChild(m member, i int, path []byte) {
 	f.writeSchema(&c.schema, c.name, appendStep(path, m, c.name, i))
 }
 
-// writeName appends the name of a member to f.out, which ends within an object. If the object has a
-// member already, name appends a comma first.
+// writeName appends the name of a member to f.out. f.out ends within an object; if that object has
+// a member already, writeName appends a comma first.
 func (f *fitter) writeName(name string) {
 	if f.out[len(f.out)-1] != '{' {
 		f.out = append(f.out, ',')

@@ -13,15 +13,15 @@ import (
 type ToolChoice struct {
 	None     bool
 	Required bool     // the model must call a tool
-	Only     []string // offer these tools only; nil: all
-	Hosted   Hosted   // the model must use this tool, and may call none of the client's; empty: no such tool
+	Only     []string // the model may call only these tools; nil: all
+	Hosted   Hosted   // the model must use this tool, and may not call the client's; empty: no such tool
 }
 
 // IsAuto reports whether the model decides.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && c.Hosted == "" }
 
-// Read reads a choice: a mode, or an object. It calls the function readObject to read an object, since
-// the form of the object depends on the API.
+// Read reads a choice: a mode, or an object. It calls readObject for an object, since the form of
+// the object depends on the API.
 func (c *ToolChoice) Read(v wirejson.Value, readObject func(*ToolChoice, wirejson.Value) *field.Error) *field.Error {
 	*c = ToolChoice{None: v.Is("none"), Required: v.Is("required")}
 	switch v.Kind() {
@@ -38,8 +38,7 @@ func (c *ToolChoice) Read(v wirejson.Value, readObject func(*ToolChoice, wirejso
 	return field.WrongType("a string or an object", v)
 }
 
-// Require makes the tool with this name the choice. It returns f, which is the error from reading the
-// name.
+// Require makes the tool with this name the choice. It returns f, the error from reading the name.
 func (c *ToolChoice) Require(name string, f *field.Error) *field.Error {
 	c.Required, c.Only = true, []string{name}
 	return f
@@ -67,8 +66,8 @@ func (c *ToolChoice) ReadAllowed(v wirejson.Value, read func(wirejson.Value) (st
 	})).In("tools")
 }
 
-// CheckChoice returns an error if the choice does not fit the tools of the request. hasHosted is true if
-// the request has a [Hosted] tool.
+// CheckChoice returns an error if the choice does not fit the tools of the request. hasHosted is
+// true if the request has a [Hosted] tool.
 func (c *Conversation) CheckChoice(hasHosted bool) *field.Error {
 	choice := &c.Choice
 	if choice.Hosted != "" && !c.hasHosted(choice.Hosted) {
@@ -113,8 +112,8 @@ func (c *ToolChoice) offeredTools(tools []Tool) []Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return !allowed[t.Name] })
 }
 
-// instruction returns the instruction that makes the model follow the choice. If the model need not
-// use a tool, it returns "".
+// instruction returns the instruction that makes the model follow the choice. It returns "" if the
+// model need not use a tool.
 func (c *ToolChoice) instruction(names ToolNames) string {
 	switch {
 	case c.Hosted != "":

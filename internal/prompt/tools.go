@@ -12,18 +12,19 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// maxToolName is the most bytes that Codex allows in a tool's name. OpenAI allows 64, but there is
-// no reason to refuse longer names that work.
+// maxToolName is the maximum length of a tool's name in Codex, in bytes. OpenAI allows 64, but
+// longer names work.
 const maxToolName = 128
 
 // MaxTools is how many tools a request may declare. OpenAI documents 128; Codex works with 512.
 const MaxTools = 1024
 
-// maxToolBytes is how many bytes the descriptions and schemas of a request's tools may have
-// together. For each of these bytes, Codex needs some fifty bytes of memory and half a microsecond.
+// maxToolBytes is how many bytes the tools of a request may have together. For each byte, Codex
+// needs some fifty bytes of memory and half a microsecond.
 const maxToolBytes = 4 << 20
 
-// ToolBytes returns how many bytes the tools of the conversation have.
+// ToolBytes returns how many bytes the tools of the conversation have together: their names,
+// descriptions and schemas.
 func (c *Conversation) ToolBytes() (n int64) {
 	for i := range c.Tools {
 		t := &c.Tools[i]
@@ -50,8 +51,8 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads a FunctionObject. The member strict is checked and has no effect, since Codex
-// does not pass it on.
+// ReadFunction reads a FunctionObject. It checks the member strict, which has no effect, since
+// Codex does not pass it on.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
 	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
@@ -73,14 +74,14 @@ func ReadSchema(schema *json.RawMessage, v wirejson.Value) *field.Error {
 	return f
 }
 
-// CustomSchema is the schema of the function that stands for a custom tool. A custom tool
-// accepts any text, but Codex and the model only know functions.
+// CustomSchema is the schema of the function that replaces a custom tool. A custom tool accepts any
+// text, but for Codex and the model every tool is a function.
 var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
-// ReadCustomTool reads the name, the description and the format of a custom tool. The grammar goes
-// into the description for the model, since Codex cannot enforce it. If flat is true, the definition
-// of the grammar is a member of the format, as in the Responses API. Otherwise it is a member of an
-// object in the format.
+// ReadCustomTool reads a custom tool: its name, its description and its format. The grammar in the
+// format goes into the description for the model, since Codex cannot enforce it. If flat is true,
+// the definition of the grammar is a member of the format, as in the Responses API. Otherwise it is
+// a member of an object in the format.
 func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format wirejson.Value
 	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description), wirejson.Into("format", &format))
@@ -100,8 +101,8 @@ func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	return t, f
 }
 
-// readGrammar reads the grammar in the format of a custom tool into text. The text stays empty if
-// the format allows any input.
+// readGrammar reads the grammar in the format of a custom tool. It stores the grammar in text,
+// which stays empty if the format allows any input.
 func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	if !v.Given() {
 		return nil
@@ -121,14 +122,14 @@ func readGrammar(text *string, v wirejson.Value, flat bool) *field.Error {
 	return cmp.Or(f, field.String(text, definition).In("definition")).In("grammar")
 }
 
-// CustomArguments returns the arguments of a custom tool's function for an input. Both the
-// arguments and the input are JSON strings.
+// CustomArguments returns the arguments of a custom tool's function for an input. The result and
+// the input are JSON strings.
 func CustomArguments(input wirejson.Value) wirejson.Value {
 	return wirejson.AppendString(nil, slices.Concat[[]byte]([]byte(`{"input":`), input, []byte{'}'}))
 }
 
-// CustomInput returns the input in the arguments of a custom tool's function.
-// Arguments of another form are returned unchanged, so that no text is lost.
+// CustomInput returns the input in the arguments of a custom tool's function. If the arguments have
+// another form, it returns them unchanged, so that no text is lost.
 func CustomInput(arguments string) string {
 	if input, ok := parseCustomInput(arguments); ok {
 		return input
@@ -136,8 +137,8 @@ func CustomInput(arguments string) string {
 	return arguments
 }
 
-// parseCustomInput returns the input in arguments. It reports false if they are not the arguments of a
-// custom tool's function.
+// parseCustomInput returns the input in the arguments of a custom tool's function. If the arguments
+// have another form, ok is false.
 func parseCustomInput(arguments string) (input string, ok bool) {
 	var call struct {
 		Input *string `json:"input"`
@@ -148,15 +149,15 @@ func parseCustomInput(arguments string) (input string, ok bool) {
 	return *call.Input, true
 }
 
-// WrapCustomInput wraps the call's arguments as the input of a custom tool's function. It changes
-// nothing if they already have the form of that function's arguments.
+// WrapCustomInput makes the call's arguments those of a custom tool's function: the old arguments
+// become the input. If the arguments have that form already, WrapCustomInput changes nothing.
 func (c *Call) WrapCustomInput() {
 	if _, ok := parseCustomInput(c.Arguments.Text()); !ok {
 		c.Arguments = CustomArguments(c.Arguments)
 	}
 }
 
-// ReadToolName reads the name of a tool. It allows the characters that OpenAI and Codex allow.
+// ReadToolName reads the name of a tool. It accepts the characters that OpenAI and Codex accept.
 func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -167,9 +168,9 @@ func ReadToolName(name *string, v wirejson.Value) *field.Error {
 	return nil
 }
 
-// ReadCalledName reads the name of a tool that a model has called. In a textual call the
-// model may write any name, and the client sends it back. Codex accepts only some
-// characters in names, so all others become '_'.
+// ReadCalledName reads the name of a tool that a model has called. In a textual call, the model may
+// write any name, and the client sends it back. ReadCalledName replaces the characters that Codex
+// does not accept by '_'.
 func ReadCalledName(name *string, v wirejson.Value) *field.Error {
 	if f := field.NonEmpty(v); f != nil {
 		return f
@@ -194,8 +195,8 @@ func isToolName(s string) bool {
 	return s != "" && len(s) <= maxToolName
 }
 
-// reservedNames are names that Codex does not offer to the model as tools of the
-// client. They were found by offering them to Codex 0.169 with each of its models.
+// reservedNames are the names under which Codex does not offer a client's tool to the model. They
+// were found by a test with Codex 0.169 and each of its models.
 var reservedNames = map[string]bool{
 	// Rejected.
 	"mcp": true,
@@ -216,22 +217,22 @@ var reservedNames = map[string]bool{
 	"skills":                   true,
 }
 
-// reservedPrefix is the start of Codex's names for the tools of MCP servers. Clients that pass on
-// tools of MCP servers also use this prefix.
+// reservedPrefix begins Codex's names for the tools of MCP servers. Clients that pass on such tools
+// use this prefix, too.
 const reservedPrefix = "mcp__"
 
-// renamePrefix begins the new name of a tool whose name is reserved.
+// renamePrefix begins the new name of a tool whose own name is reserved.
 const renamePrefix = "client_"
 
 func isReserved(name string) bool {
 	return reservedNames[name] || strings.HasPrefix(name, reservedPrefix)
 }
 
-// ToolNames has the names of the tools of a request. The same tools in the same order get
-// the same names in every request. The zero value has no tools.
+// ToolNames translates the names of a request's tools. The same tools in the same order get the
+// same names in each request. The zero value has no tools.
 type ToolNames struct {
-	clientNames map[string]string // the client's names of the tools that are offered, by Codex's names
-	codexNames  map[string]string // Codex's names of renamed tools, by the client's names; other tools keep their names
+	clientNames map[string]string // the client's names of the offered tools, by Codex's names
+	codexNames  map[string]string // Codex's names of the renamed tools, by the client's names
 }
 
 func newToolNames(tools, offered []Tool) ToolNames {
@@ -262,8 +263,8 @@ func newToolNames(tools, offered []Tool) ToolNames {
 	return names
 }
 
-// ClientName returns the client's name of the tool that Codex calls codexName,
-// and whether the request offers such a tool.
+// ClientName returns the client's name of the tool that Codex calls codexName. It reports false if
+// the request offers no such tool.
 func (n ToolNames) ClientName(codexName string) (string, bool) {
 	name, ok := n.clientNames[codexName]
 	return name, ok
@@ -272,7 +273,7 @@ func (n ToolNames) ClientName(codexName string) (string, bool) {
 // Lookup returns ClientName as a function.
 func (n ToolNames) Lookup() func(codexName string) (string, bool) {
 	if len(n.clientNames) == 0 {
-		return noTool // most requests have no tools: this saves a closure for them
+		return noTool // saves a closure, since most requests have no tools
 	}
 	return n.ClientName
 }
@@ -288,9 +289,9 @@ func (n ToolNames) Codex(name string) string {
 	return cmp.Or(n.codexNames[name], name)
 }
 
-// freeName puts the prefix before a name, and a number after it if the result is taken. next is the
-// next number to try, for all names of a request. If each name had a number of its own, many names
-// that become equal when they are cut would each try all numbers from the beginning.
+// freeName puts renamePrefix before a name, and a number after it if the result is taken. *next is
+// the next number to try. All tools of a request share it: if many names became equal when they are
+// cut, each would otherwise try all numbers from the beginning.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {
@@ -299,7 +300,7 @@ func freeName(name string, taken map[string]bool, next *int) string {
 	return free
 }
 
-// CutName joins name and suffix. It first shortens name if the result would exceed Codex's limit.
+// CutName joins name and suffix. If the result would exceed maxToolName, it first shortens name.
 func CutName(name, suffix string) string {
 	return name[:min(len(name), maxToolName-len(suffix))] + suffix
 }

@@ -9,24 +9,23 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// WebSearch has the settings with which the model may search the web. The provider runs the
-// searches.
+// WebSearch has the settings for web searches of the model. The provider runs these searches.
 type WebSearch struct {
-	cachedOnly bool           // pages come from the provider's index only
+	cachedOnly bool           // the provider uses only pages in its index
 	settings   map[string]any // Codex's settings of the tool web_search
 }
 
-// webSearchTypes are the types of tools that are a web search, see [ReadWebSearch].
+// webSearchTypes are the types of tools that [ReadWebSearch] reads.
 var webSearchTypes = []string{"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
 
-// IsWebSearch reports whether a tool of this type is a web search.
+// IsWebSearch reports whether kind, the type of a tool, is a type of web search.
 func IsWebSearch(kind string) bool { return slices.Contains(webSearchTypes, kind) }
 
 // maxDomains is how many domains the list of allowed domains may have, as in OpenAI's API.
 const maxDomains = 100
 
-// ReadWebSearch reads a WebSearchTool, a WebSearchPreviewTool or the web_search_options of
-// chat completions.
+// ReadWebSearch reads the settings of a web search: a WebSearchTool, a WebSearchPreviewTool or the
+// web_search_options of chat completions.
 func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 	s := &WebSearch{settings: map[string]any{}}
 	var contextSize string
@@ -45,8 +44,8 @@ func ReadWebSearch(v wirejson.Value) (*WebSearch, *field.Error) {
 	return s, f
 }
 
-// readLocation reads an approximate location. In chat completions, its members are in an inner
-// object, approximate. Otherwise they are in v itself.
+// readLocation reads an approximate location. In chat completions, its members are in the object
+// approximate within v. Otherwise they are in v itself.
 func (s *WebSearch) readLocation(v wirejson.Value) *field.Error {
 	if !v.Given() {
 		return nil
@@ -86,8 +85,8 @@ func (s *WebSearch) readFilters(v wirejson.Value) *field.Error {
 	return s.ReadDomains(allowed).In("allowed_domains")
 }
 
-// ReadDomains reads the list of the domains that a search may use. Without a list, a search may use
-// all domains.
+// ReadDomains reads the list of the domains that searches may use. Without a list, they may use all
+// domains.
 func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	var domains []string
 	f := field.Elements(v, maxDomains, "domains", func(_ int, v wirejson.Value) *field.Error {
@@ -103,7 +102,7 @@ func (s *WebSearch) ReadDomains(v wirejson.Value) *field.Error {
 	return f
 }
 
-// configure adds the settings of the web search to the configuration of a thread.
+// configure adds the settings for web searches to the configuration of a thread.
 func (s *WebSearch) configure(config map[string]any) {
 	config["web_search"] = "live"
 	if s.cachedOnly {
