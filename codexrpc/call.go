@@ -28,17 +28,17 @@ const (
 
 // call is one method call and its options.
 type call struct {
-	method string
-	params any
-	result any       // the answer is decoded into it, unless it is nil
-	by     caller    // the callbacks of the call; nil: none
-	until  time.Time // when it is given up; zero: after callTimeout
+	method    string
+	params    any
+	result    any       // the answer is decoded into it, unless it is nil
+	callbacks callbacks // the callbacks of the call; nil: none
+	deadline  time.Time // when it is given up; zero: after callTimeout
 	// urgent means that the call does not wait for a free slot and is not retried.
 	urgent bool
 }
 
-// caller has the callbacks that run while a call is made.
-type caller interface {
+// callbacks has the callbacks that run while a call is made.
+type callbacks interface {
 	// onSent is called once the call has been written or handed to the writer.
 	onSent()
 	// onAnswer is called when the answer arrives: before the call returns, and before the next
@@ -49,28 +49,28 @@ type caller interface {
 
 // pendingCall is a call that waits for its answer. The lock of its callTable guards it.
 type pendingCall struct {
-	call               // a copy of the call, without its params
-	ready   chan error // capacity 1: gets nil if the answer has come, else why none will come
-	answer  string     // the result as JSON; empty if call.result is nil
-	refused *CallError // the error of the answer
-	expires time.Time  // when the wait for the answer ends; zero: it has ended
-	slot    bool       // it holds a slot
-	gone    bool       // the caller has left without the answer
+	call                  // a copy of the call, without its params
+	outcome    chan error // capacity 1: gets nil if the answer has come, else why none will come
+	resultJSON string     // the result as JSON; empty if call.result is nil
+	refusal    *CallError // the error of the answer
+	expires    time.Time  // when the wait for the answer ends; zero: it has ended
+	hasSlot    bool       // it holds a slot
+	abandoned  bool       // the caller has left without the answer
 }
 
 // call calls a method. It waits for a free slot, and tries again if the app-server is overloaded.
-// It gives up when ctx ends or at do.until. Errors: a *CallError, an error that matches ErrClosed
+// It gives up when ctx ends or at spec.deadline. Errors: a *CallError, an error that matches ErrClosed
 // or ErrTimeout, or the cause of the end of ctx.
-func (c *Conn) call(ctx context.Context, do call) error {
+func (c *Conn) call(ctx context.Context, spec call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if do.until.IsZero() {
-		do.until = time.Now().Add(callTimeout)
+	if spec.deadline.IsZero() {
+		spec.deadline = time.Now().Add(callTimeout)
 	}
 	for attempt := 0; ; attempt++ {
-		err := c.attempt(ctx, &do)
-		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || do.urgent {
+		err := c.attempt(ctx, &spec)
+		if attempt >= overloadRetries || !errors.Is(err, ErrOverloaded) || spec.urgent {
 			return err
 		}
 		pause := overloadPause << attempt
@@ -87,58 +87,58 @@ func (c *Conn) call(ctx context.Context, do call) error {
 	}
 }
 
-// errUnasked is the error when the app-server answers a call that was not sent yet.
-var errUnasked = errors.New("the app-server answers a call before it was asked")
+// errAnsweredEarly is the error when the app-server answers a call that was not sent yet.
+var errAnsweredEarly = errors.New("the app-server answers a call before it was asked")
 
 // attempt sends a call once and waits for its answer.
-func (c *Conn) attempt(ctx context.Context, do *call) error {
-	if !do.urgent {
-		if err := c.takeSlot(ctx, do); err != nil {
+func (c *Conn) attempt(ctx context.Context, spec *call) error {
+	if !spec.urgent {
+		if err := c.takeSlot(ctx, spec); err != nil {
 			return err
 		}
 	}
-	id, p, line, err := c.begin(do)
+	id, p, line, err := c.prepareCall(spec)
 	if err != nil {
 		return err
 	}
 	select { // the writer takes it once it has written the one before
 	case c.out.calls <- line:
-	case err = <-p.ready: // it has waited too long, or the connection has ended
+	case err = <-p.outcome: // it has waited too long, or the connection has ended
 		c.calls.unregister(id, p)
-		return cmp.Or(err, errUnasked)
+		return cmp.Or(err, errAnsweredEarly)
 	case <-ctx.Done():
 		c.calls.unregister(id, p)
 		return context.Cause(ctx)
 	}
-	if do.by != nil {
-		do.by.onSent()
+	if spec.callbacks != nil {
+		spec.callbacks.onSent()
 	}
 	select {
-	case err = <-p.ready:
+	case err = <-p.outcome:
 	case <-ctx.Done():
 		if c.calls.abandon(id, p, errors.Is(context.Cause(ctx), ErrTimeout)) {
 			return context.Cause(ctx)
 		}
-		err = <-p.ready
+		err = <-p.outcome
 	}
 	if err == nil {
-		err = p.read()
+		err = p.decodeResult()
 		c.calls.reuse(p)
 	}
 	return err
 }
 
-// begin registers a call and encodes it as a line. attempt calls begin only once the call has its
+// prepareCall registers a call and encodes it as a line. attempt calls prepareCall only once the call has its
 // slot, so that waiting calls keep no lines in memory. A retry encodes the line again.
-func (c *Conn) begin(do *call) (id int64, p *pendingCall, line []byte, err error) {
-	id, p = c.calls.lastID.Add(1), c.calls.pending()
-	p.call, p.params, p.expires, p.slot = *do, nil, do.until, !do.urgent
-	line, err = encodeCall(id, do.method, do.params)
+func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
+	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
+	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
+	line, err = encodeCall(id, spec.method, spec.params)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("encoding %s: %w", do.method, err)
+		err = fmt.Errorf("encoding %s: %w", spec.method, err)
 	case c.out.maxWrite > 0 && len(line) > c.out.maxWrite:
-		err = tooLargeCall(do.method, len(line), c.out.maxWrite)
+		err = tooLargeCall(spec.method, len(line), c.out.maxWrite)
 	}
 	if err != nil {
 		c.calls.freeSlot(p)
@@ -150,21 +150,21 @@ func (c *Conn) begin(do *call) (id int64, p *pendingCall, line []byte, err error
 	return id, p, line, nil
 }
 
-// takeSlot waits for a free slot, at most until ctx ends or until do.until.
-func (c *Conn) takeSlot(ctx context.Context, do *call) error {
+// takeSlot waits for a free slot, at most until ctx ends or until spec.deadline.
+func (c *Conn) takeSlot(ctx context.Context, spec *call) error {
 	select {
 	case c.calls.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, do.until, timeoutError(do.method))
+	ctx, cancel := context.WithDeadlineCause(ctx, spec.deadline, timeoutError(spec.method))
 	defer cancel()
-	return pass(ctx, c, c.calls.slots, struct{}{})
+	return sendTo(ctx, c, c.calls.slots, struct{}{})
 }
 
 // handleAnswer passes an answer to its call.
 func (c *Conn) handleAnswer(m message) {
-	p, late := c.calls.answered(m.id)
+	p, late := c.calls.removeAnswered(m.id)
 	if p == nil {
 		c.stats.add(&c.stats.UnknownAnswers)
 		return
@@ -172,36 +172,36 @@ func (c *Conn) handleAnswer(m message) {
 	if late {
 		c.stats.add(&c.stats.LateAnswers)
 	}
-	if p.by != nil {
-		p.by.onAnswer(m, late) // onAnswer may add a thread; Busy stays true, since the slot is freed later
+	if p.callbacks != nil {
+		p.callbacks.onAnswer(m, late) // onAnswer may add a thread; Busy stays true, since the slot is freed later
 	}
-	p.keep(m)
+	p.storeAnswer(m)
 	c.calls.freeSlot(p)
 	if !late {
-		p.ready <- nil // never blocks: p.ready gets only this element
+		p.outcome <- nil // never blocks: p.outcome gets only this element
 	}
 }
 
-// keep stores the error of an answer, or the result if the caller wants it.
-func (p *pendingCall) keep(answer message) {
+// storeAnswer stores the error of an answer, or the result if the caller wants it.
+func (p *pendingCall) storeAnswer(answer message) {
 	switch {
-	case answer.refused():
-		p.refused = callError(p.method, answer.err)
+	case answer.isRefusal():
+		p.refusal = callError(p.method, answer.err)
 	case p.result != nil:
-		p.answer = strings.Clone(answer.result)
+		p.resultJSON = strings.Clone(answer.result)
 	}
 }
 
-// read decodes the result into p.result, unless p.result is nil. If the app-server has refused the
+// decodeResult decodes the result into p.result, unless p.result is nil. If the app-server has refused the
 // call, read returns the refusal.
-func (p *pendingCall) read() error {
-	if p.refused != nil {
-		return p.refused
+func (p *pendingCall) decodeResult() error {
+	if p.refusal != nil {
+		return p.refusal
 	}
 	if p.result == nil {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(p.answer), p.result); err != nil {
+	if err := json.Unmarshal([]byte(p.resultJSON), p.result); err != nil {
 		return fmt.Errorf("reading the answer to %s: %w", p.method, err)
 	}
 	return nil

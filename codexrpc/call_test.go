@@ -75,7 +75,7 @@ func TestAbandonedCallsKeepTheirPlace(t *testing.T) {
 			t.Errorf("counted %+v", got)
 		}
 		synctest.Wait()
-		if n := len(c.calls.waiting); n != 0 {
+		if n := len(c.calls.registered); n != 0 {
 			t.Errorf("%d calls are still known", n)
 		}
 	})
@@ -272,7 +272,7 @@ func TestCallThatWasNeverSent(t *testing.T) {
 		if err := <-second; !errors.Is(err, context.Canceled) {
 			t.Errorf("ended with %v", err)
 		}
-		if thread.running() {
+		if thread.isRunning() {
 			t.Error("a turn runs that was never asked for")
 		}
 		p.answer(p.expect(methodModelList), `{}`)
@@ -280,8 +280,8 @@ func TestCallThatWasNeverSent(t *testing.T) {
 			t.Error(err)
 		}
 		p.silent()
-		if len(c.calls.slots) != 0 || len(c.calls.waiting) != 0 {
-			t.Errorf("%d slots and %d calls are left", len(c.calls.slots), len(c.calls.waiting))
+		if len(c.calls.slots) != 0 || len(c.calls.registered) != 0 {
+			t.Errorf("%d slots and %d calls are left", len(c.calls.slots), len(c.calls.registered))
 		}
 	})
 }

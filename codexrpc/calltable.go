@@ -14,43 +14,43 @@ const maxAbandoned = 1024
 // callTable is the table of a connection's calls: those that wait for an answer, and abandoned
 // ones, whose callers have left. A call in flight occupies one of maxInFlight slots.
 type callTable struct {
-	slots    chan struct{} // holds one element for each call in flight
-	lastID   atomic.Int64
-	spare    sync.Pool     // of *pendingCall, with their channels
-	probeNow chan struct{} // capacity 1: an element requests a probe at once
+	slots       chan struct{} // holds one element for each call in flight
+	lastID      atomic.Int64
+	pendingPool sync.Pool     // of *pendingCall, with their channels
+	probeNow    chan struct{} // capacity 1: an element requests a probe at once
 
 	mu         sync.Mutex
 	err        error // why the connection ended
-	waiting    map[int64]*pendingCall
-	watch      *time.Timer    // runs expireDue; nil before the first call
-	watchAt    time.Time      // when watch runs; zero: not at all
-	unanswered map[string]int // calls in a row that timed out, by method
+	registered map[int64]*pendingCall
+	timer      *time.Timer    // runs expireDue; nil before the first call
+	timerAt    time.Time      // when timer runs; zero: not at all
+	timeouts   map[string]int // calls in a row that timed out, by method
 }
 
 func newCallTable() callTable {
 	return callTable{
 		slots:      make(chan struct{}, maxInFlight),
 		probeNow:   make(chan struct{}, 1),
-		waiting:    make(map[int64]*pendingCall),
-		unanswered: make(map[string]int),
+		registered: make(map[int64]*pendingCall),
+		timeouts:   make(map[string]int),
 	}
 }
 
 // inFlight returns how many calls have slots.
 func (t *callTable) inFlight() int { return len(t.slots) }
 
-// pending returns an empty pendingCall. If possible, it reuses an old one.
-func (t *callTable) pending() *pendingCall {
-	if p, ok := t.spare.Get().(*pendingCall); ok {
+// newPendingCall returns an empty pendingCall. If possible, it reuses an old one.
+func (t *callTable) newPendingCall() *pendingCall {
+	if p, ok := t.pendingPool.Get().(*pendingCall); ok {
 		return p
 	}
-	return &pendingCall{ready: make(chan error, 1)}
+	return &pendingCall{outcome: make(chan error, 1)}
 }
 
-// reuse clears an answered call, so that pending can return it again.
+// reuse clears an answered call, so that newPendingCall can return it again.
 func (t *callTable) reuse(p *pendingCall) {
-	*p = pendingCall{ready: p.ready}
-	t.spare.Put(p)
+	*p = pendingCall{outcome: p.outcome}
+	t.pendingPool.Put(p)
 }
 
 // register adds p, so that p gets the answer with this id. It fails if the connection has ended.
@@ -60,8 +60,8 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 	if t.err != nil {
 		return t.err
 	}
-	t.waiting[id] = p
-	t.wakeAt(p.expires)
+	t.registered[id] = p
+	t.setTimer(p.expires)
 	return nil
 }
 
@@ -70,44 +70,44 @@ func (t *callTable) register(id int64, p *pendingCall) error {
 func (t *callTable) unregister(id int64, p *pendingCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.waiting[id] == p {
+	if t.registered[id] == p {
 		t.freeSlot(p)
-		delete(t.waiting, id)
+		delete(t.registered, id)
 	}
 }
 
 // abandon ends the wait for an answer. It reports false if the wait has just ended in another way;
-// p.ready then gets the outcome. After a timeout, abandon frees the slot of the call. Otherwise the
+// p.outcome then gets the outcome. After a timeout, abandon frees the slot of the call. Otherwise the
 // call keeps its slot until its answer or a timeout, since the app-server still works on it.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.waiting[id] != p || p.gone {
+	if t.registered[id] != p || p.abandoned {
 		return false
 	}
-	p.gone = true
+	p.abandoned = true
 	if timedOut {
-		t.noteTimeout(p.method)
-		t.giveUp(id, p)
+		t.countTimeout(p.method)
+		t.releaseAbandoned(id, p)
 	} else {
 		p.expires = time.Now().Add(callTimeout)
-		t.wakeAt(p.expires)
+		t.setTimer(p.expires)
 	}
 	return true
 }
 
-// wakeAt makes expireDue run at the given time or earlier. All calls share one timer, since a
+// setTimer makes expireDue run at the given time or earlier. All calls share one timer, since a
 // timer for each call would cost as much as the call itself. The caller holds the lock.
-func (t *callTable) wakeAt(at time.Time) {
+func (t *callTable) setTimer(at time.Time) {
 	switch {
-	case t.watch == nil:
-		t.watch = time.AfterFunc(time.Until(at), t.expireDue)
-	case t.watchAt.IsZero() || at.Before(t.watchAt):
-		t.watch.Reset(time.Until(at))
+	case t.timer == nil:
+		t.timer = time.AfterFunc(time.Until(at), t.expireDue)
+	case t.timerAt.IsZero() || at.Before(t.timerAt):
+		t.timer.Reset(time.Until(at))
 	default:
 		return
 	}
-	t.watchAt = at
+	t.timerAt = at
 }
 
 // expireDue ends the wait for the calls whose time has passed.
@@ -115,7 +115,7 @@ func (t *callTable) expireDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, next := time.Now(), time.Time{}
-	for id, p := range t.waiting {
+	for id, p := range t.registered {
 		switch {
 		case p.expires.IsZero():
 		case !now.Before(p.expires):
@@ -124,36 +124,36 @@ func (t *callTable) expireDue() {
 			next = p.expires
 		}
 	}
-	t.watchAt = time.Time{}
+	t.timerAt = time.Time{}
 	if !next.IsZero() {
-		t.wakeAt(next)
+		t.setTimer(next)
 	}
 }
 
 // expire ends the wait for a call that has timed out. The caller holds the lock.
 func (t *callTable) expire(id int64, p *pendingCall) {
-	if !p.gone {
-		p.gone = true
-		t.noteTimeout(p.method)
-		p.ready <- timeoutError(p.method) // never blocks: p.ready gets only this element
+	if !p.abandoned {
+		p.abandoned = true
+		t.countTimeout(p.method)
+		p.outcome <- timeoutError(p.method) // never blocks: p.outcome gets only this element
 	}
-	t.giveUp(id, p)
+	t.releaseAbandoned(id, p)
 }
 
-// giveUp frees the slot of a call that nobody waits for. A call with callbacks (p.by) stays
+// releaseAbandoned frees the slot of a call that nobody waits for. A call with callbacks (p.callbacks) stays
 // registered, since the callbacks also handle a late answer. The caller holds the lock.
-func (t *callTable) giveUp(id int64, p *pendingCall) {
+func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)
-	if p.by == nil || len(t.waiting) > maxAbandoned {
-		delete(t.waiting, id)
+	if p.callbacks == nil || len(t.registered) > maxAbandoned {
+		delete(t.registered, id)
 	}
 }
 
 // freeSlot gives back the slot of a call. For a registered call, the caller holds the lock.
 func (t *callTable) freeSlot(p *pendingCall) {
-	if p.slot {
-		p.slot = false
+	if p.hasSlot {
+		p.hasSlot = false
 		<-t.slots // never blocks: one element is this call's
 	}
 }
@@ -163,35 +163,35 @@ func (t *callTable) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err
-	if t.watch != nil {
-		t.watch.Stop()
+	if t.timer != nil {
+		t.timer.Stop()
 	}
-	for _, p := range t.waiting {
-		if !p.gone {
-			p.ready <- err // never blocks: p.ready gets only this element
+	for _, p := range t.registered {
+		if !p.abandoned {
+			p.outcome <- err // never blocks: p.outcome gets only this element
 		}
 	}
-	t.waiting = nil // a nil map reads as empty; nothing is added after the end
+	t.registered = nil // a nil map reads as empty; nothing is added after the end
 }
 
-// answered removes and returns the call with the id of an answer, or returns nil if there is no
+// removeAnswered removes and returns the call with the id of an answer, or returns nil if there is no
 // such call. late reports that nobody waits for the answer any more.
-func (t *callTable) answered(text string) (p *pendingCall, late bool) {
-	id, err := strconv.ParseInt(text, 10, 64)
+func (t *callTable) removeAnswered(idJSON string) (p *pendingCall, late bool) {
+	id, err := strconv.ParseInt(idJSON, 10, 64)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p = t.waiting[id]; p == nil || err != nil {
+	if p = t.registered[id]; p == nil || err != nil {
 		return nil, false
 	}
-	delete(t.waiting, id)
-	delete(t.unanswered, p.method)
-	return p, p.gone
+	delete(t.registered, id)
+	delete(t.timeouts, p.method)
+	return p, p.abandoned
 }
 
-// noteTimeout counts a call that has timed out, and requests a probe of the app-server. The caller
+// countTimeout counts a call that has timed out, and requests a probe of the app-server. The caller
 // holds the lock.
-func (t *callTable) noteTimeout(method string) {
-	t.unanswered[method]++
+func (t *callTable) countTimeout(method string) {
+	t.timeouts[method]++
 	select {
 	case t.probeNow <- struct{}{}:
 	default: // requested already
@@ -203,7 +203,7 @@ func (t *callTable) noteTimeout(method string) {
 func (t *callTable) unansweredMethod() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for method, n := range t.unanswered {
+	for method, n := range t.timeouts {
 		if n >= MaxUnanswered {
 			return method
 		}

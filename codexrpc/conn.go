@@ -30,17 +30,17 @@ import (
 // Conn is one connection to an app-server. All methods are safe for concurrent
 // use.
 type Conn struct {
-	transport Transport
-	logger    func() *slog.Logger
-	out       outbox
-	in        inbox
-	calls     callTable
-	session   session
-	stats     counts
-	completed atomic.Bool // see HasCompletedTurn
-	done      chan struct{}
-	loops     sync.WaitGroup // the reader and the writer
-	closers   sync.WaitGroup // threads being unloaded in the background, and Monitor
+	transport     Transport
+	logger        func() *slog.Logger
+	out           outbox
+	in            inbox
+	calls         callTable
+	server        serverState
+	stats         counts
+	turnCompleted atomic.Bool // see HasCompletedTurn
+	done          chan struct{}
+	loops         sync.WaitGroup // the reader and the writer
+	tasks         sync.WaitGroup // threads being unloaded in the background, and Monitor
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
@@ -50,18 +50,18 @@ type Conn struct {
 
 // inbox is state that only the goroutine that reads the connection uses.
 type inbox struct {
-	scratch Event // reused for each line, to save an allocation
-	wakes   wakes
+	scratch  Event // reused for each line, to save an allocation
+	wakeList wakeList
 }
 
-// session is what the app-server has reported about its login and its configuration.
-type session struct {
+// serverState is what the app-server has reported about its login and its configuration.
+type serverState struct {
 	limits          limits
 	loginChanges    atomic.Uint64          // see LoginChanges
-	plan            atomic.Bool            // see HasPlan
-	signedIn        chan error             // capacity 1: the result of a sign-in
+	hasPlan         atomic.Bool            // see HasPlan
+	signInResult    chan error             // capacity 1: the result of a sign-in
 	configuredModel atomic.Pointer[string] // see ConfiguredModel; nil: not asked yet
-	badConfig       atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
+	configProblem   atomic.Pointer[string] // what is wrong with the configuration; nil: nothing
 }
 
 // NewConn makes a connection over t, and starts two goroutines that read and write. They end when
@@ -77,7 +77,7 @@ func NewConn(t Transport, logger func() *slog.Logger) *Conn {
 		logger:    logger,
 		out:       newOutbox(t),
 		calls:     newCallTable(),
-		session:   session{signedIn: make(chan error, 1)},
+		server:    serverState{signInResult: make(chan error, 1)},
 		done:      make(chan struct{}),
 		threads:   make(map[string]*Thread),
 	}
@@ -118,15 +118,15 @@ func (c *Conn) Close() error {
 	c.Fail(errors.New("closed by this client"))
 	err := c.transport.Close()
 	c.loops.Wait()
-	c.closers.Wait()
+	c.tasks.Wait()
 	return err
 }
 
 // HasCompletedTurn reports whether any turn has completed on this connection.
-func (c *Conn) HasCompletedTurn() bool { return c.completed.Load() }
+func (c *Conn) HasCompletedTurn() bool { return c.turnCompleted.Load() }
 
 // LoginChanges returns how often the app-server has reported a change of its login.
-func (c *Conn) LoginChanges() uint64 { return c.session.loginChanges.Load() }
+func (c *Conn) LoginChanges() uint64 { return c.server.loginChanges.Load() }
 
 // Fail ends the connection: every call and every turn fails with the cause. If the connection has
 // already ended, Fail does nothing. Unlike Close, it neither closes the transport nor waits.
@@ -139,7 +139,7 @@ func (c *Conn) Fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrClosed, cause)
 	c.err = err
 	threads := c.threads
-	c.unfinished = running(threads)
+	c.unfinished = runningThreads(threads)
 	c.threads = nil // a nil map reads as empty; nothing is added after the end
 	c.mu.Unlock()
 	c.calls.fail(err)
@@ -152,13 +152,13 @@ func (c *Conn) Fail(cause error) {
 // readLoop reads messages until the transport ends. It never waits for a consumer.
 func (c *Conn) readLoop() {
 	defer c.loops.Done()
-	c.in.wakes.from, _ = c.transport.(readingAhead)
+	c.in.wakeList.transport, _ = c.transport.(readingAhead)
 	for {
 		line, err := c.transport.Read()
 		switch {
 		case err == nil:
 			c.dispatch(line)
-			c.in.wakes.lineRead()
+			c.in.wakeList.lineRead()
 		case errors.Is(err, ErrMessageTooLarge):
 			c.handleTooLarge(err)
 		default:
@@ -195,34 +195,34 @@ func (c *Conn) dispatch(line []byte) {
 	}
 }
 
-// handleNotification updates c.session, or passes an event to the thread that the event names.
+// handleNotification updates c.server, or passes an event to the thread that the event names.
 func (c *Conn) handleNotification(m message) {
 	switch m.method {
 	case methodRateLimitsUpdated:
 		if s := newScanner(wirejson.View(m.params)); s.Find("rateLimits") {
-			c.session.limits.update(s.Value(), nil, nil)
+			c.server.limits.update(s.Value(), nil, nil)
 		}
 		return
 	case methodAccountUpdated:
-		c.session.loginChanges.Add(1)
+		c.server.loginChanges.Add(1)
 		return
 	case methodConfigWarning:
-		c.noteConfigWarning(m.params)
+		c.storeConfigWarning(m.params)
 		return
 	case methodLoginCompleted:
-		c.noteSignIn(m.params)
+		c.storeSignInResult(m.params)
 		return
 	}
 	e := &c.in.scratch
 	if e.Kind == 0 {
-		if kindOf(m.method) == 0 && !expected[m.method] {
+		if kindOf(m.method) == 0 && !ignoredNotifications[m.method] {
 			c.stats.add(&c.stats.UnknownNotifications)
 		}
 		return
 	}
 	t := c.thread(e.threadID)
 	if e.Kind == EventItemStarted && e.ItemType == itemUserMessage {
-		t.readInput()
+		t.notifyInputRead()
 	}
 	if t == nil || !t.accept(e) {
 		c.stats.add(&c.stats.Unrouted)
@@ -269,9 +269,9 @@ func (c *counts) add(field *uint64) {
 	*field++
 }
 
-// declined are the answers to requests that ask a person for a decision. Since there is no person,
+// decliningAnswers are the answers to requests that ask a person for a decision. Since there is no person,
 // the answers grant nothing. Without an answer, the turn would wait for ever.
-var declined = map[string]any{
+var decliningAnswers = map[string]any{
 	"applyPatchApproval":                    map[string]any{"decision": "abort"},
 	"execCommandApproval":                   map[string]any{"decision": "abort"},
 	"item/commandExecution/requestApproval": map[string]any{"decision": "decline"},
@@ -302,7 +302,7 @@ func (c *Conn) handleRequest(m message) {
 		c.answer(outgoing{ID: id, Result: map[string]any{"currentTimeAt": time.Now().Unix()}})
 		return
 	}
-	if answer, ok := declined[m.method]; ok {
+	if answer, ok := decliningAnswers[m.method]; ok {
 		c.answer(outgoing{ID: id, Result: answer})
 		return
 	}

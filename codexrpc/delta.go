@@ -52,7 +52,7 @@ func (c *Conn) handleDelta(d *delta) {
 // acceptDelta queues a delta for the consumer of the thread. It reports false if the delta belongs
 // to another turn.
 func (t *Thread) acceptDelta(d *delta) bool {
-	turnID := t.turn()
+	turnID := t.currentTurnID()
 	if turnID == "" {
 		return t.accept(&Event{
 			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),
@@ -61,7 +61,7 @@ func (t *Thread) acceptDelta(d *delta) bool {
 	if d.turnID != turnID {
 		return false
 	}
-	d.threadID, d.turnID, d.itemID = t.id, turnID, t.ownItem(d.itemID)
+	d.threadID, d.turnID, d.itemID = t.id, turnID, t.copyItemID(d.itemID)
 	t.countOverflow(t.queue.pushDelta(d))
 	return true
 }

@@ -22,21 +22,21 @@ func newTestConn() *Conn {
 // openTestTurn adds a thread with a turn to a connection without goroutines.
 func openTestTurn(c *Conn, id, turn string) *Thread {
 	t := openTestThread(c, id)
-	t.begin(turn)
+	t.setTurnID(turn)
 	return t
 }
 
 // openTestThread adds a thread whose turn has been sent to a connection without goroutines.
 func openTestThread(c *Conn, id string) *Thread {
 	t := &Thread{id: id, conn: c}
-	t.queue.init(&c.in.wakes)
+	t.queue.init(&c.in.wakeList)
 	c.addThread(t)
-	(*starting)(t).onSent()
+	(*startingTurn)(t).onSent()
 	return t
 }
 
 func TestIsEcho(t *testing.T) {
-	long := strings.Repeat("x", largeLine)
+	long := strings.Repeat("x", minEchoSize)
 	item := func(method, turn, kind string) string {
 		return fmt.Sprintf(`{"method":%q,"params":{"threadId":"thr-1","turnId":%q,"item":{"type":"%s","text":%q}}}`, method, turn, kind, long)
 	}
@@ -103,7 +103,7 @@ func TestEchoIsNotCopied(t *testing.T) {
 func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 	c := newTestConn()
 	thread := openTestThread(c, "thr-1")
-	for _, size := range []int{100, largeLine} {
+	for _, size := range []int{100, minEchoSize} {
 		line := fmt.Appendf(nil, `{"method":"rawResponseItem/completed","params":{"threadId":"thr-1","turnId":"auto-compact-0","item":{"type":"function_call","arguments":"%s"}}}`,
 			strings.Repeat("x", size))
 		for range 100 {
@@ -120,8 +120,8 @@ func TestEchoedCallsDoNotFillTheQueue(t *testing.T) {
 func TestOnInput(t *testing.T) {
 	for name, line := range map[string]string{
 		"short":             `{"method":"item/started","params":{"item":{"type":"userMessage","id":"i","content":[]},"threadId":"thr-1","turnId":"trn-1"}}`,
-		"long":              `{"method":"item/started","params":{"item":{"type":"userMessage","text":"` + strings.Repeat(`\"threadId\":\"thr-2\"`, largeLine) + `"},"threadId":"thr-1","turnId":"trn-1"}}`,
-		"long, ids before":  `{"method":"item/started","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"userMessage","text":"` + strings.Repeat("x", largeLine) + `"}}}`,
+		"long":              `{"method":"item/started","params":{"item":{"type":"userMessage","text":"` + strings.Repeat(`\"threadId\":\"thr-2\"`, minEchoSize) + `"},"threadId":"thr-1","turnId":"trn-1"}}`,
+		"long, ids before":  `{"method":"item/started","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"userMessage","text":"` + strings.Repeat("x", minEchoSize) + `"}}}`,
 		"short, ids before": `{"method":"item/started","params":{"threadId":"thr-1","turnId":"trn-1","item":{"type":"userMessage","id":"i"}}}`,
 	} {
 		c := newTestConn()

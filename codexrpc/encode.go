@@ -16,64 +16,64 @@ import (
 // would take as long as all other work.
 
 // AppendJSON appends the parameters as JSON. Members of maps are sorted by name.
-func (p *ThreadStartParams) AppendJSON(to []byte) ([]byte, error) {
-	to = append(to, '{')
+func (p *ThreadStartParams) AppendJSON(dst []byte) ([]byte, error) {
+	dst = append(dst, '{')
 	for _, member := range []struct{ name, value string }{
 		{"model", p.Model}, {"serviceTier", p.ServiceTier},
 		{"developerInstructions", p.DeveloperInstructions}, {"cwd", p.Cwd},
 		{"approvalPolicy", p.ApprovalPolicy}, {"sandbox", p.Sandbox},
 	} {
 		if member.value != "" {
-			to = append(append(append(to, '"'), member.name...), `":`...)
-			to = append(wirejson.AppendString(to, member.value), ',')
+			dst = append(append(append(dst, '"'), member.name...), `":`...)
+			dst = append(wirejson.AppendString(dst, member.value), ',')
 		}
 	}
 	if p.BaseInstructions != nil {
-		to = append(wirejson.AppendString(append(to, `"baseInstructions":`...), *p.BaseInstructions), ',')
+		dst = append(wirejson.AppendString(append(dst, `"baseInstructions":`...), *p.BaseInstructions), ',')
 	}
-	to = strconv.AppendBool(append(to, `"ephemeral":`...), p.Ephemeral)
-	to = strconv.AppendBool(append(to, `,"experimentalRawEvents":`...), p.ExperimentalRawEvents)
-	to = append(to, `,"environments":`...)
+	dst = strconv.AppendBool(append(dst, `"ephemeral":`...), p.Ephemeral)
+	dst = strconv.AppendBool(append(dst, `,"experimentalRawEvents":`...), p.ExperimentalRawEvents)
+	dst = append(dst, `,"environments":`...)
 	if p.Environments == nil {
-		to = append(to, "null"...)
+		dst = append(dst, "null"...)
 	} else {
-		to = append(to, "[]"...) // an empty list is sent, not omitted: no access to the host
+		dst = append(dst, "[]"...) // an empty list is sent, not omitted: no access to the host
 	}
 	var err error
 	if !p.Config.IsZero() {
-		if to, err = p.Config.appendJSON(append(to, `,"config":`...)); err != nil {
+		if dst, err = p.Config.appendJSON(append(dst, `,"config":`...)); err != nil {
 			return nil, err
 		}
 	}
 	if len(p.DynamicTools) > 0 {
-		if to, err = appendValue(append(to, `,"dynamicTools":`...), p.DynamicTools); err != nil {
+		if dst, err = appendValue(append(dst, `,"dynamicTools":`...), p.DynamicTools); err != nil {
 			return nil, err
 		}
 	}
-	return append(to, '}'), nil
+	return append(dst, '}'), nil
 }
 
 // appendJSON appends the parameters.
-func (p *TurnStartParams) appendJSON(to []byte) ([]byte, error) {
-	to = wirejson.AppendString(append(to, `{"threadId":`...), p.ThreadID)
-	to = append(to, `,"input":[`...)
+func (p *TurnStartParams) appendJSON(dst []byte) ([]byte, error) {
+	dst = wirejson.AppendString(append(dst, `{"threadId":`...), p.ThreadID)
+	dst = append(dst, `,"input":[`...)
 	for i, part := range p.Input {
 		if i > 0 {
-			to = append(to, ',')
+			dst = append(dst, ',')
 		}
-		to = part.appendJSON(to)
+		dst = part.appendJSON(dst)
 	}
-	to = append(to, ']')
+	dst = append(dst, ']')
 	if p.Effort != "" {
-		to = wirejson.AppendString(append(to, `,"effort":`...), p.Effort)
+		dst = wirejson.AppendString(append(dst, `,"effort":`...), p.Effort)
 	}
 	if len(p.OutputSchema) > 0 {
 		var err error
-		if to, err = appendValue(append(to, `,"outputSchema":`...), p.OutputSchema); err != nil {
+		if dst, err = appendValue(append(dst, `,"outputSchema":`...), p.OutputSchema); err != nil {
 			return nil, err
 		}
 	}
-	return append(to, '}'), nil
+	return append(dst, '}'), nil
 }
 
 // size is about how many bytes the parameters take as JSON.
@@ -95,81 +95,83 @@ func (u UserInput) MarshalJSON() ([]byte, error) { return u.appendJSON(nil), nil
 func (c Constant) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
 // appendJSON appends the text or the image, as Type says.
-func (u UserInput) appendJSON(to []byte) []byte {
+func (u UserInput) appendJSON(dst []byte) []byte {
 	if u.Type != "image" {
-		to = wirejson.AppendString(append(to, `{"type":"text","text":`...), u.Text)
-		return append(to, `,"text_elements":[]}`...)
+		dst = wirejson.AppendString(append(dst, `{"type":"text","text":`...), u.Text)
+		return append(dst, `,"text_elements":[]}`...)
 	}
-	to = wirejson.AppendString(append(to, `{"type":"image","url":`...), u.URL)
+	dst = wirejson.AppendString(append(dst, `{"type":"image","url":`...), u.URL)
 	if u.Detail != "" {
-		to = wirejson.AppendString(append(to, `,"detail":`...), u.Detail)
+		dst = wirejson.AppendString(append(dst, `,"detail":`...), u.Detail)
 	}
-	return append(to, '}')
+	return append(dst, '}')
 }
 
 // appendValue appends the JSON of a value. It writes the same JSON as encode, but is faster for
 // common types.
-func appendValue(to []byte, value any) ([]byte, error) {
+func appendValue(dst []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case bool:
-		return strconv.AppendBool(to, v), nil
+		return strconv.AppendBool(dst, v), nil
 	case int:
-		return strconv.AppendInt(to, int64(v), 10), nil
+		return strconv.AppendInt(dst, int64(v), 10), nil
 	case int64:
-		return strconv.AppendInt(to, v, 10), nil
+		return strconv.AppendInt(dst, v, 10), nil
 	case string:
-		return wirejson.AppendString(to, v), nil
+		return wirejson.AppendString(dst, v), nil
 	case Constant:
-		return append(to, v...), nil
+		return append(dst, v...), nil
 	case map[string]any:
 		if v != nil {
-			return appendMap(to, v)
+			return appendMap(dst, v)
 		}
 	}
 	encoded, err := encode(value)
-	return append(to, encoded...), err
+	return append(dst, encoded...), err
 }
 
 // MarshalJSON returns the settings as an object.
 func (c Config) MarshalJSON() ([]byte, error) { return c.appendJSON(nil) }
 
 // appendJSON appends the settings as an object.
-func (c Config) appendJSON(to []byte) ([]byte, error) { return appendMap(to, c.Own, c.Fixed, c.Place) }
+func (c Config) appendJSON(dst []byte) ([]byte, error) {
+	return appendMap(dst, c.Own, c.Fixed, c.Place)
+}
 
 // appendMap appends a JSON object: first the fixed members, then the map's members, sorted by name.
-func appendMap(to []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
+func appendMap(dst []byte, members map[string]any, fixed ...Constant) ([]byte, error) {
 	type member struct {
 		name  string
 		value any
 	}
-	var room [8]member // enough for the settings of a thread
-	own := room[:0]
+	var buffer [8]member // enough for the settings of a thread
+	sorted := buffer[:0]
 	for name, value := range members {
-		own = append(own, member{name, value})
+		sorted = append(sorted, member{name, value})
 	}
-	slices.SortFunc(own, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	to = append(to, '{')
-	more := false
+	slices.SortFunc(sorted, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	dst = append(dst, '{')
+	needsComma := false
 	for _, f := range fixed {
 		if f != "" {
-			if more {
-				to = append(to, ',')
+			if needsComma {
+				dst = append(dst, ',')
 			}
-			to, more = append(to, f...), true
+			dst, needsComma = append(dst, f...), true
 		}
 	}
-	for _, m := range own {
-		if more {
-			to = append(to, ',')
+	for _, m := range sorted {
+		if needsComma {
+			dst = append(dst, ',')
 		}
-		more = true
-		to = append(wirejson.AppendString(to, m.name), ':')
+		needsComma = true
+		dst = append(wirejson.AppendString(dst, m.name), ':')
 		var err error
-		if to, err = appendValue(to, m.value); err != nil {
+		if dst, err = appendValue(dst, m.value); err != nil {
 			return nil, err
 		}
 	}
-	return append(to, '}'), nil
+	return append(dst, '}'), nil
 }
 
 // encodeCall encodes a call as one line. The slice has spare capacity for the newline.
@@ -195,8 +197,8 @@ func encodeCall(id int64, method string, params any) ([]byte, error) {
 
 // callHead returns the beginning of a call, with room for parameters of size bytes.
 func callHead(id int64, method string, size int) []byte {
-	const rest = 256 // for the other members of the call, and the JSON around the texts
-	line := strconv.AppendInt(append(make([]byte, 0, size+rest), `{"id":`...), id, 10)
+	const overhead = 256 // for the other members of the call, and the JSON around the texts
+	line := strconv.AppendInt(append(make([]byte, 0, size+overhead), `{"id":`...), id, 10)
 	line = append(line, `,"method":`...)
 	return append(wirejson.AppendString(line, method), `,"params":`...)
 }
@@ -208,11 +210,11 @@ type injectParams struct {
 }
 
 // appendJSON appends the parameters.
-func (p injectParams) appendJSON(to []byte) ([]byte, error) {
-	to = append(wirejson.AppendString(append(to, `{"threadId":`...), p.threadID), `,"items":[`...)
+func (p injectParams) appendJSON(dst []byte) ([]byte, error) {
+	dst = append(wirejson.AppendString(append(dst, `{"threadId":`...), p.threadID), `,"items":[`...)
 	for i, item := range p.items {
 		if i > 0 {
-			to = append(to, ',')
+			dst = append(dst, ',')
 		}
 		// Invalid JSON would break the stream for all other callers.
 		if !wirejson.ValidWithin(maxNesting, item) {
@@ -223,9 +225,9 @@ func (p injectParams) appendJSON(to []byte) ([]byte, error) {
 			_ = json.Compact(&oneLine, item) // it is valid
 			item = oneLine.Bytes()
 		}
-		to = append(to, item...)
+		dst = append(dst, item...)
 	}
-	return append(to, "]}"...), nil
+	return append(dst, "]}"...), nil
 }
 
 // size is about how many bytes the parameters take as JSON.

@@ -125,9 +125,9 @@ func (s *scanner) turnError() *TurnError {
 	for more := s.Object(); more; more = s.More('}') {
 		switch s.Name() {
 		case "message":
-			e.Message = cut(s.Text(), maxSaying)
+			e.Message = truncate(s.Text(), maxErrorText)
 		case "additionalDetails":
-			e.Details = cut(s.Text(), maxSaying)
+			e.Details = truncate(s.Text(), maxErrorText)
 		case "codexErrorInfo":
 			s.errorInfo(e)
 		default:
@@ -155,16 +155,16 @@ func (s *scanner) errorInfo(e *TurnError) {
 	}
 }
 
-// maxSaying bounds the message of an error, in bytes. A provider may answer with a whole HTML page,
+// maxErrorText bounds the message of an error, in bytes. A provider may answer with a whole HTML page,
 // and the message goes to clients and to the log.
-const maxSaying = 16 << 10
+const maxErrorText = 16 << 10
 
-// cut returns a copy of text, cut to this number of bytes. It ends a cut text with an ellipsis.
-func cut(text string, bytes int) string {
-	if len(text) <= bytes {
+// truncate returns a copy of text, cut to this number of bytes. It ends a cut text with an ellipsis.
+func truncate(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
 		return strings.Clone(text)
 	}
-	return strings.ToValidUTF8(text[:bytes], "") + "…"
+	return strings.ToValidUTF8(text[:maxBytes], "") + "…"
 }
 
 // timeoutError is the error of a call that was not answered in time. Its value is the name of the

@@ -122,13 +122,13 @@ type Event struct {
 	size     int // of the message, in bytes, for the queue's bound
 }
 
-// own replaces the event's strings with copies. Before, they share the memory of the line, which
+// copyStrings replaces the event's strings with copies. Before, they share the memory of the line, which
 // the next line overwrites. Each string is copied on its own, so that a short text does not keep a
-// long message in memory. If a constant or a string of the thread is equal, own uses that instead
+// long message in memory. If a constant or a string of the thread is equal, copyStrings uses that instead
 // of a copy. [Thread.mayBelong] has already copied the turn's id.
-func (e *Event) own(t *Thread) {
-	e.threadID, e.ItemID = t.id, t.ownItem(e.ItemID)
-	e.ItemType, e.Status = known(e.ItemType), known(e.Status)
+func (e *Event) copyStrings(t *Thread) {
+	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
+	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)
 	if e.Raw != "" {
 		e.Raw = strings.Clone(e.Raw)
 		e.Text = textAt(e.Raw, encryptedContent)
@@ -138,20 +138,20 @@ func (e *Event) own(t *Thread) {
 	e.CallID, e.Name, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Phase)
 }
 
-// ownItem returns a copy of the id of an item. Consecutive events of one item share the copy. Only
-// the goroutine that reads the connection calls ownItem.
-func (t *Thread) ownItem(id string) string {
-	if id != t.item {
-		t.item = strings.Clone(id)
+// copyItemID returns a copy of the id of an item. Consecutive events of one item share the copy. Only
+// the goroutine that reads the connection calls copyItemID.
+func (t *Thread) copyItemID(id string) string {
+	if id != t.lastItemID {
+		t.lastItemID = strings.Clone(id)
 	}
-	return t.item
+	return t.lastItemID
 }
 
 // itemUserMessage is the type of an item that repeats the input of a turn.
 const itemUserMessage = "userMessage"
 
-// known returns the constant that equals text, or else a copy of text.
-func known(text string) string {
+// intern returns the constant that equals text, or else a copy of text.
+func intern(text string) string {
 	switch text {
 	case ItemAgentMessage:
 		return ItemAgentMessage

@@ -217,11 +217,11 @@ func TestTurnErrorShapes(t *testing.T) {
 
 // TestLongErrors: what a client and the log are told of an error is bounded.
 func TestLongErrors(t *testing.T) {
-	long := strings.Repeat("ü", maxSaying)
-	want := long[:maxSaying] + "…"
+	long := strings.Repeat("ü", maxErrorText)
+	want := long[:maxErrorText] + "…"
 	v := `{"message":"` + long + `","additionalDetails":"a` + long + `","codexErrorInfo":"other","data":"` + long + `"}`
 	s := newScanner([]byte(v))
-	if e := s.turnError(); e.Message != want || e.Details != "a"+long[:maxSaying-2]+"…" {
+	if e := s.turnError(); e.Message != want || e.Details != "a"+long[:maxErrorText-2]+"…" {
 		t.Errorf("of a turn: %d and %d bytes", len(e.Message), len(e.Details))
 	}
 	if e := callError("turn/start", v); e.Message != want || e.Data != nil {
@@ -258,8 +258,8 @@ func TestUsageAdds(t *testing.T) {
 
 // TestNothingUsedIsOptedOut checks that no notification is both used and opted out of.
 func TestNothingUsedIsOptedOut(t *testing.T) {
-	for _, method := range unused {
-		if kindOf(method) != 0 || expected[method] {
+	for _, method := range unwantedNotifications {
+		if kindOf(method) != 0 || ignoredNotifications[method] {
 			t.Errorf("%s is used", method)
 		}
 	}

@@ -28,8 +28,8 @@ func FuzzDispatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		c := newTestConn()
 		thread := openTestTurn(c, "thr-1", "trn-1")
-		waiting := &pendingCall{ready: make(chan error, 1)}
-		c.calls.waiting[1] = waiting
+		waiting := &pendingCall{outcome: make(chan error, 1)}
+		c.calls.registered[1] = waiting
 		c.dispatch(line)
 		if _, err := parseMessage(line, new(Event)); err == nil && !isObject(line) {
 			t.Errorf("%q was taken for a message", line)

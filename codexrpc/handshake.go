@@ -26,7 +26,7 @@ const (
 func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string, err error) {
 	params := initializeParams{ClientInfo: info}
 	params.Capabilities.ExperimentalAPI = true // for dynamicTools, environments and raw events
-	params.Capabilities.OptOutNotificationMethods = unused
+	params.Capabilities.OptOutNotificationMethods = unwantedNotifications
 	var result struct {
 		UserAgent string `json:"userAgent"`
 		CodexHome string `json:"codexHome"`
@@ -55,29 +55,29 @@ func (c *Conn) Initialize(ctx context.Context, info ClientInfo) (version string,
 }
 
 const (
-	// defaultsUsed is the beginning of a warning's summary if Codex ignores its whole
+	// ignoredConfigPrefix is the beginning of a warning's summary if Codex ignores its whole
 	// configuration. That warning arrives before the answer to getAuthStatus. Other warnings
 	// concern single settings.
-	defaultsUsed = "Invalid configuration"
+	ignoredConfigPrefix = "Invalid configuration"
 	// maxConfigWarning bounds the stored text of that warning, in bytes.
 	maxConfigWarning = 1 << 10
 )
 
-// noteConfigWarning stores the text of a warning if it means that the app-server ignores its whole
+// storeConfigWarning stores the text of a warning if it means that the app-server ignores its whole
 // configuration. Other warnings are dropped.
-func (c *Conn) noteConfigWarning(params string) {
+func (c *Conn) storeConfigWarning(params string) {
 	summary := textAt(params, "summary")
-	if !strings.HasPrefix(summary, defaultsUsed) {
+	if !strings.HasPrefix(summary, ignoredConfigPrefix) {
 		return
 	}
-	text := cut(cmp.Or(textAt(params, "details"), summary), maxConfigWarning)
-	c.session.badConfig.Store(&text)
+	text := truncate(cmp.Or(textAt(params, "details"), summary), maxConfigWarning)
+	c.server.configProblem.Store(&text)
 }
 
-// configError returns an error if noteConfigWarning has stored a warning: the app-server ignores
+// configError returns an error if storeConfigWarning has stored a warning: the app-server ignores
 // its configuration.
 func (c *Conn) configError() error {
-	text := c.session.badConfig.Load()
+	text := c.server.configProblem.Load()
 	if text == nil {
 		return nil
 	}
@@ -104,13 +104,13 @@ func (c *Conn) authStatus(ctx context.Context, renew bool) (method string, requi
 // hasLogin reports whether the app-server is logged in or its model provider needs no login.
 func (c *Conn) hasLogin(ctx context.Context) (bool, error) {
 	method, required, err := c.authStatus(ctx, false)
-	c.session.plan.Store(required && method == "chatgpt")
+	c.server.hasPlan.Store(required && method == "chatgpt")
 	return method != "" || !required, err
 }
 
 // HasPlan reports whether the app-server used a ChatGPT login at the handshake. Such a login has a
 // plan, and Codex asks ChatGPT's back end for the account before it asks the model.
-func (c *Conn) HasPlan() bool { return c.session.plan.Load() }
+func (c *Conn) HasPlan() bool { return c.server.hasPlan.Load() }
 
 // RenewLogin makes the app-server renew the tokens of its login. The old tokens then stop working.
 // Other app-servers with the same CODEX_HOME read the new tokens when their own are about to
@@ -166,8 +166,8 @@ func (c *Conn) Models(ctx context.Context) ([]Model, error) {
 // ConfiguredModel returns the model in the app-server's configuration, or "" if there is none. Only
 // the first call asks the app-server, since the configuration does not change during a connection.
 func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
-	if known := c.session.configuredModel.Load(); known != nil {
-		return *known, nil
+	if cached := c.server.configuredModel.Load(); cached != nil {
+		return *cached, nil
 	}
 	var result struct {
 		Config struct {
@@ -179,7 +179,7 @@ func (c *Conn) ConfiguredModel(ctx context.Context) (string, error) {
 		err = nil // the list of models has it, too
 	}
 	if err == nil {
-		c.session.configuredModel.Store(&result.Config.Model)
+		c.server.configuredModel.Store(&result.Config.Model)
 	}
 	return result.Config.Model, err
 }
@@ -206,11 +206,11 @@ const maxModelPages = 50
 // AtLeast reports whether a version such as 0.169.0 is 0.minor or newer. For a version that cannot
 // be parsed, it returns true.
 func AtLeast(version string, minor int) bool {
-	var major, its int
-	if _, err := fmt.Sscanf(version, "%d.%d.", &major, &its); err != nil {
+	var versionMajor, versionMinor int
+	if _, err := fmt.Sscanf(version, "%d.%d.", &versionMajor, &versionMinor); err != nil {
 		return true
 	}
-	return major > oldestMajor || its >= minor
+	return versionMajor > oldestMajor || versionMinor >= minor
 }
 
 // UnknownVersion stands for a version that cannot be parsed.
@@ -222,11 +222,11 @@ var versionPattern = regexp.MustCompile(`/(\d+)\.(\d+)\.(\d+)`)
 // if the version is too old. If the version cannot be parsed, supportedVersion returns
 // [UnknownVersion] without an error.
 func supportedVersion(userAgent string) (string, error) {
-	m := versionPattern.FindStringSubmatch(userAgent)
-	if m == nil {
+	match := versionPattern.FindStringSubmatch(userAgent)
+	if match == nil {
 		return UnknownVersion, nil
 	}
-	version := m[0][1:]
+	version := match[0][1:]
 	if !AtLeast(version, oldestMinor) {
 		return version, fmt.Errorf("codex %s %w: %d.%d.0 or newer is needed (npm install -g @openai/codex)", version, ErrTooOld, oldestMajor, oldestMinor)
 	}

@@ -31,11 +31,11 @@ type Probe struct {
 // arrives nor any other data moves on the transport. Other data counts, since megabytes of other
 // messages may delay the answer.
 func (c *Conn) Monitor(h Heartbeat, report func(Probe)) {
-	if !c.addCloser() {
+	if !c.addTask() {
 		return
 	}
 	go func() {
-		defer c.closers.Done()
+		defer c.tasks.Done()
 		c.probeUntilEnd(h, report)
 	}()
 }
@@ -51,22 +51,22 @@ func (c *Conn) probeUntilEnd(h Heartbeat, report func(Probe)) {
 		case <-c.done:
 			return
 		}
-		before := c.progress()
+		progressBefore := c.progress()
 		ctx, cancel := context.WithTimeout(context.Background(), h.Wait)
-		got, err := c.Diagnostics(ctx)
+		diagnostics, err := c.Diagnostics(ctx)
 		answered := err == nil || ctx.Err() == nil // a refusal is an answer, too
 		cancel()
 		if c.Err() != nil {
 			return
 		}
-		if missed++; answered || c.progress() != before {
+		if missed++; answered || c.progress() != progressBefore {
 			missed = 0
 		}
 		if missed == h.MaxMissed {
 			c.Fail(fmt.Errorf("%w: it was silent for %s", ErrUnresponsive, time.Duration(missed)*h.Wait))
 			return
 		}
-		report(Probe{Diagnostics: got, Err: err, Missed: missed, Unanswered: c.calls.unansweredMethod()})
+		report(Probe{Diagnostics: diagnostics, Err: err, Missed: missed, Unanswered: c.calls.unansweredMethod()})
 		if missed > 0 {
 			pause.Reset(0)
 		} else {

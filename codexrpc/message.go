@@ -33,7 +33,7 @@ var errGarbage = errors.New("not a message of the protocol")
 func parseMessage(line []byte, e *Event) (message, error) {
 	*e = Event{size: len(line)}
 	m := message{size: len(line)}
-	early := false // the params come before the method
+	paramsFirst := false // the params come before the method
 	s := newScanner(line)
 	if s.Peek() != '{' {
 		return message{}, errGarbage
@@ -47,7 +47,7 @@ func parseMessage(line []byte, e *Event) (message, error) {
 		case "method":
 			m.method = s.Text()
 		case "params":
-			early = m.method == ""
+			paramsFirst = m.method == ""
 			m.params = s.params(m.method, e)
 		case "result":
 			m.result = s.Value()
@@ -60,9 +60,9 @@ func parseMessage(line []byte, e *Event) (message, error) {
 	if !s.End() || m.method == "" && m.id == "" {
 		return message{}, errGarbage
 	}
-	if early {
-		params := newScanner(wirejson.View(m.params))
-		params.params(m.method, e)
+	if paramsFirst {
+		paramsScanner := newScanner(wirejson.View(m.params))
+		paramsScanner.params(m.method, e)
 	}
 	return m, nil
 }
@@ -95,8 +95,8 @@ func textAt[T string | []byte](object T, path ...string) string {
 	return ""
 }
 
-// refused reports whether an answer is an error instead of a result.
-func (m *message) refused() bool { return m.err != "" && m.err != "null" }
+// isRefusal reports whether an answer is an error instead of a result.
+func (m *message) isRefusal() bool { return m.err != "" && m.err != "null" }
 
 // callError parses the error member of an answer.
 func callError(method, body string) *CallError {
@@ -106,8 +106,8 @@ func callError(method, body string) *CallError {
 		Data    json.RawMessage
 	}
 	_ = json.Unmarshal([]byte(body), &v) // body is JSON; members of other types stay empty
-	e := &CallError{Method: method, Code: v.Code, Message: cut(v.Message, maxSaying)}
-	if len(v.Data) <= maxSaying {
+	e := &CallError{Method: method, Code: v.Code, Message: truncate(v.Message, maxErrorText)}
+	if len(v.Data) <= maxErrorText {
 		e.Data = v.Data
 	}
 	return e
@@ -139,21 +139,21 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// largeLine is the minimum size, in bytes, of the lines that isEcho checks.
-const largeLine = 8 << 10
+// minEchoSize is the minimum size, in bytes, of the lines that isEcho checks.
+const minEchoSize = 8 << 10
 
 // isEcho reports whether a large line only repeats input from this client. The app-server sends
 // injected history and the user's message back, as raw items and as items. Such a line is as long
 // as the input and has no use, so dispatch drops it without parsing it.
 func (c *Conn) isEcho(line []byte) bool {
-	if len(line) < largeLine {
+	if len(line) < minEchoSize {
 		return false
 	}
 	method := textAt(line, "method")
 	switch {
 	case isInput(method, line):
 		if method == methodItemStarted {
-			c.thread(lastID(line, "threadId")).readInput()
+			c.thread(lastID(line, "threadId")).notifyInputRead()
 		}
 		return true
 	case method == methodRawItemCompleted:
@@ -161,7 +161,7 @@ func (c *Conn) isEcho(line []byte) bool {
 		// the id of the running turn.
 		t := c.thread(textAt(line, "params", "threadId"))
 		turnID := textAt(line, "params", "turnId")
-		return t == nil || turnID == "" || turnID != t.turn()
+		return t == nil || turnID == "" || turnID != t.currentTurnID()
 	}
 	return false
 }
@@ -170,8 +170,8 @@ func (c *Conn) isEcho(line []byte) bool {
 // since the ids follow the item, which may be large. The search for `"name":"` finds no text inside
 // a string, since JSON escapes quotes in strings.
 func lastID(line []byte, name string) string {
-	_, rest, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
-	id, _, _ := bytes.Cut(rest, []byte(`"`))
+	_, value, _ := bytes.Cut(line[max(0, bytes.LastIndex(line, []byte(`"`+name+`":"`))):], []byte(`":"`))
+	id, _, _ := bytes.Cut(value, []byte(`"`))
 	return string(id)
 }
 
@@ -191,44 +191,44 @@ func isInput(method string, line []byte) bool {
 // skipped that message, and reads the next ones.
 var ErrMessageTooLarge = errors.New("message too large")
 
-// keptEnd is how many bytes tooLarge keeps of each end of a skipped message. One of the two ends
+// keptBytes is how many bytes tooLargeError keeps of each end of a skipped message. One of the two ends
 // has the ids of thread and turn.
-const keptEnd = 1 << 10
+const keptBytes = 1 << 10
 
-// tooLarge is the error for a message that was skipped. The transport writes the skipped bytes to
-// it, and tooLarge keeps the first and the last of them.
-type tooLarge struct {
+// tooLargeError is the error for a message that was skipped. The transport writes the skipped bytes to
+// it, and tooLargeError keeps the first and the last of them.
+type tooLargeError struct {
 	limit      int // in bytes
 	head, tail []byte
 }
 
-func (e *tooLarge) Error() string {
+func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("a message of more than %d bytes: %v", e.limit, ErrMessageTooLarge)
 }
 
-func (e *tooLarge) Unwrap() error { return ErrMessageTooLarge }
+func (e *tooLargeError) Unwrap() error { return ErrMessageTooLarge }
 
-func (e *tooLarge) Write(part []byte) (int, error) {
-	e.head = append(e.head, part[:min(len(part), keptEnd-len(e.head))]...)
-	e.tail = append(e.tail, part[max(0, len(part)-keptEnd):]...)
-	e.tail = e.tail[max(0, len(e.tail)-keptEnd):]
+func (e *tooLargeError) Write(part []byte) (int, error) {
+	e.head = append(e.head, part[:min(len(part), keptBytes-len(e.head))]...)
+	e.tail = append(e.tail, part[max(0, len(part)-keptBytes):]...)
+	e.tail = e.tail[max(0, len(e.tail)-keptBytes):]
 	return len(part), nil
 }
 
-// id returns the value of a member that is an id. It searches both ends of the message, since the
+// findID returns the value of a member that is an id. It searches both ends of the message, since the
 // ids stand after an item, but before the text of a delta. The search for `"member":"` finds no
 // text inside a string, since JSON escapes quotes in strings.
-func (e *tooLarge) id(member string) string {
+func (e *tooLargeError) findID(member string) string {
 	name := []byte(`"` + member + `":"`)
-	rest := e.head
-	at := bytes.Index(rest, name)
+	end := e.head
+	at := bytes.Index(end, name)
 	if last := bytes.LastIndex(e.tail, name); last >= 0 {
-		rest, at = e.tail, last
+		end, at = e.tail, last
 	}
 	if at < 0 {
 		return ""
 	}
-	id, _, _ := strings.Cut(string(rest[at+len(name):]), `"`)
+	id, _, _ := strings.Cut(string(end[at+len(name):]), `"`)
 	return id
 }
 
@@ -237,12 +237,12 @@ func (e *tooLarge) id(member string) string {
 func (c *Conn) handleTooLarge(err error) {
 	c.stats.add(&c.stats.TooLarge)
 	c.logger().Warn("skipped a message of the codex app-server", "error", err)
-	skipped, ok := errors.AsType[*tooLarge](err)
+	skipped, ok := errors.AsType[*tooLargeError](err)
 	if !ok || isInput(textAt(skipped.head, "method"), skipped.head) || textAt(skipped.head, "params", "item", "type") == itemCallOutput {
 		return
 	}
-	t, turnID := c.thread(skipped.id("threadId")), skipped.id("turnId")
-	if t != nil && turnID != "" && turnID == t.turn() {
+	t, turnID := c.thread(skipped.findID("threadId")), skipped.findID("turnId")
+	if t != nil && turnID != "" && turnID == t.currentTurnID() {
 		t.queue.fail(err)
 	}
 }

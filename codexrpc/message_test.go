@@ -48,8 +48,8 @@ func TestMessagesOwnTheirText(t *testing.T) {
 		`{"method":"rawResponse/completed","params":{` + ids + `,"usage":{"totalTokens":1},"usageMetadata":{"amount":"0.5","metadata":{"total_tokens":1}}}}`,
 		`{"method":"error","params":{` + ids + `,"willRetry":true,"error":{"message":"why","additionalDetails":"more","codexErrorInfo":{"variant":{}}}}}`,
 		`{"method":"error","params":{` + ids + `,"error":{"message":"why","codexErrorInfo":"bare"}}}`,
-		`{"method":"warning","params":{` + ids + `,"message":"` + fallbackWarning + `timeout"}}`,
-		`{"method":"configWarning","params":{"summary":"` + defaultsUsed + `","details":"line 7"}}`,
+		`{"method":"warning","params":{` + ids + `,"message":"` + fallbackPrefix + `timeout"}}`,
+		`{"method":"configWarning","params":{"summary":"` + ignoredConfigPrefix + `","details":"line 7"}}`,
 		`{"method":"account/rateLimits/updated","params":{"rateLimits":{"planType":"plus","limitId":"codex"}}}`,
 		`{"id":"9","method":"item/tool/call","params":{` + ids + `,"callId":"c1"}}`,
 		`{"method":"turn/completed","params":{"threadId":"thr-1","turn":{"id":"trn-1","status":"failed","error":{"message":"it"}}}}`,
@@ -74,7 +74,7 @@ func TestMessagesOwnTheirText(t *testing.T) {
 		}
 		limits, _ := c.LastRateLimits()
 		limits.At = time.Time{}
-		fmt.Fprintf(&all, "%+v %s %s", limits, c.configError(), thread.unpark())
+		fmt.Fprintf(&all, "%+v %s %s", limits, c.configError(), thread.stopParking())
 		return regexp.MustCompile("0x[0-9a-f]+").ReplaceAllString(all.String(), "") // addresses
 	}
 	if got, want := state(true), state(false); got != want {

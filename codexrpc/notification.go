@@ -29,8 +29,8 @@ const (
 	methodConfigWarning     = "configWarning"
 )
 
-// unused are the notifications that Initialize asks the app-server not to send.
-var unused = []string{
+// unwantedNotifications are the notifications that Initialize asks the app-server not to send.
+var unwantedNotifications = []string{
 	"app/list/updated",
 	"command/exec/outputDelta",
 	"hook/completed",
@@ -54,8 +54,8 @@ var unused = []string{
 	"turn/plan/updated",
 }
 
-// expected are notifications that need no action and do not count as unknown.
-var expected = map[string]bool{
+// ignoredNotifications are notifications that need no action and do not count as unknown.
+var ignoredNotifications = map[string]bool{
 	"deprecationNotice": true,
 	"guardianWarning":   true,
 	"model/rerouted":    true,
@@ -160,14 +160,14 @@ func (s *scanner) param(name string, e *Event) {
 	}
 }
 
-// fallbackWarning is the beginning of the warning that Codex gives up the WebSocket to the model
+// fallbackPrefix is the beginning of the warning that Codex gives up the WebSocket to the model
 // provider and retries over HTTP. In the warning, the reason follows.
-const fallbackWarning = "Falling back from WebSockets to HTTPS transport. "
+const fallbackPrefix = "Falling back from WebSockets to HTTPS transport. "
 
-// warning turns a fallbackWarning into an EventError. It ignores all other warnings. The EventError
+// warning turns a warning with fallbackPrefix into an EventError. It ignores all other warnings. The EventError
 // has no turn id, since the warning does not name the turn.
 func (s *scanner) warning(e *Event) {
-	if reason, ok := strings.CutPrefix(s.Text(), fallbackWarning); ok && e.Kind == eventWarning {
+	if reason, ok := strings.CutPrefix(s.Text(), fallbackPrefix); ok && e.Kind == eventWarning {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, true
 		e.Err = &TurnError{Message: strings.Clone(reason), Code: "responseStreamDisconnected"}
 	}
@@ -315,7 +315,7 @@ func (s *scanner) rawItem(e *Event) {
 		case "role":
 			item.role = s.Text()
 		case "content":
-			item.text, item.annotations = s.annotations()
+			item.text, item.annotations = s.messageContent()
 		default:
 			s.Value()
 		}
@@ -323,12 +323,12 @@ func (s *scanner) rawItem(e *Event) {
 	if item.kind == ItemReasoning {
 		item.whole = s.From(start)
 	}
-	item.describe(e)
+	item.setEvent(e)
 }
 
-// describe sets the kind and the fields of e. If this package does not use the item (for example, a
+// setEvent sets the kind and the fields of e. If this package does not use the item (for example, a
 // finished message without annotations), e.Kind stays as it is.
-func (item *rawItem) describe(e *Event) {
+func (item *rawItem) setEvent(e *Event) {
 	switch item.kind {
 	case itemFunctionCall:
 		e.Kind, e.CallID, e.Name, e.Text = EventFunctionCall, item.callID, item.name, item.arguments
@@ -340,10 +340,10 @@ func (item *rawItem) describe(e *Event) {
 		}
 	case itemCallOutput:
 		e.Kind, e.ItemID, e.CallID, e.size = EventCallOutput, "", item.callID, 0 // the event is small, however long the result is
-		if strings.HasPrefix(item.output, unsupportedCall) {
+		if strings.HasPrefix(item.output, unsupportedCallPrefix) {
 			e.Status = StatusFailed
 		}
-		if strings.HasPrefix(item.output, noPicture) && len(item.output) <= maxNoPicture {
+		if strings.HasPrefix(item.output, noPicturePrefix) && len(item.output) <= maxNoPictureOutput {
 			e.Text = textAt(item.output)
 		}
 	case itemTools:
@@ -364,15 +364,15 @@ func (item *rawItem) describe(e *Event) {
 	}
 }
 
-// unsupportedCall is the beginning, as JSON, of the output of a call if Codex does not know the
+// unsupportedCallPrefix is the beginning, as JSON, of the output of a call if Codex does not know the
 // called tool.
-const unsupportedCall = `"unsupported call: `
+const unsupportedCallPrefix = `"unsupported call: `
 
-// noPicture is the beginning, as JSON, of the output of a call if a picture could not be made. The
-// reason in the output is not read if the output has more than maxNoPicture bytes.
+// noPicturePrefix is the beginning, as JSON, of the output of a call if a picture could not be made. The
+// reason in the output is not read if the output has more than maxNoPictureOutput bytes.
 const (
-	noPicture    = `"image generation failed: `
-	maxNoPicture = 64 << 10
+	noPicturePrefix    = `"image generation failed: `
+	maxNoPictureOutput = 64 << 10
 )
 
 // toolNames returns the names of tools, one per line. For a tool without a name, it returns the
@@ -383,11 +383,11 @@ func toolNames(tools string) string {
 	for tool := wirejson.Walk(tools); tool.Next(); {
 		name := cmp.Or(textAt(tool.Value, "name"), textAt(tool.Value, "type"))
 		if s := newScanner(wirejson.View(tool.Value)); s.Find("tools") {
-			within := strings.TrimSuffix(toolNames(s.Value()), "\n")
+			innerNames := strings.TrimSuffix(toolNames(s.Value()), "\n")
 			if name == pictureNamespace {
-				within = name + "." + within
+				innerNames = name + "." + innerNames
 			}
-			name = within
+			name = innerNames
 		}
 		if name != "" {
 			names.WriteString(name + "\n")
@@ -396,10 +396,10 @@ func toolNames(tools string) string {
 	return names.String()
 }
 
-// annotations reads the content of a message. If it has one part, annotations returns the text of
+// messageContent reads the content of a message. If it has one part, messageContent returns the text of
 // that part and the part's annotations, as a JSON array, or "" if there are none. If it has more
 // parts, both results are "".
-func (s *scanner) annotations() (text, annotations string) {
+func (s *scanner) messageContent() (text, annotations string) {
 	if s.Peek() != '[' {
 		s.Value()
 		return "", ""
@@ -412,7 +412,7 @@ func (s *scanner) annotations() (text, annotations string) {
 			case "text":
 				text = s.Text()
 			case "annotations":
-				annotations = s.list()
+				annotations = s.nonEmptyArray()
 			default:
 				s.Value()
 			}
@@ -424,8 +424,8 @@ func (s *scanner) annotations() (text, annotations string) {
 	return text, annotations
 }
 
-// list reads a value. It returns the JSON of a non-empty array, and "" for any other value.
-func (s *scanner) list() string {
+// nonEmptyArray reads a value. It returns the JSON of a non-empty array, and "" for any other value.
+func (s *scanner) nonEmptyArray() string {
 	v := wirejson.Value(wirejson.View(s.Value()))
 	if v.Kind() != wirejson.KindArray || v.IsEmptyArray() {
 		return ""

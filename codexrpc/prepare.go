@@ -16,11 +16,11 @@ func (c *Conn) PrepareThread(params Constant, ready func(*Thread)) bool {
 		return false
 	}
 	var t *Thread
-	c.background(func(until time.Time) {
+	c.background(func(deadline time.Time) {
 		defer func() { <-c.calls.slots }()
 		var err error
 		// The call is urgent, so that it takes no second slot and is not retried.
-		if t, err = c.startThread(context.Background(), call{method: methodThreadStart, params: params, until: until, urgent: true}); err != nil {
+		if t, err = c.startThread(context.Background(), call{method: methodThreadStart, params: params, deadline: deadline, urgent: true}); err != nil {
 			c.logger().Debug("preparing a thread", "error", err)
 		}
 	}, func() { ready(t) })

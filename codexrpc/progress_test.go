@@ -18,11 +18,11 @@ func TestProgressOfPipes(t *testing.T) {
 	if err := s.Write(make([]byte, 1000), patience); err != nil || s.Progress() != 0 {
 		t.Errorf("a small message (%v) made it %d", err, s.Progress())
 	}
-	if err := s.Write(make([]byte, 4*writePart), time.Millisecond); err == nil || s.Progress() != 0 {
+	if err := s.Write(make([]byte, 4*maxWritePart), time.Millisecond); err == nil || s.Progress() != 0 {
 		t.Errorf("a large one that nobody reads (%v) made it %d", err, s.Progress())
 	}
 	go func() { _, _ = io.Copy(io.Discard, r) }()
-	if err := s.Write(make([]byte, 4*writePart), patience); err != nil || s.Progress() != 4 {
+	if err := s.Write(make([]byte, 4*maxWritePart), patience); err != nil || s.Progress() != 4 {
 		t.Errorf("one that is read (%v) made it %d", err, s.Progress())
 	}
 	if _, err := w.WriteString(`{"half":`); err != nil {

@@ -17,14 +17,14 @@ const eventOverhead = 208
 // are empty most of the time.
 type batch struct {
 	events []Event
-	text   []byte // the text of the last event, while queue.open is set
+	text   []byte // the text of the last event, while queue.deltaOpen is set
 }
 
-// maxLentEvents and maxLentText (in bytes) bound the capacity of a batch that goes back to the
+// maxPooledEvents and maxPooledText (in bytes) bound the capacity of a batch that goes back to the
 // pool. A larger batch is left to the garbage collector.
 const (
-	maxLentEvents = 64
-	maxLentText   = 8 << 10
+	maxPooledEvents = 64
+	maxPooledText   = 8 << 10
 )
 
 var batches = sync.Pool{New: func() any {
@@ -33,7 +33,7 @@ var batches = sync.Pool{New: func() any {
 
 // free returns b to the pool, for other queues. b may be nil. The events must not be used any more.
 func (b *batch) free() {
-	if b == nil || cap(b.events) > maxLentEvents || cap(b.text) > maxLentText {
+	if b == nil || cap(b.events) > maxPooledEvents || cap(b.text) > maxPooledText {
 		return
 	}
 	clear(b.events) // so that the pool does not keep what they point to
@@ -48,60 +48,60 @@ type queue struct {
 	limit int           // in bytes; maxQueued
 	wake  chan struct{} // capacity 1: an element means that there may be something to take
 
-	mu    sync.Mutex
-	batch *batch // nil: there are no events
-	open  bool   // the last event is a delta whose text is in the batch, not yet in the event
-	taken *batch // the batch that the consumer has
-	bytes int
-	err   error // why no more events will come
+	mu            sync.Mutex
+	batch         *batch // nil: there are no events
+	deltaOpen     bool   // the last event is a delta whose text is in the batch, not yet in the event
+	consumerBatch *batch // the batch that the consumer has
+	bytes         int
+	err           error // why no more events will come
 
-	reader *wakes // of the connection; nil: consumers are woken at once
-	noted  bool   // the queue is in reader.waiting; only the reader uses it
+	wakeList   *wakeList // of the connection; nil: consumers are woken at once
+	inWakeList bool      // the queue is in wakeList.queues; only the reader uses it
 }
 
-func (q *queue) init(reader *wakes) {
-	q.limit, q.wake, q.reader = maxQueued, make(chan struct{}, 1), reader
+func (q *queue) init(wakeList *wakeList) {
+	q.limit, q.wake, q.wakeList = maxQueued, make(chan struct{}, 1), wakeList
 }
 
-// maxHeld bounds the lines that are read before the waiting consumers are woken.
-const maxHeld = 32
+// maxLinesBeforeWake bounds the lines that are read before the waiting consumers are woken.
+const maxLinesBeforeWake = 32
 
-// wakes lists the queues that have new events and whose consumers still sleep. They are woken when
+// wakeList lists the queues that have new events and whose consumers still sleep. They are woken when
 // all lines that arrived together have been read. Waking a consumer after each line would cost more
 // than reading the line, and would make many small chunks instead of one. Only the goroutine that
-// reads the connection uses wakes.
-type wakes struct {
-	from    readingAhead // nil: all are woken at once
-	waiting []*queue
-	lines   int // read since the first queue was added
+// reads the connection uses wakeList.
+type wakeList struct {
+	transport readingAhead // nil: all are woken at once
+	queues    []*queue
+	lines     int // read since the first queue was added
 }
 
 // lineRead is called after each line. It wakes the waiting consumers if no further line is buffered
-// or maxHeld lines were read.
-func (w *wakes) lineRead() {
-	if len(w.waiting) == 0 {
+// or maxLinesBeforeWake lines were read.
+func (w *wakeList) lineRead() {
+	if len(w.queues) == 0 {
 		return
 	}
-	if w.lines++; w.lines < maxHeld && w.from.HasNext() {
+	if w.lines++; w.lines < maxLinesBeforeWake && w.transport.HasNext() {
 		return
 	}
-	for i, q := range w.waiting {
-		w.waiting[i], q.noted = nil, false
+	for i, q := range w.queues {
+		w.queues[i], q.inWakeList = nil, false
 		q.signal()
 	}
-	w.waiting, w.lines = w.waiting[:0], 0
+	w.queues, w.lines = w.queues[:0], 0
 }
 
-// note makes lineRead wake the queue's consumer when all lines that have arrived are read. If the
-// transport does not read ahead, note wakes the consumer at once. Only the goroutine that reads the
-// connection calls note.
-func (q *queue) note() {
+// scheduleWake makes lineRead wake the queue's consumer when all lines that have arrived are read. If the
+// transport does not read ahead, scheduleWake wakes the consumer at once. Only the goroutine that reads the
+// connection calls scheduleWake.
+func (q *queue) scheduleWake() {
 	switch {
-	case q.reader == nil || q.reader.from == nil:
+	case q.wakeList == nil || q.wakeList.transport == nil:
 		q.signal()
-	case !q.noted:
-		q.noted = true
-		q.reader.waiting = append(q.reader.waiting, q)
+	case !q.inWakeList:
+		q.inWakeList = true
+		q.wakeList.queues = append(q.wakeList.queues, q)
 	}
 }
 
@@ -113,12 +113,12 @@ func (q *queue) push(e *Event) bool {
 		q.mu.Unlock()
 		return true
 	}
-	fits := q.grow(e.size + eventOverhead)
+	fits := q.addBytes(e.size + eventOverhead)
 	if fits {
 		q.append(e)
 	}
 	q.mu.Unlock()
-	q.note() // after Unlock, so that a consumer that runs at once finds the lock free
+	q.scheduleWake() // after Unlock, so that a consumer that runs at once finds the lock free
 	return fits
 }
 
@@ -136,54 +136,54 @@ func (q *queue) pushDelta(d *delta) bool {
 		q.mu.Unlock()
 		return true
 	}
-	joins, cost := q.joins(d), len(d.text)
+	joins, cost := q.canJoin(d), len(d.text)
 	if !joins {
 		cost += eventOverhead
 	}
-	fits := q.grow(cost)
+	fits := q.addBytes(cost)
 	if fits {
 		if !joins {
 			q.append(&Event{Kind: d.kind, Index: d.index, ItemID: d.itemID, threadID: d.threadID, turnID: d.turnID})
-			q.open, q.batch.text = true, q.batch.text[:0]
+			q.deltaOpen, q.batch.text = true, q.batch.text[:0]
 		}
 		q.batch.text = append(q.batch.text, d.text...)
 	}
 	q.mu.Unlock()
 	if !joins || !fits { // else the first delta of the event has woken the consumer
-		q.note()
+		q.scheduleWake()
 	}
 	return fits
 }
 
 // append appends an event. The caller holds the lock.
 func (q *queue) append(e *Event) {
-	q.seal()
+	q.closeDelta()
 	if q.batch == nil {
 		q.batch = batches.Get().(*batch)
 	}
 	q.batch.events = append(q.batch.events, *e)
 }
 
-// joins reports whether a delta can be joined to the last event. The caller holds the lock.
-func (q *queue) joins(d *delta) bool {
-	if !q.open || len(q.batch.text)+len(d.text) > maxJoined {
+// canJoin reports whether a delta can be joined to the last event. The caller holds the lock.
+func (q *queue) canJoin(d *delta) bool {
+	if !q.deltaOpen || len(q.batch.text)+len(d.text) > maxJoined {
 		return false
 	}
 	last := &q.batch.events[len(q.batch.events)-1]
 	return last.Kind == d.kind && last.Index == d.index && last.ItemID == d.itemID && last.turnID == d.turnID
 }
 
-// seal moves the joined text of the batch to the last event. The caller holds the lock.
-func (q *queue) seal() {
-	if q.open {
+// closeDelta moves the joined text of the batch to the last event. The caller holds the lock.
+func (q *queue) closeDelta() {
+	if q.deltaOpen {
 		q.batch.events[len(q.batch.events)-1].Text = string(q.batch.text)
-		q.open = false
+		q.deltaOpen = false
 	}
 }
 
-// grow adds n to the size of the queue. If the size is now above the limit, grow ends the queue
+// addBytes adds n to the size of the queue. If the size is now above the limit, addBytes ends the queue
 // with ErrTooSlow and returns false. The caller holds the lock.
-func (q *queue) grow(n int) bool {
+func (q *queue) addBytes(n int) bool {
 	q.bytes += n
 	if q.bytes <= q.limit {
 		return true
@@ -196,7 +196,7 @@ func (q *queue) grow(n int) bool {
 // clear drops the queued events. The caller holds the lock.
 func (q *queue) clear() {
 	q.batch.free()
-	q.batch, q.bytes, q.open = nil, 0, false
+	q.batch, q.bytes, q.deltaOpen = nil, 0, false
 }
 
 // fail ends the queue with an error. The consumer gets the error after the queued events.
@@ -215,14 +215,14 @@ func (q *queue) drop(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.clear()
-	q.free()
+	q.freeConsumerBatch()
 }
 
-// free returns q.taken, the batch that the consumer has read, to the pool. The caller holds the
+// freeConsumerBatch returns q.consumerBatch, the batch that the consumer has read, to the pool. The caller holds the
 // lock.
-func (q *queue) free() {
-	q.taken.free()
-	q.taken = nil
+func (q *queue) freeConsumerBatch() {
+	q.consumerBatch.free()
+	q.consumerBatch = nil
 }
 
 // reset drops the queued events. If the queue has ended, reset keeps them and returns the queue's
@@ -236,11 +236,11 @@ func (q *queue) reset() error {
 	return q.err
 }
 
-// speaks reports whether a queued event comes from the model.
-func (q *queue) speaks() bool {
+// hasModelOutput reports whether a queued event comes from the model.
+func (q *queue) hasModelOutput() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool { return e.speaks() })
+	return q.batch != nil && slices.ContainsFunc(q.batch.events, func(e Event) bool { return e.isModelOutput() })
 }
 
 func (q *queue) signal() {
@@ -255,20 +255,20 @@ func (q *queue) signal() {
 func (q *queue) recv() ([]Event, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.seal()
-	q.free()
-	q.taken, q.batch, q.bytes = q.batch, nil, 0
-	if q.taken == nil {
+	q.closeDelta()
+	q.freeConsumerBatch()
+	q.consumerBatch, q.batch, q.bytes = q.batch, nil, 0
+	if q.consumerBatch == nil {
 		return nil, q.err
 	}
 	if q.err != nil {
 		q.signal() // so that the consumer also takes the error
 	}
-	return q.taken.events, nil
+	return q.consumerBatch.events, nil
 }
 
-// ended returns the queue's error if no events are left, and nil otherwise.
-func (q *queue) ended() error {
+// errIfEmpty returns the queue's error if no events are left, and nil otherwise.
+func (q *queue) errIfEmpty() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.batch != nil {

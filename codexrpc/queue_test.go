@@ -86,7 +86,7 @@ func TestQueueSwapsBatches(t *testing.T) {
 	if third, err := q.recv(); err != nil || third != nil {
 		t.Errorf("took %+v (%v) from an empty queue", third, err)
 	}
-	if second[0].Text != "" || q.taken != nil || q.batch != nil {
+	if second[0].Text != "" || q.consumerBatch != nil || q.batch != nil {
 		t.Error("an empty queue holds memory for events")
 	}
 }
@@ -102,7 +102,7 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 	if !q.push(&Event{Kind: EventTextDelta}) {
 		t.Error("an event after the end counts as an overflow")
 	}
-	if err := q.ended(); err != nil {
+	if err := q.errIfEmpty(); err != nil {
 		t.Errorf("ended with %v though something is left", err)
 	}
 	if events, err := q.recv(); len(events) != 1 || err != nil {
@@ -113,7 +113,7 @@ func TestQueueGivesTheRestBeforeItsError(t *testing.T) {
 			t.Errorf("took %d (%v)", len(events), err)
 		}
 	}
-	if err := q.ended(); !errors.Is(err, cause) {
+	if err := q.errIfEmpty(); !errors.Is(err, cause) {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -135,10 +135,10 @@ func TestQueueWakesForTheEnd(t *testing.T) {
 	}
 }
 
-// TestOfTurn checks that ofTurn keeps the order and clears what it drops.
+// TestOfTurn checks that eventsOfTurn keeps the order and clears what it drops.
 func TestOfTurn(t *testing.T) {
 	events := []Event{{turnID: "x", Text: "1"}, {turnID: "a", Text: "2"}, {turnID: "y", Text: "3"}, {turnID: "a", Text: "4"}}
-	kept := ofTurn(events, "a")
+	kept := eventsOfTurn(events, "a")
 	if len(kept) != 2 || kept[0].Text != "2" || kept[1].Text != "4" {
 		t.Errorf("kept %+v", kept)
 	}

@@ -99,7 +99,7 @@ func (l RateLimits) Tightest(now time.Time) (tightest *RateWindow) {
 
 // LastRateLimits returns the limits that the app-server has reported last. ok is false if it has
 // reported none.
-func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.session.limits.snapshot() }
+func (c *Conn) LastRateLimits() (last RateLimits, ok bool) { return c.server.limits.snapshot() }
 
 // RateLimits asks the app-server for the limits of the account's plan; the app-server may ask the
 // provider. If the app-server refuses, for example because the provider needs no account,
@@ -113,9 +113,9 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 	}
 	err := c.call(ctx, call{method: methodRateLimitsRead, params: struct{}{}, result: &answer})
 	if err == nil {
-		c.session.limits.update(string(answer.RateLimits), answer.Allowed, readResetCredits(answer.Resets))
+		c.server.limits.update(string(answer.RateLimits), answer.Allowed, readResetCredits(answer.Resets))
 	}
-	known, ok := c.session.limits.snapshot()
+	known, ok := c.server.limits.snapshot()
 	if refused := (*CallError)(nil); err != nil && (!ok || !errors.As(err, &refused)) {
 		return RateLimits{}, err
 	}
@@ -128,28 +128,28 @@ func (c *Conn) RateLimits(ctx context.Context) (RateLimits, error) {
 // limits that the app-server has reported, else from [Conn.RateLimits], else from the message. For
 // other limits, it comes from [Conn.AskedToWait].
 func (t *Thread) ExplainLimit(ctx context.Context, err error) error {
-	var failed *TurnError
-	if !errors.As(err, &failed) {
+	var turnErr *TurnError
+	if !errors.As(err, &turnErr) {
 		return err
 	}
 	var at time.Time
 	switch {
-	case failed.Code == CodeUsageLimit:
-		at = t.planResets(ctx, failed)
-	case failed.HTTPStatus == http.StatusTooManyRequests, failed.HTTPStatus == http.StatusServiceUnavailable, failed.Code == "serverOverloaded":
-		at = t.conn.session.limits.askedToWait(ctx)
+	case turnErr.Code == CodeUsageLimit:
+		at = t.planResetTime(ctx, turnErr)
+	case turnErr.HTTPStatus == http.StatusTooManyRequests, turnErr.HTTPStatus == http.StatusServiceUnavailable, turnErr.Code == "serverOverloaded":
+		at = t.conn.server.limits.recentWait(ctx)
 	}
 	if at.IsZero() {
 		return err
 	}
-	dated := *failed
-	dated.ResetsAt = at
-	return &dated
+	explained := *turnErr
+	explained.ResetsAt = at
+	return &explained
 }
 
-// planResets returns when a spent plan resets; zero: not known.
-func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
-	known, _ := t.conn.session.limits.snapshot()
+// planResetTime returns when a spent plan resets; zero: not known.
+func (t *Thread) planResetTime(ctx context.Context, turnErr *TurnError) time.Time {
+	known, _ := t.conn.server.limits.snapshot()
 	at, ok := known.RetryAt(time.Now())
 	if !ok {
 		if known, errRead := t.conn.RateLimits(ctx); errRead == nil {
@@ -157,36 +157,36 @@ func (t *Thread) planResets(ctx context.Context, failed *TurnError) time.Time {
 		}
 	}
 	if !ok {
-		at, _ = resetIn(failed.Message, time.Now())
+		at, _ = parseResetTime(turnErr.Message, time.Now())
 	}
 	return at
 }
 
 // AskedToWait records that the model's provider has refused a request and asks to wait for d. The
 // caller has read this in the app-server's log; no message of the protocol reports it.
-func (c *Conn) AskedToWait(d time.Duration) { c.session.limits.ask(time.Now(), d) }
+func (c *Conn) AskedToWait(d time.Duration) { c.server.limits.recordWait(time.Now(), d) }
 
-// resetHint captures the time in Codex's message about a spent plan, such as "try again at 8:07 AM"
+// resetPattern captures the time in Codex's message about a spent plan, such as "try again at 8:07 AM"
 // or "try again at Nov 23rd, 2026 2:05 PM".
-var resetHint = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
+var resetPattern = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
 
-// resetIn returns the time that a message about a spent plan names. Codex writes the time in the
-// local zone, without seconds. Since the plan may reset at any second of that minute, resetIn
+// parseResetTime returns the time that a message about a spent plan names. Codex writes the time in the
+// local zone, without seconds. Since the plan may reset at any second of that minute, parseResetTime
 // returns the minute's end.
-func resetIn(message string, now time.Time) (time.Time, bool) {
-	hint := resetHint.FindStringSubmatch(message)
-	if hint == nil {
+func parseResetTime(message string, now time.Time) (time.Time, bool) {
+	match := resetPattern.FindStringSubmatch(message)
+	if match == nil {
 		return time.Time{}, false
 	}
-	day := hint[1] + " " + hint[2]
-	if hint[1] == "" {
+	day := match[1] + " " + match[2]
+	if match[1] == "" {
 		day = now.Format("Jan 2 2006")
 	}
-	at, err := time.ParseInLocation("Jan 2 2006 3:04 PM", day+" "+hint[3], now.Location())
+	at, err := time.ParseInLocation("Jan 2 2006 3:04 PM", day+" "+match[3], now.Location())
 	if err != nil {
 		return time.Time{}, false
 	}
-	if at = at.Add(time.Minute); hint[1] == "" && at.Before(now) {
+	if at = at.Add(time.Minute); match[1] == "" && at.Before(now) {
 		at = at.AddDate(0, 0, 1)
 	}
 	return at, at.After(now)
@@ -198,58 +198,58 @@ type limits struct {
 	mu   sync.Mutex
 	last RateLimits // At is zero: not known
 
-	asked, until time.Time     // when the provider last asked to wait, and until when to wait
-	noted        chan struct{} // closed when the provider asks to wait; nil: no call waits for it
+	waitAskedAt, waitUntil time.Time     // when the provider last asked to wait, and until when to wait
+	waitSignal             chan struct{} // closed when the provider asks to wait; nil: no call waits for it
 }
 
 const (
-	// askedLately bounds the time between the provider's request to wait and a failure that this
+	// maxWaitAge bounds the time between the provider's request to wait and a failure that this
 	// request explains.
-	askedLately = time.Second
-	// logLag is how long askedToWait waits for the log line that explains a failure.
+	maxWaitAge = time.Second
+	// logLag is how long recentWait waits for the log line that explains a failure.
 	logLag = 20 * time.Millisecond
 )
 
-func (l *limits) ask(now time.Time, d time.Duration) {
+func (l *limits) recordWait(now time.Time, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked, l.until = now, now.Add(d)
-	if l.noted != nil {
-		close(l.noted)
-		l.noted = nil
+	l.waitAskedAt, l.waitUntil = now, now.Add(d)
+	if l.waitSignal != nil {
+		close(l.waitSignal)
+		l.waitSignal = nil
 	}
 }
 
-// askedToWait returns the time until which the provider has just asked to wait; zero: it has not
-// asked. The log line with that request may not have been read yet, so askedToWait waits for the
+// recentWait returns the time until which the provider has just asked to wait; zero: it has not
+// asked. The log line with that request may not have been read yet, so recentWait waits for the
 // line, at most logLag.
-func (l *limits) askedToWait(ctx context.Context) time.Time {
-	until, noted := l.lately()
-	if noted == nil {
+func (l *limits) recentWait(ctx context.Context) time.Time {
+	until, signal := l.recentWaitOrSignal()
+	if signal == nil {
 		return until
 	}
 	ctx, cancel := context.WithTimeout(ctx, logLag)
 	defer cancel()
 	select {
-	case <-noted:
+	case <-signal:
 	case <-ctx.Done():
 	}
-	until, _ = l.lately()
+	until, _ = l.recentWaitOrSignal()
 	return until
 }
 
-// lately returns the time until which the provider has just asked to wait. If the provider has not
-// asked within askedLately, lately returns a channel that is closed when it asks.
-func (l *limits) lately() (until time.Time, noted <-chan struct{}) {
+// recentWaitOrSignal returns the time until which the provider has just asked to wait. If the provider has not
+// asked within maxWaitAge, recentWaitOrSignal returns a channel that is closed when it asks.
+func (l *limits) recentWaitOrSignal() (until time.Time, signal <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.asked) < askedLately {
-		return l.until, nil
+	if time.Since(l.waitAskedAt) < maxWaitAge {
+		return l.waitUntil, nil
 	}
-	if l.noted == nil {
-		l.noted = make(chan struct{})
+	if l.waitSignal == nil {
+		l.waitSignal = make(chan struct{})
 	}
-	return time.Time{}, l.noted
+	return time.Time{}, l.waitSignal
 }
 
 // update merges a RateLimitSnapshot with the earlier one of the same LimitID. If the plan, the
@@ -266,37 +266,37 @@ func (l *limits) update(snapshot string, allowed *bool, resets *ResetCredits) {
 		}
 	}
 	_ = json.Unmarshal([]byte(snapshot), &v) // snapshot is JSON; members of other types stay empty
-	now := RateLimits{
-		Primary: v.Primary.read(), Secondary: v.Secondary.read(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
+	received := RateLimits{
+		Primary: v.Primary.toRateWindow(), Secondary: v.Secondary.toRateWindow(), Plan: v.PlanType, Reached: v.RateLimitReachedType,
 		LimitID: v.LimitID, Allowed: allowed, ResetCredits: resets, At: time.Now(),
 	}
 	if v.Credits != nil {
-		now.Credits = &Credits{Has: v.Credits.HasCredits, Unlimited: v.Credits.Unlimited, Balance: v.Credits.Balance}
+		received.Credits = &Credits{Has: v.Credits.HasCredits, Unlimited: v.Credits.Unlimited, Balance: v.Credits.Balance}
 	}
-	if now.Primary == nil && now.Secondary == nil && now.Plan == "" && now.Reached == "" && now.Allowed == nil && now.Credits == nil && resets == nil {
+	if received.Primary == nil && received.Secondary == nil && received.Plan == "" && received.Reached == "" && received.Allowed == nil && received.Credits == nil && resets == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if before := l.last; !before.At.IsZero() && before.LimitID == now.LimitID {
-		if now.Primary == nil && now.Secondary == nil {
-			now.Primary, now.Secondary, now.Reached = before.Primary, before.Secondary, before.Reached
+	if earlier := l.last; !earlier.At.IsZero() && earlier.LimitID == received.LimitID {
+		if received.Primary == nil && received.Secondary == nil {
+			received.Primary, received.Secondary, received.Reached = earlier.Primary, earlier.Secondary, earlier.Reached
 		}
-		if now.Plan == "" {
-			now.Plan = before.Plan
+		if received.Plan == "" {
+			received.Plan = earlier.Plan
 		}
-		if now.Credits == nil {
-			now.Credits = before.Credits
+		if received.Credits == nil {
+			received.Credits = earlier.Credits
 		}
 		if resets == nil {
-			now.ResetCredits = before.ResetCredits
+			received.ResetCredits = earlier.ResetCredits
 		}
 	}
-	l.last = now
+	l.last = received
 }
 
-// endOfTime is the year 10000 in Unix seconds. Later times cannot be encoded as JSON.
-const endOfTime = 253402300800
+// maxUnixTime is the year 10000 in Unix seconds. Later times cannot be encoded as JSON.
+const maxUnixTime = 253402300800
 
 // rateWindow is the JSON of a RateWindow (RateLimitWindow).
 type rateWindow struct {
@@ -305,7 +305,7 @@ type rateWindow struct {
 	ResetsAt           int64
 }
 
-func (v *rateWindow) read() *RateWindow {
+func (v *rateWindow) toRateWindow() *RateWindow {
 	if v == nil {
 		return nil
 	}
@@ -315,7 +315,7 @@ func (v *rateWindow) read() *RateWindow {
 // unixTime converts Unix seconds to a time. It returns the zero time if they are not positive or
 // too large for JSON.
 func unixTime(seconds int64) time.Time {
-	if seconds <= 0 || seconds >= endOfTime {
+	if seconds <= 0 || seconds >= maxUnixTime {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0)

@@ -182,7 +182,7 @@ func TestResetIn(t *testing.T) {
 		"try again at Nov 23rd, 99999999 2:05 PM":    {},
 		"The usage limit has been reached (8:07 AM)": {},
 	} {
-		at, ok := resetIn(message, now)
+		at, ok := parseResetTime(message, now)
 		if ok == want.IsZero() || ok && !at.Equal(want) {
 			t.Errorf("%s: %v %t, want %v", message, at, ok, want)
 		}

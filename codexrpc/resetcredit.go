@@ -34,13 +34,13 @@ func readResetCredits(summary json.RawMessage) *ResetCredits {
 	if err := json.Unmarshal(summary, &v); err != nil || v == nil {
 		return nil
 	}
-	read := &ResetCredits{Available: v.AvailableCount}
+	credits := &ResetCredits{Available: v.AvailableCount}
 	for _, c := range v.Credits {
-		if at := unixTime(c.ExpiresAt); !at.IsZero() && (read.ExpiresAt.IsZero() || at.Before(read.ExpiresAt)) {
-			read.ExpiresAt = at.UTC()
+		if at := unixTime(c.ExpiresAt); !at.IsZero() && (credits.ExpiresAt.IsZero() || at.Before(credits.ExpiresAt)) {
+			credits.ExpiresAt = at.UTC()
 		}
 	}
-	return read
+	return credits
 }
 
 // ResetOutcome is the result of an attempt to reset the windows of a plan.
@@ -68,7 +68,7 @@ func (c *Conn) SpendResetCredit(ctx context.Context, key string) (ResetOutcome, 
 		return "", fmt.Errorf("this codex %w to spend reset credits; update it", ErrTooOld)
 	case ok: // without the body of the provider's answer
 		message, _, _ := strings.Cut(refused.Message, "; content-type=")
-		return "", fmt.Errorf("codex says: %s", cut(message, maxSpendError))
+		return "", fmt.Errorf("codex says: %s", truncate(message, maxSpendError))
 	}
 	return answer.Outcome, err
 }

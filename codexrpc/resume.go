@@ -15,8 +15,8 @@ type ToolResult struct {
 	Parts []UserInput
 }
 
-// toolPart is the JSON of a part of a result.
-type toolPart struct {
+// resultPart is the JSON of a part of a result.
+type resultPart struct {
 	Type string  `json:"type"`
 	Text *string `json:"text,omitempty"`
 	URL  string  `json:"imageUrl,omitempty"`
@@ -24,11 +24,11 @@ type toolPart struct {
 
 // answer returns the result as the answer to the app-server's request.
 func (r *ToolResult) answer() map[string]any {
-	parts := make([]toolPart, len(r.Parts))
+	parts := make([]resultPart, len(r.Parts))
 	for i, part := range r.Parts {
-		parts[i] = toolPart{Type: "inputText", Text: &part.Text}
+		parts[i] = resultPart{Type: "inputText", Text: &part.Text}
 		if part.Type == "image" {
-			parts[i] = toolPart{Type: "inputImage", URL: part.URL}
+			parts[i] = resultPart{Type: "inputImage", URL: part.URL}
 		}
 	}
 	return map[string]any{"contentItems": parts, "success": true}
@@ -37,20 +37,20 @@ func (r *ToolResult) answer() map[string]any {
 var (
 	errUnfinished = errors.New("the turn has not completed")
 	errOtherCalls = errors.New("the turn waits for the results of other calls")
-	errWentOn     = errors.New("the turn went on without the results")
+	errContinued  = errors.New("the turn went on without the results")
 )
 
 // Ended returns a channel that is closed when the turn has completed, failed or was interrupted.
 func (t *Thread) Ended() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended == nil {
-		t.ended = make(chan struct{})
-		if t.over {
-			close(t.ended)
+	if t.endSignal == nil {
+		t.endSignal = make(chan struct{})
+		if t.turnEnded {
+			close(t.endSignal)
 		}
 	}
-	return t.ended
+	return t.endSignal
 }
 
 // Completed reports whether the turn has ended without a failure or an interruption.
@@ -72,10 +72,10 @@ func (t *Thread) NextTurn() error {
 	if !t.completed || len(t.parked) > 0 {
 		return errUnfinished
 	}
-	t.previous = append(t.previous[max(0, len(t.previous)-maxPrevious+1):], t.turnID)
+	t.previousTurns = append(t.previousTurns[max(0, len(t.previousTurns)-maxPreviousTurns+1):], t.turnID)
 	t.turnID = ""
-	t.sent, t.heard, t.over, t.completed, t.ended = false, false, false, false, nil
-	t.answers, t.outputs = 0, 0
+	t.startSent, t.modelWrote, t.turnEnded, t.completed, t.endSignal = false, false, false, false, nil
+	t.answerCount, t.outputCount = 0, 0
 	return nil
 }
 
@@ -86,14 +86,14 @@ func (t *Thread) Steer(ctx context.Context, input []UserInput) error {
 		ThreadID string      `json:"threadId"`
 		TurnID   string      `json:"expectedTurnId"`
 		Input    []UserInput `json:"input"`
-	}{t.id, t.turn(), input}
+	}{t.id, t.currentTurnID(), input}
 	return t.conn.call(ctx, call{method: methodTurnSteer, params: params})
 }
 
 // HasParked reports whether the turn waits for the results of exactly these calls.
 func (t *Thread) HasParked(callIDs []string) bool {
-	arrived, err := t.compare(callIDs)
-	return arrived == nil && err == nil
+	changed, err := t.compareParked(callIDs)
+	return changed == nil && err == nil
 }
 
 // Parked returns when exactly these calls are parked (the turn waits for their results). The
@@ -102,12 +102,12 @@ func (t *Thread) HasParked(callIDs []string) bool {
 // if the turn, the connection or ctx ends.
 func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	for {
-		arrived, err := t.compare(callIDs)
-		if arrived == nil {
+		changed, err := t.compareParked(callIDs)
+		if changed == nil {
 			return err
 		}
 		select {
-		case <-arrived:
+		case <-changed:
 		case <-t.Ended():
 			return errOtherCalls
 		case <-t.conn.done:
@@ -118,14 +118,14 @@ func (t *Thread) Parked(ctx context.Context, callIDs []string) error {
 	}
 }
 
-// compare checks whether the parked calls are exactly the expected ones. If calls are still
+// compareParked checks whether the parked calls are exactly the expected ones. If calls are still
 // missing, it returns a channel that is closed when the calls of the turn change. If the turn
 // cannot wait for exactly these calls any more, it returns an error.
-func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) {
+func (t *Thread) compareParked(callIDs []string) (changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.outputs > t.answers {
-		return nil, errWentOn
+	if t.outputCount > t.answerCount {
+		return nil, errContinued
 	}
 	for _, call := range t.parked {
 		if !slices.Contains(callIDs, call.callID) {
@@ -135,13 +135,13 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 	switch {
 	case len(t.parked) == len(callIDs):
 		return nil, nil
-	case t.over || len(t.parked) > len(callIDs):
+	case t.turnEnded || len(t.parked) > len(callIDs):
 		return nil, errOtherCalls
 	}
-	if t.arrived == nil {
-		t.arrived = make(chan struct{})
+	if t.callsChanged == nil {
+		t.callsChanged = make(chan struct{})
 	}
-	return t.arrived, nil
+	return t.callsChanged, nil
 }
 
 // AnswerCalls answers the parked calls, those for whose results the turn waits. The model continues
@@ -149,16 +149,16 @@ func (t *Thread) compare(callIDs []string) (arrived <-chan struct{}, err error) 
 // event has output of the model, AnswerCalls fails instead, since the client would miss that
 // output. After an error, the caller must close the thread.
 func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
-	if t.queue.speaks() {
-		return errWentOn
+	if t.queue.hasModelOutput() {
+		return errContinued
 	}
 	lines := make([][]byte, len(results))
 	for i := range results {
-		request, err := t.claim(results[i].CallID)
+		requestID, err := t.removeParked(results[i].CallID)
 		if err != nil {
 			return err
 		}
-		if lines[i], err = encode(outgoing{ID: request, Result: results[i].answer()}); err != nil {
+		if lines[i], err = encode(outgoing{ID: requestID, Result: results[i].answer()}); err != nil {
 			return fmt.Errorf("encoding the result of a call: %w", err)
 		}
 		if limit := t.conn.out.maxWrite; limit > 0 && len(lines[i]) > limit {
@@ -169,7 +169,7 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 		return err
 	}
 	t.mu.Lock()
-	t.heard = false
+	t.modelWrote = false
 	t.mu.Unlock()
 	for _, line := range lines {
 		if err := t.conn.send(ctx, line); err != nil {
@@ -179,15 +179,15 @@ func (t *Thread) AnswerCalls(ctx context.Context, results []ToolResult) error {
 	return nil
 }
 
-// claim removes a parked call and returns the id of its request.
-func (t *Thread) claim(callID string) (request []byte, err error) {
+// removeParked removes a parked call and returns the id of its request.
+func (t *Thread) removeParked(callID string) (requestID []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, call := range t.parked {
 		if call.callID == callID {
 			t.parked = slices.Delete(t.parked, i, i+1)
-			t.answers++
-			return call.request, nil
+			t.answerCount++
+			return call.requestID, nil
 		}
 	}
 	return nil, errOtherCalls

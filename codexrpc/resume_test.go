@@ -51,7 +51,7 @@ func TestEventsOfEarlierTurns(t *testing.T) {
 		c, p := dial(t)
 		thread := openTurn(t, c, p, "thr-1", "trn-1")
 		for _, next := range []string{"trn-2", "trn-3"} {
-			p.completed("thr-1", thread.turn(), StatusCompleted)
+			p.completed("thr-1", thread.currentTurnID(), StatusCompleted)
 			<-thread.Ended()
 			if err := thread.NextTurn(); err != nil {
 				t.Fatal(err)
@@ -65,8 +65,8 @@ func TestEventsOfEarlierTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if events, err := thread.Recv(); len(events) > 0 || err != nil || thread.turn() != next {
-				t.Errorf("turn %s is %q and took %+v, %v", next, thread.turn(), events, err)
+			if events, err := thread.Recv(); len(events) > 0 || err != nil || thread.currentTurnID() != next {
+				t.Errorf("turn %s is %q and took %+v, %v", next, thread.currentTurnID(), events, err)
 			}
 		}
 		p.completed("thr-1", "trn-3", StatusCompleted)
@@ -152,7 +152,7 @@ func TestTurnThatWentOn(t *testing.T) {
 				p.say(parkedCallOf, 7, "a")
 				say(p)
 				synctest.Wait()
-				if err := thread.AnswerCalls(t.Context(), []ToolResult{{CallID: "a"}}); !errors.Is(err, errWentOn) {
+				if err := thread.AnswerCalls(t.Context(), []ToolResult{{CallID: "a"}}); !errors.Is(err, errContinued) {
 					t.Errorf("resumed: %v", err)
 				}
 			})

@@ -34,12 +34,12 @@ var errNotReading = errors.New("the codex app-server does not read its input")
 // send hands a message to the goroutine that writes. It waits until that goroutine has written the
 // previous message, so that large messages do not pile up.
 func (c *Conn) send(ctx context.Context, message []byte) error {
-	return pass(ctx, c, c.out.calls, message)
+	return sendTo(ctx, c, c.out.calls, message)
 }
 
-// pass sends a value to a channel. It fails if ctx or the connection ends before a receiver is
+// sendTo sends a value to a channel. It fails if ctx or the connection ends before a receiver is
 // ready.
-func pass[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
+func sendTo[T any](ctx context.Context, c *Conn, to chan<- T, value T) error {
 	select {
 	case to <- value:
 		return nil
@@ -58,12 +58,12 @@ func (c *Conn) answer(o outgoing) {
 		c.Fail(err)
 		return
 	}
-	c.reply(message)
+	c.queueReply(message)
 }
 
-// reply queues a message for the goroutine that writes. It does not wait: if the queue is full,
-// reply ends the connection.
-func (c *Conn) reply(message []byte) {
+// queueReply queues a message for the goroutine that writes. It does not wait: if the queue is full,
+// queueReply ends the connection.
+func (c *Conn) queueReply(message []byte) {
 	select {
 	case c.out.replies <- message:
 	default:

@@ -44,7 +44,7 @@ func (c *Conn) StartSignIn(ctx context.Context) (DeviceCode, error) {
 // issuer.
 func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	select {
-	case err := <-c.session.signedIn:
+	case err := <-c.server.signInResult:
 		return err
 	case <-c.done:
 		return c.Err()
@@ -53,14 +53,14 @@ func (c *Conn) AwaitSignIn(ctx context.Context) error {
 	}
 }
 
-// noteSignIn stores the result of the sign-in. There is only one sign-in on a connection.
-func (c *Conn) noteSignIn(params string) {
+// storeSignInResult stores the result of the sign-in. There is only one sign-in on a connection.
+func (c *Conn) storeSignInResult(params string) {
 	var err error
 	if s := newScanner(wirejson.View(params)); !s.Find("success") || s.Value() != "true" {
-		err = fmt.Errorf("codex says: %s", cmp.Or(cut(textAt(params, "error"), maxSignInError), "no reason"))
+		err = fmt.Errorf("codex says: %s", cmp.Or(truncate(textAt(params, "error"), maxSignInError), "no reason"))
 	}
 	select {
-	case c.session.signedIn <- err:
+	case c.server.signInResult <- err:
 	default: // there is a result already
 	}
 }

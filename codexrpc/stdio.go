@@ -19,23 +19,23 @@ const MaxMessage = 96 << 20
 // readBuffer is the size of the read buffer, in bytes. Lines that fit into it are not copied.
 const readBuffer = 64 << 10
 
-// writePart is how much of a message is written at once, in bytes. A pipe buffers far less. So when
+// maxWritePart is how much of a message is written at once, in bytes. A pipe buffers far less. So when
 // the write of a part returns, the other side has read nearly all of the part (see Progress).
-const writePart = 1 << 20
+const maxWritePart = 1 << 20
 
-// keptLine is the largest buffer of a long line, in bytes, that Read keeps for the next long line.
-const keptLine = 1 << 20
+// maxKeptLine is the largest buffer of a long line, in bytes, that Read keeps for the next long line.
+const maxKeptLine = 1 << 20
 
 // Stdio is the transport over a pair of pipes. Each line is one JSON object.
 type Stdio struct {
-	r     io.ReadCloser
-	w     io.WriteCloser
-	br    *bufio.Reader
-	long  []byte // a line that did not fit into br
-	limit int
-	moved atomic.Uint64 // see Progress
-	once  sync.Once
-	err   error
+	r         io.ReadCloser
+	w         io.WriteCloser
+	br        *bufio.Reader
+	longLine  []byte // a line that did not fit into br
+	limit     int
+	progress  atomic.Uint64 // see Progress
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // NewStdio makes a transport that reads lines from r and writes lines to w.
@@ -43,19 +43,19 @@ type Stdio struct {
 // does. Otherwise a write may wait for ever.
 func NewStdio(r io.ReadCloser, w io.WriteCloser) *Stdio {
 	s := &Stdio{r: r, w: w, limit: MaxMessage}
-	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.moved}, readBuffer)
+	s.br = bufio.NewReaderSize(&countedReader{s.r, &s.progress}, readBuffer)
 	return s
 }
 
 // Progress returns a count that grows with each read and each written part of a large message. It
 // does not count small written messages, since a pipe buffers them even if the other side reads
 // nothing.
-func (s *Stdio) Progress() uint64 { return s.moved.Load() }
+func (s *Stdio) Progress() uint64 { return s.progress.Load() }
 
 // Read returns the next line that is not blank, without the line end.
 func (s *Stdio) Read() ([]byte, error) {
-	if cap(s.long) > keptLine {
-		s.long = nil // the line of the previous Read
+	if cap(s.longLine) > maxKeptLine {
+		s.longLine = nil // the line of the previous Read
 	}
 	for {
 		line, err := s.readLine()
@@ -80,23 +80,23 @@ func (s *Stdio) readLine() ([]byte, error) {
 		}
 		return nil, err
 	}
-	s.long = append(s.long[:0], line...)
-	var skipped *tooLarge
+	s.longLine = append(s.longLine[:0], line...)
+	var skipped *tooLargeError
 	for errors.Is(err, bufio.ErrBufferFull) {
 		line, err = s.br.ReadSlice('\n')
 		switch {
 		case skipped != nil:
 			_, _ = skipped.Write(line)
-		case len(s.long)+len(line) > s.limit:
-			skipped = &tooLarge{limit: s.limit}
-			_, _ = skipped.Write(s.long)
+		case len(s.longLine)+len(line) > s.limit:
+			skipped = &tooLargeError{limit: s.limit}
+			_, _ = skipped.Write(s.longLine)
 			_, _ = skipped.Write(line)
-			s.long = nil
+			s.longLine = nil
 		default:
-			if len(line) > cap(s.long)-len(s.long) {
-				s.long = slices.Grow(s.long, len(s.long)) // doubles the capacity; append would add a quarter
+			if len(line) > cap(s.longLine)-len(s.longLine) {
+				s.longLine = slices.Grow(s.longLine, len(s.longLine)) // doubles the capacity; append would add a quarter
 			}
-			s.long = append(s.long, line...)
+			s.longLine = append(s.longLine, line...)
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -105,7 +105,7 @@ func (s *Stdio) readLine() ([]byte, error) {
 	if skipped != nil {
 		return nil, skipped
 	}
-	return s.long, nil
+	return s.longLine, nil
 }
 
 // HasNext reports whether the next Read surely returns a line without waiting. If HasNext returns
@@ -129,12 +129,12 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 	}
 	// encode leaves room for the line end, so that a large message is not copied.
 	message = append(message, '\n')
-	for len(message) > writePart {
-		if _, err := s.w.Write(message[:writePart]); err != nil {
+	for len(message) > maxWritePart {
+		if _, err := s.w.Write(message[:maxWritePart]); err != nil {
 			return err
 		}
-		s.moved.Add(1)
-		message = message[writePart:]
+		s.progress.Add(1)
+		message = message[maxWritePart:]
 	}
 	_, err := s.w.Write(message)
 	return err
@@ -143,8 +143,8 @@ func (s *Stdio) Write(message []byte, timeout time.Duration) error {
 // Close closes the writing side, which asks a child to end. Then it closes the reading side, which
 // ends a running Read.
 func (s *Stdio) Close() error {
-	s.once.Do(func() { s.err = errors.Join(s.w.Close(), s.r.Close()) })
-	return s.err
+	s.closeOnce.Do(func() { s.closeErr = errors.Join(s.w.Close(), s.r.Close()) })
+	return s.closeErr
 }
 
 // trimSpace drops white space and control characters around a line.
@@ -172,13 +172,13 @@ type readingAhead interface{ HasNext() bool }
 // countedReader counts the reads that returned data.
 type countedReader struct {
 	io.Reader
-	moved *atomic.Uint64
+	progress *atomic.Uint64
 }
 
 func (r *countedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if n > 0 {
-		r.moved.Add(1)
+		r.progress.Add(1)
 	}
 	return n, err
 }

@@ -93,34 +93,34 @@ func (e *endless) Read(b []byte) (int, error) {
 // TestHugeLineIsSkipped checks that a line that is too long is skipped without being
 // kept, and that the next one is read.
 func TestHugeLineIsSkipped(t *testing.T) {
-	r := io.MultiReader(strings.NewReader("first\n"), &endless{left: 10 * keptLine}, strings.NewReader("\nlast\n"))
+	r := io.MultiReader(strings.NewReader("first\n"), &endless{left: 10 * maxKeptLine}, strings.NewReader("\nlast\n"))
 	s := NewStdio(io.NopCloser(r), nil)
 	if s.limit != MaxMessage {
 		t.Errorf("the limit is %d", s.limit)
 	}
-	s.limit = 2 * keptLine
+	s.limit = 2 * maxKeptLine
 	got, skipped, err := readAll(s)
 	if err != nil || skipped != 1 || !slices.Equal(got, []string{"first", "last"}) {
 		t.Errorf("read %q, skipped %d (%v)", got, skipped, err)
 	}
-	if cap(s.long) > keptLine {
-		t.Errorf("%d bytes are kept", cap(s.long))
+	if cap(s.longLine) > maxKeptLine {
+		t.Errorf("%d bytes are kept", cap(s.longLine))
 	}
 }
 
 // TestAnyChunkingGivesTheSameEnds: what is kept of a message that is too large does not
 // depend on how it is read.
 func TestAnyChunkingGivesTheSameEnds(t *testing.T) {
-	message := make([]byte, 3*keptEnd+17)
+	message := make([]byte, 3*keptBytes+17)
 	for i := range message {
 		message[i] = byte(i * 7 / 3)
 	}
-	for _, most := range []int{1, 3, keptEnd - 1, keptEnd, keptEnd + 1, len(message)} {
-		kept := new(tooLarge)
+	for _, most := range []int{1, 3, keptBytes - 1, keptBytes, keptBytes + 1, len(message)} {
+		kept := new(tooLargeError)
 		for part := range slices.Chunk(message, most) {
 			_, _ = kept.Write(part) // it has no errors
 		}
-		if !bytes.Equal(kept.head, message[:keptEnd]) || !bytes.Equal(kept.tail, message[len(message)-keptEnd:]) {
+		if !bytes.Equal(kept.head, message[:keptBytes]) || !bytes.Equal(kept.tail, message[len(message)-keptBytes:]) {
 			t.Errorf("in pieces of %d: %d and %d bytes are kept", most, len(kept.head), len(kept.tail))
 		}
 	}
@@ -142,15 +142,15 @@ func TestLineAtTheBound(t *testing.T) {
 // TestLongLineIsNotKept checks that the buffer of a long line is freed with the next
 // Read.
 func TestLongLineIsNotKept(t *testing.T) {
-	s := NewStdio(io.NopCloser(io.MultiReader(&endless{left: 4 * keptLine}, strings.NewReader("\nnext\n"))), nil)
-	if line, err := s.Read(); err != nil || len(line) != 4*keptLine {
+	s := NewStdio(io.NopCloser(io.MultiReader(&endless{left: 4 * maxKeptLine}, strings.NewReader("\nnext\n"))), nil)
+	if line, err := s.Read(); err != nil || len(line) != 4*maxKeptLine {
 		t.Fatalf("read %d bytes (%v)", len(line), err)
 	}
 	if _, err := s.Read(); err != nil {
 		t.Fatal(err)
 	}
-	if s.long != nil {
-		t.Errorf("%d bytes are kept", cap(s.long))
+	if s.longLine != nil {
+		t.Errorf("%d bytes are kept", cap(s.longLine))
 	}
 }
 

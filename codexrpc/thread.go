@@ -15,37 +15,37 @@ import (
 // once, which does not end the turn.
 const maxParked = 4096
 
-// maxPrevious is how many ids of earlier turns a thread remembers, to recognise late events of
+// maxPreviousTurns is how many ids of earlier turns a thread remembers, to recognise late events of
 // these turns.
-const maxPrevious = 64
+const maxPreviousTurns = 64
 
 // Thread is one conversation on the app-server. It runs one turn (an answer of the model) at a
 // time. After a completed turn, another turn may follow ([Thread.NextTurn]). After an interrupted
 // turn, no other turn may follow, since Codex records the interruption in the history.
 type Thread struct {
-	id    string
-	conn  *Conn
-	queue queue
-	item  string // the id of the last item; only the reader uses it
+	id         string
+	conn       *Conn
+	queue      queue
+	lastItemID string // the id of the last item; only the reader uses it
 
-	usable bool // the thread is registered
+	registered bool // the thread is registered
 
 	fellBack atomic.Bool // see FellBack
 
-	mu        sync.Mutex
-	sent      bool          // turn/start has been sent
-	over      bool          // the turn has ended
-	heard     bool          // the model has written something since the turn began or its calls were answered
-	completed bool          // over, and neither failed nor interrupted
-	answered  bool          // later tool calls are refused, see unpark
-	ended     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
-	turnID    string        // empty: not known yet
-	previous  []string      // the ids of the last maxPrevious turns before this one
-	onInput   func()        // see OnInput; nil: none
-	parked    []parkedCall  // unanswered item/tool/call requests
-	answers   int           // how many parked requests were answered
-	outputs   int           // how many calls have an output; more than answers: Codex answered some itself
-	arrived   chan struct{} // closed when parked or outputs change; nil: nobody waits
+	mu            sync.Mutex
+	startSent     bool          // turn/start has been sent
+	turnEnded     bool          // the turn has ended
+	modelWrote    bool          // the model has written something since the turn began or its calls were answered
+	completed     bool          // the turn has ended, and neither failed nor interrupted
+	refusesCalls  bool          // later tool calls are refused, see stopParking
+	endSignal     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
+	turnID        string        // empty: not known yet
+	previousTurns []string      // the ids of the last maxPreviousTurns turns before this one
+	onInput       func()        // see OnInput; nil: none
+	parked        []parkedCall  // unanswered item/tool/call requests
+	answerCount   int           // how many parked requests were answered
+	outputCount   int           // how many calls have an output; more than answerCount: Codex answered some itself
+	callsChanged  chan struct{} // closed when parked or outputCount change; nil: nobody waits
 }
 
 // StartThread starts a thread. If ctx ends before the app-server answers, StartThread fails, and
@@ -55,34 +55,34 @@ func (c *Conn) StartThread(ctx context.Context, params ThreadStartParams) (*Thre
 }
 
 // startThread starts a thread with a call of thread/start.
-func (c *Conn) startThread(ctx context.Context, do call) (*Thread, error) {
+func (c *Conn) startThread(ctx context.Context, spec call) (*Thread, error) {
 	t := &Thread{conn: c}
-	t.queue.init(&c.in.wakes)
-	do.by = (*opening)(t)
-	if err := c.call(ctx, do); err != nil {
+	t.queue.init(&c.in.wakeList)
+	spec.callbacks = (*startingThread)(t)
+	if err := c.call(ctx, spec); err != nil {
 		return nil, err
 	}
-	if !t.usable {
+	if !t.registered {
 		return nil, fmt.Errorf("%s was answered without a new thread that can be used", methodThreadStart)
 	}
 	return t, nil
 }
 
-// opening is a thread that is being started. Its methods are the callbacks of thread/start.
-type opening Thread
+// startingThread is a thread that is being started. Its methods are the callbacks of thread/start.
+type startingThread Thread
 
-func (*opening) onSent() {}
+func (*startingThread) onSent() {}
 
 // onAnswer registers the thread, so that it gets all its events: onAnswer runs before the next
 // message is read.
-func (o *opening) onAnswer(answer message, late bool) {
-	t := (*Thread)(o)
+func (s *startingThread) onAnswer(answer message, late bool) {
+	t := (*Thread)(s)
 	switch t.id = strings.Clone(textAt(answer.result, "thread", "id")); {
 	case t.id == "":
 	case late:
 		t.conn.background(t.unsubscribe, nil)
 	default:
-		t.usable = t.conn.addThread(t)
+		t.registered = t.conn.addThread(t)
 	}
 }
 
@@ -125,11 +125,11 @@ func (c *Conn) Beginning(thread string) bool {
 func (t *Thread) isBeginning() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sent && !t.over && !t.heard
+	return t.startSent && !t.turnEnded && !t.modelWrote
 }
 
-// speaks reports whether an event comes from the model.
-func (e *Event) speaks() bool {
+// isModelOutput reports whether an event comes from the model.
+func (e *Event) isModelOutput() bool {
 	switch e.Kind {
 	case EventItemStarted, EventItemCompleted:
 		return e.ItemType == ItemAgentMessage || e.ItemType == ItemReasoning
@@ -155,15 +155,15 @@ func (t *Thread) StartTurn(ctx context.Context, params TurnStartParams) error {
 	if params.Input == nil {
 		params.Input = []UserInput{}
 	}
-	err := t.conn.call(ctx, call{method: methodTurnStart, params: &params, by: (*starting)(t)})
+	err := t.conn.call(ctx, call{method: methodTurnStart, params: &params, callbacks: (*startingTurn)(t)})
 	if err == nil {
-		if t.turn() == "" {
+		if t.currentTurnID() == "" {
 			return fmt.Errorf("%s was answered without a turn id", methodTurnStart)
 		}
 		return nil
 	}
 	if refused := (*CallError)(nil); errors.As(err, &refused) {
-		t.end(false)
+		t.endTurn(false)
 	}
 	return err
 }
@@ -177,9 +177,9 @@ func (t *Thread) OnInput(f func()) {
 	t.onInput = f
 }
 
-// readInput is called when Codex has read the input of the turn. It calls the function that OnInput
+// notifyInputRead is called when Codex has read the input of the turn. It calls the function that OnInput
 // has set. t may be nil.
-func (t *Thread) readInput() {
+func (t *Thread) notifyInputRead() {
 	if t == nil {
 		return
 	}
@@ -192,23 +192,23 @@ func (t *Thread) readInput() {
 	}
 }
 
-// starting is a thread whose turn is being started. Its methods are the callbacks of turn/start.
-type starting Thread
+// startingTurn is a thread whose turn is being started. Its methods are the callbacks of turn/start.
+type startingTurn Thread
 
 // onSent records that turn/start has been sent.
-func (s *starting) onSent() {
+func (s *startingTurn) onSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent = true
+	s.startSent = true
 }
 
 // onAnswer records the id of the turn.
-func (s *starting) onAnswer(answer message, late bool) {
+func (s *startingTurn) onAnswer(answer message, late bool) {
 	switch id := textAt(answer.result, "turn", "id"); {
 	case id != "":
-		(*Thread)(s).begin(id)
+		(*Thread)(s).setTurnID(id)
 	case late:
-		(*Thread)(s).end(false) // turn/start was refused: there is no turn to wait for
+		(*Thread)(s).endTurn(false) // turn/start was refused: there is no turn to wait for
 	}
 }
 
@@ -225,24 +225,24 @@ func (t *Thread) Wake() { t.queue.signal() }
 // ErrMessageTooLarge, or the error of FailBeginning. Before the turn's id is known, Recv returns no
 // events.
 func (t *Thread) Recv() ([]Event, error) {
-	turnID := t.turn()
+	turnID := t.currentTurnID()
 	if turnID == "" {
-		return nil, t.queue.ended()
+		return nil, t.queue.errIfEmpty()
 	}
 	for {
 		events, err := t.queue.recv()
 		if len(events) == 0 {
 			return nil, err
 		}
-		if events = ofTurn(events, turnID); len(events) > 0 {
+		if events = eventsOfTurn(events, turnID); len(events) > 0 {
 			return events, nil
 		}
 	}
 }
 
-// ofTurn removes the events of other turns, which may have been queued before the id of this turn
+// eventsOfTurn removes the events of other turns, which may have been queued before the id of this turn
 // was known.
-func ofTurn(events []Event, turnID string) []Event {
+func eventsOfTurn(events []Event, turnID string) []Event {
 	if len(events) == 1 && events[0].turnID == turnID {
 		return events // the usual case
 	}
@@ -256,7 +256,7 @@ func (t *Thread) FellBack() bool { return t.fellBack.Load() && t.fellBack.Swap(f
 // Interrupt asks the app-server to end the turn. The app-server then sends turn/completed with the
 // status interrupted.
 func (t *Thread) Interrupt(ctx context.Context) error {
-	return t.conn.interrupt(ctx, t.id, t.turn())
+	return t.conn.interrupt(ctx, t.id, t.currentTurnID())
 }
 
 // accept queues an event of the thread for its consumer. It returns false if the event belongs to
@@ -264,13 +264,13 @@ func (t *Thread) Interrupt(ctx context.Context) error {
 func (t *Thread) accept(e *Event) bool {
 	switch e.Kind {
 	case eventTurnStarted:
-		t.begin(e.turnID)
+		t.setTurnID(e.turnID)
 		return true
 	case EventTurnCompleted:
-		t.begin(e.turnID) // turn/completed may be the first event of the turn
+		t.setTurnID(e.turnID) // turn/completed may be the first event of the turn
 	case EventError:
 		if e.turnID == "" {
-			e.turnID = t.turn() // the event of a warning, which names no turn
+			e.turnID = t.currentTurnID() // the event of a warning, which names no turn
 		}
 		if e.fellBack {
 			t.fellBack.Store(true)
@@ -281,12 +281,12 @@ func (t *Thread) accept(e *Event) bool {
 	}
 	switch e.Kind {
 	case EventTurnCompleted:
-		t.conn.completed.Store(true)
-		t.end(e.Status == StatusCompleted) // before the consumer gets the event: it may call NextTurn at once
+		t.conn.turnCompleted.Store(true)
+		t.endTurn(e.Status == StatusCompleted) // before the consumer gets the event: it may call NextTurn at once
 	case EventCallOutput:
-		t.noteOutput()
+		t.countOutput()
 	}
-	e.own(t)
+	e.copyStrings(t)
 	t.countOverflow(t.queue.push(e))
 	return true
 }
@@ -300,7 +300,7 @@ func (t *Thread) countOverflow(fits bool) {
 
 // mayBelong reports whether an event may belong to the running turn. Once the turn's id is known,
 // mayBelong compares the ids. Before that, it refuses function calls and outputs, since these
-// repeat injected items under another turn's id, and all events of the turns in t.previous. It
+// repeat injected items under another turn's id, and all events of the turns in t.previousTurns. It
 // accepts all other events; Recv later drops the events of other turns. If mayBelong returns true,
 // it has replaced the event's turn id by a copy that does not share the memory of the line.
 func (t *Thread) mayBelong(e *Event) bool {
@@ -308,98 +308,98 @@ func (t *Thread) mayBelong(e *Event) bool {
 	defer t.mu.Unlock()
 	if t.turnID == "" {
 		e.turnID = strings.Clone(e.turnID)
-		return e.Kind != EventFunctionCall && e.Kind != EventCallOutput && !slices.Contains(t.previous, e.turnID)
+		return e.Kind != EventFunctionCall && e.Kind != EventCallOutput && !slices.Contains(t.previousTurns, e.turnID)
 	}
 	if e.turnID != t.turnID {
 		return false
 	}
 	e.turnID = t.turnID
-	t.heard = t.heard || e.speaks()
+	t.modelWrote = t.modelWrote || e.isModelOutput()
 	return true
 }
 
-// turn returns the id of the thread's turn; empty: not known yet.
-func (t *Thread) turn() string {
+// currentTurnID returns the id of the thread's turn; empty: not known yet.
+func (t *Thread) currentTurnID() string {
 	t.mu.Lock()
 	turnID := t.turnID
 	t.mu.Unlock()
 	return turnID
 }
 
-// begin sets the id of the running turn if it is not known yet. Only the goroutine that reads the
-// connection calls begin.
-func (t *Thread) begin(turnID string) {
+// setTurnID sets the id of the running turn if it is not known yet. Only the goroutine that reads the
+// connection calls setTurnID.
+func (t *Thread) setTurnID(turnID string) {
 	t.mu.Lock()
-	begins := t.turnID == "" && !slices.Contains(t.previous, turnID)
-	if begins {
+	isNew := t.turnID == "" && !slices.Contains(t.previousTurns, turnID)
+	if isNew {
 		t.turnID = strings.Clone(turnID)
 	}
 	t.mu.Unlock()
-	if begins {
-		t.queue.note() // queued events can be taken now
+	if isNew {
+		t.queue.scheduleWake() // queued events can be taken now
 	}
 }
 
-// end records that the turn has ended, or that it was never started.
-func (t *Thread) end(completed bool) {
+// endTurn records that the turn has ended, or that it was never started.
+func (t *Thread) endTurn(completed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.over {
-		t.over, t.completed = true, completed
-		if t.ended != nil {
-			close(t.ended)
+	if !t.turnEnded {
+		t.turnEnded, t.completed = true, completed
+		if t.endSignal != nil {
+			close(t.endSignal)
 		}
 	}
 }
 
-// running reports whether a turn may be running.
-func (t *Thread) running() bool {
+// isRunning reports whether a turn may be running.
+func (t *Thread) isRunning() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sent && !t.over
+	return t.startSent && !t.turnEnded
 }
 
 // parkedCall is an item/tool/call request that was not answered yet.
 type parkedCall struct {
-	callID  string
-	request json.RawMessage // the id of the request
+	callID    string
+	requestID json.RawMessage // the id of the request
 }
 
 // park stores an item/tool/call request without an answer, since the model continues after an
 // answer. It returns false if the caller must refuse the request.
-func (t *Thread) park(callID string, request json.RawMessage) bool {
+func (t *Thread) park(callID string, requestID json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.answered || len(t.parked) >= maxParked || len(callID) > maxID {
+	if t.refusesCalls || len(t.parked) >= maxParked || len(callID) > maxID {
 		return false
 	}
-	t.parked = append(t.parked, parkedCall{strings.Clone(callID), request})
-	t.callsChanged()
+	t.parked = append(t.parked, parkedCall{strings.Clone(callID), requestID})
+	t.signalCallsChanged()
 	return true
 }
 
-// noteOutput counts a tool call that has an output now.
-func (t *Thread) noteOutput() {
+// countOutput counts a tool call that has an output now.
+func (t *Thread) countOutput() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.outputs++
-	t.callsChanged()
+	t.outputCount++
+	t.signalCallsChanged()
 }
 
-// callsChanged wakes the callers of Parked. The caller holds the lock.
-func (t *Thread) callsChanged() {
-	if t.arrived != nil {
-		close(t.arrived)
-		t.arrived = nil
+// signalCallsChanged wakes the callers of Parked. The caller holds the lock.
+func (t *Thread) signalCallsChanged() {
+	if t.callsChanged != nil {
+		close(t.callsChanged)
+		t.callsChanged = nil
 	}
 }
 
-// unpark returns the parked requests and makes park refuse later ones.
-func (t *Thread) unpark() []parkedCall {
+// stopParking returns the parked requests and makes park refuse later ones.
+func (t *Thread) stopParking() []parkedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	parked := t.parked
-	t.parked, t.answered = nil, true
-	t.answers += len(parked)
+	t.parked, t.refusesCalls = nil, true
+	t.answerCount += len(parked)
 	return parked
 }

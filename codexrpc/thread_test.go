@@ -223,14 +223,14 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range maxAbandoned + 100 {
-			pending := &pendingCall{call: call{by: new(opening)}, ready: make(chan error, 1)}
+			pending := &pendingCall{call: call{callbacks: new(startingThread)}, outcome: make(chan error, 1)}
 			id := c.calls.lastID.Add(1)
 			if err := c.calls.register(id, pending); err != nil {
 				t.Fatal(err)
 			}
 			c.calls.abandon(id, pending, true)
 		}
-		if n := len(c.calls.waiting); n > maxAbandoned {
+		if n := len(c.calls.registered); n > maxAbandoned {
 			t.Errorf("%d calls are known", n)
 		}
 		_, err := c.StartThread(ctx, ThreadStartParams{})

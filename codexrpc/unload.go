@@ -22,53 +22,53 @@ const (
 // connection. Close must not be called twice.
 func (t *Thread) Close(released func()) { t.conn.background(t.unload, released) }
 
-// addCloser adds one to c.closers, for which Conn.Close waits. If the connection has ended, it adds
+// addTask adds one to c.tasks, for which Conn.Close waits. If the connection has ended, it adds
 // nothing and returns false.
-func (c *Conn) addCloser() bool {
+func (c *Conn) addTask() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
-		c.closers.Add(1)
+		c.tasks.Add(1)
 	}
 	return c.err == nil
 }
 
-// background runs f in a goroutine, for which Conn.Close waits. until is the deadline of f. After
-// f, background calls the function then if it is not nil. If the connection has ended, every call
+// background runs f in a goroutine, for which Conn.Close waits. deadline is the deadline of f. After
+// f, background calls onDone if it is not nil. If the connection has ended, every call
 // that f makes fails at once, so background needs no goroutine.
-func (c *Conn) background(f func(until time.Time), then func()) {
-	until := time.Now().Add(closeTimeout)
-	if !c.addCloser() {
-		f(until)
-		if then != nil {
-			then()
+func (c *Conn) background(f func(deadline time.Time), onDone func()) {
+	deadline := time.Now().Add(closeTimeout)
+	if !c.addTask() {
+		f(deadline)
+		if onDone != nil {
+			onDone()
 		}
 		return
 	}
 	go func() {
-		if then != nil {
-			// Deferred first, so that then runs after closers.Done: then may call Conn.Close, which
-			// waits for closers.
-			defer then()
+		if onDone != nil {
+			// Deferred first, so that onDone runs after tasks.Done: onDone may call Conn.Close, which
+			// waits for tasks.
+			defer onDone()
 		}
-		defer c.closers.Done()
-		f(until)
+		defer c.tasks.Done()
+		f(deadline)
 	}()
 }
 
 // unload does the background work of Close.
-func (t *Thread) unload(until time.Time) {
+func (t *Thread) unload(deadline time.Time) {
 	t.queue.drop(errClosedThread)
-	if t.running() {
-		t.finish()
+	if t.isRunning() {
+		t.interruptAndWait()
 	}
-	t.answerParked(until)
-	t.unsubscribe(until)
-	t.remove()
+	t.answerParked(deadline)
+	t.unsubscribe(deadline)
+	t.unregister()
 }
 
-// remove removes the thread from the connection, so that it gets no more events.
-func (t *Thread) remove() {
+// unregister removes the thread from the connection, so that it gets no more events.
+func (t *Thread) unregister() {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	if t.conn.threads[t.id] == t {
@@ -82,15 +82,15 @@ func (t *Thread) remove() {
 func (t *Thread) RefuseCalls() { t.conn.background(t.answerParked, nil) }
 
 // answerParked answers the parked tool calls of the turn with a failure.
-func (t *Thread) answerParked(until time.Time) {
-	parked := t.unpark()
+func (t *Thread) answerParked(deadline time.Time) {
+	parked := t.stopParking()
 	if len(parked) == 0 {
 		return
 	}
-	ctx, cancel := context.WithDeadlineCause(context.Background(), until, ErrTimeout)
+	ctx, cancel := context.WithDeadlineCause(context.Background(), deadline, ErrTimeout)
 	defer cancel()
 	for _, call := range parked {
-		message, err := encode(outgoing{ID: call.request, Result: toolCallFailed})
+		message, err := encode(outgoing{ID: call.requestID, Result: toolCallFailed})
 		if err == nil {
 			err = t.conn.send(ctx, message)
 		}
@@ -103,8 +103,8 @@ func (t *Thread) answerParked(until time.Time) {
 
 var errClosedThread = errors.New("the thread was closed")
 
-// finish interrupts the turn and waits until it has ended.
-func (t *Thread) finish() {
+// interruptAndWait interrupts the turn and waits until it has ended.
+func (t *Thread) interruptAndWait() {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), finishTimeout, ErrTimeout)
 	defer cancel()
 	if err := t.Interrupt(ctx); err != nil {
@@ -121,8 +121,8 @@ func (t *Thread) finish() {
 }
 
 // unsubscribe makes the app-server unload the thread.
-func (t *Thread) unsubscribe(until time.Time) {
-	if err := t.conn.call(context.Background(), call{method: methodThreadUnsubscribe, params: t, until: until}); err != nil {
+func (t *Thread) unsubscribe(deadline time.Time) {
+	if err := t.conn.call(context.Background(), call{method: methodThreadUnsubscribe, params: t, deadline: deadline}); err != nil {
 		t.conn.logger().Debug("unloading a thread", "thread", t.id, "error", err)
 	}
 }
@@ -135,12 +135,12 @@ func (c *Conn) Unfinished() []string {
 	if c.err != nil {
 		return c.unfinished
 	}
-	return running(c.threads)
+	return runningThreads(c.threads)
 }
 
-func running(threads map[string]*Thread) (ids []string) {
+func runningThreads(threads map[string]*Thread) (ids []string) {
 	for id, t := range threads {
-		if t.running() {
+		if t.isRunning() {
 			ids = append(ids, id)
 		}
 	}

@@ -89,8 +89,8 @@ func TestCloseReleasesOnce(t *testing.T) {
 				}
 				end(c, p, unload)
 				releasedOnce(t, released)
-				if c.Threads() != 0 || len(c.calls.waiting) != 0 || c.Err() == nil && len(c.calls.slots) != 0 {
-					t.Errorf("%d threads, %d calls and %d slots are left", c.Threads(), len(c.calls.waiting), len(c.calls.slots))
+				if c.Threads() != 0 || len(c.calls.registered) != 0 || c.Err() == nil && len(c.calls.slots) != 0 {
+					t.Errorf("%d threads, %d calls and %d slots are left", c.Threads(), len(c.calls.registered), len(c.calls.slots))
 				}
 				if _, err := thread.Recv(); err == nil {
 					t.Error("a closed thread has events")

@@ -30,22 +30,22 @@ const (
 	// ends the connection with all its turns. maxFrame is far smaller, so that Progress, which
 	// counts frames, grows often.
 	maxFrame = 1 << 20
-	// maxSent bounds a message to the app-server, in bytes. If a message is larger, Codex ends the
+	// maxSentMessage bounds a message to the app-server, in bytes. If a message is larger, Codex ends the
 	// connection.
-	maxSent = 64 << 20
+	maxSentMessage = 64 << 20
 	// closeGrace is how long Close waits for the closing handshake, which is optional.
 	closeGrace = time.Second
 )
 
 // WebSocket is the transport over a WebSocket. Each message is one text message of the WebSocket.
 type WebSocket struct {
-	ws    *websocket.Conn
-	raw   net.Conn      // the connection below ws and its TLS
-	moved atomic.Uint64 // see Progress
-	buf   []byte        // the last message
-	limit int
-	once  sync.Once
-	err   error
+	ws        *websocket.Conn
+	raw       net.Conn      // the connection below ws and its TLS
+	progress  atomic.Uint64 // see Progress
+	buf       []byte        // the last message
+	limit     int
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // DialWebSocket connects to an app-server that is already running. The address is ws://HOST:PORT,
@@ -53,24 +53,24 @@ type WebSocket struct {
 // empty is sent as a bearer token. Errors say what an operator can do. For a valid address, they
 // match [ErrUnreachable] or [ErrRefused].
 func DialWebSocket(ctx context.Context, address, token string) (*WebSocket, error) {
-	at, err := parseEndpoint(address)
+	remote, err := parseEndpoint(address)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("it did not answer within %s: %w", dialTimeout, ErrTimeout))
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, at.network, at.address)
+	conn, err := (&net.Dialer{}).DialContext(ctx, remote.network, remote.address)
 	if err != nil {
 		return nil, dialError(ctx, address, err)
 	}
 	s := &WebSocket{limit: MaxMessage}
-	s.raw = &countedConn{Conn: conn, r: countedReader{conn, &s.moved}}
+	s.raw = &countedConn{Conn: conn, r: countedReader{conn, &s.progress}}
 	header := make(http.Header)
 	if token = strings.TrimSpace(token); token != "" { // a token from a file may end with a line end
 		header.Set("Authorization", "Bearer "+token)
 	}
 	//nolint:bodyclose // websocket.Dial: the body of the response need not be closed
-	ws, response, err := websocket.Dial(ctx, at.url, &websocket.DialOptions{HTTPClient: s.client(), HTTPHeader: header})
+	ws, response, err := websocket.Dial(ctx, remote.url, &websocket.DialOptions{HTTPClient: s.client(), HTTPHeader: header})
 	if err != nil {
 		_ = conn.Close()
 		if response != nil {
@@ -104,7 +104,7 @@ func (c *countedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 // Progress returns a count that grows with each read from the connection and each written frame of
 // a long message. It does not count small written messages, since the system buffers them even if
 // the other side reads nothing.
-func (s *WebSocket) Progress() uint64 { return s.moved.Load() }
+func (s *WebSocket) Progress() uint64 { return s.progress.Load() }
 
 // Read returns the next message.
 func (s *WebSocket) Read() ([]byte, error) {
@@ -112,7 +112,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 	if err != nil {
 		return nil, s.endError(err)
 	}
-	if cap(s.buf) > keptLine {
+	if cap(s.buf) > maxKeptLine {
 		s.buf = nil // the message of the previous Read
 	}
 	s.buf = s.buf[:0]
@@ -135,7 +135,7 @@ func (s *WebSocket) Read() ([]byte, error) {
 
 // skip reads and drops the rest of a message that is too large.
 func (s *WebSocket) skip(r io.Reader) error {
-	skipped := &tooLarge{limit: s.limit}
+	skipped := &tooLargeError{limit: s.limit}
 	_, _ = skipped.Write(s.buf)
 	s.buf = nil
 	if _, err := io.Copy(skipped, r); err != nil {
@@ -181,23 +181,23 @@ func (s *WebSocket) write(ctx context.Context, message []byte) error {
 		if _, err := w.Write(frame); err != nil {
 			return err
 		}
-		s.moved.Add(1)
+		s.progress.Add(1)
 	}
 	return w.Close()
 }
 
 // MaxWrite returns the size of the largest message that the app-server accepts over a WebSocket, in
 // bytes. A larger message would end the connection.
-func (s *WebSocket) MaxWrite() int { return maxSent }
+func (s *WebSocket) MaxWrite() int { return maxSentMessage }
 
 // Close ends the connection. It waits at most closeGrace for the closing handshake.
 func (s *WebSocket) Close() error {
-	s.once.Do(func() {
+	s.closeOnce.Do(func() {
 		timer := time.AfterFunc(closeGrace, func() { _ = s.raw.Close() })
 		defer timer.Stop()
-		s.err = s.ws.Close(websocket.StatusNormalClosure, "")
+		s.closeErr = s.ws.Close(websocket.StatusNormalClosure, "")
 	})
-	return s.err
+	return s.closeErr
 }
 
 // unixPrefix is how the address of a unix socket begins in Caddy's notation: unix//run/codex.sock
@@ -287,24 +287,24 @@ func dialError(ctx context.Context, address string, err error) error {
 // refusalError returns the error when the server has answered with an HTTP response instead of a
 // WebSocket. The error says what an operator can do.
 func refusalError(address string, withToken bool, response *http.Response) error {
-	said := ""
+	bodyText := ""
 	if response.Body != nil {
 		// websocket.Dial has read the beginning of the body into memory.
 		body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
 		if text := strings.ToValidUTF8(strings.Join(strings.Fields(string(body)), " "), ""); text != "" {
-			said = ": " + text
+			bodyText = ": " + text
 		}
 	}
-	class, what := ErrRefused, "no WebSocket is served there; check the address"
+	sentinel, advice := ErrRefused, "no WebSocket is served there; check the address"
 	switch {
 	case response.StatusCode == http.StatusUnauthorized && withToken:
-		what = "the token is not the one it was started with (--ws-token-file)"
+		advice = "the token is not the one it was started with (--ws-token-file)"
 	case response.StatusCode == http.StatusUnauthorized:
-		what = "it wants a token; configure the one it was started with (--ws-token-file)"
+		advice = "it wants a token; configure the one it was started with (--ws-token-file)"
 	case response.StatusCode == http.StatusForbidden:
-		what = "something there forbids it; codex itself refuses requests with an Origin header, which a proxy must not add"
+		advice = "something there forbids it; codex itself refuses requests with an Origin header, which a proxy must not add"
 	case response.StatusCode >= http.StatusInternalServerError:
-		class, what = ErrUnreachable, "the server in front of it does not reach it; start the app-server there with `codex app-server --listen …`"
+		sentinel, advice = ErrUnreachable, "the server in front of it does not reach it; start the app-server there with `codex app-server --listen …`"
 	}
-	return fmt.Errorf("%s: %w: %s (HTTP %d%s)", address, class, what, response.StatusCode, said)
+	return fmt.Errorf("%s: %w: %s (HTTP %d%s)", address, sentinel, advice, response.StatusCode, bodyText)
 }

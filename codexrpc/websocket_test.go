@@ -141,7 +141,7 @@ func TestWebSocketSkipsWhatIsTooLarge(t *testing.T) {
 	s.limit = limit
 	for _, want := range []int{limit, 0, 0, 5} {
 		got, err := s.Read()
-		if skipped, ok := errors.AsType[*tooLarge](err); ok && (len(skipped.head) != keptEnd || len(skipped.tail) != keptEnd) {
+		if skipped, ok := errors.AsType[*tooLargeError](err); ok && (len(skipped.head) != keptBytes || len(skipped.tail) != keptBytes) {
 			t.Errorf("kept %d and %d bytes", len(skipped.head), len(skipped.tail))
 		}
 		if want == 0 && !errors.Is(err, ErrMessageTooLarge) || want != 0 && err != nil || len(got) != want {
@@ -288,7 +288,7 @@ func TestWebSocketCutsLongMessages(t *testing.T) {
 // TestTooLargeACall checks that a call that is too large for the transport is refused
 // and the connection goes on.
 func TestTooLargeACall(t *testing.T) {
-	if n := (&WebSocket{}).MaxWrite(); n != maxSent {
+	if n := (&WebSocket{}).MaxWrite(); n != maxSentMessage {
 		t.Errorf("a WebSocket takes %d bytes", n)
 	}
 	synctest.Test(t, func(t *testing.T) {

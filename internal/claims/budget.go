@@ -3,12 +3,12 @@ package claims
 import "sync"
 
 const (
-	// small is the size, in bytes, of the largest claim that may use all of a budget.
-	small = 1 << 20
+	// smallClaim is the size, in bytes, of the largest claim that may use all of a budget.
+	smallClaim = 1 << 20
 
-	// kept is a divisor: budget/kept, an eighth of a budget, is reserved for small claims, so that
+	// reserveDivisor is a divisor: budget/reserveDivisor, an eighth of a budget, is reserved for small claims, so that
 	// a few large buffers do not block all others.
-	kept = 8
+	reserveDivisor = 8
 )
 
 // Budget is a number of bytes, or of other units, that requests share. Each request has a [Claim]
@@ -16,13 +16,13 @@ const (
 //
 // A user who shares the server with others (see [Crowd]) may use at most as much as is still free
 // afterwards. So a user gets half of the budget if nobody else uses it, or a third if one other
-// user uses as much. But each user may always use least units, if they are free.
+// user uses as much. But each user may always use minShare units, if they are free.
 type Budget struct {
-	limit, least int64
-	crowd        *Crowd
+	limit, minShare int64
+	crowd           *Crowd
 
 	mu    sync.Mutex
-	held  int64
+	used  int64
 	users map[string]*holder // the holders that are not empty, and idle
 	idle  *holder            // the last holder that became empty, kept for the next claim; nil: none
 }
@@ -30,20 +30,20 @@ type Budget struct {
 // holder is a user's entry in a budget: how much all claims of the user hold together.
 type holder struct {
 	user string
-	held int64
+	used int64
 }
 
-// NewBudget returns a budget of limit units, such as bytes. Each user may always use up to least
+// NewBudget returns a budget of limit units, such as bytes. Each user may always use up to minShare
 // units, if they are free.
-func NewBudget(limit, least int64, crowd *Crowd) *Budget {
-	return &Budget{limit: limit, least: least, crowd: crowd, users: make(map[string]*holder)}
+func NewBudget(limit, minShare int64, crowd *Crowd) *Budget {
+	return &Budget{limit: limit, minShare: minShare, crowd: crowd, users: make(map[string]*holder)}
 }
 
 // Held returns how much of the budget is in use.
 func (b *Budget) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held
+	return b.used
 }
 
 // Claim returns an empty claim of a user. The caller must release it.
@@ -53,30 +53,30 @@ func (b *Budget) Claim(user string) *Claim { return &Claim{budget: b, user: user
 // is none. The caller holds the lock.
 func (b *Budget) fits(c *Claim, h *holder, n int64) bool {
 	limit := b.limit
-	if c.size+n > small {
-		limit -= limit / kept
+	if c.size+n > smallClaim {
+		limit -= limit / reserveDivisor
 	}
-	if b.held+n > limit {
+	if b.used+n > limit {
 		return false
 	}
-	mine := n
+	userTotal := n
 	if h != nil {
-		mine += h.held
+		userTotal += h.used
 	}
-	return mine <= b.least || mine <= b.limit-b.held-n || !b.crowd.Shares(c.user)
+	return userTotal <= b.minShare || userTotal <= b.limit-b.used-n || !b.crowd.Shares(c.user)
 }
 
 // add adds n, which may be negative, to what a user holds. The caller holds the lock.
 func (b *Budget) add(h *holder, n int64) {
-	b.held += n
-	if h.held += n; h.held == 0 && h != b.idle {
+	b.used += n
+	if h.used += n; h.used == 0 && h != b.idle {
 		b.forgetIdle()
 		b.idle = h
 	}
 }
 
-// holder makes a holder for a user who has none. The caller holds the lock.
-func (b *Budget) holder(user string) *holder {
+// addHolder makes a holder for a user who has none. The caller holds the lock.
+func (b *Budget) addHolder(user string) *holder {
 	h := b.forgetIdle()
 	if h == nil {
 		h = new(holder)
@@ -90,7 +90,7 @@ func (b *Budget) holder(user string) *holder {
 // there is none, or if the holder is in use again. The caller holds the lock.
 func (b *Budget) forgetIdle() *holder {
 	h := b.idle
-	if b.idle = nil; h == nil || h.held > 0 {
+	if b.idle = nil; h == nil || h.used > 0 {
 		return nil
 	}
 	delete(b.users, h.user)
@@ -126,7 +126,7 @@ func (c *Claim) Grow(n int64) bool {
 		return false
 	}
 	if h == nil {
-		h = c.budget.holder(c.user)
+		h = c.budget.addHolder(c.user)
 	}
 	c.budget.add(h, n)
 	c.holder, c.size = h, c.size+n

@@ -28,15 +28,15 @@ func TestClaim(t *testing.T) {
 
 // TestKept: large claims leave an eighth to small ones.
 func TestKept(t *testing.T) {
-	b := NewBudget(16*small, 0, NewCrowd(nil))
+	b := NewBudget(16*smallClaim, 0, NewCrowd(nil))
 	large, growing := b.Claim("a"), b.Claim("a")
-	if large.Fits(15*small) || large.Grow(15*small) || !large.Grow(13*small) || !growing.Grow(small) {
+	if large.Fits(15*smallClaim) || large.Grow(15*smallClaim) || !large.Grow(13*smallClaim) || !growing.Grow(smallClaim) {
 		t.Error("a large claim has taken", large.Size())
 	}
 	if growing.Grow(1) {
 		t.Error("a small one has become large")
 	}
-	if one, two := b.Claim("a"), b.Claim("a"); !one.Grow(small) || !two.Grow(small) || b.Claim("a").Grow(1) {
+	if one, two := b.Claim("a"), b.Claim("a"); !one.Grow(smallClaim) || !two.Grow(smallClaim) || b.Claim("a").Grow(1) {
 		t.Errorf("small ones have taken %d", b.Held())
 	}
 }
@@ -170,8 +170,8 @@ func TestBudgetForgetsUsers(t *testing.T) {
 			t.Fatalf("%d users are remembered, and %d hold something", len(b.users), len(held))
 		}
 		for user, n := range held {
-			if b.users[user].held != n {
-				t.Fatalf("%s holds %d, and %d is counted", user, n, b.users[user].held)
+			if b.users[user].used != n {
+				t.Fatalf("%s holds %d, and %d is counted", user, n, b.users[user].used)
 			}
 		}
 	}

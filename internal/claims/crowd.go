@@ -8,18 +8,18 @@ import (
 // Crowd finds out whether a user shares the server with others. A user who is alone need not leave
 // a part of a [Budget] or of a [Queue] to others. A Crowd is safe for concurrent use.
 type Crowd struct {
-	known func() bool // reports whether the server has several users; nil: not known
+	hasSeveralUsers func() bool // reports whether the server has several users; nil: not known
 
-	mu     sync.Mutex
-	recent recent
+	mu          sync.Mutex
+	recentUsers recentUsers
 }
 
 // window is how long after a request its user counts as present.
 const window = time.Hour
 
-// NewCrowd returns a crowd. known reports whether the server is known to have several users, even
-// if only one of them has sent requests so far. known may be nil.
-func NewCrowd(known func() bool) *Crowd { return &Crowd{known: known} }
+// NewCrowd returns a crowd. hasSeveralUsers reports whether the server is known to have several users, even
+// if only one of them has sent requests so far. hasSeveralUsers may be nil.
+func NewCrowd(hasSeveralUsers func() bool) *Crowd { return &Crowd{hasSeveralUsers: hasSeveralUsers} }
 
 // Note records a request of a user. It ignores an empty name, since the server cannot distinguish
 // callers without a name.
@@ -29,38 +29,38 @@ func (c *Crowd) Note(user string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recent.note(user)
+	c.recentUsers.record(user)
 }
 
-// Shares reports whether a user shares the server with others: known returns true, or another user
+// Shares reports whether a user shares the server with others: hasSeveralUsers returns true, or another user
 // has sent a request within the window. For callers without a name, Shares returns false.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false
 	}
-	if c.known != nil && c.known() {
+	if c.hasSeveralUsers != nil && c.hasSeveralUsers() {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.recent.others(user)
+	return c.recentUsers.hasOther(user)
 }
 
-// recent has the last two users who have sent requests. The user of the latest request is first.
-type recent [2]struct {
+// recentUsers has the last two users who have sent requests. The user of the latest request is first.
+type recentUsers [2]struct {
 	user string
 	at   time.Time // zero: there is none
 }
 
-func (r *recent) note(user string) {
+func (r *recentUsers) record(user string) {
 	if r[0].user != user {
 		r[1] = r[0]
 	}
 	r[0].user, r[0].at = user, time.Now()
 }
 
-// others reports whether another user has sent a request within the window.
-func (r *recent) others(user string) bool {
+// hasOther reports whether another user has sent a request within the window.
+func (r *recentUsers) hasOther(user string) bool {
 	other := r[0]
 	if other.user == user {
 		other = r[1]

@@ -12,10 +12,10 @@ import (
 // requests arrived. An Order is for functions that take milliseconds, so it limits neither how many
 // functions wait nor how long. An Order is safe for concurrent use.
 type Order struct {
-	mu    sync.Mutex
-	free  int
-	users map[string]*list.Element // the users with functions that wait
-	turns *list.List               // of *userLine, the next one first
+	mu           sync.Mutex
+	free         int
+	users        map[string]*list.Element // the users with functions that wait
+	waitingUsers *list.List               // of *userLine, the next one first
 }
 
 // userLine has the waiting functions of a user.
@@ -26,7 +26,7 @@ type userLine struct {
 
 // NewOrder returns an Order that runs up to n functions at the same time.
 func NewOrder(n int) *Order {
-	return &Order{free: n, users: make(map[string]*list.Element), turns: list.New()}
+	return &Order{free: n, users: make(map[string]*list.Element), waitingUsers: list.New()}
 }
 
 // Do waits until f may run, and runs it. f belongs to a request of this user. arrived is the time
@@ -51,51 +51,51 @@ func (o *Order) begin(user string, arrived time.Time) {
 		o.mu.Unlock()
 		return
 	}
-	waits := o.users[user]
-	if waits == nil {
-		waits = o.turns.PushBack(&userLine{user: user})
-		o.users[user] = waits
+	elem := o.users[user]
+	if elem == nil {
+		elem = o.waitingUsers.PushBack(&userLine{user: user})
+		o.users[user] = elem
 	}
-	next := place{arrived, make(chan struct{})}
-	heap.Push(&waits.Value.(*userLine).line, next)
+	waiting := waitingFunc{arrived, make(chan struct{})}
+	heap.Push(&elem.Value.(*userLine).line, waiting)
 	o.mu.Unlock()
-	<-next.turn
+	<-waiting.mayRun
 }
 
 func (o *Order) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	first := o.turns.Front()
+	first := o.waitingUsers.Front()
 	if first == nil {
 		o.free++
 		return
 	}
-	of := first.Value.(*userLine)
-	close(heap.Pop(&of.line).(place).turn)
-	if len(of.line) > 0 {
-		o.turns.MoveToBack(first)
+	next := first.Value.(*userLine)
+	close(heap.Pop(&next.line).(waitingFunc).mayRun)
+	if len(next.line) > 0 {
+		o.waitingUsers.MoveToBack(first)
 		return
 	}
-	o.turns.Remove(first)
-	delete(o.users, of.user)
+	o.waitingUsers.Remove(first)
+	delete(o.users, next.user)
 }
 
-// place is the place of a waiting function in a line.
-type place struct {
+// waitingFunc is the place of a waiting function in a line.
+type waitingFunc struct {
 	arrived time.Time
-	turn    chan struct{} // closed when it may run
+	mayRun  chan struct{} // closed when it may run
 }
 
 // line is a heap of waiting functions. The function whose request arrived first is at the top.
-type line []place
+type line []waitingFunc
 
 func (l line) Len() int           { return len(l) }
 func (l line) Less(i, j int) bool { return l[i].arrived.Before(l[j].arrived) }
 func (l line) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *line) Push(p any)        { *l = append(*l, p.(place)) }
+func (l *line) Push(p any)        { *l = append(*l, p.(waitingFunc)) }
 func (l *line) Pop() any {
 	last := len(*l) - 1
 	p := (*l)[last]
-	(*l)[last], *l = place{}, (*l)[:last]
+	(*l)[last], *l = waitingFunc{}, (*l)[:last]
 	return p
 }

@@ -40,8 +40,8 @@ func TestOrderOfArrival(t *testing.T) {
 				t.Errorf("ended in the order %v", ended)
 			}
 		}
-		if o.turns.Len() != 0 || len(o.users) != 0 || o.free != 2 {
-			t.Errorf("%d wait, %d places are free", o.turns.Len(), o.free)
+		if o.waitingUsers.Len() != 0 || len(o.users) != 0 || o.free != 2 {
+			t.Errorf("%d wait, %d places are free", o.waitingUsers.Len(), o.free)
 		}
 	})
 }

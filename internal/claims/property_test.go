@@ -63,8 +63,8 @@ func randomly(t *testing.T, random *rand.Rand) {
 	}
 	wg.Wait()
 	checkCounts(t, q, 0, 0)
-	if len(q.users) != 0 || q.turns.Len() != 0 {
-		t.Errorf("%d users and %d lines are left", len(q.users), q.turns.Len())
+	if len(q.users) != 0 || q.waitingUsers.Len() != 0 {
+		t.Errorf("%d users and %d lines are left", len(q.users), q.waitingUsers.Len())
 	}
 }
 
@@ -80,21 +80,21 @@ func checkState(t *testing.T, q *Queue) {
 	for user, m := range q.users {
 		running += m.running
 		waiting += m.waiters.Len()
-		if m.turn != nil {
+		if m.waitingElem != nil {
 			turns++
 		}
-		if m.user != user || m.running == 0 && m.waiters.Len() == 0 || (m.turn != nil) != (m.waiters.Len() > 0) {
+		if m.name != user || m.running == 0 && m.waiters.Len() == 0 || (m.waitingElem != nil) != (m.waiters.Len() > 0) {
 			t.Errorf("%q is kept as %+v", user, m)
 		}
 		if most := q.opts.PerUser; most > 0 && m.running > most {
 			t.Errorf("%q holds %d slots of at most %d", user, m.running, most)
 		}
 	}
-	if running != q.running || waiting != q.waiting || turns != q.turns.Len() {
-		t.Errorf("%d run and %d wait in %d lines, but %d, %d and %d are counted", running, waiting, turns, q.running, q.waiting, q.turns.Len())
+	if running != q.running || waiting != q.waiting || turns != q.waitingUsers.Len() {
+		t.Errorf("%d run and %d wait in %d lines, but %d, %d and %d are counted", running, waiting, turns, q.running, q.waiting, q.waitingUsers.Len())
 	}
-	for e := q.turns.Front(); e != nil; e = e.Next() {
-		m := e.Value.(*member)
+	for e := q.waitingUsers.Front(); e != nil; e = e.Next() {
+		m := e.Value.(*queueUser)
 		if !q.mayHold(m, m.first().weight) {
 			continue
 		}

@@ -45,28 +45,28 @@ type QueueOptions struct {
 type Queue struct {
 	opts QueueOptions
 
-	mu      sync.Mutex
-	running int                // slots in use
-	waiting int                // requests in the lines
-	users   map[string]*member // the users with slots or with requests that wait
-	turns   *list.List         // of *member: the users with requests that wait, the next one first
+	mu           sync.Mutex
+	running      int                   // slots in use
+	waiting      int                   // requests in the lines
+	users        map[string]*queueUser // the users with slots or with requests that wait
+	waitingUsers *list.List            // of *queueUser: the users with requests that wait, the next one first
 }
 
-// member is a user who has slots or requests that wait.
-type member struct {
-	user    string
-	running int
-	waiters list.List     // of *waiter
-	turn    *list.Element // in the queue's turns; nil: no request waits
+// queueUser is a user who has slots or requests that wait.
+type queueUser struct {
+	name        string
+	running     int
+	waiters     list.List     // of *waiter
+	waitingElem *list.Element // in the queue's waitingUsers; nil: no request waits
 }
 
-// waiter is a request that waits. decide sets err and then closes decided.
+// waiter is a request that waits. endWait sets err and then closes done.
 type waiter struct {
-	weight  int
-	member  *member
-	place   *list.Element // in the member's waiters; nil: the wait has ended
-	decided chan struct{}
-	err     error // nil: it got its slots
+	weight int
+	user   *queueUser
+	elem   *list.Element // in the user's waiters; nil: the wait has ended
+	done   chan struct{}
+	err    error // nil: it got its slots
 }
 
 // NewQueue returns a queue.
@@ -74,14 +74,14 @@ func NewQueue(opts QueueOptions) *Queue {
 	if opts.Crowd == nil {
 		opts.Crowd = NewCrowd(nil)
 	}
-	return &Queue{opts: opts, users: make(map[string]*member), turns: list.New()}
+	return &Queue{opts: opts, users: make(map[string]*queueUser), waitingUsers: list.New()}
 }
 
 // Slots are the slots of a request. Do not call Release or Shrink on two copies of Slots, since
 // each copy would give the slots back.
 type Slots struct {
 	queue  *Queue
-	member *member // nil: they were given back; the queue's lock guards it
+	user   *queueUser // nil: they were given back; the queue's lock guards it
 	weight int
 }
 
@@ -92,8 +92,8 @@ func (q *Queue) Acquire(ctx context.Context, user string, weight int) (Slots, er
 	return q.AcquireWithin(ctx, user, weight, q.opts.Wait)
 }
 
-// AcquireWithin does the same as Acquire, but waits at most wait instead of QueueOptions.Wait.
-func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, wait time.Duration) (Slots, error) {
+// AcquireWithin does the same as Acquire, but waits at most timeout instead of QueueOptions.Wait.
+func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, timeout time.Duration) (Slots, error) {
 	weight = max(1, weight)
 	if weight > q.Heaviest() {
 		return Slots{}, ErrTooHeavy
@@ -102,30 +102,30 @@ func (q *Queue) AcquireWithin(ctx context.Context, user string, weight int, wait
 		return Slots{}, context.Cause(ctx)
 	}
 	q.mu.Lock()
-	m := q.member(user)
-	if q.admits(m, weight) {
-		q.take(m, weight)
+	u := q.user(user)
+	if q.canAdmit(u, weight) {
+		q.useSlots(u, weight)
 		q.mu.Unlock()
-		return Slots{q, m, weight}, nil
+		return Slots{q, u, weight}, nil
 	}
-	w, err := q.join(m, weight)
+	w, err := q.enqueue(u, weight)
 	q.mu.Unlock()
 	if err != nil {
 		return Slots{}, err
 	}
-	if err := q.wait(ctx, w, wait); err != nil {
+	if err := q.wait(ctx, w, timeout); err != nil {
 		return Slots{}, err
 	}
-	return Slots{q, m, weight}, nil
+	return Slots{q, u, weight}, nil
 }
 
 // Full reports whether Acquire would now return ErrFull for any request of the user.
 func (q *Queue) Full(user string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	m := q.member(user)
-	defer q.forget(m)
-	return !q.admits(m, 1) && q.waiting >= q.opts.Queue && q.evictable(m) == nil
+	u := q.user(user)
+	defer q.forget(u)
+	return !q.canAdmit(u, 1) && q.waiting >= q.opts.Queue && q.evictable(u) == nil
 }
 
 // Heaviest returns the largest number of slots that one request may ask for.
@@ -154,9 +154,9 @@ func (q *Queue) Len() int {
 func (s *Slots) Release() {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	if s.member != nil {
-		s.queue.giveBack(s.member, s.weight)
-		s.member = nil
+	if s.user != nil {
+		s.queue.freeSlots(s.user, s.weight)
+		s.user = nil
 	}
 }
 
@@ -164,45 +164,45 @@ func (s *Slots) Release() {
 func (s *Slots) Shrink(weight int) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	if s.member == nil || weight >= s.weight {
+	if s.user == nil || weight >= s.weight {
 		return
 	}
-	m, less := s.member, s.weight-weight
+	u, less := s.user, s.weight-weight
 	if s.weight = weight; weight == 0 {
-		s.member = nil
+		s.user = nil
 	}
-	s.queue.giveBack(m, less)
+	s.queue.freeSlots(u, less)
 }
 
-// wait waits until w is decided, its time has passed, or ctx ends.
-func (q *Queue) wait(ctx context.Context, w *waiter, most time.Duration) error {
-	timer := time.NewTimer(most)
+// wait waits until w has its slots or an error, its time has passed, or ctx ends.
+func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) error {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case <-w.decided:
+	case <-w.done:
 		return w.err
 	case <-timer.C:
-		return q.giveUp(w, ErrTimeout)
+		return q.cancelWait(w, ErrTimeout)
 	case <-ctx.Done():
-		return q.giveUp(w, context.Cause(ctx))
+		return q.cancelWait(w, context.Cause(ctx))
 	}
 }
 
-// giveUp ends the wait of w and returns the error of the wait. reason is ErrTimeout or the cause of
+// cancelWait ends the wait of w and returns the error of the wait. reason is ErrTimeout or the cause of
 // the end of ctx. If w has got its slots at the last moment, a timeout is no error. But if ctx has
-// ended, giveUp frees these slots.
-func (q *Queue) giveUp(w *waiter, reason error) error {
+// ended, cancelWait frees these slots.
+func (q *Queue) cancelWait(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.place != nil {
-		q.remove(w)
-		q.forget(w.member)
-		q.serve() // other requests may have waited behind w
+	if w.elem != nil {
+		q.dequeue(w)
+		q.forget(w.user)
+		q.grantFreeSlots() // other requests may have waited behind w
 		return reason
 	}
 	if w.err != nil || errors.Is(reason, ErrTimeout) {
 		return w.err
 	}
-	q.giveBack(w.member, w.weight)
+	q.freeSlots(w.user, w.weight)
 	return reason
 }

@@ -129,13 +129,13 @@ func Count(count *int, v wirejson.Value) *Error {
 	return nil
 }
 
-// OneOf reads a string that must be one of known. If the value is absent or null, the string is
+// OneOf reads a string that must be one of allowed. If the value is absent or null, the string is
 // empty.
-func OneOf(name *string, known []string, v wirejson.Value) *Error {
-	if f := Text(name, v); f != nil || !v.Given() || slices.Contains(known, *name) {
+func OneOf(name *string, allowed []string, v wirejson.Value) *Error {
+	if f := Text(name, v); f != nil || !v.Given() || slices.Contains(allowed, *name) {
 		return f
 	}
-	return Invalid("must be one of %s", strings.Join(known, ", "))
+	return Invalid("must be one of %s", strings.Join(allowed, ", "))
 }
 
 // String reads a string. A value that is absent or null is an error.
@@ -174,13 +174,13 @@ func NonEmpty(v wirejson.Value) *Error {
 
 // Body reads a request's body, which must be a JSON object, into r. It calls read with that object.
 func Body[R any](body []byte, r *R, read func(*R, wirejson.Value) *Error) (*R, *apierror.Error) {
-	root, syntax := wirejson.Parse(body)
-	if syntax == nil && root.Kind() == wirejson.KindObject {
+	root, syntaxErr := wirejson.Parse(body)
+	if syntaxErr == nil && root.Kind() == wirejson.KindObject {
 		return r, read(r, root).APIError()
 	}
 	problem := "it is " + string(root.Kind()) + ", not an object"
-	if syntax != nil {
-		problem = syntax.Error()
+	if syntaxErr != nil {
+		problem = syntaxErr.Error()
 	}
 	return nil, &apierror.Error{
 		Status: http.StatusBadRequest, Type: apierror.TypeInvalidRequest, Code: apierror.CodeInvalidJSON,
@@ -221,7 +221,7 @@ func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string
 		return f
 	}
 	for name, v := range object.MembersKnowing(known) {
-		if read, known := readers[string(name)]; known {
+		if read, ok := readers[string(name)]; ok {
 			if f := read(r, v); f != nil {
 				return f.In(string(name))
 			}
@@ -230,15 +230,15 @@ func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string
 	return nil
 }
 
-// Elements calls read for each element of an array, which may be absent or null. The parameter most
-// limits the number of elements. what is the name of the elements in the error about too many.
-func Elements(v wirejson.Value, most int, what string, read func(i int, v wirejson.Value) *Error) *Error {
+// Elements calls read for each element of an array, which may be absent or null. The parameter limit
+// bounds the number of elements. plural is the name of the elements in the error about too many.
+func Elements(v wirejson.Value, limit int, plural string, read func(i int, v wirejson.Value) *Error) *Error {
 	if f := Optional(wirejson.KindArray, v); f != nil || !v.Given() {
 		return f
 	}
 	for i, v := range v.Elements() {
-		if i == most {
-			return Invalid("must hold at most %d %s", most, what)
+		if i == limit {
+			return Invalid("must hold at most %d %s", limit, plural)
 		}
 		if f := read(i, v); f != nil {
 			return f.At(i)

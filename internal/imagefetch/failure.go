@@ -18,7 +18,7 @@ type Failure struct {
 // Error returns a sentence for the client. It leaves out the query of the URL, which may contain a
 // secret.
 func (f *Failure) Error() string {
-	return fmt.Sprintf("The image %s cannot be fetched: %s.", shown(f.URL), f.Reason)
+	return fmt.Sprintf("The image %s cannot be fetched: %s.", redactURL(f.URL), f.Reason)
 }
 
 // reason is why an image cannot be fetched, as a clause for the client. explain replaces every other

@@ -46,7 +46,7 @@ type Fetcher struct {
 
 // limits bound the cost of the URLs in one request.
 type limits struct {
-	atOnce     int           // fetched at the same time
+	concurrent int           // fetched at the same time
 	imageBytes int64         // of one image
 	totalBytes int64         // of all images
 	imageTime  time.Duration // for one image, with its redirects
@@ -54,7 +54,7 @@ type limits struct {
 }
 
 var standardLimits = limits{
-	atOnce:     4,
+	concurrent: 4,
 	imageBytes: 20 << 20,
 	totalBytes: 32 << 20,
 	imageTime:  10 * time.Second,
@@ -77,19 +77,19 @@ func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 // ended, the error is that of ctx. Before Fetch keeps more bytes, it calls grow with their number,
 // never concurrently. If grow returns false, the error is [ErrNoMemory].
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) bool) (map[string]string, error) {
-	group, run := errgroup.WithContext(ctx)
-	group.SetLimit(f.limits.atOnce)
-	run, stop := context.WithTimeoutCause(run, f.limits.totalTime,
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(f.limits.concurrent)
+	groupCtx, stop := context.WithTimeoutCause(groupCtx, f.limits.totalTime,
 		reasonf("the images of the request took longer than %s together", f.limits.totalTime))
 	defer stop()
-	all := &allowance{left: f.limits.totalBytes, grow: grow}
+	total := &allowance{left: f.limits.totalBytes, grow: grow}
 	var mu sync.Mutex // guards images
 	images := make(map[string]string, len(urls))
 	for _, url := range urls {
 		group.Go(func() error {
-			ctx, cancel := context.WithTimeoutCause(run, f.limits.imageTime, reasonf("it took longer than %s", f.limits.imageTime))
+			ctx, cancel := context.WithTimeoutCause(groupCtx, f.limits.imageTime, reasonf("it took longer than %s", f.limits.imageTime))
 			defer cancel()
-			image, err := f.image(ctx, url, all)
+			image, err := f.image(ctx, url, total)
 			if errors.Is(err, ErrNoMemory) {
 				return err
 			}
@@ -113,7 +113,7 @@ func (f *Fetcher) Fetch(ctx context.Context, urls []string, grow func(n int64) b
 }
 
 // image fetches one image and returns it as a data URL.
-func (f *Fetcher) image(ctx context.Context, url string, all *allowance) (string, error) {
+func (f *Fetcher) image(ctx context.Context, url string, total *allowance) (string, error) {
 	u, err := f.checkURL(url)
 	if err != nil {
 		return "", err
@@ -134,22 +134,22 @@ func (f *Fetcher) image(ctx context.Context, url string, all *allowance) (string
 		text := cmp.Or(http.StatusText(response.StatusCode), "an unknown status")
 		return "", reasonf("its server answered %d (%s)", response.StatusCode, text)
 	}
-	return f.read(response, all)
+	return f.read(response, total)
 }
 
 const (
-	sniffed = 512     // bytes that http.DetectContentType reads
-	maxHint = 1 << 20 // bytes at most that are allocated because of a Content-Length
+	sniffSize   = 512     // bytes that http.DetectContentType reads
+	maxPrealloc = 1 << 20 // bytes at most that are allocated because of a Content-Length
 )
 
 // read reads an image and returns it as a data URL. It takes the media type from the content, since
 // headers are often wrong.
-func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) {
-	body := &meter{from: response.Body, limits: f.limits, all: all}
+func (f *Fetcher) read(response *http.Response, total *allowance) (string, error) {
+	body := &limitedReader{body: response.Body, limits: f.limits, total: total}
 	if response.ContentLength > body.imageBytes {
 		return "", body.tooLarge()
 	}
-	head := make([]byte, sniffed)
+	head := make([]byte, sniffSize)
 	n, err := io.ReadFull(body, head)
 	switch {
 	case err == io.EOF:
@@ -162,7 +162,7 @@ func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) 
 		return "", errNoImage
 	}
 	var out strings.Builder
-	out.Grow(len("data:image/jpeg;base64,") + base64.StdEncoding.EncodedLen(int(min(max(response.ContentLength, 0), maxHint))))
+	out.Grow(len("data:image/jpeg;base64,") + base64.StdEncoding.EncodedLen(int(min(max(response.ContentLength, 0), maxPrealloc))))
 	out.WriteString("data:" + media + ";base64,")
 	encoder := base64.NewEncoder(base64.StdEncoding, &out)
 	_, _ = encoder.Write(head[:n]) // a strings.Builder returns no errors
@@ -176,22 +176,22 @@ func (f *Fetcher) read(response *http.Response, all *allowance) (string, error) 
 	return out.String(), nil
 }
 
-// meter reads a body. It fails once the image, or all images of the request together, are too large.
-type meter struct {
-	from io.Reader
+// limitedReader reads a body. It fails once the image, or all images of the request together, are too large.
+type limitedReader struct {
+	body io.Reader
 	limits
-	read int64 // of the image, in bytes
-	all  *allowance
+	size  int64 // of the image, in bytes
+	total *allowance
 }
 
-func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.from.Read(p)
-	if m.read += int64(n); m.read > m.imageBytes {
-		return 0, m.tooLarge()
+func (r *limitedReader) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if r.size += int64(n); r.size > r.imageBytes {
+		return 0, r.tooLarge()
 	}
-	switch err := m.all.take(n); {
+	switch err := r.total.add(n); {
 	case errors.Is(err, errAllTooLarge):
-		return 0, reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(m.totalBytes)))
+		return 0, reasonf("the images of the request are larger than %s together", humanize.IBytes(uint64(r.totalBytes)))
 	case err != nil:
 		return 0, err
 	}
@@ -211,8 +211,8 @@ type allowance struct {
 	grow func(n int64) bool // takes n bytes of memory for data URLs
 }
 
-// take counts n bytes of an image. The error means that there is no room for them.
-func (a *allowance) take(n int) error {
+// add counts n bytes of an image. The error means that there is no room for them.
+func (a *allowance) add(n int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.left -= int64(n); a.left < 0 {
@@ -224,6 +224,6 @@ func (a *allowance) take(n int) error {
 	return nil
 }
 
-func (m *meter) tooLarge() error {
-	return reasonf("it is larger than %s", humanize.IBytes(uint64(m.imageBytes)))
+func (r *limitedReader) tooLarge() error {
+	return reasonf("it is larger than %s", humanize.IBytes(uint64(r.imageBytes)))
 }

@@ -21,16 +21,16 @@ var guardian = ssrf.New(
 	ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
 )
 
-// public reports whether to is port 443 of a public unicast address. A NAT64
+// public reports whether target is port 443 of a public unicast address. A NAT64
 // address is public if the IPv4 address in its last four bytes is public: a network
 // without IPv4 reaches IPv4 servers by such addresses (RFC 6052).
-func public(to netip.AddrPort) bool {
-	addr := to.Addr()
+func public(target netip.AddrPort) bool {
+	addr := target.Addr()
 	if ssrf.IPv6NAT64Prefix.Contains(addr) {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, to.Port())) == nil
+	return guardian.SafeAddrPort(netip.AddrPortFrom(addr, target.Port())) == nil
 }
 
 // connectTimeout bounds the time to open a TCP connection, and also the time of the TLS handshake
@@ -43,7 +43,7 @@ func newTransport(opts Options) *http.Transport {
 	if allow == nil {
 		allow = public
 	}
-	dialer := &net.Dialer{Timeout: connectTimeout, Control: control(allow)}
+	dialer := &net.Dialer{Timeout: connectTimeout, Control: dialControl(allow)}
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial for us, without the check
 		DialContext:            dialer.DialContext,
@@ -57,10 +57,10 @@ func newTransport(opts Options) *http.Transport {
 	}
 }
 
-// control returns a Control function for a [net.Dialer] that refuses an address if allow returns
+// dialControl returns a Control function for a [net.Dialer] that refuses an address if allow returns
 // false. Go calls the function with the resolved address before each connection. So a name that
 // resolves differently the second time is checked again.
-func control(allow func(netip.AddrPort) bool) func(network, address string, conn syscall.RawConn) error {
+func dialControl(allow func(netip.AddrPort) bool) func(network, address string, conn syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || !allow(to) {
@@ -71,12 +71,12 @@ func control(allow func(netip.AddrPort) bool) func(network, address string, conn
 }
 
 const (
-	maxURL       = 8 << 10 // bytes; even signed URLs are shorter
-	maxShown     = 200     // bytes of a URL in a message
-	maxRedirects = 5
+	maxURL          = 8 << 10 // bytes; even signed URLs are shorter
+	maxURLInMessage = 200     // bytes of a URL in a message
+	maxRedirects    = 5
 )
 
-// checkURL parses a URL and checks its form. The function of [control] checks the address later, when
+// checkURL parses a URL and checks its form. The function of [dialControl] checks the address later, when
 // it is dialled.
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
@@ -99,8 +99,8 @@ func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 }
 
 // checkRedirect applies the rules for URLs to the target of a redirect.
-func (f *Fetcher) checkRedirect(next *http.Request, sofar []*http.Request) error {
-	if len(sofar) > maxRedirects {
+func (f *Fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
 		return errRedirects
 	}
 	// The Referer would show the query of the last URL to the next host.
@@ -109,21 +109,21 @@ func (f *Fetcher) checkRedirect(next *http.Request, sofar []*http.Request) error
 	return err
 }
 
-// shown returns at most maxShown bytes of a URL, without user, query and fragment.
-func shown(text string) string {
+// redactURL returns at most maxURLInMessage bytes of a URL, without user, query and fragment.
+func redactURL(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme == "":
 		return "URL"
 	case u.Opaque != "" || u.Host == "":
-		return "URL (" + cut(u.Scheme+":") + "…)"
+		return "URL (" + truncate(u.Scheme+":") + "…)"
 	}
-	return cut(u.Scheme + "://" + u.Host + u.EscapedPath())
+	return truncate(u.Scheme + "://" + u.Host + u.EscapedPath())
 }
 
-func cut(text string) string {
-	if len(text) <= maxShown {
+func truncate(text string) string {
+	if len(text) <= maxURLInMessage {
 		return strings.ToValidUTF8(text, "")
 	}
-	return strings.ToValidUTF8(text[:maxShown], "") + "…"
+	return strings.ToValidUTF8(text[:maxURLInMessage], "") + "…"
 }

@@ -79,7 +79,7 @@ func (z *zone) dial(context.Context, string, string) (net.Conn, error) {
 func (z *zone) in(f *Fetcher, allow func(netip.AddrPort) bool) {
 	dialer := net.Dialer{
 		Resolver: &net.Resolver{PreferGo: true, Dial: z.dial},
-		Control:  control(allow),
+		Control:  dialControl(allow),
 	}
 	f.transport.DialContext = dialer.DialContext
 }

@@ -54,7 +54,7 @@ func TestShown(t *testing.T) {
 		"https://secret\n":                                     "URL",
 		"https://e.com/" + strings.Repeat("x", 500):            "https://e.com/" + strings.Repeat("x", 186) + "…",
 	} {
-		if got := shown(text); got != want {
+		if got := redactURL(text); got != want {
 			t.Errorf("%q is shown as %q", text, got)
 		}
 	}
@@ -71,8 +71,8 @@ func FuzzCheckURL(f *testing.F) {
 	}
 	fetcher := New(Options{})
 	f.Fuzz(func(t *testing.T, text string) {
-		got := shown(text)
-		if len(got) > maxShown+len("URL (…)")+len("…") || strings.ContainsAny(got, "?#\n") || !utf8.ValidString(got) {
+		got := redactURL(text)
+		if len(got) > maxURLInMessage+len("URL (…)")+len("…") || strings.ContainsAny(got, "?#\n") || !utf8.ValidString(got) {
 			t.Errorf("shown as %q", got)
 		}
 		if _, host, ok := strings.Cut(got, "://"); ok && strings.Contains(strings.SplitN(host, "/", 2)[0], "@") {

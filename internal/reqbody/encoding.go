@@ -53,47 +53,47 @@ func encodingOf(r *http.Request) (string, error) {
 
 // decoder decodes a body while it is read, up to limit bytes.
 type decoder struct {
-	encoding string
-	raw      *source
-	left     int64 // bytes that may still come, and one more
-	limit    int64
+	encoding  string
+	body      *encodedBody
+	remaining int64 // bytes that may still come, and one more
+	limit     int64
 
-	from  io.Reader // nil before the first Read
-	close func()
+	decoded io.Reader // nil before the first Read
+	close   func()
 }
 
-// source is the encoded body, from which a decoder reads. It keeps the error of a failed read, so
+// encodedBody is the encoded body, from which a decoder reads. It keeps the error of a failed read, so
 // that decoder.Read can distinguish this error from an error of the decoder.
-type source struct {
+type encodedBody struct {
 	io.Reader
 	err error
 }
 
-func (s *source) Read(to []byte) (int, error) {
-	n, err := s.Reader.Read(to)
+func (b *encodedBody) Read(buf []byte) (int, error) {
+	n, err := b.Reader.Read(buf)
 	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
+		b.err = err
 	}
 	return n, err
 }
 
 // Read returns decoded bytes. Errors: the error from reading the body, a *CorruptError, or a
 // *http.MaxBytesError.
-func (d *decoder) Read(to []byte) (n int, err error) {
-	if d.from == nil {
+func (d *decoder) Read(buf []byte) (n int, err error) {
+	if d.decoded == nil {
 		err = d.open()
 	}
 	if err == nil {
-		n, err = d.from.Read(to[:min(int64(len(to)), d.left)])
+		n, err = d.decoded.Read(buf[:min(int64(len(buf)), d.remaining)])
 	}
-	if d.left -= int64(n); d.left == 0 {
+	if d.remaining -= int64(n); d.remaining == 0 {
 		return n, &http.MaxBytesError{Limit: d.limit}
 	}
 	switch {
 	case err == nil || errors.Is(err, io.EOF):
 		return n, err
-	case d.raw.err != nil:
-		return n, d.raw.err
+	case d.body.err != nil:
+		return n, d.body.err
 	}
 	return n, &CorruptError{d.encoding, err}
 }
@@ -101,17 +101,17 @@ func (d *decoder) Read(to []byte) (n int, err error) {
 // open begins to decode, which reads from the body.
 func (d *decoder) open() error {
 	if d.encoding == "gzip" {
-		from, err := gzip.NewReader(d.raw)
+		reader, err := gzip.NewReader(d.body)
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // an empty body is no gzip
 		}
-		d.from = from
+		d.decoded = reader
 		return err
 	}
-	from, err := zstd.NewReader(d.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	reader, err := zstd.NewReader(d.body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return err
 	}
-	d.from, d.close = from, from.Close
+	d.decoded, d.close = reader, reader.Close
 	return nil
 }

@@ -33,12 +33,12 @@ var (
 // once, and no buffer grows by doubling. The chunks are also reused if the client sends only a part
 // of the body, so such clients cause no work for the garbage collector.
 type Pool struct {
-	budget  *claims.Budget
-	maxSize int64         // of a body, in bytes
-	joining sync.Mutex    // held while a body is joined, which takes its memory twice
-	chunks  sync.Pool     // of *chunk
-	copying *claims.Queue // a slot for each large body that is being copied
-	pace    *pace         // of the bodies that are being read
+	budget    *claims.Budget
+	maxSize   int64         // of a body, in bytes
+	joinMu    sync.Mutex    // held while a body is joined, which takes its memory twice
+	chunks    sync.Pool     // of *chunk
+	copySlots *claims.Queue // a slot for each large body that is being copied
+	watchdog  *watchdog     // of the bodies that are being read
 }
 
 // NewPool returns a pool of bodies of at most maxSize bytes each. All bodies together take at most
@@ -46,11 +46,11 @@ type Pool struct {
 // limits each user to a share of the memory.
 func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	return &Pool{
-		budget:  claims.NewBudget(memory-maxSize, maxSize, crowd),
-		maxSize: maxSize,
-		copying: claims.NewQueue(claims.QueueOptions{Concurrent: bigCopies, Queue: math.MaxInt, Wait: copyWait, Crowd: crowd}),
-		pace:    newPace(),
-		chunks:  sync.Pool{New: func() any { return new(chunk) }},
+		budget:    claims.NewBudget(memory-maxSize, maxSize, crowd),
+		maxSize:   maxSize,
+		copySlots: claims.NewQueue(claims.QueueOptions{Concurrent: maxLargeCopies, Queue: math.MaxInt, Wait: maxCopyWait, Crowd: crowd}),
+		watchdog:  newWatchdog(),
+		chunks:    sync.Pool{New: func() any { return new(chunk) }},
 	}
 }
 
@@ -61,7 +61,7 @@ func (p *Pool) Claim(user string) *claims.Claim { return p.budget.Claim(user) }
 func (p *Pool) Held() int64 { return p.budget.Held() }
 
 // Copying returns how many large bodies are being copied.
-func (p *Pool) Copying() int { return p.copying.Running() }
+func (p *Pool) Copying() int { return p.copySlots.Running() }
 
 // Read reads a request's body to its end, since over HTTP/1 an answer can be streamed only after
 // that. The memory of the body is added to claim. Reading ends when ctx ends or the client is too
@@ -82,11 +82,11 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 		LimitDiscard(w)
 		return nil, ErrNoMemory
 	}
-	reading := newReading(w, http.MaxBytesReader(w, r.Body, p.maxSize), p.pace)
-	defer reading.close() // also if a Read panics
-	defer context.AfterFunc(ctx, reading.cut)()
-	body, err := p.decode(encoding, reading, r.ContentLength, claim)
-	if reading.close() && err == nil {
+	reader := newBodyReader(w, http.MaxBytesReader(w, r.Body, p.maxSize), p.watchdog)
+	defer reader.close() // also if a Read panics
+	defer context.AfterFunc(ctx, reader.abort)()
+	body, err := p.decode(encoding, reader, r.ContentLength, claim)
+	if reader.close() && err == nil {
 		if err = context.Cause(ctx); err == nil { // else the client has gone
 			err = os.ErrDeadlineExceeded
 		}
@@ -106,23 +106,23 @@ func (p *Pool) Read(ctx context.Context, w http.ResponseWriter, r *http.Request,
 }
 
 // decode reads a body in an encoding to its end.
-func (p *Pool) decode(encoding string, from io.Reader, announced int64, claim *claims.Claim) ([]byte, error) {
+func (p *Pool) decode(encoding string, body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	if encoding == "" {
-		return p.read(from, announced, claim)
+		return p.read(body, contentLength, claim)
 	}
-	d := &decoder{encoding: encoding, raw: &source{Reader: from}, left: p.maxSize + 1, limit: p.maxSize, close: func() {}}
+	d := &decoder{encoding: encoding, body: &encodedBody{Reader: body}, remaining: p.maxSize + 1, limit: p.maxSize, close: func() {}}
 	defer func() { d.close() }()
 	return p.read(d, -1, claim)
 }
 
 const (
-	// bigBody is the size in bytes above which at most bigCopies bodies are copied at once.
-	bigBody = 1 << 20
-	// bigCopies is how many large bodies are copied at once.
-	bigCopies = 2
-	// copyWait is how long a large body waits for other bodies to be copied. It is long, since
+	// largeBody is the size in bytes above which at most maxLargeCopies bodies are copied at once.
+	largeBody = 1 << 20
+	// maxLargeCopies is how many large bodies are copied at once.
+	maxLargeCopies = 2
+	// maxCopyWait is how long a large body waits for other bodies to be copied. It is long, since
 	// Codex takes seconds to read 32 MiB.
-	copyWait = time.Minute
+	maxCopyWait = time.Minute
 )
 
 // WaitToCopy waits until a user's body of size bytes may be copied. The copies are the prompt.Plan,
@@ -130,10 +130,10 @@ const (
 // size of the body. The caller calls done when the copies are gone; more calls of done have no
 // effect. The error is ErrCopyWait or the cause of the end of ctx.
 func (p *Pool) WaitToCopy(ctx context.Context, user string, size int64) (done func(), err error) {
-	if size <= bigBody {
+	if size <= largeBody {
 		return func() {}, nil
 	}
-	slot, err := p.copying.Acquire(ctx, user, 1)
+	slot, err := p.copySlots.Acquire(ctx, user, 1)
 	if errors.Is(err, claims.ErrTimeout) {
 		err = ErrCopyWait
 	}
@@ -178,21 +178,21 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. announced is the length of the body, below 0 if it is unknown. Most
-// bodies fit into the first piece, which has the announced length, but at most chunkSize. If the
+// read reads a body to its end. contentLength is the length of the body, below 0 if it is unknown. Most
+// bodies fit into the first piece, which has that length, but at most chunkSize. If the
 // length is unknown, the first piece has chunkSize.
-func (p *Pool) read(from io.Reader, announced int64, claim *claims.Claim) ([]byte, error) {
+func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
 	size := min(chunkSize, p.maxSize+1) // one more, to see the end
-	if announced >= 0 {
-		size = min(size, announced+1)
+	if contentLength >= 0 {
+		size = min(size, contentLength+1)
 	}
 	if !claim.Grow(size) {
 		return nil, ErrNoMemory
 	}
 	first := make([]byte, size)
-	n, err := fill(first, from)
+	n, err := fill(first, body)
 	if err == nil {
-		return p.readMore(first, from, claim)
+		return p.readMore(first, body, claim)
 	}
 	if !errors.Is(err, io.EOF) {
 		return nil, err
@@ -205,7 +205,7 @@ func (p *Pool) read(from io.Reader, announced int64, claim *claims.Claim) ([]byt
 }
 
 // readMore reads the rest of a body, after its first piece.
-func (p *Pool) readMore(first []byte, from io.Reader, claim *claims.Claim) ([]byte, error) {
+func (p *Pool) readMore(first []byte, body io.Reader, claim *claims.Claim) ([]byte, error) {
 	var chunks []*chunk
 	defer func() {
 		for _, c := range chunks {
@@ -218,7 +218,7 @@ func (p *Pool) readMore(first []byte, from io.Reader, claim *claims.Claim) ([]by
 		}
 		c := p.chunks.Get().(*chunk)
 		chunks = append(chunks, c)
-		n, err := fill(c[:], from)
+		n, err := fill(c[:], body)
 		if errors.Is(err, io.EOF) {
 			whole := p.join(first, chunks, n, claim)
 			if len(chunks) > 16 {
@@ -234,8 +234,8 @@ func (p *Pool) readMore(first []byte, from io.Reader, claim *claims.Claim) ([]by
 
 // join joins the pieces of a body. The last chunk has n bytes of it.
 func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) []byte {
-	p.joining.Lock()
-	defer p.joining.Unlock()
+	p.joinMu.Lock()
+	defer p.joinMu.Unlock()
 	last := len(chunks) - 1
 	whole := append(make([]byte, 0, len(first)+last*chunkSize+n), first...)
 	for _, c := range chunks[:last] {
@@ -247,10 +247,10 @@ func (p *Pool) join(first []byte, chunks []*chunk, n int, claim *claims.Claim) [
 }
 
 // fill reads until buf is full. At the end of the body the error is io.EOF.
-func fill(buf []byte, from io.Reader) (n int, err error) {
+func fill(buf []byte, body io.Reader) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int
-		more, err = from.Read(buf[n:])
+		more, err = body.Read(buf[n:])
 		n += more
 	}
 	if n == len(buf) && errors.Is(err, io.EOF) {

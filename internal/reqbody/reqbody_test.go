@@ -89,8 +89,8 @@ func TestSlowBodies(t *testing.T) {
 		read(12*second, 16*second, piece{second, 2 << 10}, silent)
 		read(time.Minute, 15*second, silent)
 		all.Wait()
-		if len(p.pace.all) != 0 {
-			t.Errorf("%d are watched still", len(p.pace.all))
+		if len(p.watchdog.readers) != 0 {
+			t.Errorf("%d are watched still", len(p.watchdog.readers))
 		}
 	})
 }
@@ -99,21 +99,21 @@ func TestSlowBodies(t *testing.T) {
 // a client that adds a millisecond at a time must not have all bodies looked at each time.
 func TestPaceStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
+		p := newWatchdog()
 		for i := range 50 {
-			r := &reading{pace: p, controller: *http.NewResponseController(httptest.NewRecorder())}
-			r.due.Store(int64(paceGrace + time.Duration(i)*time.Millisecond))
+			r := &bodyReader{watchdog: p, controller: *http.NewResponseController(httptest.NewRecorder())}
+			r.deadline.Store(int64(maxSilence + time.Duration(i)*time.Millisecond))
 			p.add(r)
 		}
 		for _, want := range []struct {
 			after time.Duration
 			left  int
-		}{{paceGrace - time.Millisecond, 50}, {2 * time.Millisecond, 49}, {paceStep - 2*time.Millisecond, 49}, {2 * time.Millisecond, 0}} {
+		}{{maxSilence - time.Millisecond, 50}, {2 * time.Millisecond, 49}, {minCheckInterval - 2*time.Millisecond, 49}, {2 * time.Millisecond, 0}} {
 			time.Sleep(want.after)
 			synctest.Wait()
 			p.mu.Lock()
-			if len(p.all) != want.left {
-				t.Errorf("%d bodies are left at %s, not %d", len(p.all), p.now(), want.left)
+			if len(p.readers) != want.left {
+				t.Errorf("%d bodies are left at %s, not %d", len(p.readers), p.now(), want.left)
 			}
 			p.mu.Unlock()
 		}
@@ -241,28 +241,28 @@ func TestCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewPool(4<<20, 1<<20, claims.NewCrowd(nil))
 		var done []func()
-		for range bigCopies {
-			one, err := b.WaitToCopy(t.Context(), "a", bigBody+1)
+		for range maxLargeCopies {
+			one, err := b.WaitToCopy(t.Context(), "a", largeBody+1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			done = append(done, one)
 		}
 		start := time.Now()
-		if _, err := b.WaitToCopy(t.Context(), "a", bigBody+1); !errors.Is(err, ErrCopyWait) || time.Since(start) != copyWait {
+		if _, err := b.WaitToCopy(t.Context(), "a", largeBody+1); !errors.Is(err, ErrCopyWait) || time.Since(start) != maxCopyWait {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 		left := errors.New("left")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, left)
 		defer cancel()
-		if _, err := b.WaitToCopy(ctx, "a", bigBody+1); !errors.Is(err, left) {
+		if _, err := b.WaitToCopy(ctx, "a", largeBody+1); !errors.Is(err, left) {
 			t.Error(err)
 		}
-		if _, err := b.WaitToCopy(t.Context(), "a", bigBody); err != nil {
+		if _, err := b.WaitToCopy(t.Context(), "a", largeBody); err != nil {
 			t.Error(err)
 		}
 		time.AfterFunc(time.Second, func() { done[0](); done[0]() })
-		if one, err := b.WaitToCopy(t.Context(), "a", bigBody+1); err != nil {
+		if one, err := b.WaitToCopy(t.Context(), "a", largeBody+1); err != nil {
 			t.Error(err)
 		} else {
 			one()

@@ -22,15 +22,15 @@ const (
 	maxSockets = 1024
 	// maxAge is the age at which a WebSocket accepts no more requests. OpenAI has the same limit.
 	maxAge = time.Hour
-	// pingEvery is how often a WebSocket is pinged. pongTime is how long the client may take to
+	// pingEvery is how often a WebSocket is pinged. pongTimeout is how long the client may take to
 	// answer.
-	pingEvery = 30 * time.Second
-	pongTime  = 2 * time.Minute
+	pingEvery   = 30 * time.Second
+	pongTimeout = 2 * time.Minute
 	// writeTimeout bounds the writing of a message.
 	writeTimeout = 30 * time.Second
-	// slack is how far a message may exceed the limit of a body, in bytes. Such a message is
+	// maxExcess is how far a message may exceed the limit of a body, in bytes. Such a message is
 	// refused and discarded. A longer message ends the connection.
-	slack = 1 << 20
+	maxExcess = 1 << 20
 )
 
 // Handler answers a request. It reports false if the connection cannot be used any more.
@@ -39,20 +39,20 @@ type Handler func(http.ResponseWriter, *http.Request) (usable bool)
 // Server serves WebSockets.
 type Server struct {
 	maxMessage int64
-	places     *claims.Budget // one for each WebSocket
-	end        context.Context
+	slots      *claims.Budget // one for each WebSocket
+	closing    context.Context
 	stop       context.CancelFunc
 }
 
 // NewServer returns a server. maxBody is the most bytes of a request's body, which handlers
 // enforce. If several users have WebSockets, crowd limits each user to a share of them.
 func NewServer(maxBody int64, crowd *claims.Crowd) *Server {
-	end, stop := context.WithCancel(context.Background())
-	return &Server{maxMessage: maxBody + slack, places: claims.NewBudget(maxSockets, 1, crowd), end: end, stop: stop}
+	closing, stop := context.WithCancel(context.Background())
+	return &Server{maxMessage: maxBody + maxExcess, slots: claims.NewBudget(maxSockets, 1, crowd), closing: closing, stop: stop}
 }
 
 // Open returns how many WebSockets are open.
-func (s *Server) Open() int64 { return s.places.Held() }
+func (s *Server) Open() int64 { return s.slots.Held() }
 
 // Close ends idle WebSockets at once. A WebSocket with a request ends after the answer to it. The
 // clients connect again.
@@ -62,9 +62,9 @@ func (s *Server) Close() { s.stop() }
 // requests of the WebSocket until one side closes it. Serve returns an error if there are too many
 // WebSockets.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, user string, handle Handler) *apierror.Error {
-	place := s.places.Claim(user)
-	defer place.Release()
-	if !place.Grow(1) {
+	slot := s.slots.Claim(user)
+	defer slot.Release()
+	if !slot.Grow(1) {
 		return apierror.TooManySockets()
 	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
@@ -73,20 +73,20 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, user string, hand
 	}
 	ws.SetReadLimit(s.maxMessage)
 	c := &conn{ws: ws, handshake: r, handle: handle, opened: time.Now(), messages: make(chan *message)}
-	c.serve(s.end)
+	c.serve(s.closing)
 	return nil
 }
 
 // conn is a WebSocket. It answers one request after the other.
 type conn struct {
-	ws        *websocket.Conn
-	handshake *http.Request
-	handle    Handler
-	opened    time.Time
-	served    int
+	ws           *websocket.Conn
+	handshake    *http.Request
+	handle       Handler
+	opened       time.Time
+	requestCount int
 
 	messages chan *message
-	blocked  atomic.Bool // read is busy with a message, and reads no pongs meanwhile
+	readBusy atomic.Bool // read is busy with a message, and reads no pongs meanwhile
 }
 
 // message is the body of a request. A handler may stop reading before the end of the body. So the
@@ -94,21 +94,21 @@ type conn struct {
 // connection would end.
 type message struct {
 	*io.PipeReader
-	to *io.PipeWriter
+	pipeWriter *io.PipeWriter
 }
 
-// serve answers requests until one side ends the connection. When the context end is cancelled,
+// serve answers requests until one side ends the connection. When the context closing is cancelled,
 // serve first completes the answer under way.
-func (c *conn) serve(end context.Context) {
+func (c *conn) serve(closing context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.handshake.Context()))
-	var others sync.WaitGroup
-	defer others.Wait()
+	var loops sync.WaitGroup
+	defer loops.Wait()
 	defer func() { _ = c.ws.CloseNow() }()
 	defer cancel()
-	for _, other := range []func(context.Context){c.read, c.ping} {
-		others.Go(func() {
+	for _, loop := range []func(context.Context){c.read, c.ping} {
+		loops.Go(func() {
 			defer cancel()
-			other(ctx)
+			loop(ctx)
 		})
 	}
 	oldAge := time.After(maxAge)
@@ -120,7 +120,7 @@ func (c *conn) serve(end context.Context) {
 			}
 		case <-ctx.Done():
 			return
-		case <-end.Done():
+		case <-closing.Done():
 			_ = c.ws.Close(websocket.StatusServiceRestart, "")
 			return
 		case <-oldAge:
@@ -134,25 +134,25 @@ func (c *conn) serve(end context.Context) {
 // for the next message. So read notices when the client leaves.
 func (c *conn) read(ctx context.Context) {
 	for {
-		_, from, err := c.ws.Reader(ctx)
+		_, body, err := c.ws.Reader(ctx)
 		if err != nil {
 			return
 		}
 		m := new(message)
-		m.PipeReader, m.to = io.Pipe()
-		c.blocked.Store(true)
+		m.PipeReader, m.pipeWriter = io.Pipe()
+		c.readBusy.Store(true)
 		select {
 		case c.messages <- m:
 		case <-ctx.Done():
 			return
 		}
-		_, err = io.Copy(m.to, from)
-		_ = m.to.CloseWithError(err) // CloseWithError returns nil; if err is nil, the message ends here
+		_, err = io.Copy(m.pipeWriter, body)
+		_ = m.pipeWriter.CloseWithError(err) // CloseWithError returns nil; if err is nil, the message ends here
 		if err != nil {
 			<-ctx.Done() // until the answer is sent, which may be an error
 			return
 		}
-		c.blocked.Store(false)
+		c.readBusy.Store(false)
 	}
 }
 
@@ -164,10 +164,10 @@ func (c *conn) ping(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		timed, cancel := context.WithTimeout(ctx, pongTime)
+		timed, cancel := context.WithTimeout(ctx, pongTimeout)
 		err := c.ws.Ping(timed)
 		cancel()
-		if err != nil && !c.blocked.Load() {
+		if err != nil && !c.readBusy.Load() {
 			return
 		}
 	}
@@ -177,16 +177,16 @@ func (c *conn) ping(ctx context.Context) {
 func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	to := &answer{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
-	defer to.close()
+	w := &responseWriter{ctx: ctx, conn: c.ws, message: m, header: make(http.Header)}
+	defer w.stopTimer()
 	defer func() { _ = m.Close() }() // unblocks read
 	if time.Since(c.opened) >= maxAge {
-		_ = apierror.SocketTooOld().Respond(to, c.handshake)
-		_ = to.finish()
+		_ = apierror.SocketTooOld().Respond(w, c.handshake)
+		_ = w.finish()
 		return false
 	}
-	usable = c.handle(to, c.request(ctx, m))
-	if err := to.finish(); err != nil || !usable {
+	usable = c.handle(w, c.request(ctx, m))
+	if err := w.finish(); err != nil || !usable {
 		return false
 	}
 	_, err := io.Copy(io.Discard, m) // the rest of a request that was refused
@@ -195,10 +195,10 @@ func (c *conn) answer(ctx context.Context, m *message) (usable bool) {
 
 // request returns a message as a request. Each request has an id of its own.
 func (c *conn) request(ctx context.Context, m *message) *http.Request {
-	c.served++
+	c.requestCount++
 	r := c.handshake.Clone(ctx)
 	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(m), -1
 	r.Header.Del("Content-Encoding")
-	r.Header.Set("X-Request-Id", fmt.Sprintf("%.100s-%d", c.handshake.Header.Get("X-Request-Id"), c.served))
+	r.Header.Set("X-Request-Id", fmt.Sprintf("%.100s-%d", c.handshake.Header.Get("X-Request-Id"), c.requestCount))
 	return r
 }

@@ -105,11 +105,11 @@ func TestServe(t *testing.T) {
 // TestTooManySockets: a WebSocket beyond the limit is refused, and its place is not taken.
 func TestTooManySockets(t *testing.T) {
 	server := NewServer(1, claims.NewCrowd(nil))
-	others := server.places.Claim("b")
+	others := server.slots.Claim("b")
 	others.Grow(maxSockets)
 	apiErr := server.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", repeat)
-	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || server.places.Held() != maxSockets {
-		t.Errorf("%v, %d are open", apiErr, server.places.Held())
+	if apiErr == nil || apiErr.Code != apierror.TooManySockets().Code || server.slots.Held() != maxSockets {
+		t.Errorf("%v, %d are open", apiErr, server.slots.Held())
 	}
 }
 
@@ -140,7 +140,7 @@ func TestLongMessage(t *testing.T) {
 			t.Error(apiErr)
 		}
 	})
-	if err := client.Write(ctx, websocket.MessageText, make([]byte, 2*slack)); err != nil {
+	if err := client.Write(ctx, websocket.MessageText, make([]byte, 2*maxExcess)); err != nil {
 		t.Log(err) // the server may close while the message is being sent
 	}
 	if _, _, err := client.Read(ctx); err == nil {

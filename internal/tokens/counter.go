@@ -5,9 +5,9 @@ import "math"
 // Counter counts the tokens of texts in pieces. So a long text takes no more memory than a short
 // one, and other work can run between the pieces.
 type Counter struct {
-	limit Limit
-	piece int // bytes that are counted at once
-	since int // bytes since the last pause
+	limit      Limit
+	pieceSize  int // bytes that are counted at once
+	sincePause int // bytes since the last pause
 }
 
 // counterPiece is how many bytes a [Counter] counts at once, which takes some 40 ms.
@@ -16,8 +16,8 @@ const counterPiece = 64 << 10
 // NewCounter returns a counter that has counted nothing yet.
 func NewCounter() *Counter { return newCounter(counterPiece) }
 
-func newCounter(piece int) *Counter {
-	return &Counter{limit: Limit{max: math.MaxInt / 2, keep: piece}, piece: piece} // half of the most, so that sums do not overflow
+func newCounter(pieceSize int) *Counter {
+	return &Counter{limit: Limit{max: math.MaxInt / 2, maxKept: pieceSize}, pieceSize: pieceSize} // half of the most, so that sums do not overflow
 }
 
 // Add adds a text. If pause is not nil, Add calls it after each 64 KiB or so of text, which several
@@ -25,11 +25,11 @@ func newCounter(piece int) *Counter {
 // is invalid.
 func (c *Counter) Add(text string, pause func() error) error {
 	for len(text) > 0 {
-		n := min(len(text), c.piece)
+		n := min(len(text), c.pieceSize)
 		c.limit.Add(text[:n])
 		text = text[n:]
-		if c.since += n; c.since >= c.piece && pause != nil {
-			c.since = 0
+		if c.sincePause += n; c.sincePause >= c.pieceSize && pause != nil {
+			c.sincePause = 0
 			if err := pause(); err != nil {
 				return err
 			}

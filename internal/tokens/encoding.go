@@ -19,16 +19,16 @@ var encoding = sync.OnceValue(codec.NewO200kBase)
 // Count returns the number of tokens in a text. Special tokens of the encoding, such
 // as <|endoftext|>, count as text.
 func Count(text string) int {
-	n, err := encoding().Count(valid(text))
+	n, err := encoding().Count(makeValid(text))
 	if err != nil {
 		return len(text) // cannot happen; a text has at most this many tokens
 	}
 	return n
 }
 
-// valid replaces each invalid byte by one valid byte. The library reads runes, so
+// makeValid replaces each invalid byte by one valid byte. The library reads runes, so
 // invalid bytes would change the length of the text.
-func valid(text string) string {
+func makeValid(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}
@@ -43,19 +43,19 @@ func valid(text string) string {
 	return string(b)
 }
 
-// prefix returns the length of the first n tokens of a text, in bytes, without an
+// prefixLen returns the length of the first n tokens of a text, in bytes, without an
 // incomplete rune at their end.
-func prefix(text string, n int) int {
-	_, all, _ := encoding().Encode(valid(text)) // which cannot fail
+func prefixLen(text string, n int) int {
+	_, all, _ := encoding().Encode(makeValid(text)) // which cannot fail
 	length := 0
 	for _, token := range all[:min(n, len(all))] {
 		length += len(token)
 	}
-	return wholeRunes(text[:length])
+	return wholeRunesLen(text[:length])
 }
 
-// wholeRunes returns the length of a text without an incomplete rune at its end.
-func wholeRunes[T string | []byte](text T) int {
+// wholeRunesLen returns the length of a text without an incomplete rune at its end.
+func wholeRunesLen[T string | []byte](text T) int {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(text[i]) {
 			if !utf8.FullRuneInString(string(text[i:])) {

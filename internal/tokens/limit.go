@@ -25,65 +25,65 @@ const (
 type Limit struct {
 	max     int
 	counted int // tokens counted; after Whole it can be more than max
-	keep    int // the most bytes of text that stay uncounted
+	maxKept int // the most bytes of text that stay uncounted
 
-	text   []byte // kept text; the offsets below are into it
-	passed int    // end of the output
-	ends   []int  // ends of texts
-	next   int    // the next rune to look at
-	sure   int    // the last boundary
-	class  class  // class of the rune before next
-	done   int    // end of the counted text
-	cut    int    // where the text is cut, if over
-	over   bool   // the limit was exceeded
+	text         []byte // kept text; the offsets below are into it
+	outputEnd    int    // end of the output
+	textEnds     []int  // ends of texts
+	nextRune     int    // the next rune to look at
+	boundary     int    // the last boundary
+	lastClass    class  // class of the rune before nextRune
+	countedEnd   int    // end of the counted text
+	cutAt        int    // where the text is cut, if limitReached
+	limitReached bool   // the limit was exceeded
 }
 
 // NewLimit returns a limit of this number of tokens.
-func NewLimit(tokens int) *Limit { return &Limit{max: tokens, keep: maxUncounted} }
+func NewLimit(tokens int) *Limit { return &Limit{max: tokens, maxKept: maxUncounted} }
 
-// Add adds a piece of a text and returns the next output. If over is true, the output has
+// Add adds a piece of a text and returns the next output. If limitReached is true, the output has
 // reached the limit and there will be no more.
-func (l *Limit) Add(piece string) (out string, over bool) {
-	if piece == "" || l.over {
-		return "", l.over
+func (l *Limit) Add(piece string) (out string, limitReached bool) {
+	if piece == "" || l.limitReached {
+		return "", l.limitReached
 	}
-	at := len(l.text)
+	start := len(l.text)
 	l.text = append(l.text, piece...)
-	l.countIf(len(l.text) > l.left())
-	to := l.cut
-	if !l.over {
-		to = wholeRunes(l.text[:min(len(l.text), l.done+l.left())])
+	l.countIf(len(l.text) > l.tokensLeft())
+	end := l.cutAt
+	if !l.limitReached {
+		end = wholeRunesLen(l.text[:min(len(l.text), l.countedEnd+l.tokensLeft())])
 	}
-	return l.pass(to, piece, at), l.over
+	return l.output(end, piece, start), l.limitReached
 }
 
 // End ends a text and returns the rest of its output. No token extends into the next text.
-func (l *Limit) End() (out string, over bool) {
-	if l.over {
+func (l *Limit) End() (out string, limitReached bool) {
+	if l.limitReached {
 		return "", true
 	}
-	l.end()
-	l.countIf(len(l.text) > l.left())
-	to := l.cut
-	if !l.over {
-		to = len(l.text)
+	l.endText()
+	l.countIf(len(l.text) > l.tokensLeft())
+	end := l.cutAt
+	if !l.limitReached {
+		end = len(l.text)
 	}
-	return l.pass(to, "", len(l.text)), l.over
+	return l.output(end, "", len(l.text)), l.limitReached
 }
 
 // Whole counts a text that is output as a whole, even beyond the limit. Call it between texts.
 func (l *Limit) Whole(text string) {
 	l.text = append(l.text, text...)
-	l.passed = len(l.text)
-	l.end()
-	l.update(len(l.text) > l.left())
+	l.outputEnd = len(l.text)
+	l.endText()
+	l.update(len(l.text) > l.tokensLeft())
 }
 
 // Full reports whether the limit is reached. Call it between texts.
-func (l *Limit) Full() bool { return l.update(len(l.text) >= l.left()) <= 0 }
+func (l *Limit) Full() bool { return l.update(len(l.text) >= l.tokensLeft()) <= 0 }
 
 // Exceeded reports whether a text added by Whole went beyond the limit. Call it between texts.
-func (l *Limit) Exceeded() bool { return l.update(len(l.text) > l.left()) < 0 }
+func (l *Limit) Exceeded() bool { return l.update(len(l.text) > l.tokensLeft()) < 0 }
 
 // Raise raises the limit. A text that was cut stays cut.
 func (l *Limit) Raise(tokens int) { l.max += tokens }
@@ -91,7 +91,7 @@ func (l *Limit) Raise(tokens int) { l.max += tokens }
 // Fits reports whether n more bytes are certainly within the limit, so that Add outputs
 // them at once. It counts the text that was added before only if it has to.
 func (l *Limit) Fits(n int) bool {
-	if len(l.text)+n <= l.left() {
+	if len(l.text)+n <= l.tokensLeft() {
 		return true
 	}
 	left := l.update(true)
@@ -104,111 +104,111 @@ func (l *Limit) Count() int { return l.counted }
 
 // Held returns the text that was added and not yet output. It is valid until the next call.
 func (l *Limit) Held() []byte {
-	if l.over {
+	if l.limitReached {
 		return nil
 	}
-	return l.text[l.passed:]
+	return l.text[l.outputEnd:]
 }
 
 // update calls countIf, drops the counted text, and returns the number of tokens until the limit.
 func (l *Limit) update(needed bool) (left int) {
 	l.countIf(needed)
-	l.drop()
-	return l.left()
+	l.dropCounted()
+	return l.tokensLeft()
 }
 
-// left returns the number of tokens until the limit.
-func (l *Limit) left() int { return l.max - l.counted }
+// tokensLeft returns the number of tokens until the limit.
+func (l *Limit) tokensLeft() int { return l.max - l.counted }
 
-// end records the end of a text.
-func (l *Limit) end() {
-	if n := len(l.ends); len(l.text) > 0 && (n == 0 || l.ends[n-1] < len(l.text)) {
-		l.ends = append(l.ends, len(l.text))
+// endText records the end of a text.
+func (l *Limit) endText() {
+	if n := len(l.textEnds); len(l.text) > 0 && (n == 0 || l.textEnds[n-1] < len(l.text)) {
+		l.textEnds = append(l.textEnds, len(l.text))
 	}
 }
 
-// pass outputs the text up to an offset. piece begins at the offset at. If all of the output lies
-// in piece, pass returns a part of piece, so that the text is not copied.
-func (l *Limit) pass(to int, piece string, at int) (out string) {
-	if to > l.passed {
-		if l.passed >= at && to <= at+len(piece) {
-			out = piece[l.passed-at : to-at]
+// output outputs the text up to an offset. piece begins at the offset pieceStart. If all of the output lies
+// in piece, output returns a part of piece, so that the text is not copied.
+func (l *Limit) output(end int, piece string, pieceStart int) (out string) {
+	if end > l.outputEnd {
+		if l.outputEnd >= pieceStart && end <= pieceStart+len(piece) {
+			out = piece[l.outputEnd-pieceStart : end-pieceStart]
 		} else {
-			out = string(l.text[l.passed:to])
+			out = string(l.text[l.outputEnd:end])
 		}
-		l.passed = to
+		l.outputEnd = end
 	}
-	l.drop()
+	l.dropCounted()
 	return out
 }
 
-// drop removes the text that was counted.
-func (l *Limit) drop() {
-	if l.done == 0 || l.over {
+// dropCounted removes the text that was counted.
+func (l *Limit) dropCounted() {
+	if l.countedEnd == 0 || l.limitReached {
 		return
 	}
-	if l.text = append(l.text[:0], l.text[l.done:]...); cap(l.text) > 2*l.keep {
+	if l.text = append(l.text[:0], l.text[l.countedEnd:]...); cap(l.text) > 2*l.maxKept {
 		l.text = append([]byte(nil), l.text...)
 	}
-	l.passed -= l.done
-	l.next -= l.done
-	l.sure -= l.done
-	l.done = 0
+	l.outputEnd -= l.countedEnd
+	l.nextRune -= l.countedEnd
+	l.boundary -= l.countedEnd
+	l.countedEnd = 0
 }
 
 // countIf counts the text up to the last boundary if needed is true, or if too much text is uncounted.
 func (l *Limit) countIf(needed bool) {
-	if !needed && len(l.text) <= l.keep {
+	if !needed && len(l.text) <= l.maxKept {
 		return
 	}
-	for _, end := range l.ends {
-		l.look(end, true)
-		l.count(end)
-		l.next, l.sure, l.class = end, end, classNone
+	for _, end := range l.textEnds {
+		l.findBoundaries(end, true)
+		l.countTo(end)
+		l.nextRune, l.boundary, l.lastClass = end, end, classNone
 	}
-	l.ends = l.ends[:0]
-	l.look(len(l.text), false)
-	l.count(l.sure)
-	if !l.over && l.done < len(l.text) && l.left() <= 0 {
-		l.over, l.cut = true, l.done
+	l.textEnds = l.textEnds[:0]
+	l.findBoundaries(len(l.text), false)
+	l.countTo(l.boundary)
+	if !l.limitReached && l.countedEnd < len(l.text) && l.tokensLeft() <= 0 {
+		l.limitReached, l.cutAt = true, l.countedEnd
 	}
 }
 
-// look finds the boundaries up to end, and splits text without a boundary after maxRun bytes. If
+// findBoundaries finds the boundaries up to end, and splits text without a boundary after maxRun bytes. If
 // ended is false, the text may continue after end.
-func (l *Limit) look(end int, ended bool) {
-	for l.next < end {
-		r, size := utf8.DecodeRune(l.text[l.next:end])
-		if size == 1 && !ended && !utf8.FullRune(l.text[l.next:end]) {
+func (l *Limit) findBoundaries(end int, ended bool) {
+	for l.nextRune < end {
+		r, size := utf8.DecodeRune(l.text[l.nextRune:end])
+		if size == 1 && !ended && !utf8.FullRune(l.text[l.nextRune:end]) {
 			return
 		}
 		c := classOf(r, size)
 		switch {
-		case boundaries[l.class][c]:
-			l.sure = l.next
-		case l.next+size-l.sure > maxRun:
-			l.sure = l.next
-			l.count(l.sure)
+		case boundaries[l.lastClass][c]:
+			l.boundary = l.nextRune
+		case l.nextRune+size-l.boundary > maxRun:
+			l.boundary = l.nextRune
+			l.countTo(l.boundary)
 		}
-		l.class = c
-		l.next += size
+		l.lastClass = c
+		l.nextRune += size
 	}
 }
 
-// count counts the text up to an offset, and sets l.cut if this text exceeds the limit.
-func (l *Limit) count(to int) {
-	if l.over || l.done == to {
+// countTo counts the text up to an offset, and sets l.cutAt if this text exceeds the limit.
+func (l *Limit) countTo(end int) {
+	if l.limitReached || l.countedEnd == end {
 		return
 	}
-	text := string(l.text[l.done:to])
+	text := string(l.text[l.countedEnd:end])
 	n := Count(text)
-	if left := max(0, l.left()); n > left && to > l.passed {
-		l.over = true
-		l.cut = l.done + prefix(text, left)
+	if left := max(0, l.tokensLeft()); n > left && end > l.outputEnd {
+		l.limitReached = true
+		l.cutAt = l.countedEnd + prefixLen(text, left)
 		n = left
 	}
 	l.counted += n
-	l.done = to
+	l.countedEnd = end
 }
 
 // The encoding first splits a text by a pattern into words, numbers, runs of punctuation and runs
@@ -230,13 +230,13 @@ const (
 	classPunct                // other punctuation and symbols
 	classSpace                // blank or tab
 	classNewline              // CR or LF
-	classes
+	classCount
 )
 
 // boundaries[a][b] reports whether there is always a boundary between a rune of class a and
 // a rune of class b after it: no match of the pattern has both in this order, and the match
 // that ends with the first rune does not depend on the text after it.
-var boundaries = [classes][classes]bool{
+var boundaries = [classCount][classCount]bool{
 	classLetter:  {classNumber: true, classSlash: true, classPunct: true, classSpace: true, classNewline: true},
 	classMark:    {classNumber: true, classSpace: true},
 	classNumber:  {classLetter: true, classMark: true, classQuote: true, classSlash: true, classPunct: true, classSpace: true, classNewline: true},

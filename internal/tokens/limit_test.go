@@ -72,7 +72,7 @@ func parts(text string) (all []string) {
 }
 
 func tokensOf(t testing.TB, text string) []string {
-	_, all, err := encoding().Encode(valid(text))
+	_, all, err := encoding().Encode(makeValid(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func reference(t testing.TB, text string, tokens int) (within string, over bool)
 		return text, false
 	}
 	length := len(strings.Join(all[:tokens], ""))
-	return text[:wholeRunes(text[:length])], true
+	return text[:wholeRunesLen(text[:length])], true
 }
 
 // limited returns the output of a limit for a text in pieces.
@@ -263,7 +263,7 @@ func TestLazy(t *testing.T) {
 // TestKeptUncounted checks that the kept text is bounded if the limit is far away.
 func TestKeptUncounted(t *testing.T) {
 	l := NewLimit(1 << 40)
-	l.keep = 1 << 16
+	l.maxKept = 1 << 16
 	piece := strings.Repeat("word ", 1000)
 	for range 14 {
 		if out, over := l.Add(piece); out != piece || over {
@@ -271,7 +271,7 @@ func TestKeptUncounted(t *testing.T) {
 		}
 	}
 	l.Whole(strings.Repeat(piece, 42))
-	if len(l.text) > l.keep || cap(l.text) > 2*l.keep || l.Count() < 50_000 {
+	if len(l.text) > l.maxKept || cap(l.text) > 2*l.maxKept || l.Count() < 50_000 {
 		t.Errorf("%d bytes are kept in %d; %d tokens", len(l.text), cap(l.text), l.Count())
 	}
 }

@@ -5,29 +5,29 @@ import "sync"
 // Buffer is reusable memory for output. A stream holds the memory only while it writes, and most
 // streams wait most of the time. So thousands of streams need only the memory of the few that
 // write. The zero value is ready to use. A Buffer must not be copied.
-type Buffer struct{ lent *[]byte }
+type Buffer struct{ memory *[]byte }
 
-// maxLent bounds the memory that Release keeps for other Buffers, in bytes. Few events are larger.
-const maxLent = 16 << 10
+// maxPooled bounds the memory that Release keeps for other Buffers, in bytes. Few events are larger.
+const maxPooled = 16 << 10
 
-var lent = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}
+var memoryPool = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}
 
 // Take returns the memory as an empty slice.
 func (b *Buffer) Take() []byte {
-	if b.lent == nil {
-		b.lent = lent.Get().(*[]byte)
+	if b.memory == nil {
+		b.memory = memoryPool.Get().(*[]byte)
 	}
-	return (*b.lent)[:0]
+	return (*b.memory)[:0]
 }
 
 // Keep makes the next [Buffer.Take] return the memory of p. p is the result of the last Take,
 // perhaps grown by append. Take must have been called.
-func (b *Buffer) Keep(p []byte) { *b.lent = p }
+func (b *Buffer) Keep(p []byte) { *b.memory = p }
 
 // Release gives the memory back. The result of Take must not be used any more.
 func (b *Buffer) Release() {
-	if b.lent != nil && cap(*b.lent) <= maxLent {
-		lent.Put(b.lent)
+	if b.memory != nil && cap(*b.memory) <= maxPooled {
+		memoryPool.Put(b.memory)
 	}
-	b.lent = nil
+	b.memory = nil
 }

@@ -12,7 +12,7 @@ func TestBuffer(t *testing.T) {
 		t.Errorf("took %q with %d bytes, want those that were kept, empty: %d", again, cap(again), cap(grown))
 	}
 	b.Release()
-	if b.lent != nil || len(b.Take()) != 0 {
+	if b.memory != nil || len(b.Take()) != 0 {
 		t.Error("memory was released and is still held")
 	}
 }

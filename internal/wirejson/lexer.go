@@ -6,12 +6,12 @@ import "strings"
 type lexerState uint8
 
 const (
-	lexerOff    lexerState = iota // nothing is read
-	lexerBefore                   // white space so far
-	lexerTokens                   // inside the value, outside its strings
-	lexerString                   // inside a string
-	lexerEscape                   // behind a backslash in a string
-	lexerHex                      // within the four digits of \uXXXX
+	lexerOff         lexerState = iota // nothing is read
+	lexerBeforeValue                   // white space so far
+	lexerTokens                        // inside the value, outside its strings
+	lexerString                        // inside a string
+	lexerEscape                        // behind a backslash in a string
+	lexerHex                           // within the four digits of \uXXXX
 )
 
 // lexerToken is the kind of the last token outside of strings. The lexer uses it to notice a
@@ -20,9 +20,9 @@ const (
 type lexerToken uint8
 
 const (
-	tokenBefore lexerToken = iota // { [ , or :
-	tokenValue                    // a string, } or ]
-	tokenBare                     // a part of a number, true, false or null
+	tokenBeforeValue lexerToken = iota // { [ , or :
+	tokenValue                         // a string, } or ]
+	tokenLiteral                       // a part of a number, true, false or null
 )
 
 // Verdict is the result of [Lexer.Step] for a byte.
@@ -49,17 +49,17 @@ type Lexer struct {
 }
 
 // Begin makes the lexer expect a value, after any white space.
-func (l *Lexer) Begin() { *l = Lexer{state: lexerBefore} }
+func (l *Lexer) Begin() { *l = Lexer{state: lexerBeforeValue} }
 
 // Active reports whether the lexer is inside a JSON value.
-func (l *Lexer) Active() bool { return l.state > lexerBefore }
+func (l *Lexer) Active() bool { return l.state > lexerBeforeValue }
 
 // Step looks at the next byte. After a verdict other than MoreJSON the lexer is off: it ignores all
 // bytes until the next Begin. It is also off after the first byte of a value that is no object,
 // array or string, since such a value counts as plain text.
 func (l *Lexer) Step(b byte) Verdict {
 	switch l.state {
-	case lexerBefore:
+	case lexerBeforeValue:
 		l.before(b)
 	case lexerTokens:
 		return l.token(b)
@@ -98,7 +98,7 @@ func (l *Lexer) before(b byte) {
 	switch b {
 	case ' ', '\t', '\n', '\r':
 	case '{', '[':
-		l.state, l.last, l.depth = lexerTokens, tokenBefore, 1
+		l.state, l.last, l.depth = lexerTokens, tokenBeforeValue, 1
 	case '"':
 		l.state = lexerString
 	default:
@@ -111,23 +111,23 @@ func (l *Lexer) token(b byte) Verdict {
 	switch b {
 	case ' ', '\t', '\n', '\r':
 	case '"':
-		if l.last != tokenBefore {
+		if l.last != tokenBeforeValue {
 			return l.stop(BrokenJSON)
 		}
 		l.state = lexerString
 	case '{', '[':
 		l.depth++
-		l.last = tokenBefore
+		l.last = tokenBeforeValue
 	case '}', ']':
 		l.depth--
 		return l.valueEnded()
 	case ',', ':':
-		l.last = tokenBefore
+		l.last = tokenBeforeValue
 	default:
 		if l.last == tokenValue || strings.IndexByte("0123456789+-.Eaeflnrstu", b) < 0 {
 			return l.stop(BrokenJSON)
 		}
-		l.last = tokenBare
+		l.last = tokenLiteral
 	}
 	return MoreJSON
 }

@@ -66,9 +66,9 @@ func stringEnd(s []byte, start int) int {
 	}
 }
 
-// unescape decodes the escape at the start of s and returns its length. A surrogate
+// decodeEscape decodes the escape at the start of s and returns its length. A surrogate
 // without its partner becomes U+FFFD, as in encoding/json.
-func unescape[T text](s T) (char rune, size int) {
+func decodeEscape[T text](s T) (char rune, size int) {
 	if s[1] != 'u' {
 		return rune(escapes[s[1]]), 2
 	}
@@ -109,16 +109,16 @@ func codeUnit[T text](s T) (unit rune, ok bool) {
 // PlainEnd returns the offset after the printable ASCII characters at start that need no
 // escape in a string. It looks at eight bytes at once.
 func PlainEnd(s []byte, start int) int {
-	const each, top = 0x0101010101010101, 0x8080808080808080
+	const everyByte, topBits = 0x0101010101010101, 0x8080808080808080
 	i := max(start, 0) // start is not negative; max shows that to the compiler, which then omits bounds checks below
 	for ; i <= len(s)-8; i += 8 {
-		w := binary.LittleEndian.Uint64(s[i : i+8])
-		quote, slash := w^each*'"', w^each*'\\'
+		word := binary.LittleEndian.Uint64(s[i : i+8])
+		quote, slash := word^everyByte*'"', word^everyByte*'\\'
 		// The lowest set bit belongs to the first byte that is not plain. Higher bits may be wrong:
 		// a byte that is not plain changes the bytes above it, by a carry or a borrow.
-		found := w | (w + each) | (w - each*' ') | (quote - each) | (slash - each)
-		if found &= top; found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+		special := word | (word + everyByte) | (word - everyByte*' ') | (quote - everyByte) | (slash - everyByte)
+		if special &= topBits; special != 0 {
+			return i + bits.TrailingZeros64(special)/8
 		}
 	}
 	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {

@@ -25,19 +25,19 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.pro
 // not be nested too deeply. After an error nothing is left to read. The returned strings share the
 // memory of the text.
 type Scanner struct {
-	data  []byte
-	pos   int
-	depth int
-	limit int // of depth
-	err   SyntaxError
-	// lone has the offsets of escapes that are one half of a surrogate pair. JSON
+	data       []byte
+	pos        int
+	depth      int
+	depthLimit int // of depth
+	err        SyntaxError
+	// loneHalves has the offsets of escapes that are one half of a surrogate pair. JSON
 	// allows them, but no UTF-8 text can have them, and Codex rejects them.
-	lone []int
+	loneHalves []int
 }
 
 // NewScanner returns a scanner at the beginning of a text. levels bounds the levels of arrays and
 // objects: the scanner recurses, and without a bound it could exhaust the stack.
-func NewScanner(text []byte, levels int) Scanner { return Scanner{data: text, limit: levels} }
+func NewScanner(text []byte, levels int) Scanner { return Scanner{data: text, depthLimit: levels} }
 
 // ValidWithin reports whether a text is one JSON value, in UTF-8 and with at most depth levels of
 // arrays and objects.
@@ -48,19 +48,19 @@ func ValidWithin(depth int, text []byte) bool {
 
 // Readable reports whether Codex can read a text as one JSON value.
 func Readable(text []byte) bool {
-	lone, err := check(text, maxDepth)
-	return err == nil && len(lone) == 0
+	loneHalves, err := check(text, maxDepth)
+	return err == nil && len(loneHalves) == 0
 }
 
 // check checks data and returns the offsets of lone surrogate escapes in it.
-func check(data []byte, depth int) (lone []int, err *SyntaxError) {
+func check(data []byte, depth int) (loneHalves []int, err *SyntaxError) {
 	s := NewScanner(data, depth)
 	s.Value()
 	if !s.End() {
 		failed := s.err
 		return nil, &failed
 	}
-	return s.lone, nil
+	return s.loneHalves, nil
 }
 
 // OK reports whether no error has been found so far.
@@ -68,7 +68,7 @@ func (s *Scanner) OK() bool { return s.err.problem == "" }
 
 // End reports whether only white space is left to read, and no error has been found.
 func (s *Scanner) End() bool {
-	if s.space(); s.OK() && s.pos < len(s.data) {
+	if s.skipSpace(); s.OK() && s.pos < len(s.data) {
 		s.fail("unexpected data after the JSON value")
 	}
 	return s.OK()
@@ -108,10 +108,10 @@ func (s *Scanner) Peek() byte {
 	if s.pos < len(s.data) && s.data[s.pos] > ' ' { // the usual case
 		return s.data[s.pos]
 	}
-	return s.space()
+	return s.skipSpace()
 }
 
-func (s *Scanner) space() byte {
+func (s *Scanner) skipSpace() byte {
 	if s.pos = spaceEnd(s.data, s.pos); s.pos < len(s.data) {
 		return s.data[s.pos]
 	}
@@ -151,8 +151,8 @@ func (s *Scanner) Object() bool {
 // Enter enters the array or object that comes next and reports whether it has an element. end
 // is its closing bracket.
 func (s *Scanner) Enter(end byte) bool {
-	if s.depth++; s.depth > s.limit {
-		s.fail(fmt.Sprintf("nested more than %d deep", s.limit))
+	if s.depth++; s.depth > s.depthLimit {
+		s.fail(fmt.Sprintf("nested more than %d deep", s.depthLimit))
 		return false
 	}
 	s.pos++
@@ -185,7 +185,7 @@ func (s *Scanner) More(end byte) bool {
 
 // Name reads the name of a member, and the colon behind it.
 func (s *Scanner) Name() string {
-	name, ok := s.plain()
+	name, ok := s.plainString()
 	if !ok {
 		if s.Peek() != '"' {
 			s.unexpected("a member's name in quotes")
@@ -201,9 +201,9 @@ func (s *Scanner) Name() string {
 	return name
 }
 
-// plain reads the next string if it has only ASCII characters and no escapes, as nearly all
+// plainString reads the next string if it has only ASCII characters and no escapes, as nearly all
 // strings do.
-func (s *Scanner) plain() (text string, ok bool) {
+func (s *Scanner) plainString() (text string, ok bool) {
 	data, start := s.data, s.pos+1
 	if start >= len(data) || data[start-1] != '"' {
 		return "", false
@@ -248,22 +248,22 @@ func (s *Scanner) Value() string {
 			s.Value()
 		}
 	case '"':
-		s.quoted()
+		s.skipString()
 	case 't':
-		s.literal("true")
+		s.skipLiteral("true")
 	case 'f':
-		s.literal("false")
+		s.skipLiteral("false")
 	case 'n':
-		s.literal("null")
+		s.skipLiteral("null")
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		s.number()
+		s.skipNumber()
 	default:
 		s.unexpected("a value")
 	}
 	return s.From(start)
 }
 
-func (s *Scanner) literal(word string) {
+func (s *Scanner) skipLiteral(word string) {
 	if !s.Skip(word) {
 		s.fail("invalid literal, expected " + word + ",")
 	}
@@ -271,7 +271,7 @@ func (s *Scanner) literal(word string) {
 
 // Text reads a string. Any other value is skipped, and read as an empty string.
 func (s *Scanner) Text() string {
-	if text, ok := s.plain(); ok {
+	if text, ok := s.plainString(); ok {
 		return text
 	}
 	if s.Peek() != '"' {
@@ -279,7 +279,7 @@ func (s *Scanner) Text() string {
 		return ""
 	}
 	start := s.pos
-	if s.quoted(); !s.OK() {
+	if s.skipString(); !s.OK() {
 		return ""
 	}
 	raw := s.data[start+1 : s.pos-1]
@@ -289,8 +289,8 @@ func (s *Scanner) Text() string {
 	return Text(raw)
 }
 
-// quoted skips a string.
-func (s *Scanner) quoted() {
+// skipString skips a string.
+func (s *Scanner) skipString() {
 	s.pos++
 	for s.pos < len(s.data) {
 		if s.data[s.pos] < utf8.RuneSelf {
@@ -303,7 +303,7 @@ func (s *Scanner) quoted() {
 			s.pos++
 			return
 		case b == '\\':
-			s.escape()
+			s.skipEscape()
 		case b < ' ':
 			s.fail(fmt.Sprintf("control character %#02x in a string", b))
 		default:
@@ -318,8 +318,8 @@ func (s *Scanner) quoted() {
 	s.fail("unexpected end in a string")
 }
 
-// escape skips an escape sequence from its backslash.
-func (s *Scanner) escape() {
+// skipEscape skips an escape sequence from its backslash.
+func (s *Scanner) skipEscape() {
 	if s.pos+1 >= len(s.data) {
 		s.pos = len(s.data)
 		return
@@ -333,9 +333,9 @@ func (s *Scanner) escape() {
 		s.fail("invalid escape in a string")
 		return
 	}
-	char, size := unescape(s.data[s.pos:])
+	char, size := decodeEscape(s.data[s.pos:])
 	if char == utf8.RuneError && unit != utf8.RuneError {
-		s.lone = append(s.lone, s.pos)
+		s.loneHalves = append(s.loneHalves, s.pos)
 	}
 	s.pos += size
 }
@@ -343,7 +343,7 @@ func (s *Scanner) escape() {
 // Integer reads an integer. Other numbers are rounded, and other values are 0.
 func (s *Scanner) Integer() int64 {
 	s.Peek()
-	if n, ok := s.natural(); ok {
+	if n, ok := s.plainInteger(); ok {
 		return n
 	}
 	raw := s.Value()
@@ -354,9 +354,9 @@ func (s *Scanner) Integer() int64 {
 	return int64(min(max(n, -1<<62), 1<<62))
 }
 
-// natural reads the next number if it has only digits, 18 at most, and a comma or a closing brace
+// plainInteger reads the next number if it has only digits, 18 at most, and a comma or a closing brace
 // follows. Nearly all numbers have this form.
-func (s *Scanner) natural() (n int64, ok bool) {
+func (s *Scanner) plainInteger() (n int64, ok bool) {
 	data, start, end := s.data, s.pos, s.pos
 	for ; end < len(data) && data[end]-'0' <= 9; end++ {
 		n = n*10 + int64(data[end]-'0')
@@ -369,23 +369,23 @@ func (s *Scanner) natural() (n int64, ok bool) {
 	return n, true
 }
 
-func (s *Scanner) number() {
+func (s *Scanner) skipNumber() {
 	s.Skip("-")
-	ok := s.Skip("0") || s.digits()
+	ok := s.Skip("0") || s.skipDigits()
 	if ok && s.Skip(".") {
-		ok = s.digits()
+		ok = s.skipDigits()
 	}
 	if ok && (s.Skip("e") || s.Skip("E")) {
 		_ = s.Skip("+") || s.Skip("-")
-		ok = s.digits()
+		ok = s.skipDigits()
 	}
 	if !ok {
 		s.unexpected("a digit")
 	}
 }
 
-// digits moves past digits and reports whether there was any.
-func (s *Scanner) digits() bool {
+// skipDigits moves past digits and reports whether there was any.
+func (s *Scanner) skipDigits() bool {
 	start := s.pos
 	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
 		s.pos++

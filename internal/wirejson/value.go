@@ -23,14 +23,14 @@ type Value []byte
 // or nested too deeply. Escapes that are one half of a surrogate pair become U+FFFD, in a copy of
 // the text. Clients that cut a text within an emoji send such escapes.
 func Parse(text []byte) (Value, *SyntaxError) {
-	lone, err := check(text, maxDepth)
+	loneHalves, err := check(text, maxDepth)
 	if err != nil {
 		return nil, err
 	}
-	if lone != nil {
+	if loneHalves != nil {
 		text = bytes.Clone(text)
 	}
-	for _, offset := range lone {
+	for _, offset := range loneHalves {
 		copy(text[offset:], `\ufffd`) // as long as the escape
 	}
 	return Value(bytes.Trim(text, " \t\r\n")), nil
@@ -167,8 +167,8 @@ func (v Value) MembersKnowing(known Value) iter.Seq2[[]byte, Value] {
 
 // Member names a member of an object that [Value.Pick] looks for, and the variable for its value.
 type Member struct {
-	name string
-	into *Value
+	name  string
+	value *Value
 }
 
 // Into makes [Value.Pick] set v to the value of the member name.
@@ -200,7 +200,7 @@ func appendUnescaped(dst, raw []byte) []byte {
 		if n < 0 {
 			return append(dst, raw...)
 		}
-		char, size := unescape(raw[n:])
+		char, size := decodeEscape(raw[n:])
 		dst = utf8.AppendRune(append(dst, raw[:n]...), char)
 		raw = raw[n+size:]
 	}

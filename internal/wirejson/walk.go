@@ -158,7 +158,7 @@ func (c *Cursor) PickTyped(kind *Value, wanted ...Member) Value {
 		}
 		for _, w := range wanted {
 			if string(name) == w.name {
-				*w.into = v
+				*w.value = v
 				break
 			}
 		}

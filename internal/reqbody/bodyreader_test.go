@@ -17,18 +17,18 @@ import (
 // TestCut: the writer is not touched any more once close has returned.
 func TestCut(t *testing.T) {
 	w := &slowDeadlines{httptest.NewRecorder(), make(chan struct{}), make(chan struct{}), 0}
-	c := newReading(w, http.NoBody, newPace())
-	go c.cut()
+	c := newBodyReader(w, http.NoBody, newWatchdog())
+	go c.abort()
 	<-w.entered
 	go close(w.leave)
 	if !c.close() || w.set != 1 {
 		t.Error("a running cut was not waited for")
 	}
-	c.cut()
+	c.abort()
 	if w.set != 1 {
 		t.Errorf("the deadline was set %d times", w.set)
 	}
-	if newReading(w, http.NoBody, newPace()).close() {
+	if newBodyReader(w, http.NoBody, newWatchdog()).close() {
 		t.Error("nothing was cut")
 	}
 }

@@ -52,7 +52,7 @@ func FuzzAnswer(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		a := &answer{ctx: t.Context(), conn: conn, header: recorder.Header()}
+		a := &responseWriter{ctx: t.Context(), conn: conn, header: recorder.Header()}
 		written := make(chan error, 1)
 		go func() { written <- writePieces(a, recorder.Body.Bytes(), sizes) }()
 		for _, want := range events {
@@ -68,7 +68,7 @@ func FuzzAnswer(f *testing.F) {
 }
 
 // writePieces writes a stream in pieces of these sizes.
-func writePieces(a *answer, stream, sizes []byte) error {
+func writePieces(a *responseWriter, stream, sizes []byte) error {
 	for i := 0; len(stream) > 0; i++ {
 		n := len(stream)
 		if len(sizes) > 0 {

@@ -26,9 +26,9 @@ func TestWakesOfLinesTogether(t *testing.T) {
 	}
 	woken() // by their begins
 	read := func(line []byte, more bool) {
-		c.in.wakes.from = hasNext(more)
+		c.in.wakeList.transport = hasNext(more)
 		c.dispatch(line)
-		c.in.wakes.lineRead()
+		c.in.wakeList.lineRead()
 	}
 	for range 3 {
 		read(delta("thr-1", "trn-1"), true)
@@ -44,7 +44,7 @@ func TestWakesOfLinesTogether(t *testing.T) {
 	if _, err := one.Recv(); err != nil { // so that a delta joins nothing
 		t.Fatal(err)
 	}
-	for i := range maxHeld {
+	for i := range maxLinesBeforeWake {
 		if n := woken(); n != 0 {
 			t.Fatalf("woken after %d lines", i)
 		}
@@ -55,7 +55,7 @@ func TestWakesOfLinesTogether(t *testing.T) {
 		}
 	}
 	if n := woken(); n != 1 {
-		t.Errorf("%d consumers are woken after %d lines", n, maxHeld)
+		t.Errorf("%d consumers are woken after %d lines", n, maxLinesBeforeWake)
 	}
 }
 
@@ -64,23 +64,23 @@ func TestWakesOfLinesTogether(t *testing.T) {
 // is known.
 func TestBeginWakesOnce(t *testing.T) {
 	c := newTestConn()
-	c.in.wakes.from = hasNext(true)
+	c.in.wakeList.transport = hasNext(true)
 	thread := openTestThread(c, benchThread)
-	p := c.calls.pending()
-	p.by = (*starting)(thread)
+	p := c.calls.newPendingCall()
+	p.callbacks = (*startingTurn)(thread)
 	if err := c.calls.register(1, p); err != nil {
 		t.Fatal(err)
 	}
 	lines := benchTurnLines()
 	for _, line := range append([]string{`{"id":1,"result":{"turn":{"id":"` + benchTurn + `"}}}`}, lines...) {
 		c.dispatch([]byte(line))
-		c.in.wakes.lineRead()
-		if len(p.ready) != 1 || len(thread.Ready()) != 0 {
-			t.Errorf("after %s the caller is woken %d times, the consumer %d times", line, len(p.ready), len(thread.Ready()))
+		c.in.wakeList.lineRead()
+		if len(p.outcome) != 1 || len(thread.Ready()) != 0 {
+			t.Errorf("after %s the caller is woken %d times, the consumer %d times", line, len(p.outcome), len(thread.Ready()))
 		}
 	}
-	c.in.wakes.from = hasNext(false)
-	c.in.wakes.lineRead()
+	c.in.wakeList.transport = hasNext(false)
+	c.in.wakeList.lineRead()
 	if len(thread.Ready()) != 1 {
 		t.Error("the consumer is not woken")
 	}

@@ -1,0 +1,151 @@
+package reqbody
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// MinRate is the rate at which a body must come, in bytes a second.
+	MinRate = 1 << 10
+	// maxSilence is the longest that a client may be silent, if it was fast enough before.
+	maxSilence = 15 * time.Second
+	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
+	MaxTime = 10 * time.Minute
+	// minCheckInterval is the least time between two checks of the bodies that are being read. Without
+	// minCheckInterval, each byte of a slow client could cause a check, since each byte gives the client
+	// only 1/MinRate seconds more (see bodyReader).
+	minCheckInterval = 100 * time.Millisecond
+)
+
+// bodyReader reads a body that must come at MinRate. At first the client has maxSilence to send bytes.
+// Each byte adds 1/MinRate seconds to its time, but the client never has more than maxSilence left.
+// So a body may come in bursts.
+//
+// Other goroutines may call abort, which sets a deadline with the response writer. No deadline must
+// be set after the handler has returned: over HTTP/2 this would crash the process, and over HTTP/1
+// the deadline would hit the next request of the connection. So the writer is used only while mu is
+// locked, and never after close.
+type bodyReader struct {
+	body        io.Reader
+	watchdog    *watchdog
+	deadline    atomic.Int64  // when the client has run out of time, on the clock of watchdog
+	maxDeadline time.Duration // no byte adds time beyond this
+
+	mu         sync.Mutex
+	controller http.ResponseController // not used after close
+	closed     bool
+	aborted    bool // before close
+}
+
+// newBodyReader starts the time of the client.
+func newBodyReader(w http.ResponseWriter, body io.Reader, watchdog *watchdog) *bodyReader {
+	now := watchdog.now()
+	r := &bodyReader{body: body, watchdog: watchdog, maxDeadline: now + MaxTime, controller: *http.NewResponseController(w)}
+	r.deadline.Store(int64(now + maxSilence))
+	watchdog.add(r)
+	return r
+}
+
+// Read reads from the body.
+func (r *bodyReader) Read(buf []byte) (int, error) {
+	n, err := r.body.Read(buf)
+	if n > 0 {
+		added := time.Duration(r.deadline.Load()) + time.Duration(n)*time.Second/MinRate
+		r.deadline.Store(int64(min(added, r.watchdog.now()+maxSilence, r.maxDeadline)))
+	}
+	return n, err
+}
+
+// abort ends the reading, unless close was called.
+func (r *bodyReader) abort() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.aborted = true
+		// A writer without deadlines has a client that cannot be slow.
+		_ = r.controller.SetReadDeadline(time.Now())
+	}
+}
+
+// close waits for a running abort and makes later aborts do nothing. It reports whether the reading was
+// aborted. If so, the connection cannot be used any more, even if the body was complete just before the
+// abort.
+func (r *bodyReader) close() (aborted bool) {
+	r.watchdog.remove(r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return r.aborted
+}
+
+// watchdog aborts the readings whose clients are too slow. One timer checks all readings: when the first
+// client may have run out of time, but at most once every minCheckInterval. So a body that comes together
+// with its request needs no timer of its own.
+type watchdog struct {
+	start time.Time
+
+	mu        sync.Mutex
+	readers   map[*bodyReader]struct{}
+	timer     *time.Timer // nil: there was no reading yet
+	timerRuns bool        // the timer runs
+}
+
+func newWatchdog() *watchdog {
+	return &watchdog{start: time.Now(), readers: make(map[*bodyReader]struct{})}
+}
+
+// now returns the time since start. The fields deadline and maxDeadline of a bodyReader are on this clock.
+func (w *watchdog) now() time.Duration { return time.Since(w.start) }
+
+// add begins to watch a reading. The client has at least maxSilence to send bytes.
+func (w *watchdog) add(r *bodyReader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readers[r] = struct{}{}
+	w.startTimer(maxSilence)
+}
+
+// remove ends the watch of a reading.
+func (w *watchdog) remove(r *bodyReader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.readers, r)
+}
+
+// startTimer starts the timer, unless it runs. The lock is held.
+func (w *watchdog) startTimer(after time.Duration) {
+	switch {
+	case w.timerRuns:
+		return
+	case w.timer == nil:
+		w.timer = time.AfterFunc(after, w.abortSlow)
+	default:
+		w.timer.Reset(after)
+	}
+	w.timerRuns = true
+}
+
+// abortSlow aborts the readings whose clients have run out of time, and starts the timer for the next
+// reading.
+func (w *watchdog) abortSlow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timerRuns = false
+	now, next := w.now(), MaxTime
+	for r := range w.readers {
+		left := time.Duration(r.deadline.Load()) - now
+		if left > 0 {
+			next = min(next, left)
+			continue
+		}
+		delete(w.readers, r)
+		go r.abort() // in a goroutine, since abort may wait for the connection; close waits for abort
+	}
+	if len(w.readers) > 0 {
+		w.startTimer(max(next, minCheckInterval))
+	}
+}
