@@ -31,13 +31,13 @@ type call struct {
 	method    string
 	params    any
 	result    any       // the answer is decoded into it, unless it is nil
-	callbacks callbacks // the callbacks of the call; nil: none
-	deadline  time.Time // when it is given up; zero: after callTimeout
-	// urgent means that the call does not wait for a free slot and is not retried.
+	callbacks callbacks // nil: none
+	deadline  time.Time // when the call is given up; zero: callTimeout after its start
+	// urgent means that the call needs no slot (see callTable) and is not retried.
 	urgent bool
 }
 
-// callbacks has the callbacks that run while a call is made.
+// callbacks has the methods that are called while a call is made.
 type callbacks interface {
 	// onSent is called once the call has been written or handed to the writer.
 	onSent()
@@ -50,17 +50,17 @@ type callbacks interface {
 // pendingCall is a call that waits for its answer. The lock of its callTable guards it.
 type pendingCall struct {
 	call                  // a copy of the call, without its params
-	outcome    chan error // capacity 1: gets nil if the answer has come, else why none will come
-	resultJSON string     // the result as JSON; empty if call.result is nil
-	refusal    *CallError // the error of the answer
+	outcome    chan error // capacity 1: gets nil when the answer has come, or the error if none will come
+	resultJSON string     // empty if call.result is nil
+	refusal    *CallError // the error in the answer; nil: it has none
 	expires    time.Time  // when the wait for the answer ends; zero: it has ended
-	hasSlot    bool       // it holds a slot
+	hasSlot    bool       // the call occupies a slot
 	abandoned  bool       // the caller has left without the answer
 }
 
 // call calls a method. It waits for a free slot, and tries again if the app-server is overloaded.
-// It gives up when ctx ends or at spec.deadline. Errors: a *CallError, an error that matches ErrClosed
-// or ErrTimeout, or the cause of the end of ctx.
+// It gives up when ctx ends or at spec.deadline. Errors: a *CallError, an error that matches
+// ErrClosed or ErrTimeout, or the cause of the end of ctx.
 func (c *Conn) call(ctx context.Context, spec call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -101,9 +101,9 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	if err != nil {
 		return err
 	}
-	select { // the writer takes it once it has written the one before
+	select { // the writer receives line when it has written the previous one
 	case c.out.calls <- line:
-	case err = <-p.outcome: // it has waited too long, or the connection has ended
+	case err = <-p.outcome: // the call has timed out, or the connection has ended
 		c.calls.unregister(id, p)
 		return cmp.Or(err, errAnsweredEarly)
 	case <-ctx.Done():
@@ -128,8 +128,8 @@ func (c *Conn) attempt(ctx context.Context, spec *call) error {
 	return err
 }
 
-// prepareCall registers a call and encodes it as a line. attempt calls prepareCall only once the call has its
-// slot, so that waiting calls keep no lines in memory. A retry encodes the line again.
+// prepareCall encodes a call as a line and registers it. attempt calls prepareCall only once the
+// call has its slot, so that waiting calls keep no lines in memory. A retry encodes the line again.
 func (c *Conn) prepareCall(spec *call) (id int64, p *pendingCall, line []byte, err error) {
 	id, p = c.calls.lastID.Add(1), c.calls.newPendingCall()
 	p.call, p.params, p.expires, p.hasSlot = *spec, nil, spec.deadline, !spec.urgent
@@ -173,7 +173,7 @@ func (c *Conn) handleAnswer(m message) {
 		c.stats.add(&c.stats.LateAnswers)
 	}
 	if p.callbacks != nil {
-		p.callbacks.onAnswer(m, late) // onAnswer may add a thread; Busy stays true, since the slot is freed later
+		p.callbacks.onAnswer(m, late) // before freeSlot, so that Busy stays true if onAnswer adds a thread
 	}
 	p.storeAnswer(m)
 	c.calls.freeSlot(p)
@@ -192,8 +192,8 @@ func (p *pendingCall) storeAnswer(answer message) {
 	}
 }
 
-// decodeResult decodes the result into p.result, unless p.result is nil. If the app-server has refused the
-// call, read returns the refusal.
+// decodeResult decodes the result into p.result, unless p.result is nil. If the app-server has
+// refused the call, decodeResult returns the refusal.
 func (p *pendingCall) decodeResult() error {
 	if p.refusal != nil {
 		return p.refusal

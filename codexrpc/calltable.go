@@ -11,10 +11,11 @@ import (
 // stays registered so that a late answer is still handled.
 const maxAbandoned = 1024
 
-// callTable is the table of a connection's calls: those that wait for an answer, and abandoned
-// ones, whose callers have left. A call in flight occupies one of maxInFlight slots.
+// callTable is the table of a connection's calls. It has the calls that wait for an answer, and the
+// abandoned calls, whose callers have left. A call in flight occupies one of maxInFlight slots,
+// unless the call is urgent.
 type callTable struct {
-	slots       chan struct{} // holds one element for each call in flight
+	slots       chan struct{} // holds one element for each occupied slot
 	lastID      atomic.Int64
 	pendingPool sync.Pool     // of *pendingCall, with their channels
 	probeNow    chan struct{} // capacity 1: an element requests a probe at once
@@ -23,7 +24,7 @@ type callTable struct {
 	err        error // why the connection ended
 	registered map[int64]*pendingCall
 	timer      *time.Timer    // runs expireDue; nil before the first call
-	timerAt    time.Time      // when timer runs; zero: not at all
+	timerAt    time.Time      // when timer fires; zero: it does not
 	timeouts   map[string]int // calls in a row that timed out, by method
 }
 
@@ -77,8 +78,8 @@ func (t *callTable) unregister(id int64, p *pendingCall) {
 }
 
 // abandon ends the wait for an answer. It reports false if the wait has just ended in another way;
-// p.outcome then gets the outcome. After a timeout, abandon frees the slot of the call. Otherwise the
-// call keeps its slot until its answer or a timeout, since the app-server still works on it.
+// p.outcome then gets the result. After a timeout, abandon frees the slot of the call. Otherwise
+// the call keeps its slot until its answer or a timeout, since the app-server still works on it.
 func (t *callTable) abandon(id int64, p *pendingCall, timedOut bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,8 +141,9 @@ func (t *callTable) expire(id int64, p *pendingCall) {
 	t.releaseAbandoned(id, p)
 }
 
-// releaseAbandoned frees the slot of a call that nobody waits for. A call with callbacks (p.callbacks) stays
-// registered, since the callbacks also handle a late answer. The caller holds the lock.
+// releaseAbandoned frees the slot of a call that nobody waits for. A call with callbacks
+// (p.callbacks) stays registered, since the callbacks also handle a late answer. The caller holds
+// the lock.
 func (t *callTable) releaseAbandoned(id int64, p *pendingCall) {
 	p.expires = time.Time{}
 	t.freeSlot(p)
@@ -174,8 +176,9 @@ func (t *callTable) fail(err error) {
 	t.registered = nil // a nil map reads as empty; nothing is added after the end
 }
 
-// removeAnswered removes and returns the call with the id of an answer, or returns nil if there is no
-// such call. late reports that nobody waits for the answer any more.
+// removeAnswered removes and returns the call that an answer belongs to, or returns nil if there is
+// no such call. idJSON is the id of the answer. late reports that nobody waits for the answer any
+// more.
 func (t *callTable) removeAnswered(idJSON string) (p *pendingCall, late bool) {
 	id, err := strconv.ParseInt(idJSON, 10, 64)
 	t.mu.Lock()

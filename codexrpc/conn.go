@@ -40,7 +40,7 @@ type Conn struct {
 	turnCompleted atomic.Bool // see HasCompletedTurn
 	done          chan struct{}
 	loops         sync.WaitGroup // the reader and the writer
-	tasks         sync.WaitGroup // threads being unloaded in the background, and Monitor
+	tasks         sync.WaitGroup // background work, for which Close waits
 
 	mu         sync.Mutex
 	err        error // why the connection ended; set before done is closed
@@ -269,8 +269,8 @@ func (c *counts) add(field *uint64) {
 	*field++
 }
 
-// decliningAnswers are the answers to requests that ask a person for a decision. Since there is no person,
-// the answers grant nothing. Without an answer, the turn would wait for ever.
+// decliningAnswers are the answers to requests that ask a person for a decision. Since there is no
+// person, the answers grant nothing. Without an answer, the turn would wait for ever.
 var decliningAnswers = map[string]any{
 	"applyPatchApproval":                    map[string]any{"decision": "abort"},
 	"execCommandApproval":                   map[string]any{"decision": "abort"},

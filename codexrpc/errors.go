@@ -155,11 +155,12 @@ func (s *scanner) errorInfo(e *TurnError) {
 	}
 }
 
-// maxErrorText bounds the message of an error, in bytes. A provider may answer with a whole HTML page,
-// and the message goes to clients and to the log.
+// maxErrorText bounds the message of an error, in bytes. A provider may answer with a whole HTML
+// page, and the message goes to clients and to the log.
 const maxErrorText = 16 << 10
 
-// truncate returns a copy of text, cut to this number of bytes. It ends a cut text with an ellipsis.
+// truncate returns a copy of text that has at most maxBytes bytes. If it cuts the text, it adds an
+// ellipsis.
 func truncate(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return strings.Clone(text)

@@ -122,10 +122,10 @@ type Event struct {
 	size     int // of the message, in bytes, for the queue's bound
 }
 
-// copyStrings replaces the event's strings with copies. Before, they share the memory of the line, which
-// the next line overwrites. Each string is copied on its own, so that a short text does not keep a
-// long message in memory. If a constant or a string of the thread is equal, copyStrings uses that instead
-// of a copy. [Thread.mayBelong] has already copied the turn's id.
+// copyStrings replaces the event's strings with copies. Before, they share the memory of the line,
+// which the next line overwrites. Each string is copied on its own, so that a short text does not
+// keep a long message in memory. If a constant or a string of the thread is equal, copyStrings uses
+// that instead of a copy. [Thread.mayBelong] has already copied the turn's id.
 func (e *Event) copyStrings(t *Thread) {
 	e.threadID, e.ItemID = t.id, t.copyItemID(e.ItemID)
 	e.ItemType, e.Status = intern(e.ItemType), intern(e.Status)
@@ -138,8 +138,8 @@ func (e *Event) copyStrings(t *Thread) {
 	e.CallID, e.Name, e.Phase = strings.Clone(e.CallID), strings.Clone(e.Name), strings.Clone(e.Phase)
 }
 
-// copyItemID returns a copy of the id of an item. Consecutive events of one item share the copy. Only
-// the goroutine that reads the connection calls copyItemID.
+// copyItemID returns a copy of the id of an item. Consecutive events of one item share the copy.
+// Only the goroutine that reads the connection calls copyItemID.
 func (t *Thread) copyItemID(id string) string {
 	if id != t.lastItemID {
 		t.lastItemID = strings.Clone(id)

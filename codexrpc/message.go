@@ -191,12 +191,12 @@ func isInput(method string, line []byte) bool {
 // skipped that message, and reads the next ones.
 var ErrMessageTooLarge = errors.New("message too large")
 
-// keptBytes is how many bytes tooLargeError keeps of each end of a skipped message. One of the two ends
-// has the ids of thread and turn.
+// keptBytes is how many bytes tooLargeError keeps of each end of a skipped message. One of the two
+// ends has the ids of thread and turn.
 const keptBytes = 1 << 10
 
-// tooLargeError is the error for a message that was skipped. The transport writes the skipped bytes to
-// it, and tooLargeError keeps the first and the last of them.
+// tooLargeError is the error for a message that was skipped. The transport writes the skipped bytes
+// to it, and tooLargeError keeps the first and the last of them.
 type tooLargeError struct {
 	limit      int // in bytes
 	head, tail []byte
@@ -215,8 +215,8 @@ func (e *tooLargeError) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// findID returns the value of a member that is an id. It searches both ends of the message, since the
-// ids stand after an item, but before the text of a delta. The search for `"member":"` finds no
+// findID returns the value of a member that is an id. It searches both ends of the message, since
+// the ids stand after an item, but before the text of a delta. The search for `"member":"` finds no
 // text inside a string, since JSON escapes quotes in strings.
 func (e *tooLargeError) findID(member string) string {
 	name := []byte(`"` + member + `":"`)

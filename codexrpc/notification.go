@@ -164,8 +164,8 @@ func (s *scanner) param(name string, e *Event) {
 // provider and retries over HTTP. In the warning, the reason follows.
 const fallbackPrefix = "Falling back from WebSockets to HTTPS transport. "
 
-// warning turns a warning with fallbackPrefix into an EventError. It ignores all other warnings. The EventError
-// has no turn id, since the warning does not name the turn.
+// warning turns a warning with fallbackPrefix into an EventError. It ignores all other warnings.
+// The EventError has no turn id, since the warning does not name the turn.
 func (s *scanner) warning(e *Event) {
 	if reason, ok := strings.CutPrefix(s.Text(), fallbackPrefix); ok && e.Kind == eventWarning {
 		e.Kind, e.WillRetry, e.fellBack = EventError, true, true
@@ -364,12 +364,12 @@ func (item *rawItem) setEvent(e *Event) {
 	}
 }
 
-// unsupportedCallPrefix is the beginning, as JSON, of the output of a call if Codex does not know the
-// called tool.
+// unsupportedCallPrefix is the beginning, as JSON, of the output of a call if Codex does not know
+// the called tool.
 const unsupportedCallPrefix = `"unsupported call: `
 
-// noPicturePrefix is the beginning, as JSON, of the output of a call if a picture could not be made. The
-// reason in the output is not read if the output has more than maxNoPictureOutput bytes.
+// noPicturePrefix is the beginning, as JSON, of the output of a call if a picture could not be
+// made. The reason in the output is not read if the output has more than maxNoPictureOutput bytes.
 const (
 	noPicturePrefix    = `"image generation failed: `
 	maxNoPictureOutput = 64 << 10
@@ -396,9 +396,9 @@ func toolNames(tools string) string {
 	return names.String()
 }
 
-// messageContent reads the content of a message. If it has one part, messageContent returns the text of
-// that part and the part's annotations, as a JSON array, or "" if there are none. If it has more
-// parts, both results are "".
+// messageContent reads the content of a message. If the content has one part, messageContent
+// returns the text of the part and its annotations. annotations is a JSON array, or "" if there are
+// none. If the content has more parts, both results are "".
 func (s *scanner) messageContent() (text, annotations string) {
 	if s.Peek() != '[' {
 		s.Value()
@@ -424,7 +424,8 @@ func (s *scanner) messageContent() (text, annotations string) {
 	return text, annotations
 }
 
-// nonEmptyArray reads a value. It returns the JSON of a non-empty array, and "" for any other value.
+// nonEmptyArray reads a value. It returns the JSON of a non-empty array, and "" for any other
+// value.
 func (s *scanner) nonEmptyArray() string {
 	v := wirejson.Value(wirejson.View(s.Value()))
 	if v.Kind() != wirejson.KindArray || v.IsEmptyArray() {

@@ -46,17 +46,17 @@ func (b *batch) free() {
 // and the consumer removes the whole batch.
 type queue struct {
 	limit int           // in bytes; maxQueued
-	wake  chan struct{} // capacity 1: an element means that there may be something to take
+	wake  chan struct{} // capacity 1: an element means that recv may return something new
 
 	mu            sync.Mutex
 	batch         *batch // nil: there are no events
-	deltaOpen     bool   // the last event is a delta whose text is in the batch, not yet in the event
-	consumerBatch *batch // the batch that the consumer has
+	deltaOpen     bool   // the last event is a delta whose text is still in batch.text
+	consumerBatch *batch // the events that recv has returned last
 	bytes         int
 	err           error // why no more events will come
 
 	wakeList   *wakeList // of the connection; nil: consumers are woken at once
-	inWakeList bool      // the queue is in wakeList.queues; only the reader uses it
+	inWakeList bool      // the queue is in wakeList.queues; only the goroutine that reads the connection uses it
 }
 
 func (q *queue) init(wakeList *wakeList) {
@@ -66,12 +66,12 @@ func (q *queue) init(wakeList *wakeList) {
 // maxLinesBeforeWake bounds the lines that are read before the waiting consumers are woken.
 const maxLinesBeforeWake = 32
 
-// wakeList lists the queues that have new events and whose consumers still sleep. They are woken when
-// all lines that arrived together have been read. Waking a consumer after each line would cost more
-// than reading the line, and would make many small chunks instead of one. Only the goroutine that
-// reads the connection uses wakeList.
+// wakeList lists the queues that have new events and whose consumers were not woken yet. The
+// consumers are woken when all lines that arrived together have been read. Waking a consumer after
+// each line would cost more than reading the line, and would make many small chunks instead of one.
+// Only the goroutine that reads the connection uses wakeList.
 type wakeList struct {
-	transport readingAhead // nil: all are woken at once
+	transport readingAhead // nil: scheduleWake wakes consumers at once
 	queues    []*queue
 	lines     int // read since the first queue was added
 }
@@ -92,9 +92,9 @@ func (w *wakeList) lineRead() {
 	w.queues, w.lines = w.queues[:0], 0
 }
 
-// scheduleWake makes lineRead wake the queue's consumer when all lines that have arrived are read. If the
-// transport does not read ahead, scheduleWake wakes the consumer at once. Only the goroutine that reads the
-// connection calls scheduleWake.
+// scheduleWake makes lineRead wake the queue's consumer when all lines that have arrived are read.
+// If the transport does not read ahead, scheduleWake wakes the consumer at once. Only the goroutine
+// that reads the connection calls scheduleWake.
 func (q *queue) scheduleWake() {
 	switch {
 	case q.wakeList == nil || q.wakeList.transport == nil:
@@ -181,8 +181,8 @@ func (q *queue) closeDelta() {
 	}
 }
 
-// addBytes adds n to the size of the queue. If the size is now above the limit, addBytes ends the queue
-// with ErrTooSlow and returns false. The caller holds the lock.
+// addBytes adds n to the size of the queue. If the size is now above the limit, addBytes ends the
+// queue with ErrTooSlow and returns false. The caller holds the lock.
 func (q *queue) addBytes(n int) bool {
 	q.bytes += n
 	if q.bytes <= q.limit {
@@ -218,7 +218,7 @@ func (q *queue) drop(err error) {
 	q.freeConsumerBatch()
 }
 
-// freeConsumerBatch returns q.consumerBatch, the batch that the consumer has read, to the pool. The caller holds the
+// freeConsumerBatch returns the batch that the consumer has read to the pool. The caller holds the
 // lock.
 func (q *queue) freeConsumerBatch() {
 	q.consumerBatch.free()
@@ -262,7 +262,7 @@ func (q *queue) recv() ([]Event, error) {
 		return nil, q.err
 	}
 	if q.err != nil {
-		q.signal() // so that the consumer also takes the error
+		q.signal() // so that the consumer calls recv again and gets the error
 	}
 	return q.consumerBatch.events, nil
 }

@@ -166,13 +166,13 @@ func (t *Thread) planResetTime(ctx context.Context, turnErr *TurnError) time.Tim
 // caller has read this in the app-server's log; no message of the protocol reports it.
 func (c *Conn) AskedToWait(d time.Duration) { c.server.limits.recordWait(time.Now(), d) }
 
-// resetPattern captures the time in Codex's message about a spent plan, such as "try again at 8:07 AM"
-// or "try again at Nov 23rd, 2026 2:05 PM".
+// resetPattern captures the time in Codex's message about a spent plan, such as "try again at 8:07
+// AM" or "try again at Nov 23rd, 2026 2:05 PM".
 var resetPattern = regexp.MustCompile(`try again at (?:([A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)`)
 
-// parseResetTime returns the time that a message about a spent plan names. Codex writes the time in the
-// local zone, without seconds. Since the plan may reset at any second of that minute, parseResetTime
-// returns the minute's end.
+// parseResetTime returns the time that a message about a spent plan names. Codex writes the time in
+// the local zone, without seconds. Since the plan may reset at any second of that minute,
+// parseResetTime returns the minute's end.
 func parseResetTime(message string, now time.Time) (time.Time, bool) {
 	match := resetPattern.FindStringSubmatch(message)
 	if match == nil {
@@ -220,9 +220,9 @@ func (l *limits) recordWait(now time.Time, d time.Duration) {
 	}
 }
 
-// recentWait returns the time until which the provider has just asked to wait; zero: it has not
-// asked. The log line with that request may not have been read yet, so recentWait waits for the
-// line, at most logLag.
+// recentWait returns the end of the wait that the provider has asked for; zero: it has not asked
+// within the last maxWaitAge. The line of the app-server's log about it may not have been read yet,
+// so recentWait waits for the line, at most logLag.
 func (l *limits) recentWait(ctx context.Context) time.Time {
 	until, signal := l.recentWaitOrSignal()
 	if signal == nil {
@@ -238,8 +238,9 @@ func (l *limits) recentWait(ctx context.Context) time.Time {
 	return until
 }
 
-// recentWaitOrSignal returns the time until which the provider has just asked to wait. If the provider has not
-// asked within maxWaitAge, recentWaitOrSignal returns a channel that is closed when it asks.
+// recentWaitOrSignal returns the end of the wait that the provider has asked for. If the provider
+// has not asked within the last maxWaitAge, recentWaitOrSignal returns a channel that is closed
+// when it asks.
 func (l *limits) recentWaitOrSignal() (until time.Time, signal <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

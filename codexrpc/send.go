@@ -61,8 +61,8 @@ func (c *Conn) answer(o outgoing) {
 	c.queueReply(message)
 }
 
-// queueReply queues a message for the goroutine that writes. It does not wait: if the queue is full,
-// queueReply ends the connection.
+// queueReply queues a message for the goroutine that writes. It does not wait: if the queue is
+// full, queueReply ends the connection.
 func (c *Conn) queueReply(message []byte) {
 	select {
 	case c.out.replies <- message:

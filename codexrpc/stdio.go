@@ -19,11 +19,12 @@ const MaxMessage = 96 << 20
 // readBuffer is the size of the read buffer, in bytes. Lines that fit into it are not copied.
 const readBuffer = 64 << 10
 
-// maxWritePart is how much of a message is written at once, in bytes. A pipe buffers far less. So when
-// the write of a part returns, the other side has read nearly all of the part (see Progress).
+// maxWritePart is how much of a message is written at once, in bytes. A pipe buffers far less. So
+// when the write of a part returns, the other side has read nearly all of the part (see Progress).
 const maxWritePart = 1 << 20
 
-// maxKeptLine is the largest buffer of a long line, in bytes, that Read keeps for the next long line.
+// maxKeptLine is the largest buffer of a long line, in bytes, that Read keeps for the next long
+// line.
 const maxKeptLine = 1 << 20
 
 // Stdio is the transport over a pair of pipes. Each line is one JSON object.

@@ -26,9 +26,9 @@ type Thread struct {
 	id         string
 	conn       *Conn
 	queue      queue
-	lastItemID string // the id of the last item; only the reader uses it
+	lastItemID string // the item of the last event; only the goroutine that reads the connection uses it
 
-	registered bool // the thread is registered
+	registered bool // addThread has accepted the thread
 
 	fellBack atomic.Bool // see FellBack
 
@@ -36,9 +36,9 @@ type Thread struct {
 	startSent     bool          // turn/start has been sent
 	turnEnded     bool          // the turn has ended
 	modelWrote    bool          // the model has written something since the turn began or its calls were answered
-	completed     bool          // the turn has ended, and neither failed nor interrupted
+	completed     bool          // the turn has ended without a failure or an interruption
 	refusesCalls  bool          // later tool calls are refused, see stopParking
-	endSignal     chan struct{} // closed when the turn has ended; nil: nobody has asked for it
+	endSignal     chan struct{} // closed when the turn has ended; nil: Ended was not called
 	turnID        string        // empty: not known yet
 	previousTurns []string      // the ids of the last maxPreviousTurns turns before this one
 	onInput       func()        // see OnInput; nil: none
@@ -87,7 +87,8 @@ func (s *startingThread) onAnswer(answer message, late bool) {
 }
 
 // addThread registers a thread, so that it gets its events. It returns false if another thread has
-// the same id, since the events would reach the wrong caller.
+// the same id, since the events would reach the wrong caller. If the connection has ended, the
+// thread gets only the error of the connection.
 func (c *Conn) addThread(t *Thread) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +178,8 @@ func (t *Thread) OnInput(f func()) {
 	t.onInput = f
 }
 
-// notifyInputRead is called when Codex has read the input of the turn. It calls the function that OnInput
-// has set. t may be nil.
+// notifyInputRead is called when Codex has read the input of the turn. It calls the function that
+// OnInput has set. t may be nil.
 func (t *Thread) notifyInputRead() {
 	if t == nil {
 		return
@@ -192,7 +193,8 @@ func (t *Thread) notifyInputRead() {
 	}
 }
 
-// startingTurn is a thread whose turn is being started. Its methods are the callbacks of turn/start.
+// startingTurn is a thread whose turn is being started. Its methods are the callbacks of
+// turn/start.
 type startingTurn Thread
 
 // onSent records that turn/start has been sent.
@@ -240,8 +242,8 @@ func (t *Thread) Recv() ([]Event, error) {
 	}
 }
 
-// eventsOfTurn removes the events of other turns, which may have been queued before the id of this turn
-// was known.
+// eventsOfTurn removes the events of other turns, which may have been queued before the id of this
+// turn was known.
 func eventsOfTurn(events []Event, turnID string) []Event {
 	if len(events) == 1 && events[0].turnID == turnID {
 		return events // the usual case
@@ -299,10 +301,11 @@ func (t *Thread) countOverflow(fits bool) {
 }
 
 // mayBelong reports whether an event may belong to the running turn. Once the turn's id is known,
-// mayBelong compares the ids. Before that, it refuses function calls and outputs, since these
-// repeat injected items under another turn's id, and all events of the turns in t.previousTurns. It
-// accepts all other events; Recv later drops the events of other turns. If mayBelong returns true,
-// it has replaced the event's turn id by a copy that does not share the memory of the line.
+// mayBelong compares the ids. Before that, it refuses all events of the turns in t.previousTurns.
+// It also refuses function calls and outputs, since these repeat injected items under another
+// turn's id. It accepts all other events; Recv later drops the events of other turns. If mayBelong
+// returns true, it has replaced the event's turn id by a copy that does not share the memory of the
+// line.
 func (t *Thread) mayBelong(e *Event) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -326,8 +329,8 @@ func (t *Thread) currentTurnID() string {
 	return turnID
 }
 
-// setTurnID sets the id of the running turn if it is not known yet. Only the goroutine that reads the
-// connection calls setTurnID.
+// setTurnID sets the id of the running turn if it is not known yet. Only the goroutine that reads
+// the connection calls setTurnID.
 func (t *Thread) setTurnID(turnID string) {
 	t.mu.Lock()
 	isNew := t.turnID == "" && !slices.Contains(t.previousTurns, turnID)

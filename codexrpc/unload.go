@@ -33,9 +33,9 @@ func (c *Conn) addTask() bool {
 	return c.err == nil
 }
 
-// background runs f in a goroutine, for which Conn.Close waits. deadline is the deadline of f. After
-// f, background calls onDone if it is not nil. If the connection has ended, every call
-// that f makes fails at once, so background needs no goroutine.
+// background runs f in a goroutine, for which Conn.Close waits. The deadline of f is closeTimeout
+// from now. After f, background calls onDone if it is not nil. If the connection has ended, every
+// call that f makes fails at once, so background needs no goroutine.
 func (c *Conn) background(f func(deadline time.Time), onDone func()) {
 	deadline := time.Now().Add(closeTimeout)
 	if !c.addTask() {
@@ -47,8 +47,8 @@ func (c *Conn) background(f func(deadline time.Time), onDone func()) {
 	}
 	go func() {
 		if onDone != nil {
-			// Deferred first, so that onDone runs after tasks.Done: onDone may call Conn.Close, which
-			// waits for tasks.
+			// Deferred first, so that onDone runs after tasks.Done: onDone may call Conn.Close,
+			// which waits for tasks.
 			defer onDone()
 		}
 		defer c.tasks.Done()

@@ -30,8 +30,8 @@ const (
 	// ends the connection with all its turns. maxFrame is far smaller, so that Progress, which
 	// counts frames, grows often.
 	maxFrame = 1 << 20
-	// maxSentMessage bounds a message to the app-server, in bytes. If a message is larger, Codex ends the
-	// connection.
+	// maxSentMessage bounds a message to the app-server, in bytes. If a message is larger, Codex
+	// ends the connection.
 	maxSentMessage = 64 << 20
 	// closeGrace is how long Close waits for the closing handshake, which is optional.
 	closeGrace = time.Second
@@ -40,7 +40,7 @@ const (
 // WebSocket is the transport over a WebSocket. Each message is one text message of the WebSocket.
 type WebSocket struct {
 	ws        *websocket.Conn
-	raw       net.Conn      // the connection below ws and its TLS
+	raw       net.Conn      // the TCP or unix connection below ws and its TLS
 	progress  atomic.Uint64 // see Progress
 	buf       []byte        // the last message
 	limit     int

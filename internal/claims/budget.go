@@ -6,8 +6,8 @@ const (
 	// smallClaim is the size, in bytes, of the largest claim that may use all of a budget.
 	smallClaim = 1 << 20
 
-	// reserveDivisor is a divisor: budget/reserveDivisor, an eighth of a budget, is reserved for small claims, so that
-	// a few large buffers do not block all others.
+	// reserveDivisor is the inverse of the part of a budget that is reserved for small claims: one
+	// eighth. So a few large buffers do not block all others.
 	reserveDivisor = 8
 )
 
@@ -23,7 +23,7 @@ type Budget struct {
 
 	mu    sync.Mutex
 	used  int64
-	users map[string]*holder // the holders that are not empty, and idle
+	users map[string]*holder // the holders that use a part of the budget, and idle
 	idle  *holder            // the last holder that became empty, kept for the next claim; nil: none
 }
 

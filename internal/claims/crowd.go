@@ -17,8 +17,8 @@ type Crowd struct {
 // window is how long after a request its user counts as present.
 const window = time.Hour
 
-// NewCrowd returns a crowd. hasSeveralUsers reports whether the server is known to have several users, even
-// if only one of them has sent requests so far. hasSeveralUsers may be nil.
+// NewCrowd returns a crowd. hasSeveralUsers reports whether the server is known to have several
+// users, even if only one of them has sent requests so far. hasSeveralUsers may be nil.
 func NewCrowd(hasSeveralUsers func() bool) *Crowd { return &Crowd{hasSeveralUsers: hasSeveralUsers} }
 
 // Note records a request of a user. It ignores an empty name, since the server cannot distinguish
@@ -32,8 +32,9 @@ func (c *Crowd) Note(user string) {
 	c.recentUsers.record(user)
 }
 
-// Shares reports whether a user shares the server with others: hasSeveralUsers returns true, or another user
-// has sent a request within the window. For callers without a name, Shares returns false.
+// Shares reports whether a user shares the server with others: hasSeveralUsers returns true, or
+// another user has sent a request within the window. For callers without a name, Shares returns
+// false.
 func (c *Crowd) Shares(user string) bool {
 	if user == "" {
 		return false
@@ -46,7 +47,8 @@ func (c *Crowd) Shares(user string) bool {
 	return c.recentUsers.hasOther(user)
 }
 
-// recentUsers has the last two users who have sent requests. The user of the latest request is first.
+// recentUsers has the last two users who have sent requests. The user of the latest request is
+// first.
 type recentUsers [2]struct {
 	user string
 	at   time.Time // zero: there is none

@@ -1,7 +1,7 @@
 package claims
 
-// user returns the entry of a user, and makes one if there is none. If the user gets no slots
-// and does not wait, the caller must pass the entry to forget. The caller holds the lock, as for all
+// user returns the entry of a user, and makes one if there is none. If the user gets no slots and
+// does not wait, the caller must pass the entry to forget. The caller holds the lock, as for all
 // functions in this file.
 func (q *Queue) user(name string) *queueUser {
 	u := q.users[name]
@@ -64,7 +64,7 @@ func (q *Queue) enqueue(u *queueUser, weight int) (*waiter, error) {
 		u.waitingElem = q.waitingUsers.PushBack(u)
 	}
 	q.waiting++
-	q.grantFreeSlots() // waiting users may have no limit any more: they share with nobody after the crowd's window
+	q.grantFreeSlots() // a waiting user may now be alone (see Crowd), and so without a limit
 	return w, nil
 }
 
@@ -93,8 +93,8 @@ func (q *Queue) makeRoom(u *queueUser) bool {
 	}
 	q.dequeue(last)
 	q.endWait(last, ErrFull)
-	// grantFreeSlots need not be called: only the first request of each line can get slots, and the refused
-	// request was not the first of its line.
+	// grantFreeSlots need not be called: only the first request of each line can get slots, and the
+	// refused request was not the first of its line.
 	return true
 }
 
@@ -110,9 +110,9 @@ func (q *Queue) dequeue(w *waiter) {
 	}
 }
 
-// grantFreeSlots grants free slots to the users who are next. It skips users who have reached their limit.
-// One pass over the users is enough: while others get slots, fewer slots are free, so the limit of
-// a skipped user does not rise.
+// grantFreeSlots grants free slots to the users who are next. It skips users who have reached their
+// limit. One pass over the users is enough: while others get slots, fewer slots are free, so the
+// limit of a skipped user does not rise.
 func (q *Queue) grantFreeSlots() {
 	for e := q.waitingUsers.Front(); e != nil; {
 		u, next := e.Value.(*queueUser), e.Next()
@@ -126,7 +126,7 @@ func (q *Queue) grantFreeSlots() {
 			q.dequeue(w)
 			q.endWait(w, nil)
 			if next == nil {
-				next = u.waitingElem // u was the last one, and is next again if it waits
+				next = u.waitingElem // u was the last one; if u still waits, it is next again
 			}
 		}
 		e = next

@@ -13,7 +13,7 @@ import (
 // functions wait nor how long. An Order is safe for concurrent use.
 type Order struct {
 	mu           sync.Mutex
-	free         int
+	free         int                      // how many more functions may run now
 	users        map[string]*list.Element // the users with functions that wait
 	waitingUsers *list.List               // of *userLine, the next one first
 }
@@ -80,10 +80,10 @@ func (o *Order) end() {
 	delete(o.users, next.user)
 }
 
-// waitingFunc is the place of a waiting function in a line.
+// waitingFunc is a function that waits in a line.
 type waitingFunc struct {
 	arrived time.Time
-	mayRun  chan struct{} // closed when it may run
+	mayRun  chan struct{} // closed when the function may run
 }
 
 // line is a heap of waiting functions. The function whose request arrived first is at the top.

@@ -26,7 +26,7 @@ type QueueOptions struct {
 	Concurrent int           // slots; at least 1
 	PerUser    int           // slots that one user may hold; 0: the share that [Queue] describes
 	Queue      int           // requests that may wait; 0: none does
-	Wait       time.Duration // how long each may wait
+	Wait       time.Duration // how long a request may wait
 	Crowd      *Crowd        // nil: the queue makes its own, without known users
 }
 
@@ -55,7 +55,7 @@ type Queue struct {
 // queueUser is a user who has slots or requests that wait.
 type queueUser struct {
 	name        string
-	running     int
+	running     int           // slots in use
 	waiters     list.List     // of *waiter
 	waitingElem *list.Element // in the queue's waitingUsers; nil: no request waits
 }
@@ -81,7 +81,7 @@ func NewQueue(opts QueueOptions) *Queue {
 // each copy would give the slots back.
 type Slots struct {
 	queue  *Queue
-	user   *queueUser // nil: they were given back; the queue's lock guards it
+	user   *queueUser // nil: the slots were given back; the queue's lock guards it
 	weight int
 }
 
@@ -188,9 +188,9 @@ func (q *Queue) wait(ctx context.Context, w *waiter, timeout time.Duration) erro
 	}
 }
 
-// cancelWait ends the wait of w and returns the error of the wait. reason is ErrTimeout or the cause of
-// the end of ctx. If w has got its slots at the last moment, a timeout is no error. But if ctx has
-// ended, cancelWait frees these slots.
+// cancelWait ends the wait of w and returns the error of the wait. reason is ErrTimeout or the
+// cause of the end of ctx. If w has got its slots at the last moment, a timeout is no error. But if
+// ctx has ended, cancelWait frees these slots.
 func (q *Queue) cancelWait(w *waiter, reason error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -230,8 +230,8 @@ func MembersKnowing[R any](known, object wirejson.Value, r R, readers map[string
 	return nil
 }
 
-// Elements calls read for each element of an array, which may be absent or null. The parameter limit
-// bounds the number of elements. plural is the name of the elements in the error about too many.
+// Elements calls read for each element of an array, which may be absent or null. An array of more
+// than limit elements is an error. plural is the name of the elements in the message of that error.
 func Elements(v wirejson.Value, limit int, plural string, read func(i int, v wirejson.Value) *Error) *Error {
 	if f := Optional(wirejson.KindArray, v); f != nil || !v.Given() {
 		return f

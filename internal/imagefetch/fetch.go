@@ -139,7 +139,7 @@ func (f *Fetcher) image(ctx context.Context, url string, total *allowance) (stri
 
 const (
 	sniffSize   = 512     // bytes that http.DetectContentType reads
-	maxPrealloc = 1 << 20 // bytes at most that are allocated because of a Content-Length
+	maxPrealloc = 1 << 20 // the most bytes that are allocated because of a Content-Length
 )
 
 // read reads an image and returns it as a data URL. It takes the media type from the content, since
@@ -176,7 +176,8 @@ func (f *Fetcher) read(response *http.Response, total *allowance) (string, error
 	return out.String(), nil
 }
 
-// limitedReader reads a body. It fails once the image, or all images of the request together, are too large.
+// limitedReader reads a body. It fails once the image, or all images of the request together, are
+// too large.
 type limitedReader struct {
 	body io.Reader
 	limits

@@ -57,9 +57,9 @@ func newTransport(opts Options) *http.Transport {
 	}
 }
 
-// dialControl returns a Control function for a [net.Dialer] that refuses an address if allow returns
-// false. Go calls the function with the resolved address before each connection. So a name that
-// resolves differently the second time is checked again.
+// dialControl returns a Control function for a [net.Dialer] that refuses an address if allow
+// returns false. Go calls the function with the resolved address before each connection. So a name
+// that resolves differently the second time is checked again.
 func dialControl(allow func(netip.AddrPort) bool) func(network, address string, conn syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -76,8 +76,8 @@ const (
 	maxRedirects    = 5
 )
 
-// checkURL parses a URL and checks its form. The function of [dialControl] checks the address later, when
-// it is dialled.
+// checkURL parses a URL and checks its form. The function of [dialControl] checks the address
+// later, when it is dialled.
 func (f *Fetcher) checkURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, errLongURL

@@ -15,15 +15,15 @@ const (
 	maxSilence = 15 * time.Second
 	// MaxTime is how long a body may take in all: OpenAI's clients wait no longer for an answer.
 	MaxTime = 10 * time.Minute
-	// minCheckInterval is the least time between two checks of the bodies that are being read. Without
-	// minCheckInterval, each byte of a slow client could cause a check, since each byte gives the client
+	// minCheckInterval is the least time between two checks of the bodies that are being read.
+	// Without it, each byte of a slow client could cause a check, since each byte gives the client
 	// only 1/MinRate seconds more (see bodyReader).
 	minCheckInterval = 100 * time.Millisecond
 )
 
-// bodyReader reads a body that must come at MinRate. At first the client has maxSilence to send bytes.
-// Each byte adds 1/MinRate seconds to its time, but the client never has more than maxSilence left.
-// So a body may come in bursts.
+// bodyReader reads a body that must come at MinRate. At first the client has maxSilence to send
+// bytes. Each byte adds 1/MinRate seconds to its time, but the client never has more than
+// maxSilence left. So a body may come in bursts.
 //
 // Other goroutines may call abort, which sets a deadline with the response writer. No deadline must
 // be set after the handler has returned: over HTTP/2 this would crash the process, and over HTTP/1
@@ -32,13 +32,13 @@ const (
 type bodyReader struct {
 	body        io.Reader
 	watchdog    *watchdog
-	deadline    atomic.Int64  // when the client has run out of time, on the clock of watchdog
-	maxDeadline time.Duration // no byte adds time beyond this
+	deadline    atomic.Int64  // when the client will have run out of time, see watchdog.now
+	maxDeadline time.Duration // the latest value of deadline
 
 	mu         sync.Mutex
 	controller http.ResponseController // not used after close
 	closed     bool
-	aborted    bool // before close
+	aborted    bool // abort was called before close
 }
 
 // newBodyReader starts the time of the client.
@@ -60,7 +60,7 @@ func (r *bodyReader) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// abort ends the reading, unless close was called.
+// abort makes reads from the connection fail, unless close was called.
 func (r *bodyReader) abort() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,9 +71,9 @@ func (r *bodyReader) abort() {
 	}
 }
 
-// close waits for a running abort and makes later aborts do nothing. It reports whether the reading was
-// aborted. If so, the connection cannot be used any more, even if the body was complete just before the
-// abort.
+// close waits for a running abort and makes later calls of abort do nothing. It reports whether the
+// reader was aborted. If so, the connection cannot be used any more, even if the body was complete
+// just before.
 func (r *bodyReader) close() (aborted bool) {
 	r.watchdog.remove(r)
 	r.mu.Lock()
@@ -82,26 +82,26 @@ func (r *bodyReader) close() (aborted bool) {
 	return r.aborted
 }
 
-// watchdog aborts the readings whose clients are too slow. One timer checks all readings: when the first
-// client may have run out of time, but at most once every minCheckInterval. So a body that comes together
-// with its request needs no timer of its own.
+// watchdog aborts the readers whose clients are too slow. One timer checks all readers. It fires
+// when the first client may have run out of time, but at most once every minCheckInterval. So a
+// body that comes together with its request needs no timer of its own.
 type watchdog struct {
 	start time.Time
 
 	mu        sync.Mutex
 	readers   map[*bodyReader]struct{}
-	timer     *time.Timer // nil: there was no reading yet
-	timerRuns bool        // the timer runs
+	timer     *time.Timer // nil: there was no reader yet
+	timerRuns bool
 }
 
 func newWatchdog() *watchdog {
 	return &watchdog{start: time.Now(), readers: make(map[*bodyReader]struct{})}
 }
 
-// now returns the time since start. The fields deadline and maxDeadline of a bodyReader are on this clock.
+// now returns the time since start. The deadlines of readers are on this clock.
 func (w *watchdog) now() time.Duration { return time.Since(w.start) }
 
-// add begins to watch a reading. The client has at least maxSilence to send bytes.
+// add begins to watch a reader. The client has at least maxSilence to send bytes.
 func (w *watchdog) add(r *bodyReader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *watchdog) add(r *bodyReader) {
 	w.startTimer(maxSilence)
 }
 
-// remove ends the watch of a reading.
+// remove ends the watch of a reader.
 func (w *watchdog) remove(r *bodyReader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +129,8 @@ func (w *watchdog) startTimer(after time.Duration) {
 	w.timerRuns = true
 }
 
-// abortSlow aborts the readings whose clients have run out of time, and starts the timer for the next
-// reading.
+// abortSlow aborts the readers whose clients have run out of time, and starts the timer for the
+// others.
 func (w *watchdog) abortSlow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -55,15 +55,15 @@ func encodingOf(r *http.Request) (string, error) {
 type decoder struct {
 	encoding  string
 	body      *encodedBody
-	remaining int64 // bytes that may still come, and one more
+	remaining int64 // one more than the bytes that may still come; 0: the body is too large
 	limit     int64
 
 	decoded io.Reader // nil before the first Read
 	close   func()
 }
 
-// encodedBody is the encoded body, from which a decoder reads. It keeps the error of a failed read, so
-// that decoder.Read can distinguish this error from an error of the decoder.
+// encodedBody is the body from which a decoder reads. It keeps the error of a failed read, so that
+// decoder.Read can distinguish this error from an error of the decoder.
 type encodedBody struct {
 	io.Reader
 	err error

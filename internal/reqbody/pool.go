@@ -38,7 +38,7 @@ type Pool struct {
 	joinMu    sync.Mutex    // held while a body is joined, which takes its memory twice
 	chunks    sync.Pool     // of *chunk
 	copySlots *claims.Queue // a slot for each large body that is being copied
-	watchdog  *watchdog     // of the bodies that are being read
+	watchdog  *watchdog     // checks the bodies that are being read
 }
 
 // NewPool returns a pool of bodies of at most maxSize bytes each. All bodies together take at most
@@ -54,7 +54,7 @@ func NewPool(memory, maxSize int64, crowd *claims.Crowd) *Pool {
 	}
 }
 
-// Claim returns the claim of a user's body, which the caller must release.
+// Claim returns an empty claim for a body of a user. The caller must release it.
 func (p *Pool) Claim(user string) *claims.Claim { return p.budget.Claim(user) }
 
 // Held returns how many bytes all bodies take.
@@ -178,11 +178,11 @@ const chunkSize = 64 << 10
 
 type chunk [chunkSize]byte
 
-// read reads a body to its end. contentLength is the length of the body, below 0 if it is unknown. Most
-// bodies fit into the first piece, which has that length, but at most chunkSize. If the
-// length is unknown, the first piece has chunkSize.
+// read reads a body to its end. contentLength is the length of the body, below 0 if it is unknown.
+// Most bodies fit into the first piece. It has room for the body and one byte more, but at most
+// chunkSize. If the length is unknown, the first piece has chunkSize.
 func (p *Pool) read(body io.Reader, contentLength int64, claim *claims.Claim) ([]byte, error) {
-	size := min(chunkSize, p.maxSize+1) // one more, to see the end
+	size := min(chunkSize, p.maxSize+1) // one more, so that a read returns the end of the body
 	if contentLength >= 0 {
 		size = min(size, contentLength+1)
 	}

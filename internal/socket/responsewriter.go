@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/sse"
 )
 
-// responseWriter is the answer to a request over a WebSocket. Each event of a stream is one message. An
-// error is one message, too.
+// responseWriter sends the answer to a request as messages of a WebSocket. Each event of a stream
+// is one message. An error is one message, too.
 type responseWriter struct {
 	ctx           context.Context
 	conn          *websocket.Conn
@@ -76,7 +76,7 @@ func (w *responseWriter) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// stopTimer ends the deadline.
+// stopTimer drops the deadline for reading the request, if there is one.
 func (w *responseWriter) stopTimer() {
 	if w.deadlineTimer != nil {
 		w.deadlineTimer.Stop()

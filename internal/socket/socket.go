@@ -39,8 +39,8 @@ type Handler func(http.ResponseWriter, *http.Request) (usable bool)
 // Server serves WebSockets.
 type Server struct {
 	maxMessage int64
-	slots      *claims.Budget // one for each WebSocket
-	closing    context.Context
+	slots      *claims.Budget  // one for each WebSocket
+	closing    context.Context // ends when Close is called
 	stop       context.CancelFunc
 }
 
@@ -98,7 +98,7 @@ type message struct {
 }
 
 // serve answers requests until one side ends the connection. When the context closing is cancelled,
-// serve first completes the answer under way.
+// serve first completes the answer that is being sent.
 func (c *conn) serve(closing context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.handshake.Context()))
 	var loops sync.WaitGroup

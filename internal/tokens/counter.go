@@ -17,7 +17,7 @@ const counterPiece = 64 << 10
 func NewCounter() *Counter { return newCounter(counterPiece) }
 
 func newCounter(pieceSize int) *Counter {
-	return &Counter{limit: Limit{max: math.MaxInt / 2, maxKept: pieceSize}, pieceSize: pieceSize} // half of the most, so that sums do not overflow
+	return &Counter{limit: Limit{max: math.MaxInt / 2, maxKept: pieceSize}, pieceSize: pieceSize} // half of the largest int, so that sums do not overflow
 }
 
 // Add adds a text. If pause is not nil, Add calls it after each 64 KiB or so of text, which several

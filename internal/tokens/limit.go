@@ -27,13 +27,13 @@ type Limit struct {
 	counted int // tokens counted; after Whole it can be more than max
 	maxKept int // the most bytes of text that stay uncounted
 
-	text         []byte // kept text; the offsets below are into it
-	outputEnd    int    // end of the output
-	textEnds     []int  // ends of texts
-	nextRune     int    // the next rune to look at
+	text         []byte // text that is still needed; the offsets below are into it
+	outputEnd    int    // the text before it was output
+	textEnds     []int  // where texts ended
+	nextRune     int    // where findBoundaries continues
 	boundary     int    // the last boundary
 	lastClass    class  // class of the rune before nextRune
-	countedEnd   int    // end of the counted text
+	countedEnd   int    // the text before it was counted
 	cutAt        int    // where the text is cut, if limitReached
 	limitReached bool   // the limit was exceeded
 }
@@ -127,8 +127,9 @@ func (l *Limit) endText() {
 	}
 }
 
-// output outputs the text up to an offset. piece begins at the offset pieceStart. If all of the output lies
-// in piece, output returns a part of piece, so that the text is not copied.
+// output returns the text from the offset outputEnd to end, and then calls dropCounted. piece is
+// the part of the text that begins at the offset pieceStart. If the result lies in piece, output
+// does not copy it.
 func (l *Limit) output(end int, piece string, pieceStart int) (out string) {
 	if end > l.outputEnd {
 		if l.outputEnd >= pieceStart && end <= pieceStart+len(piece) {
@@ -174,8 +175,8 @@ func (l *Limit) countIf(needed bool) {
 	}
 }
 
-// findBoundaries finds the boundaries up to end, and splits text without a boundary after maxRun bytes. If
-// ended is false, the text may continue after end.
+// findBoundaries finds the boundaries up to end, and splits text without a boundary after maxRun
+// bytes. If ended is false, the text may continue after end.
 func (l *Limit) findBoundaries(end int, ended bool) {
 	for l.nextRune < end {
 		r, size := utf8.DecodeRune(l.text[l.nextRune:end])

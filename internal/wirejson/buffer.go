@@ -5,9 +5,12 @@ import "sync"
 // Buffer is reusable memory for output. A stream holds the memory only while it writes, and most
 // streams wait most of the time. So thousands of streams need only the memory of the few that
 // write. The zero value is ready to use. A Buffer must not be copied.
-type Buffer struct{ memory *[]byte }
+type Buffer struct {
+	memory *[]byte // nil: no memory is borrowed
+}
 
-// maxPooled bounds the memory that Release keeps for other Buffers, in bytes. Few events are larger.
+// maxPooled bounds the memory that Release keeps for other Buffers, in bytes. Few events are
+// larger.
 const maxPooled = 16 << 10
 
 var memoryPool = sync.Pool{New: func() any { return new(make([]byte, 0, 1<<10)) }}

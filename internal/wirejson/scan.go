@@ -12,6 +12,7 @@ import (
 // text is a text, as a string or as bytes.
 type text interface{ string | []byte }
 
+// spaceEnd returns the offset of the first byte at or after start that is no white space.
 func spaceEnd(s []byte, start int) int {
 	for start < len(s) && isSpace(s[start]) {
 		start++
@@ -19,6 +20,7 @@ func spaceEnd(s []byte, start int) int {
 	return start
 }
 
+// valueEnd returns the offset after the value that begins at start. s must be valid JSON.
 func valueEnd(s []byte, start int) int {
 	depth := 0
 	for i := start; i < len(s); i++ {

@@ -354,8 +354,8 @@ func (s *Scanner) Integer() int64 {
 	return int64(min(max(n, -1<<62), 1<<62))
 }
 
-// plainInteger reads the next number if it has only digits, 18 at most, and a comma or a closing brace
-// follows. Nearly all numbers have this form.
+// plainInteger reads the next number if it has only digits, 18 at most, and a comma or a closing
+// brace follows. Nearly all numbers have this form.
 func (s *Scanner) plainInteger() (n int64, ok bool) {
 	data, start, end := s.data, s.pos, s.pos
 	for ; end < len(data) && data[end]-'0' <= 9; end++ {
@@ -384,7 +384,7 @@ func (s *Scanner) skipNumber() {
 	}
 }
 
-// skipDigits moves past digits and reports whether there was any.
+// skipDigits skips digits and reports whether there were any.
 func (s *Scanner) skipDigits() bool {
 	start := s.pos
 	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {

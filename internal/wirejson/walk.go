@@ -73,7 +73,7 @@ func appendHalf(dst []byte, unit rune) []byte {
 	return append(dst, 0xe0|byte(unit>>12), 0x80|byte(unit>>6)&0x3f, 0x80|byte(unit)&0x3f)
 }
 
-// AsString returns the inside of a raw JSON value if that is a string.
+// AsString returns the inside of a raw JSON value if the value is a string.
 func AsString(value string) (text String, ok bool) {
 	if value == "" || value[0] != '"' {
 		return String{}, false
