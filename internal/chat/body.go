@@ -98,15 +98,15 @@ func (c *bodyChoice) message(meta *Meta) *message {
 	for i := range c.pictures {
 		m.Images = append(m.Images, newPicture(i, &c.pictures[i]))
 	}
-	for _, made := range c.calls {
-		arguments, form := made.arguments.String(), meta.Forms[made.name]
+	for _, toolCall := range c.calls {
+		arguments, form := toolCall.arguments.String(), meta.Forms[toolCall.name]
 		if form != 0 {
 			arguments = prompt.CustomInput(arguments)
 		}
 		if meta.LegacyFunctions {
-			m.FunctionCall = &function{made.name, arguments}
+			m.FunctionCall = &function{toolCall.name, arguments}
 		} else {
-			m.ToolCalls = append(m.ToolCalls, newCall(made.id, made.name, arguments, form))
+			m.ToolCalls = append(m.ToolCalls, newCall(toolCall.id, toolCall.name, arguments, form))
 		}
 	}
 	return m

@@ -27,19 +27,19 @@ func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 	switch {
 	case f != nil:
 	case kind.Is("custom"):
-		f = readCalled(&call, custom, "input").In("custom")
+		f = readNameAndArguments(&call, custom, "input").In("custom")
 		call.Arguments = prompt.CustomArguments(call.Arguments)
 	case kind.Given() && !kind.Is("function"):
 		f = field.Unsupported("must be 'function' or 'custom'").In("type")
 	default:
-		f = readCalled(&call, function, "arguments").In("function")
+		f = readNameAndArguments(&call, function, "arguments").In("function")
 	}
 	return call, f
 }
 
-// readCalled reads the name and the arguments of a called function, or the name and the input of a
+// readNameAndArguments reads the name and the arguments of a called function, or the name and the input of a
 // called custom tool. member is the name of the JSON member with the arguments or the input.
-func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
+func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	var name wirejson.Value
 	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
 		return f
@@ -47,10 +47,10 @@ func readCalled(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapTexts restores the arguments of calls of custom tools. The model writes such arguments as an
+// wrapCustomInputs restores the arguments of calls of custom tools. The model writes such arguments as an
 // object with the input. Some clients send the call back as a call of a function, with the input
 // itself as the arguments.
-func (r *Request) wrapTexts() {
+func (r *Request) wrapCustomInputs() {
 	if len(r.Forms) == 0 {
 		return
 	}
@@ -67,52 +67,52 @@ func (r *Request) wrapTexts() {
 // directly after it. Otherwise Codex would silently invent a missing result, and drop a result
 // without a call.
 func checkCalls(messages []prompt.Message) *field.Error {
-	var made int                  // the index of the message whose calls have no result yet
-	open := map[string]struct{}{} // the ids of these calls
+	var callMessage int                   // the index of the message whose calls have no result yet
+	pendingCalls := map[string]struct{}{} // the ids of these calls
 	for i, m := range messages {
 		if m.Role == prompt.RoleTool {
 			id := m.CallID.Text()
-			if _, ok := open[id]; !ok {
+			if _, ok := pendingCalls[id]; !ok {
 				return field.Invalid("there is no call %.64q in the assistant message before that waits for a result", id).
 					In("tool_call_id").At(i)
 			}
-			delete(open, id)
+			delete(pendingCalls, id)
 			continue
 		}
-		if len(open) > 0 {
-			return unanswered(messages[made], open).At(made)
+		if len(pendingCalls) > 0 {
+			return unansweredError(messages[callMessage], pendingCalls).At(callMessage)
 		}
-		made = i
+		callMessage = i
 		for k, call := range m.Calls {
 			id := call.ID.Text()
-			if _, twice := open[id]; twice {
+			if _, twice := pendingCalls[id]; twice {
 				return field.Invalid("the id %.64q is used twice", id).In("id").At(k).In("tool_calls").At(i)
 			}
-			open[id] = struct{}{}
+			pendingCalls[id] = struct{}{}
 		}
 	}
-	if len(open) > 0 {
-		return unanswered(messages[made], open).At(made)
+	if len(pendingCalls) > 0 {
+		return unansweredError(messages[callMessage], pendingCalls).At(callMessage)
 	}
 	return nil
 }
 
-// namedIDs is how many calls without results an error lists.
-const namedIDs = 5
+// maxNamedIDs is how many calls without results an error lists.
+const maxNamedIDs = 5
 
-// unanswered returns the error for a message m with calls that have no results. open has the ids of
+// unansweredError returns the error for a message m with calls that have no results. open has the ids of
 // these calls. The error's path leads to the first of these calls.
-func unanswered(m prompt.Message, open map[string]struct{}) *field.Error {
-	if callsFunction(&m) {
+func unansweredError(m prompt.Message, pendingCalls map[string]struct{}) *field.Error {
+	if hasFunctionCall(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")
 	}
-	first, ids := -1, make([]string, 0, namedIDs)
+	first, ids := -1, make([]string, 0, maxNamedIDs)
 	for k, call := range m.Calls {
 		id := call.ID.Text()
-		if _, ok := open[id]; !ok {
+		if _, ok := pendingCalls[id]; !ok {
 			continue
 		}
-		if len(ids) == namedIDs {
+		if len(ids) == maxNamedIDs {
 			ids = append(ids, "…")
 			break
 		}

@@ -46,33 +46,33 @@ func (m *CompletionMeta) append(dst []byte, choices []textChoice, usage any) []b
 // the stream ends with a chunk for it. A CompletionStream is not safe for concurrent use.
 type CompletionStream struct {
 	Emitter
-	meta  CompletionMeta
-	buf   wirejson.Buffer
-	begun []bool // by choice: the echo has been sent
+	meta     CompletionMeta
+	buf      wirejson.Buffer
+	echoSent []bool // by choice: the echo has been sent
 }
 
 // NewCompletionStream returns a stream that passes the JSON of each chunk to emit, without the
 // framing of server-sent events. data is valid only during the call of emit. After the first error
 // of emit, the stream emits nothing more.
 func NewCompletionStream(meta CompletionMeta, emit func(data []byte) error) *CompletionStream {
-	return &CompletionStream{Emitter: NewEmitter(meta.Choices, emit), meta: meta, begun: make([]bool, meta.Choices)}
+	return &CompletionStream{Emitter: NewEmitter(meta.Choices, emit), meta: meta, echoSent: make([]bool, meta.Choices)}
 }
 
 // Write encodes one output of a choice. It ignores outputs after turn.OutputFinish, the last output
 // of a choice, and all outputs after a failure. It returns the first error of emit.
 func (s *CompletionStream) Write(index int, out turn.Output) error {
-	if s.Over(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {
+	if s.IsClosed(index) || out.Kind != turn.OutputText && out.Kind != turn.OutputFinish {
 		return s.Err()
 	}
-	if !s.begun[index] {
-		s.begun[index] = true
-		s.text(index, s.meta.Echo)
+	if !s.echoSent[index] {
+		s.echoSent[index] = true
+		s.sendText(index, s.meta.Echo)
 	}
 	if out.Kind == turn.OutputText {
-		s.text(index, out.Text)
+		s.sendText(index, out.Text)
 		return s.Err()
 	}
-	s.chunk(textChoice{"", index, null, wirejson.OrNull(out.Finish)})
+	s.sendChunk(textChoice{"", index, null, wirejson.OrNull(out.Finish)})
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
 		usage = func(u *Usage) []byte { return s.meta.append(nil, []textChoice{}, u) }
@@ -81,13 +81,13 @@ func (s *CompletionStream) Write(index int, out turn.Output) error {
 	return s.Err()
 }
 
-func (s *CompletionStream) text(index int, text string) {
+func (s *CompletionStream) sendText(index int, text string) {
 	if text != "" {
-		s.chunk(textChoice{text, index, null, nil})
+		s.sendChunk(textChoice{text, index, null, nil})
 	}
 }
 
-func (s *CompletionStream) chunk(c textChoice) {
+func (s *CompletionStream) sendChunk(c textChoice) {
 	var usage any
 	if s.meta.IncludeUsage {
 		usage = null

@@ -10,17 +10,17 @@ import (
 // finished. [Stream] and [CompletionStream] embed it.
 type Emitter struct {
 	Total
-	emit     func(data []byte) error
-	finished []bool // by choice
-	left     int    // choices that have not finished
-	done     bool
-	err      error // the first error of emit
+	emit       func(data []byte) error
+	finished   []bool // by choice
+	unfinished int    // choices that have not finished
+	done       bool
+	err        error // the first error of emit
 }
 
 // NewEmitter returns an Emitter for a stream with this number of choices. It passes each object to
 // emit.
 func NewEmitter(choices int, emit func(data []byte) error) Emitter {
-	return Emitter{emit: emit, finished: make([]bool, choices), left: choices}
+	return Emitter{emit: emit, finished: make([]bool, choices), unfinished: choices}
 }
 
 // Send emits an object. After the first error of emit, it does nothing.
@@ -42,15 +42,15 @@ func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	return e.err
 }
 
-// Over reports whether nothing more of a choice may be emitted.
-func (e *Emitter) Over(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
+// IsClosed reports whether nothing more of a choice may be emitted.
+func (e *Emitter) IsClosed(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
 
 // Finish ends a choice; out is the choice's last output. The last Finish ends the stream: if usage
 // is not nil, it sends the object that usage returns.
 func (e *Emitter) Finish(choice int, out *turn.Output, usage func(*Usage) []byte) {
 	e.finished[choice] = true
 	e.Add(out)
-	if e.left--; e.left > 0 {
+	if e.unfinished--; e.unfinished > 0 {
 		return
 	}
 	if usage != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
-	if r.body != nil { // the conversation is the input of that body
+	if r.responsesBody != nil { // the conversation is the input of that body
 		return nil
 	}
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
@@ -24,7 +24,7 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 		m := &r.Messages[i]
 		f := readMessage(m, c, i)
 		if f == nil && m.Role == prompt.RoleFunction {
-			f = answerFunction(m, r.Messages[:i]).In("name")
+			f = toToolMessage(m, r.Messages[:i]).In("name")
 		}
 		if f = cmp.Or(f.At(i), r.Count(m)); f != nil {
 			return f
@@ -91,7 +91,7 @@ func readAssistant(m *prompt.Message, fields *messageFields, index int) *field.E
 	if f := readCalls(m, fields.toolCalls); f != nil {
 		return f.In("tool_calls")
 	}
-	return readFunctionMessageCall(m, fields.functionCall, index).In("function_call")
+	return readMessageFunctionCall(m, fields.functionCall, index).In("function_call")
 }
 
 // addRefusal appends the text of a refusal to the content.

@@ -20,12 +20,12 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	oldMaxTokens int           // max_tokens, the older name of max_completion_tokens
-	functions    []prompt.Tool // the older form of tools
-	functionCall prompt.ToolChoice
-	hasOptions   bool                // stream_options are given
-	Forms        map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
-	body         *responses.Request  // the request in the form of the Responses API; nil: it came as a chat completion
+	oldMaxTokens     int           // max_tokens, the older name of max_completion_tokens
+	functions        []prompt.Tool // the older form of tools
+	functionCall     prompt.ToolChoice
+	hasStreamOptions bool                // stream_options are given
+	Forms            map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
+	responsesBody    *responses.Request  // the request in the form of the Responses API; nil: it came as a chat completion
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -61,7 +61,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 		if f != nil {
 			return f
 		}
-		r.body, r.Conversation = body, body.Conversation
+		r.responsesBody, r.Conversation = body, body.Conversation
 	}
 	if f := field.MembersKnowing(messages, root, r, readers); f != nil {
 		return f
@@ -74,14 +74,14 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 func DecodeSettings(root wirejson.Value, messages []prompt.Message) (*Request, *field.Error) {
 	r := new(Request)
 	r.Messages = messages
-	if f := field.Members(root, r, settings); f != nil {
+	if f := field.Members(root, r, settingsReaders); f != nil {
 		return nil, f
 	}
 	return r, r.check()
 }
 
-// settings has a reader for each member that legacy completions share with chat completions.
-var settings = func() map[string]func(*Request, wirejson.Value) *field.Error {
+// settingsReaders has a reader for each member that legacy completions share with chat completions.
+var settingsReaders = func() map[string]func(*Request, wirejson.Value) *field.Error {
 	some := make(map[string]func(*Request, wirejson.Value) *field.Error)
 	for _, name := range []string{
 		"model", "n", "stop", "max_tokens", "stream", "stream_options", "temperature", "top_p", "seed",
@@ -116,28 +116,28 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"max_tokens":            func(r *Request, v wirejson.Value) *field.Error { return field.Limit(&r.oldMaxTokens, v) },
 	"max_completion_tokens": func(r *Request, v wirejson.Value) *field.Error { return field.Limit(&r.MaxTokens, v) },
 
-	"temperature":            unused("temperature", "1", wirejson.KindNumber),
-	"top_p":                  unused("top_p", "1", wirejson.KindNumber),
-	"seed":                   unused("seed", "", wirejson.KindNumber),
-	"presence_penalty":       unused("presence_penalty", "0", wirejson.KindNumber),
-	"frequency_penalty":      unused("frequency_penalty", "0", wirejson.KindNumber),
-	"logit_bias":             unused("logit_bias", "{}", wirejson.KindObject),
-	"prediction":             unused("prediction", "", wirejson.KindObject),
+	"temperature":            unusedField("temperature", "1", wirejson.KindNumber),
+	"top_p":                  unusedField("top_p", "1", wirejson.KindNumber),
+	"seed":                   unusedField("seed", "", wirejson.KindNumber),
+	"presence_penalty":       unusedField("presence_penalty", "0", wirejson.KindNumber),
+	"frequency_penalty":      unusedField("frequency_penalty", "0", wirejson.KindNumber),
+	"logit_bias":             unusedField("logit_bias", "{}", wirejson.KindObject),
+	"prediction":             unusedField("prediction", "", wirejson.KindObject),
 	"web_search_options":     (*Request).readSearchOptions,
-	"moderation":             unused("moderation", "", wirejson.KindObject),
-	"store":                  unused("", "", wirejson.KindBool),
-	"metadata":               unused("", "", wirejson.KindObject),
-	"user":                   unused("", "", wirejson.KindString),
-	"safety_identifier":      unused("", "", wirejson.KindString),
-	"prompt_cache_key":       unused("", "", wirejson.KindString),
-	"prompt_cache_retention": unused("", "", wirejson.KindString),
-	"prompt_cache_options":   unused("", "", wirejson.KindObject),
+	"moderation":             unusedField("moderation", "", wirejson.KindObject),
+	"store":                  unusedField("", "", wirejson.KindBool),
+	"metadata":               unusedField("", "", wirejson.KindObject),
+	"user":                   unusedField("", "", wirejson.KindString),
+	"safety_identifier":      unusedField("", "", wirejson.KindString),
+	"prompt_cache_key":       unusedField("", "", wirejson.KindString),
+	"prompt_cache_retention": unusedField("", "", wirejson.KindString),
+	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
 }
 
-// unused returns the reader of a field for which Codex has no setting. The reader checks that the
+// unusedField returns the reader of a field for which Codex has no setting. The reader checks that the
 // value is of this kind. If the value is not neutral, which means that it would change the answer,
 // the reader records name as ignored, see [prompt.Conversation.Skip].
-func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
@@ -148,7 +148,7 @@ func (r *Request) check() *field.Error {
 		return field.Missing().In("model")
 	case r.Messages == nil:
 		return field.Missing().In("messages")
-	case r.hasOptions && !r.Stream:
+	case r.hasStreamOptions && !r.Stream:
 		return field.Invalid("is only allowed when 'stream' is true").In("stream_options")
 	}
 	if r.MaxTokens == 0 {
@@ -157,7 +157,7 @@ func (r *Request) check() *field.Error {
 	if f := r.CheckRemoteImages(); f != nil {
 		return f.In(r.ConversationField())
 	}
-	r.wrapTexts()
+	r.wrapCustomInputs()
 	if len(r.functions) > 0 || !r.functionCall.IsAuto() {
 		return r.useFunctions()
 	}
@@ -167,7 +167,7 @@ func (r *Request) check() *field.Error {
 // ConversationField returns the name of the field with the conversation: messages, or input if the
 // body is of the Responses API.
 func (r *Request) ConversationField() string {
-	if r.body != nil {
+	if r.responsesBody != nil {
 		return "input"
 	}
 	return apierror.ParamMessages
@@ -183,13 +183,13 @@ func (r *Request) ImageParam(url string) string {
 	if !found {
 		return ""
 	}
-	return r.atImage(&field.Error{}, m, p).Path
+	return r.withImagePath(&field.Error{}, m, p).Path
 }
 
-// atImage sets the path of an error to the field with the URL of an image.
-func (r *Request) atImage(f *field.Error, message, part int) *field.Error {
-	if r.body != nil {
-		f.Path = r.body.ImagePath(message, part)
+// withImagePath sets the path of an error to the field with the URL of an image.
+func (r *Request) withImagePath(f *field.Error, message, part int) *field.Error {
+	if r.responsesBody != nil {
+		f.Path = r.responsesBody.ImagePath(message, part)
 		return f
 	}
 	return f.In("url").In("image_url").At(part).In("content").At(message).In("messages")
@@ -199,11 +199,11 @@ func (r *Request) atImage(f *field.Error, message, part int) *field.Error {
 // fails if an image was not fetched yet, see [prompt.Conversation.SetImages].
 func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if m, p, found := r.FindRemote(""); found {
-		return nil, r.atImage(prompt.NotFetched(), m, p).APIError()
+		return nil, r.withImagePath(prompt.NotFetched(), m, p).APIError()
 	}
 	p := r.Conversation.Plan(opts)
-	if r.body != nil && r.body.Summary != "" && !opts.NoReasoning {
-		p.SetSummary(r.body.Summary)
+	if r.responsesBody != nil && r.responsesBody.Summary != "" && !opts.NoReasoning {
+		p.SetSummary(r.responsesBody.Summary)
 	}
 	return p, nil
 }

@@ -11,8 +11,8 @@ import (
 )
 
 func (r *Request) readStreamOptions(v wirejson.Value) *field.Error {
-	r.hasOptions, r.IncludeUsage = v.Given(), false
-	if !r.hasOptions {
+	r.hasStreamOptions, r.IncludeUsage = v.Given(), false
+	if !r.hasStreamOptions {
 		return nil
 	}
 	var usage, obfuscation wirejson.Value // obfuscation is never sent, so it may be on or off

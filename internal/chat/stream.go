@@ -29,121 +29,121 @@ import (
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
 	Emitter
-	meta Meta
-	tail string // the end of every chunk without a finish_reason
+	meta     Meta
+	chunkEnd string // the end of every chunk without a finish_reason
 
 	buf     wirejson.Buffer // memory for the chunk that is being written
 	choices []streamChoice
 
-	// only and first are memory for a stream with one choice, which then needs no allocations.
-	only  [1]streamChoice
-	first [256]byte // for the head of the choice
+	// oneChoice and first are memory for a stream with one choice, which then needs no allocations.
+	oneChoice      [1]streamChoice
+	oneChoiceStart [256]byte // for the head of the choice
 }
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	head   []byte   // the beginning of every chunk, up to the delta
-	opened bool     // the role has been sent
-	form   ToolForm // the form of the current call; 0: a function
-	shown  int      // the number of pictures sent
+	chunkStart   []byte   // the beginning of every chunk, up to the delta
+	roleSent     bool     // the role has been sent
+	callForm     ToolForm // the form of the current call; 0: a function
+	picturesSent int      // the number of pictures sent
 }
 
-// noReason is the end of a choice in a chunk. Only the last chunk of a choice has a finish_reason.
-const noReason = `,"finish_reason":null`
+// noFinishReason is the end of a choice in a chunk. Only the last chunk of a choice has a finish_reason.
+const noFinishReason = `,"finish_reason":null`
 
 // NewStream returns a stream that passes the JSON of each chunk to emit, without the framing of
 // server-sent events. data is valid only during the call of emit. After the first error of emit,
 // the stream emits nothing more.
 func NewStream(meta Meta, emit func(data []byte) error) *Stream {
 	choices := max(1, meta.Choices)
-	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, tail: noReason + "}]}"}
-	if s.choices = s.only[:]; choices > 1 {
+	s := &Stream{Emitter: NewEmitter(choices, emit), meta: meta, chunkEnd: noFinishReason + "}]}"}
+	if s.choices = s.oneChoice[:]; choices > 1 {
 		s.choices = make([]streamChoice, choices)
 	}
 	if meta.IncludeUsage {
-		s.tail = noReason + `}],"usage":null}`
+		s.chunkEnd = noFinishReason + `}],"usage":null}`
 	}
 	for i := range s.choices {
-		memory := s.first[:0]
+		memory := s.oneChoiceStart[:0]
 		if i > 0 {
-			memory = make([]byte, 0, len(s.first))
+			memory = make([]byte, 0, len(s.oneChoiceStart))
 		}
-		head := append(s.appendHead(memory), `,"choices":[{"index":`...)
-		s.choices[i].head = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
+		head := append(s.appendChunkStart(memory), `,"choices":[{"index":`...)
+		s.choices[i].chunkStart = append(strconv.AppendInt(head, int64(i), 10), `,"delta":`...)
 	}
 	return s
 }
 
-// appendHead appends the first members of every chunk.
-func (s *Stream) appendHead(to []byte) []byte {
-	to = wirejson.AppendString(append(to, `{"id":`...), s.meta.ID)
-	to = strconv.AppendInt(append(to, `,"object":"chat.completion.chunk","created":`...), s.meta.Created, 10)
-	to = wirejson.AppendString(append(to, `,"model":`...), s.meta.Model)
+// appendChunkStart appends the first members of every chunk.
+func (s *Stream) appendChunkStart(dst []byte) []byte {
+	dst = wirejson.AppendString(append(dst, `{"id":`...), s.meta.ID)
+	dst = strconv.AppendInt(append(dst, `,"object":"chat.completion.chunk","created":`...), s.meta.Created, 10)
+	dst = wirejson.AppendString(append(dst, `,"model":`...), s.meta.Model)
 	if s.meta.ServiceTier != "" {
-		to = wirejson.AppendString(append(to, `,"service_tier":`...), s.meta.ServiceTier)
+		dst = wirejson.AppendString(append(dst, `,"service_tier":`...), s.meta.ServiceTier)
 	}
 	if s.meta.Fingerprint != "" {
-		to = wirejson.AppendString(append(to, `,"system_fingerprint":`...), s.meta.Fingerprint)
+		dst = wirejson.AppendString(append(dst, `,"system_fingerprint":`...), s.meta.Fingerprint)
 	}
-	return to
+	return dst
 }
 
 // Write encodes an output of a choice as any number of chunks. The first choice is 0. Write ignores
 // outputs after turn.OutputFinish, the last output of a choice, and all outputs after a failure. It
 // returns the first error of emit.
 func (s *Stream) Write(choice int, out turn.Output) error {
-	if s.Over(choice) {
+	if s.IsClosed(choice) {
 		return s.err
 	}
 	switch out.Kind {
 	case turn.OutputText, turn.OutputReasoning:
-		s.piece(choice, empty, &out)
+		s.sendPiece(choice, openingForText, &out)
 	case turn.OutputCallStart:
-		s.call(choice, &out)
+		s.startCall(choice, &out)
 	case turn.OutputCallArguments:
-		if s.choices[choice].form == 0 && (out.Call == 0 || !s.meta.LegacyFunctions) {
-			s.piece(choice, nothing, &out)
+		if s.choices[choice].callForm == 0 && (out.Call == 0 || !s.meta.LegacyFunctions) {
+			s.sendPiece(choice, openingForCall, &out)
 		}
 	case turn.OutputCallEnd:
 		s.endCall(choice, &out)
 	case turn.OutputAnnotations:
 		if all := annotations(&out); all != nil {
-			s.open(choice, empty)
-			s.chunk(choice, encoded(message{Annotations: all}), "")
+			s.openChoice(choice, openingForText)
+			s.sendChunk(choice, encodeDelta(message{Annotations: all}), "")
 		}
 	case turn.OutputPicture:
-		s.picture(choice, &out)
+		s.sendPicture(choice, &out)
 	case turn.OutputFinish:
-		s.finish(choice, &out)
+		s.finishChoice(choice, &out)
 	}
 	return s.err
 }
 
-// picture sends a chunk with a whole picture. If the picture could not be made, it sends nothing,
+// sendPicture sends a chunk with a whole picture. If the picture could not be made, it sends nothing,
 // since the model's text says why.
-func (s *Stream) picture(choice int, out *turn.Output) {
+func (s *Stream) sendPicture(choice int, out *turn.Output) {
 	if out.Err != nil {
 		return
 	}
 	c := &s.choices[choice]
-	s.open(choice, empty)
-	s.chunk(choice, encoded(message{Images: []picture{newPicture(c.shown, out)}}), "")
-	c.shown++
+	s.openChoice(choice, openingForText)
+	s.sendChunk(choice, encodeDelta(message{Images: []picture{newPicture(c.picturesSent, out)}}), "")
+	c.picturesSent++
 }
 
-// call sends the first chunk of a call.
-func (s *Stream) call(index int, out *turn.Output) {
-	made, form := out.Call, s.meta.Forms[out.Name]
-	s.choices[index].form = form
+// startCall sends the first chunk of a call.
+func (s *Stream) startCall(index int, out *turn.Output) {
+	callIndex, form := out.Call, s.meta.Forms[out.Name]
+	s.choices[index].callForm = form
 	switch {
 	case !s.meta.LegacyFunctions:
-		s.open(index, nothing)
-		begun := newCall(out.ID, out.Name, "", form)
-		begun.Index = &made
-		s.chunk(index, encoded(message{ToolCalls: []call{begun}}), "")
+		s.openChoice(index, openingForCall)
+		firstDelta := newCall(out.ID, out.Name, "", form)
+		firstDelta.Index = &callIndex
+		s.sendChunk(index, encodeDelta(message{ToolCalls: []call{firstDelta}}), "")
 	case out.Call == 0:
-		s.open(index, nothing)
-		s.chunk(index, encoded(message{FunctionCall: &function{Name: out.Name}}), "")
+		s.openChoice(index, openingForCall)
+		s.sendChunk(index, encodeDelta(message{FunctionCall: &function{Name: out.Name}}), "")
 	}
 }
 
@@ -151,46 +151,46 @@ func (s *Stream) call(index int, out *turn.Output) {
 // complete arguments. The arguments of a function have already been sent.
 func (s *Stream) endCall(index int, out *turn.Output) {
 	c := &s.choices[index]
-	if c.form == 0 {
+	if c.callForm == 0 {
 		return
 	}
-	made, text := out.Call, prompt.CustomInput(out.Text)
-	rest := call{Index: &made}
-	if c.form == customForm {
-		rest.Custom = &custom{Input: text}
+	callIndex, text := out.Call, prompt.CustomInput(out.Text)
+	inputDelta := call{Index: &callIndex}
+	if c.callForm == customForm {
+		inputDelta.Custom = &custom{Input: text}
 	} else {
-		rest.Function = &function{Arguments: text}
+		inputDelta.Function = &function{Arguments: text}
 	}
-	c.form = 0
+	c.callForm = 0
 	if text != "" {
-		s.chunk(index, encoded(message{ToolCalls: []call{rest}}), "")
+		s.sendChunk(index, encodeDelta(message{ToolCalls: []call{inputDelta}}), "")
 	}
 }
 
-// piece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
+// sendPiece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
 // such pieces. If the choice has no chunk yet, piece sends its opening chunk before. first is the
 // delta of that opening chunk.
-func (s *Stream) piece(index int, first string, out *turn.Output) {
+func (s *Stream) sendPiece(index int, opening string, out *turn.Output) {
 	if out.Text == "" {
 		return
 	}
 	c := &s.choices[index]
-	if !c.opened {
-		s.open(index, first)
+	if !c.roleSent {
+		s.openChoice(index, opening)
 	}
-	chunk, after := append(s.buf.Take(), c.head...), "}"
+	chunk, closing := append(s.buf.Take(), c.chunkStart...), "}"
 	switch {
 	case out.Kind == turn.OutputText:
 		chunk = append(chunk, `{"content":`...)
 	case out.Kind == turn.OutputReasoning:
 		chunk = append(chunk, `{"reasoning_content":`...)
 	case s.meta.LegacyFunctions:
-		chunk, after = append(chunk, `{"function_call":{"arguments":`...), "}}"
+		chunk, closing = append(chunk, `{"function_call":{"arguments":`...), "}}"
 	default:
 		chunk = strconv.AppendInt(append(chunk, `{"tool_calls":[{"index":`...), int64(out.Call), 10)
-		chunk, after = append(chunk, `,"function":{"arguments":`...), "}}]}"
+		chunk, closing = append(chunk, `,"function":{"arguments":`...), "}}]}"
 	}
-	chunk = append(append(wirejson.AppendString(chunk, out.Text), after...), s.tail...)
+	chunk = append(append(wirejson.AppendString(chunk, out.Text), closing...), s.chunkEnd...)
 	s.buf.Keep(chunk)
 	s.Send(chunk)
 }
@@ -198,47 +198,47 @@ func (s *Stream) piece(index int, first string, out *turn.Output) {
 // Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.buf.Release() }
 
-// finish ends a choice. The last choice ends the stream.
-func (s *Stream) finish(index int, out *turn.Output) {
-	s.open(index, empty)
-	s.chunk(index, "{}", s.meta.finishReason(out.Finish))
+// finishChoice ends a choice. The last choice ends the stream.
+func (s *Stream) finishChoice(index int, out *turn.Output) {
+	s.openChoice(index, openingForText)
+	s.sendChunk(index, "{}", s.meta.finishReason(out.Finish))
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
 		usage = func(u *Usage) []byte {
-			return append(wirejson.Append(append(s.appendHead(nil), `,"choices":[],"usage":`...), u), '}')
+			return append(wirejson.Append(append(s.appendChunkStart(nil), `,"choices":[],"usage":`...), u), '}')
 		}
 	}
 	s.Finish(index, out, usage)
 }
 
-// empty and nothing are the possible deltas of the first chunk of a choice: empty if the choice
+// openingForText and nothing are the possible deltas of the first chunk of a choice: empty if the choice
 // begins with text, nothing if it begins with a call.
 const (
-	empty   = `{"role":"assistant","content":""}`
-	nothing = `{"role":"assistant","content":null}`
+	openingForText = `{"role":"assistant","content":""}`
+	openingForCall = `{"role":"assistant","content":null}`
 )
 
-// open sends the first chunk of a choice with this delta, if it has not been sent yet.
-func (s *Stream) open(choice int, delta string) {
-	if c := &s.choices[choice]; !c.opened {
-		c.opened = true
-		s.chunk(choice, delta, "")
+// openChoice sends the first chunk of a choice with this delta, if it has not been sent yet.
+func (s *Stream) openChoice(choice int, delta string) {
+	if c := &s.choices[choice]; !c.roleSent {
+		c.roleSent = true
+		s.sendChunk(choice, delta, "")
 	}
 }
 
-// chunk sends a chunk of one choice, with a delta that is already encoded.
-func (s *Stream) chunk(index int, delta string, finish turn.FinishReason) {
-	chunk := append(s.buf.Take(), s.choices[index].head...)
+// sendChunk sends a chunk of one choice, with a delta that is already encoded.
+func (s *Stream) sendChunk(index int, delta string, finish turn.FinishReason) {
+	chunk := append(s.buf.Take(), s.choices[index].chunkStart...)
 	chunk = append(chunk, delta...)
 	if finish == "" {
-		chunk = append(chunk, s.tail...)
+		chunk = append(chunk, s.chunkEnd...)
 	} else {
 		chunk = wirejson.AppendString(append(chunk, `,"finish_reason":`...), string(finish))
-		chunk = append(chunk, strings.TrimPrefix(s.tail, noReason)...)
+		chunk = append(chunk, strings.TrimPrefix(s.chunkEnd, noFinishReason)...)
 	}
 	s.buf.Keep(chunk)
 	s.Send(chunk)
 }
 
-// encoded returns a delta as JSON. piece writes the most frequent deltas without calling encoded.
-func encoded(delta message) string { return string(wirejson.Append(nil, delta)) }
+// encodeDelta returns a delta as JSON. piece writes the most frequent deltas without calling encoded.
+func encodeDelta(delta message) string { return string(wirejson.Append(nil, delta)) }

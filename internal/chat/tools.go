@@ -38,19 +38,19 @@ const (
 // typedTool is the JSON of a tool, or of the choice of a tool. Its members are in an object named
 // after the type or, as in the Responses API, beside the type.
 type typedTool struct {
-	kind    wirejson.Value
-	members wirejson.Value
-	in      string // the name of the object with the members; empty: they are beside the type
+	kind       wirejson.Value
+	members    wirejson.Value
+	objectName string // the name of the object with the members; empty: they are beside the type
 }
 
 func (t *typedTool) read(v wirejson.Value) *field.Error {
 	var function, custom, name wirejson.Value
 	f := field.Typed(&t.kind, v, wirejson.Into("function", &function), wirejson.Into("custom", &custom), wirejson.Into("name", &name))
-	if t.members, t.in = function, "function"; t.kind.Is("custom") {
-		t.members, t.in = custom, "custom"
+	if t.members, t.objectName = function, "function"; t.kind.Is("custom") {
+		t.members, t.objectName = custom, "custom"
 	}
 	if !t.members.Given() && name.Given() {
-		t.members, t.in = v, ""
+		t.members, t.objectName = v, ""
 	}
 	return f
 }
@@ -62,11 +62,11 @@ func (l *toolList) readTool(at int, v wirejson.Value) *field.Error {
 	case f != nil:
 		return f
 	case t.kind.Is("function"):
-		return l.readFunction(at, t.members).In(t.in)
-	case t.kind.Is("custom") && t.in == "":
+		return l.readFunction(at, t.members).In(t.objectName)
+	case t.kind.Is("custom") && t.objectName == "":
 		return l.readCustom(v, textForm)
 	case t.kind.Is("custom"):
-		return l.readCustom(t.members, customForm).In(t.in)
+		return l.readCustom(t.members, customForm).In(t.objectName)
 	}
 	return field.Unsupported("must be 'function' or 'custom': tools of other types are not supported here").In("type")
 }
@@ -128,7 +128,7 @@ func readChosenTool(v wirejson.Value, types string) (string, *field.Error) {
 		return "", field.Unsupported("must be %s", types).In("type")
 	}
 	name, f := readChosenName(t.members)
-	return name, f.In(t.in)
+	return name, f.In(t.objectName)
 }
 
 // readChosenName reads {"name":…}.
@@ -182,10 +182,10 @@ func (r *Request) useFunctions() *field.Error {
 	return nil
 }
 
-// readFunctionMessageCall reads the function_call in an assistant's message. A function_call has no
+// readMessageFunctionCall reads the function_call in an assistant's message. A function_call has no
 // id, so readFunctionMessageCall makes one from the index of the message. answerFunction gives the
 // result the same id.
-func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
+func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
 	}
@@ -193,22 +193,22 @@ func readFunctionMessageCall(m *prompt.Message, v wirejson.Value, index int) *fi
 		return field.Invalid("cannot stand beside 'tool_calls'")
 	}
 	call := prompt.Call{ID: wirejson.Value(strconv.AppendQuote(nil, "function_call_"+strconv.Itoa(index))), Function: true}
-	f := readCalled(&call, v, "arguments")
+	f := readNameAndArguments(&call, v, "arguments")
 	m.Calls = []prompt.Call{call}
 	return f
 }
 
-// callsFunction reports whether the message has a function_call.
-func callsFunction(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
+// hasFunctionCall reports whether the message has a function_call.
+func hasFunctionCall(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Calls[0].Function }
 
-// answerFunction turns a message with the role function into a tool message, the result of the
+// toToolMessage turns a message with the role function into a tool message, the result of the
 // function_call in the message directly before it. A message with the role function names the
 // function and has no id of the call, so answerFunction sets the id.
-func answerFunction(m *prompt.Message, before []prompt.Message) *field.Error {
+func toToolMessage(m *prompt.Message, earlier []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)
-	if last := len(before) - 1; f == nil && last >= 0 && callsFunction(&before[last]) && name == before[last].Calls[0].Name {
-		m.Role, m.CallID = prompt.RoleTool, before[last].Calls[0].ID
+	if last := len(earlier) - 1; f == nil && last >= 0 && hasFunctionCall(&earlier[last]) && name == earlier[last].Calls[0].Name {
+		m.Role, m.CallID = prompt.RoleTool, earlier[last].Calls[0].ID
 		return nil
 	}
 	return field.Invalid("there is no function_call of %.64q in the message right before", m.CallID.Text())

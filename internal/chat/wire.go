@@ -154,15 +154,15 @@ type citation struct {
 // annotations returns the citations in the annotations of a message. It adds out.Part to their
 // indexes, since the message begins there in the text of the choice.
 func annotations(out *turn.Output) (all []annotation) {
-	var given []struct {
+	var decoded []struct {
 		Type  string
 		Start int `json:"start_index"`
 		End   int `json:"end_index"`
 		URL   string
 		Title string
 	}
-	_ = json.Unmarshal([]byte(out.Text), &given) // annotations that cannot be read are left out
-	for _, g := range given {
+	_ = json.Unmarshal([]byte(out.Text), &decoded) // annotations that cannot be read are left out
+	for _, g := range decoded {
 		if g.Type == "url_citation" {
 			all = append(all, annotation{g.Type, citation{out.Part + g.End, out.Part + g.Start, g.URL, g.Title}})
 		}

@@ -17,12 +17,12 @@ type Meta struct {
 	Created  int64 // when the request came, in seconds since 1970
 	Pictures int   // how many pictures the client wants
 
-	edit bool // the pictures are made from other pictures
+	isEdit bool // the pictures are made from other pictures
 }
 
 // Meta returns the Meta of the answer. created is when the request came, in seconds since 1970.
 func (r *Request) Meta(created int64) Meta {
-	return Meta{Created: created, Pictures: r.Choices(), edit: r.edit}
+	return Meta{Created: created, Pictures: r.Choices(), isEdit: r.isEdit}
 }
 
 // tokens is the usage of an answer (ImagesUsage). It counts the tokens that the model has read and
@@ -95,17 +95,17 @@ func (b *Body) JSON() []byte {
 }
 
 // appendProperties appends the members with the background, the format and the size of a picture.
-func appendProperties(to []byte, p *turn.Output) []byte {
+func appendProperties(dst []byte, p *turn.Output) []byte {
 	background := "opaque"
 	if p.Transparent {
 		background = "transparent"
 	}
-	to = append(append(append(to, `,"background":"`...), background...), `","output_format":"png"`...)
+	dst = append(append(append(dst, `,"background":"`...), background...), `","output_format":"png"`...)
 	if width, height := pngSize(p.Text); width > 0 {
-		to = strconv.AppendUint(append(to, `,"size":"`...), uint64(width), 10)
-		to = append(strconv.AppendUint(append(to, 'x'), uint64(height), 10), '"')
+		dst = strconv.AppendUint(append(dst, `,"size":"`...), uint64(width), 10)
+		dst = append(strconv.AppendUint(append(dst, 'x'), uint64(height), 10), '"')
 	}
-	return to
+	return dst
 }
 
 // pngSize reads the width and the height of a PNG in base64 from its first bytes. It returns 0, 0
@@ -123,18 +123,18 @@ func pngSize(data string) (width, height uint32) {
 // Stream encodes the pictures of a request as events. Each event has a whole picture, since Codex
 // gives no partial pictures. A Stream must not be used by several goroutines at once.
 type Stream struct {
-	meta     Meta
-	emit     func(event string, data []byte) error
-	pictures []turn.Output // by choice; each is kept until its usage is known
-	left     int           // choices that have not finished
-	failed   bool
-	err      error // the first error of emit
+	meta       Meta
+	emit       func(event string, data []byte) error
+	pictures   []turn.Output // by choice; each is kept until its usage is known
+	unfinished int           // choices that have not finished
+	failed     bool
+	err        error // the first error of emit
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit. emit must
 // not keep data after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
-	return &Stream{meta: meta, emit: emit, pictures: make([]turn.Output, meta.Pictures), left: meta.Pictures}
+	return &Stream{meta: meta, emit: emit, pictures: make([]turn.Output, meta.Pictures), unfinished: meta.Pictures}
 }
 
 // Write encodes an output of a choice. It emits the picture of a turn when the turn has finished,
@@ -145,18 +145,18 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	case out.Kind == turn.OutputPicture:
 		s.pictures[choice] = out
 	case out.Kind == turn.OutputFinish:
-		s.left--
+		s.unfinished--
 		p := &s.pictures[choice]
-		s.picture(p, out.Usage)
+		s.emitPicture(p, out.Usage)
 		*p = turn.Output{}
 	}
 	return s.err
 }
 
-// picture emits the event of a picture.
-func (s *Stream) picture(p *turn.Output, usage codexrpc.Usage) {
+// emitPicture emits the event of a picture.
+func (s *Stream) emitPicture(p *turn.Output, usage codexrpc.Usage) {
 	event := "image_generation.completed"
-	if s.meta.edit {
+	if s.meta.isEdit {
 		event = "image_edit.completed"
 	}
 	data := append(append([]byte(`{"type":"`), event...), `","b64_json":"`...)
@@ -176,7 +176,7 @@ func (s *Stream) Fail(apiErr *apierror.Error) error {
 }
 
 // Done reports whether the last event has been written.
-func (s *Stream) Done() bool { return s.err == nil && (s.failed || s.left == 0) }
+func (s *Stream) Done() bool { return s.err == nil && (s.failed || s.unfinished == 0) }
 
 // Idle does nothing, since a Stream keeps no buffer.
 func (*Stream) Idle() {}

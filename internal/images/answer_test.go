@@ -45,7 +45,7 @@ func TestBody(t *testing.T) {
 func TestStream(t *testing.T) {
 	for _, event := range []string{"image_generation.completed", "image_edit.completed"} {
 		var got []string
-		s := NewStream(Meta{Created: 7, Pictures: 2, edit: strings.HasPrefix(event, "image_edit")}, func(name string, data []byte) error {
+		s := NewStream(Meta{Created: 7, Pictures: 2, isEdit: strings.HasPrefix(event, "image_edit")}, func(name string, data []byte) error {
 			got = append(got, name, string(data))
 			return nil
 		})

@@ -16,8 +16,8 @@ import (
 // error is always an invalid_request_error with status 400.
 func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 	r := newRequest(true)
-	media, params, _ := mime.ParseMediaType(contentType)
-	if media != "multipart/form-data" {
+	mediaType, params, _ := mime.ParseMediaType(contentType)
+	if mediaType != "multipart/form-data" {
 		return field.Body(body, r, (*Request).read)
 	}
 	parts, err := splitForm(body, params["boundary"])
@@ -29,23 +29,23 @@ func DecodeEdit(contentType string, body []byte) (*Request, *apierror.Error) {
 			return nil, f.In(part.name).APIError()
 		}
 	}
-	if f := r.complete(); f != nil {
+	if f := r.buildMessages(); f != nil {
 		return nil, f.APIError()
 	}
 	return r, nil
 }
 
-// literals are the fields of a form whose values are numbers or booleans, not texts.
-var literals = map[string]bool{"n": true, "stream": true, "output_compression": true, "partial_images": true}
+// literalFields are the fields of a form whose values are numbers or booleans, not texts.
+var literalFields = map[string]bool{"n": true, "stream": true, "output_compression": true, "partial_images": true}
 
 // readPart reads a part of a form.
 func (r *Request) readPart(part *formPart) *field.Error {
 	switch part.name {
 	case "image", "image[]":
-		if len(r.files) == maxInputs {
+		if len(r.formImages) == maxInputs {
 			return field.Invalid("must be given at most %d times", maxInputs)
 		}
-		r.files = append(r.files, part.content)
+		r.formImages = append(r.formImages, part.content)
 		return nil
 	case "images":
 		return field.Invalid("is for requests in JSON: a form has image or image[]")
@@ -55,9 +55,9 @@ func (r *Request) readPart(part *formPart) *field.Error {
 		return nil
 	}
 	value := wirejson.AppendString(nil, part.content)
-	if literals[part.name] {
-		literal, syntax := wirejson.Parse(part.content)
-		if syntax != nil {
+	if literalFields[part.name] {
+		literal, err := wirejson.Parse(part.content)
+		if err != nil {
 			return field.Invalid("must be a number, true or false, not %.64q", part.content)
 		}
 		value = literal
@@ -67,7 +67,7 @@ func (r *Request) readPart(part *formPart) *field.Error {
 
 // Encoded returns how many bytes [Request.Encode] needs for the pictures of a form.
 func (r *Request) Encoded() (sum int64) {
-	for _, file := range r.files {
+	for _, file := range r.formImages {
 		sum += int64(base64.StdEncoding.EncodedLen(len(file))) + 2
 	}
 	return sum
@@ -76,13 +76,13 @@ func (r *Request) Encoded() (sum int64) {
 // Encode checks the pictures of a form and puts them into the conversation. If the request is not a
 // form, Encode does nothing.
 func (r *Request) Encode() *apierror.Error {
-	if len(r.files) == 0 {
+	if len(r.formImages) == 0 {
 		return nil
 	}
 	m := &r.Messages[1]
 	text := m.Content
 	m.Content = nil
-	for i, file := range r.files {
+	for i, file := range r.formImages {
 		data := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(file))+2), '"')
 		data = append(base64.StdEncoding.AppendEncode(data, file), '"')
 		part, f := prompt.Base64Image(data)
@@ -92,13 +92,13 @@ func (r *Request) Encode() *apierror.Error {
 		m.Content = append(m.Content, part)
 		m.Size += len(data)
 	}
-	m.Content, r.files = append(m.Content, text...), nil
+	m.Content, r.formImages = append(m.Content, text...), nil
 	return r.Count(m).APIError()
 }
 
 // readImages reads the pictures of a request in JSON.
 func (r *Request) readImages(v wirejson.Value) *field.Error {
-	r.inputs = nil // the last field of this name counts
+	r.inputImages = nil // the last field of this name counts
 	return field.Elements(v, maxInputs, "images", func(_ int, v wirejson.Value) *field.Error {
 		var url, file wirejson.Value
 		if f := field.Object(v, wirejson.Into("image_url", &url), wirejson.Into("file_id", &file)); f != nil {
@@ -108,7 +108,7 @@ func (r *Request) readImages(v wirejson.Value) *field.Error {
 			return f
 		}
 		part, f := prompt.ImagePart(url, nil, "image_url")
-		r.inputs = append(r.inputs, part)
+		r.inputImages = append(r.inputImages, part)
 		return f
 	})
 }

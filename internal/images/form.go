@@ -28,16 +28,16 @@ func splitForm(body []byte, boundary string) ([]formPart, error) {
 		return nil, errors.New("its Content-Type names no boundary")
 	}
 	delimiter := []byte("\r\n--" + boundary)
-	rest, found := bytes.CutPrefix(body, delimiter[2:])
+	remaining, found := bytes.CutPrefix(body, delimiter[2:])
 	if !found { // there is a preamble
-		_, rest, found = bytes.Cut(body, delimiter)
+		_, remaining, found = bytes.Cut(body, delimiter)
 	}
 	if !found {
 		return nil, errors.New("it has no boundary")
 	}
 	var parts []formPart
-	for !bytes.HasPrefix(rest, []byte("--")) {
-		line, after, ok := bytes.Cut(rest, []byte("\r\n"))
+	for !bytes.HasPrefix(remaining, []byte("--")) {
+		line, after, ok := bytes.Cut(remaining, []byte("\r\n"))
 		if !ok || len(bytes.Trim(line, " \t")) > 0 {
 			return nil, errors.New("what follows a boundary is neither a part nor the end")
 		}
@@ -52,7 +52,7 @@ func splitForm(body []byte, boundary string) ([]formPart, error) {
 		if parts = append(parts, part); len(parts) > maxParts {
 			return nil, errors.New("it has too many parts")
 		}
-		rest = next
+		remaining = next
 	}
 	return parts, nil
 }

@@ -21,10 +21,10 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	edit   bool
-	words  wirejson.Value // the prompt
-	inputs []prompt.Part  // the pictures to edit
-	files  [][]byte       // the pictures to edit that came in a form, until they are encoded
+	isEdit      bool
+	prompt      wirejson.Value // the prompt
+	inputImages []prompt.Part  // the pictures to edit
+	formImages  [][]byte       // the pictures to edit that came in a form, until they are encoded
 }
 
 const (
@@ -47,7 +47,7 @@ func DecodeGeneration(body []byte) (*Request, *apierror.Error) {
 
 // newRequest returns an empty request.
 func newRequest(edit bool) *Request {
-	r := &Request{edit: edit}
+	r := &Request{isEdit: edit}
 	r.Pictures = &prompt.Pictures{Only: true}
 	return r
 }
@@ -57,27 +57,27 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	if f := field.Members(root, r, readers); f != nil {
 		return f
 	}
-	return r.complete()
+	return r.buildMessages()
 }
 
-// complete checks that the necessary fields are given, and makes the conversation from all fields.
-func (r *Request) complete() *field.Error {
-	if r.words == nil {
+// buildMessages checks that the necessary fields are given, and makes the conversation from all fields.
+func (r *Request) buildMessages() *field.Error {
+	if r.prompt == nil {
 		return field.Missing().In("prompt")
 	}
-	if inputs := len(r.inputs) + len(r.files); r.edit && inputs == 0 {
+	if inputs := len(r.inputImages) + len(r.formImages); r.isEdit && inputs == 0 {
 		return field.Missing().In("image")
 	}
-	if !r.edit && len(r.inputs) > 0 {
+	if !r.isEdit && len(r.inputImages) > 0 {
 		return field.Invalid("are for POST /v1/images/edits").In("images")
 	}
-	text := r.words
+	text := r.prompt
 	if size := r.Pictures.SizeInWords(); size != "" {
 		text = wirejson.AppendString(nil, text.Text()+"\n\n"+size)
 	}
 	r.Messages = []prompt.Message{
 		{Role: prompt.RoleSystem, Text: wirejson.AppendString(nil, r.instructions())},
-		{Role: prompt.RoleUser, Content: append(r.inputs, prompt.Part{Text: text}), Size: len(r.words)},
+		{Role: prompt.RoleUser, Content: append(r.inputImages, prompt.Part{Text: text}), Size: len(r.prompt)},
 	}
 	return r.Count(&r.Messages[1])
 }
@@ -90,7 +90,7 @@ func (r *Request) instructions() string {
 	if background := r.Pictures.Background(); background != "" {
 		text += " " + background
 	}
-	if n := len(r.inputs) + len(r.files); n > 0 {
+	if n := len(r.inputImages) + len(r.formImages); n > 0 {
 		text += fmt.Sprintf(" Set num_last_images_to_include to %d: the picture is made of those of the user's message.", n)
 	}
 	return text
@@ -131,7 +131,7 @@ func (r *Request) readPrompt(v wirejson.Value) *field.Error {
 	if n := utf8.RuneCountInString(v.Text()); n > maxPrompt {
 		return field.Invalid("must have at most %d characters, not %d", maxPrompt, n)
 	}
-	r.words = v
+	r.prompt = v
 	return nil
 }
 

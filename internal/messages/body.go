@@ -10,14 +10,14 @@ import (
 // Body folds the outputs of a turn into the body of a message that is not streamed. A client
 // of [Stream] gets the same content from the same outputs.
 type Body struct {
-	fold
-	blocks blocks
+	encoder
+	blocks blockCollector
 }
 
 // NewBody returns an empty body.
 func NewBody(meta Meta) *Body {
-	b := &Body{fold: fold{meta: meta}}
-	b.to = &b.blocks
+	b := &Body{encoder: encoder{meta: meta}}
+	b.sink = &b.blocks
 	return b
 }
 
@@ -31,36 +31,36 @@ func (b *Body) Add(_ int, out turn.Output) {
 // JSON returns the body. It is complete once the turn has ended well.
 func (b *Body) JSON() []byte {
 	content := []byte("[]")
-	if b.blocks.all != nil {
-		content = wirejson.Append(nil, b.blocks.all)
+	if b.blocks.list != nil {
+		content = wirejson.Append(nil, b.blocks.list)
 	}
 	return b.meta.append(nil, content, b.blocks.ending, b.blocks.usage)
 }
 
-// blocks is the sink that collects the blocks of a body.
-type blocks struct {
-	all     []block
-	written strings.Builder // the text of the last block
-	ending  ending
-	usage   usage
+// blockCollector is the sink that collects the blocks of a body.
+type blockCollector struct {
+	list     []block
+	lastText strings.Builder // the text of the last block
+	ending   ending
+	usage    usage
 }
 
-func (b *blocks) last() *block { return &b.all[len(b.all)-1] }
+func (b *blockCollector) last() *block { return &b.list[len(b.list)-1] }
 
-func (b *blocks) begin(begun block) { b.all = append(b.all, begun) }
+func (b *blockCollector) beginBlock(next block) { b.list = append(b.list, next) }
 
-func (b *blocks) text(piece string)     { b.written.WriteString(piece) }
-func (b *blocks) thinking(piece string) { b.written.WriteString(piece) }
-func (b *blocks) input(object string)   { b.last().Input = []byte(object) }
-func (b *blocks) signature(text string) { b.last().Signature = &text }
-func (b *blocks) cite(c citation)       { b.last().Citations = append(b.last().Citations, c) }
+func (b *blockCollector) addText(piece string)     { b.lastText.WriteString(piece) }
+func (b *blockCollector) addThinking(piece string) { b.lastText.WriteString(piece) }
+func (b *blockCollector) addInput(object string)   { b.last().Input = []byte(object) }
+func (b *blockCollector) addSignature(text string) { b.last().Signature = &text }
+func (b *blockCollector) addCitation(c citation)   { b.last().Citations = append(b.last().Citations, c) }
 
-func (b *blocks) end() {
-	if b.written.Len() == 0 {
+func (b *blockCollector) endBlock() {
+	if b.lastText.Len() == 0 {
 		return
 	}
-	text := b.written.String()
-	b.written.Reset()
+	text := b.lastText.String()
+	b.lastText.Reset()
 	if last := b.last(); last.Thinking != nil {
 		last.Thinking = &text
 	} else {
@@ -68,4 +68,4 @@ func (b *blocks) end() {
 	}
 }
 
-func (b *blocks) finish(end ending, u usage) { b.ending, b.usage = end, u }
+func (b *blockCollector) finish(end ending, u usage) { b.ending, b.usage = end, u }

@@ -13,9 +13,9 @@ import (
 // model gets one function instead, with which it calls all deferred tools. The result that refers to
 // a tool also describes it.
 type deferredTools struct {
-	function string // the name of the function; empty: there are no such tools
-	tools    map[string]prompt.Tool
-	told     map[string]bool // the names of the tools that the conversation has described so far
+	functionName string // the name of the function; empty: there are no such tools
+	tools        map[string]prompt.Tool
+	described    map[string]bool // the names of the tools that the conversation has described so far
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
@@ -40,8 +40,8 @@ const (
 		`"arguments":{"type":"object","description":"The arguments of the tool","additionalProperties":true}},"required":["name","arguments"]}`
 )
 
-// offerDeferred adds the function for the deferred tools, if there are any.
-func (r *Request) offerDeferred(names map[string]bool) {
+// addDeferredFunction adds the function for the deferred tools, if there are any.
+func (r *Request) addDeferredFunction(names map[string]bool) {
 	if r.deferred.tools == nil {
 		return
 	}
@@ -49,13 +49,13 @@ func (r *Request) offerDeferred(names map[string]bool) {
 	for n := 2; names[name]; n++ {
 		name = deferredFunction + "_" + strconv.Itoa(n)
 	}
-	r.deferred.function = name
+	r.deferred.functionName = name
 	r.Tools = append(r.Tools, prompt.Tool{Name: name, Description: deferredDescription, Schema: []byte(deferredSchema)})
 }
 
-// wrap returns the arguments with which the model calls the deferred tool name through the
+// wrapArguments returns the arguments with which the model calls the deferred tool name through the
 // function: the name and the input of the tool.
-func (d *deferredTools) wrap(name string, input wirejson.Value) []byte {
+func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	return append(append(arguments, input...), '}')
 }
@@ -88,14 +88,14 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 // text about a tool has its description and its schema, since many results may refer to the tool.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
-	if !ok || d.told[name] {
+	if !ok || d.described[name] {
 		return "The tool " + name + " can be called now."
 	}
-	if d.told == nil {
-		d.told = make(map[string]bool)
+	if d.described == nil {
+		d.described = make(map[string]bool)
 	}
-	d.told[name] = true
-	text := "The tool " + name + " can be called now, with " + d.function + "."
+	d.described[name] = true
+	text := "The tool " + name + " can be called now, with " + d.functionName + "."
 	if t.Description != "" {
 		text += "\n\n" + t.Description
 	}

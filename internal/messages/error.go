@@ -45,8 +45,8 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
-// index matches an index in the path of a field.
-var index = regexp.MustCompile(`\[(\d+)\]`)
+// indexPattern matches an index in the path of a field.
+var indexPattern = regexp.MustCompile(`\[(\d+)\]`)
 
 // errorMessage returns the message of an error in Anthropic's form. Clients look for "prompt
 // is too long", and then compact the conversation. In the path of a field, Anthropic writes an
@@ -55,8 +55,8 @@ func errorMessage(e *apierror.Error) string {
 	if e.Code == apierror.CodeContextLength {
 		return "prompt is too long: " + e.Message
 	}
-	if rest, about := strings.CutPrefix(e.Message, e.Param+": "); about && e.Param != "" {
-		return strings.TrimPrefix(index.ReplaceAllString(e.Param, ".$1"), ".") + ": " + rest
+	if problem, namesParam := strings.CutPrefix(e.Message, e.Param+": "); namesParam && e.Param != "" {
+		return strings.TrimPrefix(indexPattern.ReplaceAllString(e.Param, ".$1"), ".") + ": " + problem
 	}
 	return e.Message
 }
@@ -81,8 +81,8 @@ type errorDetails struct {
 	Unsupported []string      `json:"unsupported"`
 }
 
-// body returns an error as a JSON object.
-func body(e *apierror.Error, requestID string) []byte {
+// errorJSON returns an error as a JSON object.
+func errorJSON(e *apierror.Error, requestID string) []byte {
 	object := errorObject{Type: errorType(errorStatus(e)), Message: errorMessage(e)}
 	if e.Code == codeThread {
 		object.Details = &errorDetails{codeThread, []string{e.Param}}
@@ -97,7 +97,7 @@ func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	if e.Status == http.StatusUnauthorized { // otherwise Claude Code tries again for minutes
 		h.Set("X-Should-Retry", "false")
 	}
-	return errorStatus(e), body(e, h.Get(RequestIDHeader))
+	return errorStatus(e), errorJSON(e, h.Get(RequestIDHeader))
 }
 
 // RequestIDHeader is the header with the id of the request. Anthropic's SDKs look for it in every

@@ -61,15 +61,15 @@ func FuzzFold(f *testing.F) {
 		outs = append(append([]turn.Output{{Kind: turn.OutputReasoningEnd, ID: "r", Text: encrypted}}, called(99, name, arguments)...), outs...)
 		m := checkFold(t, testMeta, outs)
 		for _, b := range m.Content {
-			if id, content, ok := signed(b.Signature); ok && sign(id, content) != b.Signature {
+			if id, content, ok := parseSignature(b.Signature); ok && makeSignature(id, content) != b.Signature {
 				t.Fatalf("the signature %q", b.Signature)
 			}
 		}
-		input := readable(arguments)
+		input := wrapUnparsed(arguments)
 		if !json.Valid([]byte(input)) && strings.ToValidUTF8(arguments, "") == arguments {
 			t.Fatalf("the input %q", input)
 		}
-		if again := string(unreadable([]byte(input))); arguments != "" && strings.TrimSpace(again) != strings.TrimSpace(arguments) && utf8.ValidString(arguments) {
+		if again := string(unwrapUnparsed([]byte(input))); arguments != "" && strings.TrimSpace(again) != strings.TrimSpace(arguments) && utf8.ValidString(arguments) {
 			t.Fatalf("%q came back as %q", arguments, again)
 		}
 	})

@@ -7,21 +7,21 @@ import (
 
 // imagePlace is where an image is, in the conversation and in the body.
 type imagePlace struct {
-	message, part int   // the indexes in the conversation
-	at            place // in the body
+	message, part int        // the indexes in the conversation
+	place         blockPlace // in the body
 }
 
-// place is the place of a block in the body.
-type place struct {
+// blockPlace is the place of a block in the body.
+type blockPlace struct {
 	message, block int // the indexes of the message, and of the block in it
-	inner          int // the index within the block if it is a tool_result; otherwise -1
+	innerBlock     int // the index within the block if it is a tool_result; otherwise -1
 }
 
 // path returns the field with the URL of the image at the place.
-func (p place) path() string {
+func (p blockPlace) path() string {
 	path := fmt.Sprintf("messages[%d].content[%d]", p.message, p.block)
-	if p.inner >= 0 {
-		path += fmt.Sprintf(".content[%d]", p.inner)
+	if p.innerBlock >= 0 {
+		path += fmt.Sprintf(".content[%d]", p.innerBlock)
 	}
 	return path + ".source.url"
 }
@@ -37,5 +37,5 @@ func (r *Request) ImageParam(url string) string {
 	if at < 0 {
 		return "messages"
 	}
-	return r.images[at].at.path()
+	return r.images[at].place.path()
 }

@@ -19,52 +19,52 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	before := len(r.Messages)
 	c := wirejson.NewCursor(v)
 	c.Enter()
-	for ; c.Next(); h.at++ {
-		if f := h.message(c); f != nil {
+	for ; c.Next(); h.messageIndex++ {
+		if f := h.readMessage(c); f != nil {
 			return f
 		}
 	}
 	if len(r.Messages) == before {
 		return field.Invalid("must hold at least one message with a content")
 	}
-	return h.unanswered()
+	return h.checkResults()
 }
 
 // history reads the messages of a conversation.
 type history struct {
-	request  *Request
-	at       int                 // the index of the message that is being read
-	open     map[string]openCall // the calls without results, by their ids
-	answered bool                // a user's message has followed these calls
+	request      *Request
+	messageIndex int                    // the index of the message that is being read
+	pendingCalls map[string]pendingCall // the calls without results, by their ids
+	userFollowed bool                   // a user's message has followed these calls
 }
 
-// openCall has the place of a call without a result: the indexes of its message and of its block.
-type openCall struct{ message, block int }
+// pendingCall has the place of a call without a result: the indexes of its message and of its block.
+type pendingCall struct{ message, block int }
 
-func (h *history) message(c *wirejson.Cursor) *field.Error {
+func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 	var role, content, config wirejson.Value
 	v := c.Pick(wirejson.Into("role", &role), wirejson.Into("content", &content), wirejson.Into("output_config", &config))
 	f := field.Expect(wirejson.KindObject, v)
 	if f = cmp.Or(f, field.Expect(wirejson.KindString, role).In("role")); f != nil {
-		return f.At(h.at)
+		return f.At(h.messageIndex)
 	}
 	switch {
 	case role.Is("user"):
-		h.answered = true
-		return h.user(content).In("content").At(h.at)
+		h.userFollowed = true
+		return h.readUserMessage(content).In("content").At(h.messageIndex)
 	case role.Is("assistant"):
-		if f := h.unanswered(); h.answered && f != nil {
+		if f := h.checkResults(); h.userFollowed && f != nil {
 			return f
 		}
-		h.answered = false
-		return h.blocks(content, h.assistantBlock).In("content").At(h.at)
+		h.userFollowed = false
+		return h.eachBlock(content, h.readAssistantBlock).In("content").At(h.messageIndex)
 	case role.Is("system"): // one with only an output_config is left out: the effort is read from the body
 		if !content.Given() && config.Given() {
 			return nil
 		}
-		return h.system(content).In("content").At(h.at)
+		return h.readSystemMessage(content).In("content").At(h.messageIndex)
 	}
-	return field.Invalid("must be one of user, assistant, system").In("role").At(h.at)
+	return field.Invalid("must be one of user, assistant, system").In("role").At(h.messageIndex)
 }
 
 // rawBlock is a block with the members of all types of blocks, which are found in one pass.
@@ -72,9 +72,9 @@ type rawBlock struct {
 	value wirejson.Value
 	kind  string // the type; empty: the content is a string, which counts as one block
 
-	text, content, source, title, context  wirejson.Value
-	id, name, input, thinking, signature   wirejson.Value
-	toolUseID, failed, toolName, reference wirejson.Value
+	text, content, source, title, context wirejson.Value
+	id, name, input, thinking, signature  wirejson.Value
+	toolUseID, isError, toolName, tool    wirejson.Value
 }
 
 func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
@@ -82,8 +82,8 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 	b.value = c.PickTyped(&kind, wirejson.Into("text", &b.text), wirejson.Into("content", &b.content), wirejson.Into("source", &b.source),
 		wirejson.Into("title", &b.title), wirejson.Into("context", &b.context), wirejson.Into("id", &b.id), wirejson.Into("name", &b.name),
 		wirejson.Into("input", &b.input), wirejson.Into("thinking", &b.thinking), wirejson.Into("signature", &b.signature),
-		wirejson.Into("tool_use_id", &b.toolUseID), wirejson.Into("is_error", &b.failed), wirejson.Into("tool_name", &b.toolName),
-		wirejson.Into("tool", &b.reference))
+		wirejson.Into("tool_use_id", &b.toolUseID), wirejson.Into("is_error", &b.isError), wirejson.Into("tool_name", &b.toolName),
+		wirejson.Into("tool", &b.tool))
 	if f := cmp.Or(field.Expect(wirejson.KindObject, b.value), field.NonEmpty(kind).In("type")); f != nil {
 		return f
 	}
@@ -91,9 +91,9 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 	return nil
 }
 
-// blocks reads a content: a list of blocks, or a text, which counts as one block. It calls read for
+// eachBlock reads a content: a list of blocks, or a text, which counts as one block. It calls read for
 // each block.
-func (h *history) blocks(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
+func (h *history) eachBlock(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindString:
 		return read(0, &rawBlock{value: v, text: v})
@@ -128,65 +128,65 @@ func (h *history) add(m prompt.Message) *field.Error {
 	return h.request.Count(&m)
 }
 
-// user reads a user's message. In the conversation, the tool results of the message come before its
+// readUserMessage reads a user's message. In the conversation, the tool results of the message come before its
 // text, which is the order that Anthropic wants.
-func (h *history) user(v wirejson.Value) *field.Error {
+func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
 	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // the same as one block
 		m.Text, m.Size = v, len(v)
 		return h.add(m)
 	}
 	var c contentReader
-	f := h.blocks(v, func(i int, b *rawBlock) *field.Error {
+	f := h.eachBlock(v, func(i int, b *rawBlock) *field.Error {
 		if b.kind == "tool_result" {
-			return h.result(i, b)
+			return h.readResult(i, b)
 		}
 		m.Size += len(b.value)
-		return h.parts(&m, &c, place{h.at, i, -1}, b)
+		return h.addParts(&m, &c, blockPlace{h.messageIndex, i, -1}, b)
 	})
 	if f != nil {
 		return f
 	}
-	h.place(c.images)
+	h.recordImages(c.images)
 	return h.add(m)
 }
 
-// parts adds the parts of a block to a message.
-func (h *history) parts(m *prompt.Message, c *contentReader, at place, b *rawBlock) *field.Error {
-	parts, f := c.block(h, b)
+// addParts adds the parts of a block to a message.
+func (h *history) addParts(m *prompt.Message, c *contentReader, place blockPlace, b *rawBlock) *field.Error {
+	parts, f := c.readBlock(h, b)
 	for _, p := range parts {
 		if p.URL != nil {
-			c.images = append(c.images, imagePlace{part: len(m.Content), at: at})
+			c.images = append(c.images, imagePlace{part: len(m.Content), place: place})
 		}
 		m.Content = append(m.Content, p)
 	}
 	return f
 }
 
-// place records where the images of a message are. The caller then adds the message.
-func (h *history) place(images []imagePlace) {
+// recordImages records where the images of a message are. The caller then adds the message.
+func (h *history) recordImages(images []imagePlace) {
 	for _, i := range images {
 		i.message = len(h.request.Messages)
 		h.request.images = append(h.request.images, i)
 	}
 }
 
-// result reads the result of a call. block is the index of the result in the message.
-func (h *history) result(block int, b *rawBlock) *field.Error {
+// readResult reads the result of a call. block is the index of the result in the message.
+func (h *history) readResult(block int, b *rawBlock) *field.Error {
 	id := b.toolUseID
-	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(wirejson.KindBool, b.failed).In("is_error"))
+	f := cmp.Or(field.NonEmpty(id).In("tool_use_id"), field.Optional(wirejson.KindBool, b.isError).In("is_error"))
 	if f != nil {
 		return f
 	}
-	if _, open := h.open[id.Text()]; !open {
+	if _, pending := h.pendingCalls[id.Text()]; !pending {
 		return field.Invalid("there is no tool_use block %.64q in the message before that waits for a result", id.Text()).In("tool_use_id")
 	}
-	delete(h.open, id.Text())
+	delete(h.pendingCalls, id.Text())
 	m := prompt.Message{Role: prompt.RoleTool, CallID: id, Size: len(b.value)}
 	c := contentReader{inResult: true}
 	if b.content.Given() {
-		f = h.blocks(b.content, func(i int, b *rawBlock) *field.Error {
-			return h.parts(&m, &c, place{h.at, block, i}, b)
+		f = h.eachBlock(b.content, func(i int, b *rawBlock) *field.Error {
+			return h.addParts(&m, &c, blockPlace{h.messageIndex, block, i}, b)
 		}).In("content")
 	}
 	switch {
@@ -195,92 +195,92 @@ func (h *history) result(block int, b *rawBlock) *field.Error {
 	case len(m.Content) == 1 && m.Content[0].Text != nil: // one text is the same as a string
 		m.Text, m.Content = m.Content[0].Text, nil
 	}
-	h.place(c.images)
+	h.recordImages(c.images)
 	return cmp.Or(f, h.add(m))
 }
 
-// unanswered returns an error if a call has no result. Codex would silently invent a result.
-func (h *history) unanswered() *field.Error {
-	if len(h.open) == 0 {
+// checkResults returns an error if a call has no result. Codex would silently invent a result.
+func (h *history) checkResults() *field.Error {
+	if len(h.pendingCalls) == 0 {
 		return nil
 	}
 	var id string
-	var first openCall
-	for other, at := range h.open {
-		if id == "" || at.message < first.message || at.message == first.message && at.block < first.block {
-			id, first = other, at
+	var first pendingCall
+	for other, call := range h.pendingCalls {
+		if id == "" || call.message < first.message || call.message == first.message && call.block < first.block {
+			id, first = other, call
 		}
 	}
 	return field.Invalid("must be followed by a message with a tool_result block for %.64q", id).
 		In("id").At(first.block).In("content").At(first.message)
 }
 
-// assistantBlock reads a block of an assistant's message.
-func (h *history) assistantBlock(i int, b *rawBlock) *field.Error {
+// readAssistantBlock reads a block of an assistant's message.
+func (h *history) readAssistantBlock(i int, b *rawBlock) *field.Error {
 	switch b.kind {
 	case "", "text":
 		if f := field.Expect(wirejson.KindString, b.text).In("text"); f != nil {
 			return f
 		}
-		return h.assistantText(b.text, len(b.value))
+		return h.addAssistantText(b.text, len(b.value))
 	case "tool_use":
-		return h.call(i, b)
+		return h.readCall(i, b)
 	case "thinking":
-		return h.thought(b)
+		return h.readThinkingBlock(b)
 	}
 	return nil // a block that only another provider's model can read
 }
 
-// assistantText adds a text of the model. It skips a text that is only white space; clients skip
+// addAssistantText adds a text of the model. It skips a text that is only white space; clients skip
 // such texts, too.
-func (h *history) assistantText(text wirejson.Value, size int) *field.Error {
+func (h *history) addAssistantText(text wirejson.Value, size int) *field.Error {
 	if len(bytes.TrimSpace(text.Bytes())) == 0 {
 		return nil
 	}
 	return h.add(prompt.Message{Role: prompt.RoleAssistant, Text: text, Size: size})
 }
 
-// call reads a call that the model has made.
-func (h *history) call(i int, b *rawBlock) *field.Error {
+// readCall reads a call that the model has made.
+func (h *history) readCall(i int, b *rawBlock) *field.Error {
 	id, name, input := b.id, b.name, b.input
 	call := prompt.Call{ID: id}
 	f := cmp.Or(field.NonEmpty(id).In("id"), prompt.ReadCalledName(&call.Name, name).In("name"), field.Expect(wirejson.KindObject, input).In("input"))
 	if f != nil {
 		return f
 	}
-	if _, twice := h.open[id.Text()]; twice {
+	if _, twice := h.pendingCalls[id.Text()]; twice {
 		return field.Invalid("the id %.64q is used twice", id.Text()).In("id")
 	}
-	if h.open == nil {
-		h.open = make(map[string]openCall)
+	if h.pendingCalls == nil {
+		h.pendingCalls = make(map[string]pendingCall)
 	}
-	h.open[id.Text()] = openCall{h.at, i}
-	call.Arguments = wirejson.AppendString(nil, unreadable(input))
+	h.pendingCalls[id.Text()] = pendingCall{h.messageIndex, i}
+	call.Arguments = wirejson.AppendString(nil, unwrapUnparsed(input))
 	if d := &h.request.deferred; d.has(call.Name) {
-		call.Arguments, call.Name = wirejson.AppendString(nil, d.wrap(call.Name, input)), d.function
+		call.Arguments, call.Name = wirejson.AppendString(nil, d.wrapArguments(call.Name, input)), d.functionName
 	}
 	return h.add(prompt.Message{Role: prompt.RoleAssistant, Calls: []prompt.Call{call}, Size: len(b.value) + len(call.Arguments)})
 }
 
-// system reads a message of the role system, which may be anywhere in the conversation.
-func (h *history) system(v wirejson.Value) *field.Error {
+// readSystemMessage reads a message of the role system, which may be anywhere in the conversation.
+func (h *history) readSystemMessage(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleDeveloper}
-	f := h.blocks(v, func(_ int, b *rawBlock) *field.Error {
+	f := h.eachBlock(v, func(_ int, b *rawBlock) *field.Error {
 		m.Size += len(b.value)
 		text := b.text
 		switch b.kind {
 		case "", "text":
 		case "tool_addition", "tool_removal":
 			var name wirejson.Value
-			f := field.Object(b.reference, wirejson.Into("name", &name))
+			f := field.Object(b.tool, wirejson.Into("name", &name))
 			if f = cmp.Or(f, field.NonEmpty(name).In("name")); f != nil {
 				return f.In("tool")
 			}
-			said := "The tool " + name.Text() + " cannot be called any more."
+			notice := "The tool " + name.Text() + " cannot be called any more."
 			if b.kind == "tool_addition" {
-				said = h.request.deferred.describe(name.Text())
+				notice = h.request.deferred.describe(name.Text())
 			}
-			text = wirejson.AppendString(nil, said)
+			text = wirejson.AppendString(nil, notice)
 			m.Size += len(text)
 		default:
 			return field.Invalid("must be text, tool_addition or tool_removal in a message of the role system").In("type")

@@ -23,14 +23,14 @@ type Request struct {
 	// Thinking says whether the answer has thinking blocks.
 	Thinking Thinking
 
-	deferred   deferredTools
-	searchName string // the name of the web search, for tool_choice
-	budget     int    // tokens for thinking; 0: none is given
-	disabled   bool   // thinking is switched off
-	images     []imagePlace
+	deferred         deferredTools
+	searchName       string // the name of the web search, for tool_choice
+	thinkingBudget   int    // tokens for thinking; 0: none is given
+	thinkingDisabled bool   // thinking is switched off
+	images           []imagePlace
 
 	// The values of members that are read only after all others.
-	system, messages, tools, choice wirejson.Value
+	system, messages, tools, toolChoice wirejson.Value
 }
 
 // Thinking is the form of the model's reasoning in an answer.
@@ -64,7 +64,7 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"messages":      func(r *Request, v wirejson.Value) *field.Error { r.messages = v; return nil },
 	"system":        func(r *Request, v wirejson.Value) *field.Error { r.system = v; return nil },
 	"tools":         func(r *Request, v wirejson.Value) *field.Error { r.tools = v; return nil },
-	"tool_choice":   func(r *Request, v wirejson.Value) *field.Error { r.choice = v; return nil },
+	"tool_choice":   func(r *Request, v wirejson.Value) *field.Error { r.toolChoice = v; return nil },
 	"max_tokens":    func(r *Request, v wirejson.Value) *field.Error { return field.Limit(&r.MaxTokens, v) },
 	"stream":        (*Request).ReadStream,
 	"thinking":      (*Request).readThinking,
@@ -74,38 +74,38 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 
 	"stop_sequences": (*Request).readStops,
 
-	"temperature": unused("temperature", "1", wirejson.KindNumber),
-	"top_p":       unused("top_p", "1", wirejson.KindNumber),
-	"top_k":       unused("top_k", "", wirejson.KindNumber),
-	"compaction":  unused("compaction", "", wirejson.KindObject),
+	"temperature": unusedField("temperature", "1", wirejson.KindNumber),
+	"top_p":       unusedField("top_p", "1", wirejson.KindNumber),
+	"top_k":       unusedField("top_k", "", wirejson.KindNumber),
+	"compaction":  unusedField("compaction", "", wirejson.KindObject),
 
-	"metadata":           unused("", "", wirejson.KindObject),
-	"service_tier":       unused("", "", wirejson.KindString),
-	"inference_geo":      unused("", "", wirejson.KindString),
-	"cache_control":      unused("", "", wirejson.KindObject),
-	"context_management": unused("", "", wirejson.KindObject),
+	"metadata":           unusedField("", "", wirejson.KindObject),
+	"service_tier":       unusedField("", "", wirejson.KindString),
+	"inference_geo":      unusedField("", "", wirejson.KindString),
+	"cache_control":      unusedField("", "", wirejson.KindObject),
+	"context_management": unusedField("", "", wirejson.KindObject),
 
 	"fallbacks":             accept,
 	"fallback_credit_token": accept,
 	"billing_policy":        accept,
 	"diagnostics":           accept,
 
-	"container":   refused("code runs at Anthropic only, and there are no containers here"),
+	"container":   refusedField("code runs at Anthropic only, and there are no containers here"),
 	"mcp_servers": refuseServers,
 	"thread":      refuseThread,
 }
 
-// unused returns the reader of the field name, for which Codex has no setting. The value neutral
+// unusedField returns the reader of the field name, for which Codex has no setting. The value neutral
 // would not change an answer; any other value is listed as ignored, see [prompt.Conversation.Skip].
-func unused(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
 // accept reads a field that has no effect on the answer. Its value may be anything.
 func accept(*Request, wirejson.Value) *field.Error { return nil }
 
-// refused returns the reader of a field that is not supported. why is the reason in the error.
-func refused(why string) func(*Request, wirejson.Value) *field.Error {
+// refusedField returns the reader of a field that is not supported. why is the reason in the error.
+func refusedField(why string) func(*Request, wirejson.Value) *field.Error {
 	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
@@ -145,7 +145,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	if f := r.readMessages(r.messages).In("messages"); f != nil {
 		return f
 	}
-	if f := r.readChoice(r.choice).In("tool_choice"); f != nil {
+	if f := r.readChoice(r.toolChoice).In("tool_choice"); f != nil {
 		return f
 	}
 	r.chooseEffort()
@@ -155,9 +155,9 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 // Choices returns 1: this API has one answer for each request.
 func (*Request) Choices() int { return 1 }
 
-// billing is the beginning of a block that Claude Code adds to the system prompt. The block is not
+// billingPrefix is the beginning of a block that Claude Code adds to the system prompt. The block is not
 // for the model, and differs in each conversation.
-const billing = "x-anthropic-billing-header:"
+const billingPrefix = "x-anthropic-billing-header:"
 
 // readSystem reads the system prompt: a text, or blocks of text.
 func (r *Request) readSystem(v wirejson.Value) *field.Error {
@@ -174,7 +174,7 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 			return prompt.Part{}, field.Invalid("must be text").In("type")
 		}
 		p, f := prompt.TextPart("text", text)
-		if f == nil && bytes.HasPrefix(text.RawText(), []byte(billing)) {
+		if f == nil && bytes.HasPrefix(text.RawText(), []byte(billingPrefix)) {
 			p.Text = prompt.NoText
 		}
 		return p, f
@@ -194,8 +194,8 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	return field.Unsupported("the operator of this server has not allowed web searches (option web_search)").In("tools").APIError()
 }
 
-// claude is the beginning of the names of Anthropic's models.
-const claude = "claude"
+// claudePrefix is the beginning of the names of Anthropic's models.
+const claudePrefix = "claude"
 
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. If the model is one of Anthropic's
 // and its name is not an alias, Plan uses the default model. Plan fails if an image still has to be
@@ -204,7 +204,7 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	if path := r.ImageParam(""); path != "" {
 		return nil, prompt.NotFetched().In(path).APIError()
 	}
-	opts.Resolve = resolver(opts.Resolve)
+	opts.Resolve = resolveWithDefault(opts.Resolve)
 	p := r.Conversation.Plan(opts)
 	if !opts.NoReasoning {
 		summary := "none"
@@ -216,9 +216,9 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// resolver wraps resolve. If resolve does not change the name of one of Anthropic's models, the
+// resolveWithDefault wraps resolve. If resolve does not change the name of one of Anthropic's models, the
 // wrapped function uses the default model instead.
-func resolver(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
+func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false
 		if resolve != nil {
@@ -235,4 +235,4 @@ func resolver(resolve func(string) (string, string, bool)) func(string) (string,
 }
 
 // IsClaude reports whether a name belongs to one of Anthropic's models.
-func IsClaude(model string) bool { return strings.HasPrefix(model, claude) }
+func IsClaude(model string) bool { return strings.HasPrefix(model, claudePrefix) }

@@ -11,22 +11,22 @@ import (
 // readThinking reads the field thinking: its type, which is enabled (with a budget), adaptive or
 // disabled, and in which form the client wants the reasoning.
 func (r *Request) readThinking(v wirejson.Value) *field.Error {
-	r.Thinking, r.budget, r.disabled = ThinkingOff, 0, false
+	r.Thinking, r.thinkingBudget, r.thinkingDisabled = ThinkingOff, 0, false
 	if !v.Given() {
 		return nil
 	}
 	var kind, budget, display wirejson.Value
 	var shown string
 	f := field.Typed(&kind, v, wirejson.Into("budget_tokens", &budget), wirejson.Into("display", &display))
-	f = cmp.Or(f, field.Limit(&r.budget, budget).In("budget_tokens"),
+	f = cmp.Or(f, field.Limit(&r.thinkingBudget, budget).In("budget_tokens"),
 		field.OneOf(&shown, []string{"summarized", "omitted", "updates"}, display).In("display"))
 	switch {
 	case f != nil:
 		return f
 	case kind.Is("disabled"):
-		r.disabled = true
+		r.thinkingDisabled = true
 		return nil
-	case kind.Is("enabled") && r.budget == 0:
+	case kind.Is("enabled") && r.thinkingBudget == 0:
 		return field.Missing().In("budget_tokens")
 	case !kind.Is("enabled") && !kind.Is("adaptive"):
 		return field.Invalid("must be enabled, adaptive or disabled").In("type")
@@ -48,12 +48,12 @@ const (
 func (r *Request) chooseEffort() {
 	switch {
 	case r.Effort != "":
-	case r.disabled:
+	case r.thinkingDisabled:
 		r.Effort = "low" // the least effort that every model has
-	case r.budget == 0:
-	case r.budget < mediumBudget:
+	case r.thinkingBudget == 0:
+	case r.thinkingBudget < mediumBudget:
 		r.Effort = "low"
-	case r.budget < highBudget:
+	case r.thinkingBudget < highBudget:
 		r.Effort = "medium"
 	default:
 		r.Effort = "high"
@@ -122,20 +122,20 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 		if f := field.NonEmpty(name).In("name"); f != nil {
 			return f
 		}
-		r.choose(name.Text())
+		r.chooseTool(name.Text())
 	default:
 		return field.Invalid("must be auto, any, tool or none").In("type")
 	}
 	return r.CheckChoice(r.Search != nil)
 }
 
-// choose makes the tool with a name the only choice.
-func (r *Request) choose(name string) {
+// chooseTool makes the tool with a name the only choice.
+func (r *Request) chooseTool(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:
 		r.Choice.Hosted = prompt.WebSearchTool
 	case r.deferred.has(name):
-		r.Choice.Required, r.Choice.Only = true, []string{r.deferred.function}
+		r.Choice.Required, r.Choice.Only = true, []string{r.deferred.functionName}
 	default:
 		r.Choice.Required, r.Choice.Only = true, []string{name}
 	}

@@ -15,11 +15,11 @@ import (
 // the reasoning.
 const signaturePrefix = "codex-1."
 
-func sign(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }
+func makeSignature(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }
 
-// signed returns the id and the encrypted content in a signature. It reports false if sign did not
+// parseSignature returns the id and the encrypted content in a signature. It reports false if sign did not
 // make the signature.
-func signed(signature string) (id, encrypted string, ok bool) {
+func parseSignature(signature string) (id, encrypted string, ok bool) {
 	rest, ours := strings.CutPrefix(signature, signaturePrefix)
 	if !ours {
 		return "", "", false
@@ -28,14 +28,14 @@ func signed(signature string) (id, encrypted string, ok bool) {
 	return id, encrypted, ok && encrypted != ""
 }
 
-// thought reads a thinking block. Reasoning of other providers is left out.
-func (h *history) thought(b *rawBlock) *field.Error {
+// readThinkingBlock reads a thinking block. Reasoning of other providers is left out.
+func (h *history) readThinkingBlock(b *rawBlock) *field.Error {
 	text, signature := b.thinking, b.signature
 	f := cmp.Or(field.Optional(wirejson.KindString, text).In("thinking"), field.Optional(wirejson.KindString, signature).In("signature"))
 	if f != nil || !signature.Given() {
 		return f
 	}
-	id, encrypted, ok := signed(signature.Text())
+	id, encrypted, ok := parseSignature(signature.Text())
 	if !ok {
 		return nil
 	}

@@ -20,26 +20,26 @@ import (
 // A failure is an error event, which ends the stream. A Stream must not be used by several
 // goroutines at once.
 type Stream struct {
-	fold
-	events events
-	begun  bool
+	encoder
+	events  eventWriter
+	started bool
 }
 
 // NewStream returns an encoder that passes the name and the JSON of each event to emit, without any
 // framing. emit must not keep data after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
-	s := &Stream{fold: fold{meta: meta}, events: events{emit: emit, index: -1}}
-	s.to, s.events.head = &s.events, s.events.first[:0]
+	s := &Stream{encoder: encoder{meta: meta}, events: eventWriter{emit: emit, index: -1}}
+	s.sink, s.events.deltaStart = &s.events, s.events.deltaStartMemory[:0]
 	return s
 }
 
 // Open writes message_start, if it has not been written.
 func (s *Stream) Open() error {
-	if !s.begun {
-		s.begun = true
+	if !s.started {
+		s.started = true
 		data := append(s.events.buf.Take(), `{"type":"message_start","message":`...)
 		data = s.meta.append(data, []byte("[]"), ending{}, usage{Input: s.meta.InputTokens, Tier: s.meta.tier()})
-		s.events.kept("message_start", append(data, '}'))
+		s.events.emitBuffered("message_start", append(data, '}'))
 	}
 	return s.events.err
 }
@@ -57,7 +57,7 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 func (s *Stream) Fail(apiErr *apierror.Error) error {
 	if !s.done {
 		s.done = true
-		s.events.raw("error", body(apiErr, ""))
+		s.events.emitEvent("error", errorJSON(apiErr, ""))
 	}
 	return s.events.err
 }
@@ -68,30 +68,30 @@ func (s *Stream) Done() bool { return s.done && s.events.err == nil }
 // Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.events.buf.Release() }
 
-// events is the sink that writes the blocks of a stream as events.
-type events struct {
-	emit  func(event string, data []byte) error
-	buf   wirejson.Buffer // memory for the event that is being written
-	index int             // of the newest block
-	head  []byte          // the beginning of the deltas of that block
-	first [64]byte        // the memory of head
-	err   error           // the first error of emit
+// eventWriter is the sink that writes the blocks of a stream as events.
+type eventWriter struct {
+	emit             func(event string, data []byte) error
+	buf              wirejson.Buffer // memory for the event that is being written
+	index            int             // of the newest block
+	deltaStart       []byte          // the beginning of the deltas of that block
+	deltaStartMemory [64]byte        // the memory of head
+	err              error           // the first error of emit
 }
 
-// raw emits an event. After the first error of emit, it does nothing.
-func (e *events) raw(event string, data []byte) {
+// emitEvent emits an event. After the first error of emit, it does nothing.
+func (e *eventWriter) emitEvent(event string, data []byte) {
 	if e.err == nil {
 		e.err = e.emit(event, data)
 	}
 }
 
-// kept emits an event that was made in the memory of buf.
-func (e *events) kept(event string, data []byte) {
+// emitBuffered emits an event that was made in the memory of buf.
+func (e *eventWriter) emitBuffered(event string, data []byte) {
 	e.buf.Keep(data)
-	e.raw(event, data)
+	e.emitEvent(event, data)
 }
 
-func (e *events) begin(b block) {
+func (e *eventWriter) beginBlock(b block) {
 	e.index++
 	data := strconv.AppendInt(append(e.buf.Take(), `{"type":"content_block_start","index":`...), int64(e.index), 10)
 	data = append(data, `,"content_block":`...)
@@ -100,52 +100,54 @@ func (e *events) begin(b block) {
 	} else {
 		data = wirejson.Append(data, b)
 	}
-	e.kept("content_block_start", append(data, '}'))
-	e.head = strconv.AppendInt(append(e.head[:0], `{"type":"content_block_delta","index":`...), int64(e.index), 10)
-	e.head = append(e.head, `,"delta":{"type":"`...)
+	e.emitBuffered("content_block_start", append(data, '}'))
+	e.deltaStart = strconv.AppendInt(append(e.deltaStart[:0], `{"type":"content_block_delta","index":`...), int64(e.index), 10)
+	e.deltaStart = append(e.deltaStart, `,"delta":{"type":"`...)
 }
 
-// delta emits a content_block_delta for the newest block. kind is JSON that follows e.head, such as
+// emitDelta emits a content_block_delta for the newest block. kind is JSON that follows e.head, such as
 // `text_delta","text":`. text becomes the JSON string after it.
-func (e *events) delta(kind, text string) {
-	data := append(append(e.buf.Take(), e.head...), kind...)
-	e.kept("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))
+func (e *eventWriter) emitDelta(kind, text string) {
+	data := append(append(e.buf.Take(), e.deltaStart...), kind...)
+	e.emitBuffered("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))
 }
 
-func (e *events) text(piece string)          { e.delta(`text_delta","text":`, piece) }
-func (e *events) thinking(piece string)      { e.delta(`thinking_delta","thinking":`, piece) }
-func (e *events) signature(signature string) { e.delta(`signature_delta","signature":`, signature) }
+func (e *eventWriter) addText(piece string)     { e.emitDelta(`text_delta","text":`, piece) }
+func (e *eventWriter) addThinking(piece string) { e.emitDelta(`thinking_delta","thinking":`, piece) }
+func (e *eventWriter) addSignature(signature string) {
+	e.emitDelta(`signature_delta","signature":`, signature)
+}
 
 // maxPiece is the most bytes of a tool call's input in one event. It bounds the buffer in which
 // events are built.
 const maxPiece = 8 << 10
 
-func (e *events) input(object string) {
+func (e *eventWriter) addInput(object string) {
 	for object != "" {
 		n := min(len(object), maxPiece)
 		for n < len(object) && n > maxPiece-utf8.UTFMax && !utf8.RuneStart(object[n]) { // the second bound is for an input that is not UTF-8
 			n--
 		}
-		e.delta(`input_json_delta","partial_json":`, object[:n])
+		e.emitDelta(`input_json_delta","partial_json":`, object[:n])
 		object = object[n:]
 	}
 }
 
-func (e *events) cite(c citation) {
-	data := append(append(e.buf.Take(), e.head...), `citations_delta","citation":`...)
-	e.kept("content_block_delta", append(wirejson.Append(data, c), "}}"...))
+func (e *eventWriter) addCitation(c citation) {
+	data := append(append(e.buf.Take(), e.deltaStart...), `citations_delta","citation":`...)
+	e.emitBuffered("content_block_delta", append(wirejson.Append(data, c), "}}"...))
 }
 
-func (e *events) end() {
+func (e *eventWriter) endBlock() {
 	data := strconv.AppendInt(append(e.buf.Take(), `{"type":"content_block_stop","index":`...), int64(e.index), 10)
-	e.kept("content_block_stop", append(data, '}'))
+	e.emitBuffered("content_block_stop", append(data, '}'))
 }
 
-func (e *events) finish(end ending, u usage) {
+func (e *eventWriter) finish(end ending, u usage) {
 	data := end.append(append(e.buf.Take(), `{"type":"message_delta","delta":{`...))
 	data = u.append(append(data, `},"usage":`...))
-	e.kept("message_delta", append(data, '}'))
-	e.raw("message_stop", messageStop)
+	e.emitBuffered("message_delta", append(data, '}'))
+	e.emitEvent("message_stop", messageStop)
 }
 
 var messageStop = []byte(`{"type":"message_stop"}`)

@@ -18,7 +18,7 @@ func (r *Request) readTools(v wirejson.Value) *field.Error {
 	}); f != nil {
 		return f
 	}
-	r.offerDeferred(names)
+	r.addDeferredFunction(names)
 	return nil
 }
 
@@ -27,14 +27,14 @@ func (r *Request) readTool(v wirejson.Value, names map[string]bool) *field.Error
 	if f := field.Object(v, wirejson.Into("type", &kind), wirejson.Into("name", &name), wirejson.Into("defer_loading", &deferred)); f != nil {
 		return f
 	}
-	var of string
-	if f := cmp.Or(field.Text(&of, kind).In("type"), field.Optional(wirejson.KindBool, deferred).In("defer_loading")); f != nil {
+	var typeName string
+	if f := cmp.Or(field.Text(&typeName, kind).In("type"), field.Optional(wirejson.KindBool, deferred).In("defer_loading")); f != nil {
 		return f
 	}
-	if strings.HasPrefix(of, webSearch) {
-		return r.readSearch(v, name)
+	if strings.HasPrefix(typeName, webSearch) {
+		return r.readWebSearch(v, name)
 	}
-	t, f := readClientTool(of, v)
+	t, f := readClientTool(typeName, v)
 	if f == nil {
 		f = prompt.ReadToolName(&t.Name, name).In("name")
 	}
@@ -109,9 +109,9 @@ var clientTools = []clientTool{
 // webSearch is the prefix of the web search's types in requests, and the tool's name in answers.
 const webSearch = "web_search"
 
-// readSearch reads a web search. The provider runs the searches and decides how many it makes, so
+// readWebSearch reads a web search. The provider runs the searches and decides how many it makes, so
 // max_uses has no effect.
-func (r *Request) readSearch(v, name wirejson.Value) *field.Error {
+func (r *Request) readWebSearch(v, name wirejson.Value) *field.Error {
 	if r.Search != nil {
 		return field.Invalid("there can be one web search only").In("type")
 	}

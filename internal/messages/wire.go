@@ -23,18 +23,18 @@ type Meta struct {
 // Meta returns the Meta of the answer, which gets the id.
 func (r *Request) Meta(id string) Meta {
 	return Meta{
-		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.function,
+		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.functionName,
 		Priority: r.ServiceTier() == "priority", InputTokens: int64(r.GuessTokens()),
 	}
 }
 
 // append appends the JSON of a Message. content is the JSON of its list of blocks.
-func (m *Meta) append(to, content []byte, end ending, u usage) []byte {
-	to = wirejson.AppendString(append(to, `{"id":`...), m.ID)
-	to = wirejson.AppendString(append(to, `,"type":"message","role":"assistant","model":`...), m.Model)
-	to = append(append(append(to, `,"content":`...), content...), ',')
-	to = append(end.append(to), `,"container":null,"usage":`...)
-	return append(u.append(to), '}')
+func (m *Meta) append(dst, content []byte, end ending, u usage) []byte {
+	dst = wirejson.AppendString(append(dst, `{"id":`...), m.ID)
+	dst = wirejson.AppendString(append(dst, `,"type":"message","role":"assistant","model":`...), m.Model)
+	dst = append(append(append(dst, `,"content":`...), content...), ',')
+	dst = append(end.append(dst), `,"container":null,"usage":`...)
+	return append(u.append(dst), '}')
 }
 
 var null = json.RawMessage("null")
@@ -52,20 +52,20 @@ type usage struct {
 	Estimated bool
 }
 
-func (u *usage) append(to []byte) []byte {
-	to = strconv.AppendInt(append(to, `{"input_tokens":`...), u.Input, 10)
-	to = strconv.AppendInt(append(to, `,"cache_creation_input_tokens":`...), u.CacheWrite, 10)
-	to = strconv.AppendInt(append(to, `,"cache_read_input_tokens":`...), u.CacheRead, 10)
-	to = strconv.AppendInt(append(to, `,"output_tokens":`...), u.Output, 10)
-	to = strconv.AppendInt(append(to, `,"output_tokens_details":{"thinking_tokens":`...), u.Thinking, 10)
+func (u *usage) append(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.Input, 10)
+	dst = strconv.AppendInt(append(dst, `,"cache_creation_input_tokens":`...), u.CacheWrite, 10)
+	dst = strconv.AppendInt(append(dst, `,"cache_read_input_tokens":`...), u.CacheRead, 10)
+	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), u.Output, 10)
+	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.Thinking, 10)
 	if u.Searches > 0 {
-		to = strconv.AppendInt(append(to, `},"server_tool_use":{"web_search_requests":`...), int64(u.Searches), 10)
+		dst = strconv.AppendInt(append(dst, `},"server_tool_use":{"web_search_requests":`...), int64(u.Searches), 10)
 	}
-	to = append(append(append(to, `},"service_tier":"`...), u.Tier...), '"')
+	dst = append(append(append(dst, `},"service_tier":"`...), u.Tier...), '"')
 	if u.Estimated {
-		to = append(to, `,"estimated":true`...)
+		dst = append(dst, `,"estimated":true`...)
 	}
-	return append(to, '}')
+	return append(dst, '}')
 }
 
 // usage returns the usage of a turn. searches is how many web searches the turn has made.
@@ -100,20 +100,20 @@ var stopReasons = map[turn.FinishReason]string{
 }
 
 // append appends the members of a message that say how it has ended.
-func (e *ending) append(to []byte) []byte {
+func (e *ending) append(dst []byte) []byte {
 	reason, refused := stopReasons[e.finish], e.finish == turn.FinishContentFilter
 	switch {
 	case e.sequence != "":
-		to = wirejson.AppendString(append(to, `"stop_reason":"stop_sequence","stop_sequence":`...), e.sequence)
+		dst = wirejson.AppendString(append(dst, `"stop_reason":"stop_sequence","stop_sequence":`...), e.sequence)
 	case reason == "":
-		to = append(to, `"stop_reason":null,"stop_sequence":null`...)
+		dst = append(dst, `"stop_reason":null,"stop_sequence":null`...)
 	default:
-		to = append(append(append(to, `"stop_reason":"`...), reason...), `","stop_sequence":null`...)
+		dst = append(append(append(dst, `"stop_reason":"`...), reason...), `","stop_sequence":null`...)
 	}
 	if refused {
-		return append(to, `,"stop_details":{"type":"refusal","category":null,"explanation":null}`...)
+		return append(dst, `,"stop_details":{"type":"refusal","category":null,"explanation":null}`...)
 	}
-	return append(to, `,"stop_details":null`...)
+	return append(dst, `,"stop_details":null`...)
 }
 
 // block is a ContentBlock. The members that belong to its type are not nil.
@@ -159,9 +159,9 @@ type citation struct {
 
 // citations returns the citations in the annotations of a message.
 func citations(annotations string) (all []citation) {
-	var given []struct{ Type, URL, Title string }
-	_ = json.Unmarshal([]byte(annotations), &given) // annotations that cannot be read are left out
-	for _, g := range given {
+	var decoded []struct{ Type, URL, Title string }
+	_ = json.Unmarshal([]byte(annotations), &decoded) // annotations that cannot be read are left out
+	for _, g := range decoded {
 		if g.Type == "url_citation" {
 			all = append(all, citation{Type: "web_search_result_location", URL: g.URL, Title: g.Title})
 		}
@@ -169,9 +169,9 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsed is the name of the member in which Claude Code keeps a call's input that is not a JSON
+// unparsedMember is the name of the member in which Claude Code keeps a call's input that is not a JSON
 // object. readable uses the same form, since every client can read an object.
-const unparsed = "__unparsedToolInput"
+const unparsedMember = "__unparsedToolInput"
 
 type unparsedInput struct {
 	Input struct {
@@ -180,14 +180,14 @@ type unparsedInput struct {
 	} `json:"__unparsedToolInput"`
 }
 
-// readable returns the arguments of a call as a JSON object. If they are not an object, they are
+// wrapUnparsed returns the arguments of a call as a JSON object. If they are not an object, they are
 // wrapped in one, see unparsed.
-func readable(arguments string) string {
+func wrapUnparsed(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
 	v, err := wirejson.Parse(wirejson.View(arguments))
-	if err == nil && v.Kind() == wirejson.KindObject && len(unreadable(v)) == len(v) { // the object is not a wrapped one
+	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // the object is not a wrapped one
 		return arguments
 	}
 	var in unparsedInput
@@ -195,10 +195,10 @@ func readable(arguments string) string {
 	return string(wirejson.Append(nil, in))
 }
 
-// unreadable reverses readable: it returns the arguments of a call as the model wrote them.
-func unreadable(input wirejson.Value) []byte {
+// unwrapUnparsed reverses readable: it returns the arguments of a call as the model wrote them.
+func unwrapUnparsed(input wirejson.Value) []byte {
 	var in, raw wirejson.Value
-	if input.Pick(wirejson.Into(unparsed, &in)); in.Kind() == wirejson.KindObject {
+	if input.Pick(wirejson.Into(unparsedMember, &in)); in.Kind() == wirejson.KindObject {
 		if in.Pick(wirejson.Into("raw", &raw)); raw.Kind() == wirejson.KindString {
 			return raw.Bytes()
 		}

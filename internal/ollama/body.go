@@ -12,17 +12,17 @@ import (
 // from the same outputs.
 type Body struct {
 	meta Meta
-	clock
+	timings
 	content, thinking strings.Builder
 	calls             []call
-	end               turn.Output
+	finish            turn.Output
 	done              bool
 	err               *apierror.Error
 }
 
 // NewBody returns an empty body.
 func NewBody(meta Meta) *Body {
-	return &Body{meta: meta, clock: clock{arrived: meta.Arrived, begun: time.Now()}}
+	return &Body{meta: meta, timings: timings{arrived: meta.Arrived, started: time.Now()}}
 }
 
 // Add adds the next output. Outputs after the finish, or after an error, are ignored.
@@ -31,14 +31,14 @@ func (b *Body) Add(_ int, out turn.Output) {
 		return
 	}
 	if out.Kind == turn.OutputFinish {
-		b.done, b.end = true, out
+		b.done, b.finish = true, out
 		return
 	}
-	p, apiErr := b.meta.read(&out)
-	if b.err = apiErr; apiErr != nil || p.empty() {
+	p, apiErr := b.meta.newPiece(&out)
+	if b.err = apiErr; apiErr != nil || p.isEmpty() {
 		return
 	}
-	b.note()
+	b.recordFirst()
 	b.content.WriteString(p.content)
 	b.thinking.WriteString(p.thinking)
 	b.calls = append(b.calls, p.calls...)
@@ -51,5 +51,5 @@ func (b *Body) Err() *apierror.Error { return b.err }
 func (b *Body) JSON() []byte {
 	now := time.Now()
 	all := piece{b.content.String(), b.thinking.String(), b.calls}
-	return b.meta.appendEnd(b.meta.append(nil, &all, now), &b.end, &b.clock, now)
+	return b.meta.appendEnd(b.meta.appendStart(nil, &all, now), &b.finish, &b.timings, now)
 }

@@ -12,29 +12,29 @@ func EncodeError(e *apierror.Error, _ http.Header) (status int, body []byte) {
 	return e.Status, appendError(nil, e)
 }
 
-func appendError(to []byte, e *apierror.Error) []byte {
-	return append(wirejson.AppendString(append(to, `{"error":`...), e.Message), '}')
+func appendError(dst []byte, e *apierror.Error) []byte {
+	return append(wirejson.AppendString(append(dst, `{"error":`...), e.Message), '}')
 }
 
 // The errors of this API.
 var (
-	unreadable  = apierror.NewClass("invalid_tool_arguments", http.StatusBadGateway, 0)
-	unsupported = apierror.NewClass(apierror.CodeUnsupportedParameter, http.StatusNotImplemented, apierror.Never)
-	unchanging  = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
+	unreadableClass   = apierror.NewClass("invalid_tool_arguments", http.StatusBadGateway, 0)
+	unsupportedClass  = apierror.NewClass(apierror.CodeUnsupportedParameter, http.StatusNotImplemented, apierror.Never)
+	unchangeableClass = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
 )
 
 // unreadableArguments is the error for a call whose arguments are not a JSON object. Clients of this
 // API can only read an object.
 func unreadableArguments(tool string) *apierror.Error {
-	return unreadable.Newf("The model has called the tool %.128q with arguments that are not a JSON object. Please try again.", tool)
+	return unreadableClass.Newf("The model has called the tool %.128q with arguments that are not a JSON object. Please try again.", tool)
 }
 
 // NoEmbeddings returns the 501 for a request for embeddings.
 func NoEmbeddings() *apierror.Error {
-	return unsupported.New("this model does not support embeddings")
+	return unsupportedClass.New("this model does not support embeddings")
 }
 
 // Unchangeable returns the 403 for a request to change the models.
 func Unchangeable() *apierror.Error {
-	return unchanging.New("the models of this server cannot be changed")
+	return unchangeableClass.New("the models of this server cannot be changed")
 }

@@ -29,7 +29,7 @@ func FuzzDecode(f *testing.F) {
 				meta := r.Meta(time.Now())
 				var p *prompt.Plan
 				if p, apiErr = r.Plan(prompt.Options{}, "low", "xhigh"); apiErr == nil {
-					if (meta.loaded == "") == r.Loads() {
+					if (meta.loadReason == "") == r.Loads() {
 						t.Fatal("a turn without a conversation, or the reverse")
 					}
 					if !r.Loads() {

@@ -16,106 +16,106 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	if f := field.Optional(wirejson.KindArray, v); f != nil {
 		return f
 	}
-	if r.loads = !v.Given() || v.IsEmptyArray(); r.loads {
+	if r.onlyLoads = !v.Given() || v.IsEmptyArray(); r.onlyLoads {
 		return nil
 	}
 	h := history{request: r}
 	c := wirejson.NewCursor(v)
 	c.Enter()
-	for ; c.Next(); h.at++ {
-		if f := h.message(c); f != nil {
+	for ; c.Next(); h.messageIndex++ {
+		if f := h.readMessage(c); f != nil {
 			return f
 		}
 	}
 	if len(r.Messages) == 0 {
 		return field.Invalid("must hold at least one message with a content")
 	}
-	return h.unanswered()
+	return h.checkResults()
 }
 
 // history reads the messages of a conversation, and finds the call of each result: by the id of the
 // call if the client keeps ids, or by the name of the tool, or else by the order of the calls.
 type history struct {
-	request *Request
-	at      int  // the index of the message that is being read
-	begun   bool // the conversation has begun: a user's or assistant's message was read
+	request      *Request
+	messageIndex int  // the index of the message that is being read
+	started      bool // the conversation has begun: a user's or assistant's message was read
 
-	made  int               // the index of the newest message with calls; the fields below are about them
-	calls []openCall        // the calls, in their order
-	left  int               // how many calls have no result
-	next  int               // all calls before this index have results
-	ids   map[string]int    // the indexes of the calls, by their ids
-	names map[string]*[]int // the indexes of the calls of each tool, in their order
+	callMessage       int               // the index of the newest message with calls; the fields below are about them
+	calls             []callState       // the calls, in their order
+	unansweredCount   int               // how many calls have no result
+	allAnsweredBefore int               // all calls before this index have results
+	indexByID         map[string]int    // the indexes of the calls, by their ids
+	indexesByName     map[string]*[]int // the indexes of the calls of each tool, in their order
 }
 
-// openCall is a call of the newest message with calls. It may have its result already.
-type openCall struct {
+// callState is a call of the newest message with calls. It may have its result already.
+type callState struct {
 	id       wirejson.Value
 	answered bool
 }
 
 type messageFields struct{ role, content, images, calls, toolName, callID wirejson.Value }
 
-func (h *history) message(c *wirejson.Cursor) *field.Error {
+func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 	var m messageFields
 	v := c.Pick(wirejson.Into("role", &m.role), wirejson.Into("content", &m.content), wirejson.Into("images", &m.images),
 		wirejson.Into("tool_calls", &m.calls), wirejson.Into("tool_name", &m.toolName), wirejson.Into("tool_call_id", &m.callID))
 	f := field.Expect(wirejson.KindObject, v)
 	if f = cmp.Or(f, field.Expect(wirejson.KindString, m.role).In("role")); f != nil {
-		return f.At(h.at)
+		return f.At(h.messageIndex)
 	}
 	if m.content.Kind() == wirejson.KindArray && m.content.IsEmptyArray() {
 		m.content = nil // the AI SDK's provider sends this list beside images
 	}
 	if f := field.Optional(wirejson.KindString, m.content).In("content"); f != nil {
-		return f.At(h.at)
+		return f.At(h.messageIndex)
 	}
 	role := prompt.Role(strings.ToLower(m.role.Text()))
 	if role == prompt.RoleTool {
-		return h.result(&m, len(v)).At(h.at)
+		return h.readResult(&m, len(v)).At(h.messageIndex)
 	}
-	if f := h.unanswered(); f != nil {
+	if f := h.checkResults(); f != nil {
 		return f
 	}
 	switch role {
 	case prompt.RoleSystem, prompt.RoleDeveloper:
 	case prompt.RoleUser, prompt.RoleAssistant:
-		h.begun = true
+		h.started = true
 	default:
-		return field.Invalid("must be one of system, developer, user, assistant, tool").In("role").At(h.at)
+		return field.Invalid("must be one of system, developer, user, assistant, tool").In("role").At(h.messageIndex)
 	}
-	return h.add(role, &m, len(v)).At(h.at)
+	return h.addMessage(role, &m, len(v)).At(h.messageIndex)
 }
 
-// add adds a message that is not a result. User's messages that follow each other become one, since
+// addMessage adds a message that is not a result. User's messages that follow each other become one, since
 // LangChain sends an image and its text in two messages.
-func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error {
+func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *field.Error {
 	r := h.request
 	if role != prompt.RoleUser {
 		m.images = nil // only a user's message can show images to the model
 	}
-	read := prompt.Message{Role: role, Size: size}
-	f := addParts(&read, m.content, m.images)
+	message := prompt.Message{Role: role, Size: size}
+	f := addParts(&message, m.content, m.images)
 	if f == nil && role == prompt.RoleAssistant {
-		f = h.readCalls(&read, m.calls).In("tool_calls")
+		f = h.readCalls(&message, m.calls).In("tool_calls")
 	}
-	if f = cmp.Or(f, r.Count(&read)); f != nil {
+	if f = cmp.Or(f, r.Count(&message)); f != nil {
 		return f
 	}
 	last := len(r.Messages) - 1
 	switch {
 	case role == prompt.RoleUser && last >= 0 && r.Messages[last].Role == prompt.RoleUser:
-		before := &r.Messages[last]
-		before.Content = append(before.Content, read.Content...)
-		if before.Size += size; len(before.Content) > 0 {
-			before.Text = nil
+		previous := &r.Messages[last]
+		previous.Content = append(previous.Content, message.Content...)
+		if previous.Size += size; len(previous.Content) > 0 {
+			previous.Text = nil
 		}
-	case role == prompt.RoleAssistant && read.Empty() && len(read.Calls) == 0: // the answer broke off
+	case role == prompt.RoleAssistant && message.Empty() && len(message.Calls) == 0: // the answer broke off
 	default:
-		if read.Empty() && role != prompt.RoleAssistant {
-			read.Text = prompt.NoText
+		if message.Empty() && role != prompt.RoleAssistant {
+			message.Text = prompt.NoText
 		}
-		r.Messages = append(r.Messages, read)
+		r.Messages = append(r.Messages, message)
 	}
 	return nil
 }
@@ -123,8 +123,8 @@ func (h *history) add(role prompt.Role, m *messageFields, size int) *field.Error
 // readCalls reads the calls of a message. A call without an id, or with an id that another call
 // has, gets an id made from its position in the conversation.
 func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
-	h.made, h.calls, h.left, h.next = h.at, h.calls[:0], 0, 0
-	h.ids, h.names = make(map[string]int), make(map[string]*[]int)
+	h.callMessage, h.calls, h.unansweredCount, h.allAnsweredBefore = h.messageIndex, h.calls[:0], 0, 0
+	h.indexByID, h.indexesByName = make(map[string]int), make(map[string]*[]int)
 	f := field.Elements(v, prompt.MaxItems, prompt.AllItems, func(i int, v wirejson.Value) *field.Error {
 		var id, function, name, arguments wirejson.Value
 		f := field.Object(v, wirejson.Into("id", &id), wirejson.Into("function", &function))
@@ -144,28 +144,28 @@ func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 		}
 		known := false
 		if id.Given() {
-			_, known = h.ids[id.Text()]
+			_, known = h.indexByID[id.Text()]
 		}
 		if !id.Given() || id.Is("") || known {
-			call.ID = wirejson.Value(`"call_` + strconv.Itoa(h.at) + "_" + strconv.Itoa(i) + `"`)
+			call.ID = wirejson.Value(`"call_` + strconv.Itoa(h.messageIndex) + "_" + strconv.Itoa(i) + `"`)
 		}
-		h.open(call.ID, name.Text())
+		h.addCall(call.ID, name.Text())
 		m.Calls = append(m.Calls, call)
 		return nil
 	})
-	h.left = len(h.calls)
+	h.unansweredCount = len(h.calls)
 	return f
 }
 
-// open adds a call that waits for its result.
-func (h *history) open(id wirejson.Value, name string) {
-	h.ids[id.Text()] = len(h.calls)
-	if h.names[name] == nil {
-		h.names[name] = new([]int)
+// addCall adds a call that waits for its result.
+func (h *history) addCall(id wirejson.Value, name string) {
+	h.indexByID[id.Text()] = len(h.calls)
+	if h.indexesByName[name] == nil {
+		h.indexesByName[name] = new([]int)
 	}
-	of := h.names[name]
-	*of = append(*of, len(h.calls))
-	h.calls = append(h.calls, openCall{id: id})
+	indexes := h.indexesByName[name]
+	*indexes = append(*indexes, len(h.calls))
+	h.calls = append(h.calls, callState{id: id})
 }
 
 // readArguments returns the arguments of a call, as a JSON string that contains their JSON.
@@ -179,66 +179,66 @@ func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
 	return wirejson.AppendString(nil, []byte(v)), field.Expect(wirejson.KindObject, v)
 }
 
-// result reads the result of a call. Clients cut long histories, which may then begin with results
+// readResult reads the result of a call. Clients cut long histories, which may then begin with results
 // whose calls are cut off. Such results are left out.
-func (h *history) result(m *messageFields, size int) *field.Error {
+func (h *history) readResult(m *messageFields, size int) *field.Error {
 	f := cmp.Or(field.Optional(wirejson.KindString, m.callID).In("tool_call_id"), field.Optional(wirejson.KindString, m.toolName).In("tool_name"))
 	if f != nil {
 		return f
 	}
-	if h.left == 0 {
-		if !h.begun {
+	if h.unansweredCount == 0 {
+		if !h.started {
 			return nil
 		}
 		return field.Invalid("there is no call in the assistant message before that waits for a result")
 	}
-	at := h.callOf(m)
-	h.calls[at].answered = true
-	h.left--
-	read := prompt.Message{Role: prompt.RoleTool, CallID: h.calls[at].id, Size: size}
-	if f := addParts(&read, m.content, m.images); f != nil {
+	index := h.callIndex(m)
+	h.calls[index].answered = true
+	h.unansweredCount--
+	message := prompt.Message{Role: prompt.RoleTool, CallID: h.calls[index].id, Size: size}
+	if f := addParts(&message, m.content, m.images); f != nil {
 		return f
 	}
 	switch {
-	case read.Empty():
-		read.Text = prompt.NoText
-	case len(read.Content) == 1 && read.Content[0].Text != nil:
-		read.Text, read.Content = read.Content[0].Text, nil
+	case message.Empty():
+		message.Text = prompt.NoText
+	case len(message.Content) == 1 && message.Content[0].Text != nil:
+		message.Text, message.Content = message.Content[0].Text, nil
 	}
-	h.request.Messages = append(h.request.Messages, read)
-	return h.request.Count(&read)
+	h.request.Messages = append(h.request.Messages, message)
+	return h.request.Count(&message)
 }
 
-// callOf returns the index of the call to which a result belongs. At least one call must have no
+// callIndex returns the index of the call to which a result belongs. At least one call must have no
 // result yet.
-func (h *history) callOf(m *messageFields) int {
+func (h *history) callIndex(m *messageFields) int {
 	if m.callID.Given() {
-		if at, ok := h.ids[m.callID.Text()]; ok && !h.calls[at].answered {
+		if at, ok := h.indexByID[m.callID.Text()]; ok && !h.calls[at].answered {
 			return at
 		}
 	}
 	if m.toolName.Given() {
-		if of := h.names[m.toolName.Text()]; of != nil {
-			if at, ok := h.first(of); ok {
+		if indexes := h.indexesByName[m.toolName.Text()]; indexes != nil {
+			if at, ok := h.firstUnansweredOf(indexes); ok {
 				return at
 			}
 		}
 	}
-	return h.oldest()
+	return h.firstUnanswered()
 }
 
-// oldest returns the index of the first call that has no result. At least one call must have no
+// firstUnanswered returns the index of the first call that has no result. At least one call must have no
 // result.
-func (h *history) oldest() int {
-	for h.calls[h.next].answered {
-		h.next++
+func (h *history) firstUnanswered() int {
+	for h.calls[h.allAnsweredBefore].answered {
+		h.allAnsweredBefore++
 	}
-	return h.next
+	return h.allAnsweredBefore
 }
 
-// first returns the index of the first call in a list that has no result. It removes the calls before
+// firstUnansweredOf returns the index of the first call in a list that has no result. It removes the calls before
 // this one from the list.
-func (h *history) first(calls *[]int) (at int, ok bool) {
+func (h *history) firstUnansweredOf(calls *[]int) (at int, ok bool) {
 	for len(*calls) > 0 {
 		if at = (*calls)[0]; !h.calls[at].answered {
 			return at, true
@@ -248,10 +248,10 @@ func (h *history) first(calls *[]int) (at int, ok bool) {
 	return 0, false
 }
 
-// unanswered returns an error if a call has no result. Codex would silently invent a result.
-func (h *history) unanswered() *field.Error {
-	if h.left == 0 {
+// checkResults returns an error if a call has no result. Codex would silently invent a result.
+func (h *history) checkResults() *field.Error {
+	if h.unansweredCount == 0 {
 		return nil
 	}
-	return field.Invalid("must be followed by a message of the role tool for each call").At(h.oldest()).In("tool_calls").At(h.made)
+	return field.Invalid("must be followed by a message of the role tool for each call").At(h.firstUnanswered()).In("tool_calls").At(h.callMessage)
 }

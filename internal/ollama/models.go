@@ -16,12 +16,12 @@ import (
 // Version is the release of Ollama whose API this server implements. Clients refuse older releases.
 const Version = "0.17.4"
 
-// latest is the tag that lists append to the names of models without a tag. Clients may append it
+// latestTag is the tag that lists append to the names of models without a tag. Clients may append it
 // to names, too.
-const latest = ":latest"
+const latestTag = ":latest"
 
 // Bare returns a name without the tag latest. tagged reports whether the name had this tag.
-func Bare(name string) (bare string, tagged bool) { return strings.CutSuffix(name, latest) }
+func Bare(name string) (bare string, tagged bool) { return strings.CutSuffix(name, latestTag) }
 
 // Model is a model in the form for clients.
 type Model struct {
@@ -37,12 +37,12 @@ const unknownWindow = 128_000
 
 func (m *Model) window() int { return cmp.Or(m.Window, unknownWindow) }
 
-// tagged returns the name of the model in lists, which always has a tag.
-func (m *Model) tagged() string {
+// taggedName returns the name of the model in lists, which always has a tag.
+func (m *Model) taggedName() string {
 	if strings.Contains(m.Name, ":") {
 		return m.Name
 	}
-	return m.Name + latest
+	return m.Name + latestTag
 }
 
 func (m *Model) capabilities() []string {
@@ -75,8 +75,8 @@ func (m *Model) details() details {
 
 func (m *Model) modified() string { return m.Modified.UTC().Format(timeFormat) }
 
-// listed is a ListModelResponse.
-type listed struct {
+// listedModel is a ListModelResponse.
+type listedModel struct {
 	Name         string   `json:"name"`
 	Model        string   `json:"model"`
 	Modified     string   `json:"modified_at"`
@@ -88,14 +88,14 @@ type listed struct {
 
 // Tags returns the body of GET /api/tags.
 func Tags(models []Model) []byte {
-	all := []listed{}
+	all := []listedModel{}
 	for i := range models {
 		m := &models[i]
-		digest := sha256.Sum256([]byte(m.tagged()))
-		all = append(all, listed{m.tagged(), m.tagged(), m.modified(), 0, hex.EncodeToString(digest[:]), m.details(), m.capabilities()})
+		digest := sha256.Sum256([]byte(m.taggedName()))
+		all = append(all, listedModel{m.taggedName(), m.taggedName(), m.modified(), 0, hex.EncodeToString(digest[:]), m.details(), m.capabilities()})
 	}
 	return wirejson.Append(nil, struct {
-		Models []listed `json:"models"`
+		Models []listedModel `json:"models"`
 	}{all})
 }
 

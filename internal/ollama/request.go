@@ -19,10 +19,10 @@ import (
 type Request struct {
 	prompt.Conversation
 
-	generate bool   // it is a request to /api/generate
-	think    string // low, medium, high, max, true, false, or empty
-	loads    bool   // there is nothing to answer: the client wants the model to be loaded or unloaded
-	unload   bool   // keep_alive is 0: with loads, the model is to be unloaded
+	generate  bool   // it is a request to /api/generate
+	think     string // low, medium, high, max, true, false, or empty
+	onlyLoads bool   // there is nothing to answer: the client wants the model to be loaded or unloaded
+	unload    bool   // keep_alive is 0: with loads, the model is to be unloaded
 
 	// The values of members that are read only after all others.
 	messages, prompt, system, images wirejson.Value
@@ -79,12 +79,12 @@ var settings = readers{
 	"shift":        accept,
 }
 
-var chatReaders = with(readers{
+var chatReaders = withSettings(readers{
 	"messages": func(r *Request, v wirejson.Value) *field.Error { r.messages = v; return nil },
 	"tools":    (*Request).readTools,
 })
 
-var generateReaders = with(readers{
+var generateReaders = withSettings(readers{
 	"prompt": func(r *Request, v wirejson.Value) *field.Error { r.prompt = v; return nil },
 	"system": func(r *Request, v wirejson.Value) *field.Error { r.system = v; return nil },
 	"images": func(r *Request, v wirejson.Value) *field.Error { r.images = v; return nil },
@@ -95,12 +95,12 @@ var generateReaders = with(readers{
 	"context":  accept,
 })
 
-// with adds the settings to more readers, and returns them.
-func with(more readers) readers {
+// withSettings adds the settings to more readers, and returns them.
+func withSettings(routeReaders readers) readers {
 	for name, read := range settings {
-		more[name] = read
+		routeReaders[name] = read
 	}
-	return more
+	return routeReaders
 }
 
 // accept reads a field that has no effect here. Its value may be anything.
@@ -119,7 +119,7 @@ func (r *Request) readPrompt() *field.Error {
 	if f := addParts(&m, r.prompt.OrAbsent(), r.images); f != nil {
 		return f
 	}
-	if r.loads = m.Empty(); !r.loads {
+	if r.onlyLoads = m.Empty(); !r.onlyLoads {
 		r.Messages = append(r.Messages, m)
 	}
 	return r.Count(&m)
@@ -127,7 +127,7 @@ func (r *Request) readPrompt() *field.Error {
 
 // Loads reports whether the request has nothing to answer. Clients send such requests to load or
 // unload a model.
-func (r *Request) Loads() bool { return r.loads }
+func (r *Request) Loads() bool { return r.onlyLoads }
 
 // Choices returns 1: this API has one answer for each request.
 func (*Request) Choices() int { return 1 }
@@ -137,10 +137,10 @@ func (*Request) ImageParam(string) string { return "" }
 
 // Plan maps the request to Codex, see [prompt.Conversation.Plan]. least is the effort to use if the
 // field think is false, and most the effort if it is "max". They are empty if they are not known.
-func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *apierror.Error) {
-	opts.Resolve = r.resolver(opts.Resolve, least)
+func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*prompt.Plan, *apierror.Error) {
+	opts.Resolve = r.resolver(opts.Resolve, leastEffort)
 	if r.Effort = r.think; r.think == "max" {
-		r.Effort = cmp.Or(most, "high")
+		r.Effort = cmp.Or(mostEffort, "high")
 	}
 	if r.think == "true" || r.think == "false" {
 		r.Effort = ""
@@ -154,14 +154,14 @@ func (r *Request) Plan(opts prompt.Options, least, most string) (*prompt.Plan, *
 
 // resolver wraps resolve. If the field think is false and the operator has set no effort for the
 // model's name, the wrapped function returns the effort least, or "low" if least is empty.
-func (r *Request) resolver(resolve func(string) (string, string, bool), least string) func(string) (string, string, bool) {
+func (r *Request) resolver(resolve func(string) (string, string, bool), leastEffort string) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false
 		if resolve != nil {
 			codexModel, effort, forced = resolve(model)
 		}
 		if r.think == "false" {
-			effort = cmp.Or(effort, least, "low")
+			effort = cmp.Or(effort, leastEffort, "low")
 		}
 		return codexModel, effort, forced
 	}

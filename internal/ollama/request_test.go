@@ -124,10 +124,10 @@ func TestLoads(t *testing.T) {
 	} {
 		got := ""
 		if r, apiErr := DecodeChat([]byte(body)); apiErr == nil && want != "generate" {
-			got = r.Meta(time.Time{}).loaded
+			got = r.Meta(time.Time{}).loadReason
 		}
 		if r, apiErr := DecodeGenerate([]byte(body)); apiErr == nil && !strings.Contains(body, `"messages"`) {
-			if also := r.Meta(time.Time{}).loaded; also != got {
+			if also := r.Meta(time.Time{}).loadReason; also != got {
 				t.Errorf("%s: %s and %s", body, got, also)
 			}
 		}

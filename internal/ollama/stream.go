@@ -16,7 +16,7 @@ type Stream struct {
 	meta Meta
 	emit func(line []byte) error
 	buf  wirejson.Buffer // memory for the line that is being written
-	clock
+	timings
 	done bool
 	err  error // the first error of emit
 }
@@ -24,7 +24,7 @@ type Stream struct {
 // NewStream returns an encoder that passes each line to emit, without its line break. emit must not
 // keep line after it returns. The stream ends at the first error of emit.
 func NewStream(meta Meta, emit func(line []byte) error) *Stream {
-	return &Stream{meta: meta, emit: emit, clock: clock{arrived: meta.Arrived, begun: time.Now()}}
+	return &Stream{meta: meta, emit: emit, timings: timings{arrived: meta.Arrived, started: time.Now()}}
 }
 
 // Write encodes an output as one line, or as none. An answer has only one choice. Write returns the
@@ -37,23 +37,23 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	if out.Kind == turn.OutputFinish {
 		s.done = true
 		now := time.Now()
-		line := s.meta.append(s.buf.Take(), new(piece), now)
-		s.line(s.meta.appendEnd(line, &out, &s.clock, now))
+		line := s.meta.appendStart(s.buf.Take(), new(piece), now)
+		s.emitLine(s.meta.appendEnd(line, &out, &s.timings, now))
 		return s.err
 	}
-	p, apiErr := s.meta.read(&out)
+	p, apiErr := s.meta.newPiece(&out)
 	if apiErr != nil {
 		return apiErr
 	}
-	if !p.empty() {
-		s.note()
-		s.line(append(s.meta.append(s.buf.Take(), &p, time.Now()), `,"done":false}`...))
+	if !p.isEmpty() {
+		s.recordFirst()
+		s.emitLine(append(s.meta.appendStart(s.buf.Take(), &p, time.Now()), `,"done":false}`...))
 	}
 	return s.err
 }
 
-// line emits a line that was made in the memory of buf.
-func (s *Stream) line(line []byte) {
+// emitLine emits a line that was made in the memory of buf.
+func (s *Stream) emitLine(line []byte) {
 	s.buf.Keep(line)
 	if s.err == nil {
 		s.err = s.emit(line)
@@ -64,7 +64,7 @@ func (s *Stream) line(line []byte) {
 func (s *Stream) Fail(apiErr *apierror.Error) error {
 	if !s.done {
 		s.done = true
-		s.line(appendError(s.buf.Take(), apiErr))
+		s.emitLine(appendError(s.buf.Take(), apiErr))
 	}
 	return s.err
 }
@@ -77,5 +77,5 @@ func (s *Stream) Idle() { s.buf.Release() }
 
 // Keepalive returns a line with an empty text, which changes nothing for the client.
 func (m *Meta) Keepalive() []byte {
-	return append(m.append(nil, new(piece), m.Arrived), `,"done":false}`...)
+	return append(m.appendStart(nil, new(piece), m.Arrived), `,"done":false}`...)
 }

@@ -99,7 +99,7 @@ func shown(a *ollamacheck.Answer) string {
 // TestAnswer: what a client has of the outputs of a turn.
 func TestAnswer(t *testing.T) {
 	silent, inText, generate, load, unload := testMeta, testMeta, testMeta, testMeta, testMeta
-	silent.silent, inText.CallsInText, generate.generate, load.loaded, unload.loaded = true, true, true, "load", "unload"
+	silent.noThinking, inText.CallsInText, generate.generate, load.loadReason, unload.loadReason = true, true, true, "load", "unload"
 	calls := append(append(called(0, "{\"a\":\n", "1}"), called(1)...), finished(turn.FinishToolCalls))
 	for name, c := range map[string]struct {
 		meta Meta
@@ -200,7 +200,7 @@ func TestStreamedEqualsWhole(t *testing.T) {
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		meta := testMeta
-		meta.generate, meta.silent, meta.CallsInText = r.IntN(3) == 0, r.IntN(3) == 0, r.IntN(4) == 0
+		meta.generate, meta.noThinking, meta.CallsInText = r.IntN(3) == 0, r.IntN(3) == 0, r.IntN(4) == 0
 		outs := randomOutputs(r)
 		if meta.generate {
 			meta.CallsInText = true // a completion has no tools

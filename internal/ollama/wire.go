@@ -16,19 +16,19 @@ type Meta struct {
 	InputTokens int64     // an estimate of the input, for a turn without a usage
 	CallsInText bool      // calls are part of the text
 
-	generate bool   // the answer is for a request to /api/generate
-	silent   bool   // the client wants no reasoning
-	loaded   string // the done_reason of a request with nothing to answer: load or unload; otherwise empty
+	generate   bool   // the answer is for a request to /api/generate
+	noThinking bool   // the client wants no reasoning
+	loadReason string // the done_reason of a request with nothing to answer: load or unload; otherwise empty
 }
 
 // Meta returns the Meta of the answer. arrived is when the request came.
 func (r *Request) Meta(arrived time.Time) Meta {
-	m := Meta{Model: r.Model, Arrived: arrived, InputTokens: int64(r.GuessTokens()), generate: r.generate, silent: r.think == "false"}
+	m := Meta{Model: r.Model, Arrived: arrived, InputTokens: int64(r.GuessTokens()), generate: r.generate, noThinking: r.think == "false"}
 	switch {
-	case r.loads && r.unload:
-		m.loaded = "unload"
-	case r.loads:
-		m.loaded = "load"
+	case r.onlyLoads && r.unload:
+		m.loadReason = "unload"
+	case r.onlyLoads:
+		m.loadReason = "load"
 	}
 	return m
 }
@@ -55,16 +55,16 @@ type function struct {
 	Arguments wirejson.Value `json:"arguments"` // an object
 }
 
-// read returns the piece of an output. The piece is empty if the output has nothing for the client.
+// newPiece returns the piece of an output. The piece is empty if the output has nothing for the client.
 // read returns an error if the arguments of a call are not an object.
-func (m *Meta) read(out *turn.Output) (p piece, _ *apierror.Error) {
+func (m *Meta) newPiece(out *turn.Output) (p piece, _ *apierror.Error) {
 	switch {
 	case out.Kind == turn.OutputText:
 		p.content = out.Text
-	case out.Kind == turn.OutputReasoning && !m.silent:
+	case out.Kind == turn.OutputReasoning && !m.noThinking:
 		p.thinking = out.Text
 	case out.Kind == turn.OutputCallEnd && !m.CallsInText:
-		arguments, ok := object(out.Text)
+		arguments, ok := argumentsObject(out.Text)
 		if !ok {
 			return p, unreadableArguments(out.Name)
 		}
@@ -73,11 +73,11 @@ func (m *Meta) read(out *turn.Output) (p piece, _ *apierror.Error) {
 	return p, nil
 }
 
-func (p *piece) empty() bool { return p.content == "" && p.thinking == "" && p.calls == nil }
+func (p *piece) isEmpty() bool { return p.content == "" && p.thinking == "" && p.calls == nil }
 
-// object returns the arguments of a call as a JSON object in one line. It reports false if they are
+// argumentsObject returns the arguments of a call as a JSON object in one line. It reports false if they are
 // not an object.
-func object(arguments string) (wirejson.Value, bool) {
+func argumentsObject(arguments string) (wirejson.Value, bool) {
 	if arguments == "" {
 		return wirejson.Value("{}"), true
 	}
@@ -88,74 +88,74 @@ func object(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// append appends the beginning of an object of the answer, which ends with the members that p
+// appendStart appends the beginning of an object of the answer, which ends with the members that p
 // gives. The caller appends the further members and the closing brace.
-func (m *Meta) append(to []byte, p *piece, at time.Time) []byte {
-	to = wirejson.AppendString(append(to, `{"model":`...), m.Model)
-	to = at.UTC().AppendFormat(append(to, `,"created_at":"`...), timeFormat)
+func (m *Meta) appendStart(dst []byte, p *piece, now time.Time) []byte {
+	dst = wirejson.AppendString(append(dst, `{"model":`...), m.Model)
+	dst = now.UTC().AppendFormat(append(dst, `,"created_at":"`...), timeFormat)
 	if m.generate {
-		to = append(to, `","response":`...)
+		dst = append(dst, `","response":`...)
 	} else {
-		to = append(to, `","message":{"role":"assistant","content":`...)
+		dst = append(dst, `","message":{"role":"assistant","content":`...)
 	}
-	to = wirejson.AppendString(to, p.content)
+	dst = wirejson.AppendString(dst, p.content)
 	if p.thinking != "" {
-		to = wirejson.AppendString(append(to, `,"thinking":`...), p.thinking)
+		dst = wirejson.AppendString(append(dst, `,"thinking":`...), p.thinking)
 	}
 	if p.calls != nil {
-		to = wirejson.Append(append(to, `,"tool_calls":`...), p.calls)
+		dst = wirejson.Append(append(dst, `,"tool_calls":`...), p.calls)
 	}
 	if !m.generate {
-		to = append(to, '}')
+		dst = append(dst, '}')
 	}
-	return to
+	return dst
 }
 
-// clock has the times of an answer: when its request arrived, when encoding began, and when the first
+// timings has the times of an answer: when its request arrived, when encoding began, and when the first
 // piece came.
-type clock struct{ arrived, begun, first time.Time }
+type timings struct{ arrived, started, firstPiece time.Time }
 
-// note records the time of the first piece.
-func (c *clock) note() {
-	if c.first.IsZero() {
-		c.first = time.Now()
+// recordFirst records the time of the first piece.
+func (c *timings) recordFirst() {
+	if c.firstPiece.IsZero() {
+		c.firstPiece = time.Now()
 	}
 }
 
 // appendEnd appends the members that only the last object has, and its end.
-func (m *Meta) appendEnd(to []byte, out *turn.Output, c *clock, at time.Time) []byte {
-	to = append(to, `,"done":true,"done_reason":"`...)
-	if m.loaded != "" {
-		return append(append(to, m.loaded...), `"}`...)
+func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time) []byte {
+	dst = append(dst, `,"done":true,"done_reason":"`...)
+	if m.loadReason != "" {
+		return append(append(dst, m.loadReason...), `"}`...)
 	}
 	reason := out.Finish
 	if reason == turn.FinishToolCalls {
 		reason = turn.FinishStop
 	}
-	first := c.first
+	first := t.firstPiece
 	if first.IsZero() {
-		first = at
+		first = now
 	}
 	input := out.Usage.InputTokens
 	if out.Estimated && input == 0 {
 		input = m.InputTokens
 	}
-	to = append(append(to, reason...), '"')
+	dst = append(append(dst, reason...), '"')
 	for _, member := range []struct {
 		name  string
 		value int64
 	}{
-		{"total_duration", nanoseconds(c.arrived, at)},
-		{"load_duration", nanoseconds(c.arrived, c.begun)},
+		{"total_duration", nanoseconds(t.arrived, now)},
+		{"load_duration", nanoseconds(t.arrived, t.started)},
 		{"prompt_eval_count", input},
-		{"prompt_eval_duration", nanoseconds(c.begun, first)},
+		{"prompt_eval_duration", nanoseconds(t.started, first)},
 		{"eval_count", out.Usage.OutputTokens},
-		{"eval_duration", nanoseconds(first, at)},
+		{"eval_duration", nanoseconds(first, now)},
 	} {
-		to = append(append(append(to, `,"`...), member.name...), `":`...)
-		to = strconv.AppendInt(to, member.value, 10)
+		dst = append(append(append(dst, `,"`...), member.name...), `":`...)
+		dst = strconv.AppendInt(dst, member.value, 10)
 	}
-	return append(to, '}')
+	return append(dst, '}')
 }
 
 // nanoseconds returns the time between two times. The result is at least 1, since clients divide by

@@ -19,30 +19,30 @@ func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	}
 	call := prompt.Call{ID: fields.callID}
 	switch i.kind {
-	case itemCall:
-		f = cmp.Or(field.Expect(wirejson.KindString, fields.arguments).In("arguments"), readCalled(&call.Name, fields))
+	case typeFunctionCall:
+		f = cmp.Or(field.Expect(wirejson.KindString, fields.arguments).In("arguments"), readFunctionName(&call.Name, fields))
 		call.Arguments = fields.arguments
-	case itemCustom:
-		f = cmp.Or(field.Expect(wirejson.KindString, fields.input).In("input"), readCalled(&call.Name, fields))
+	case typeCustomCall:
+		f = cmp.Or(field.Expect(wirejson.KindString, fields.input).In("input"), readFunctionName(&call.Name, fields))
 		call.Arguments = prompt.CustomArguments(fields.input)
-	case itemSearch:
+	case typeToolSearch:
 		f = field.Expect(wirejson.KindObject, fields.arguments).In("arguments")
-		call.Name, call.Arguments = searchTool, quoted(fields.arguments)
+		call.Name, call.Arguments = toolSearchTool, quoted(fields.arguments)
 	default:
 		f = i.readClientCall(&call, fields)
 	}
-	i.call, i.message.Role, i.message.Calls = fields.callID.Text(), prompt.RoleAssistant, []prompt.Call{call}
+	i.callID, i.message.Role, i.message.Calls = fields.callID.Text(), prompt.RoleAssistant, []prompt.Call{call}
 	return f
 }
 
-// readCalled reads the name of a tool that is called, with its namespace.
-func readCalled(name *string, fields itemFields) *field.Error {
+// readFunctionName reads the name of a tool that is called, with its namespace.
+func readFunctionName(name *string, fields itemFields) *field.Error {
 	var namespace string
 	f := cmp.Or(prompt.ReadCalledName(name, fields.name).In("name"), field.Text(&namespace, fields.namespace).In("namespace"))
 	if f == nil && namespace != "" {
 		f = prompt.ReadCalledName(&namespace, fields.namespace)
 	}
-	*name = joinName(namespace, *name)
+	*name = functionName(namespace, *name)
 	return f
 }
 
@@ -50,21 +50,21 @@ func readCalled(name *string, fields itemFields) *field.Error {
 func quoted(v wirejson.Value) wirejson.Value { return wirejson.AppendString(nil, []byte(v.Compact())) }
 
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
-	f := cmp.Or(i.readAnswered(fields), i.message.ReadContent(fields.output, readItemPart).In("output"))
+	f := cmp.Or(i.readAnsweredCallID(fields), i.message.ReadContent(fields.output, readItemPart).In("output"))
 	if i.message.Empty() {
 		i.message.Text = prompt.NoText
 	}
 	return f
 }
 
-func (i *inputItem) readAnswered(fields itemFields) *field.Error {
+func (i *inputItem) readAnsweredCallID(fields itemFields) *field.Error {
 	i.message.Role, i.message.CallID = prompt.RoleTool, fields.callID
-	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answers, fields.callID)).In("call_id")
+	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answeredCallID, fields.callID)).In("call_id")
 }
 
-// readFound reads the output of a search for tools. The model may call the tools in it from now on.
-func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
-	f := cmp.Or(i.readAnswered(fields), r.readMoreTools(fields.tools).In("tools"))
+// readToolSearchOutput reads the output of a search for tools. The model may call the tools in it from now on.
+func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.Error {
+	f := cmp.Or(i.readAnsweredCallID(fields), r.readInputTools(fields.tools).In("tools"))
 	if f == nil {
 		i.message.Text = quoted(fields.tools)
 	}
@@ -74,40 +74,40 @@ func (i *inputItem) readFound(r *Request, fields itemFields) *field.Error {
 // checkOutputs checks that each call is followed by one output, and that each output follows its
 // call. Codex would silently invent an output for a call without one, and drop an output without a
 // call. before has the items that precede the input.
-func checkOutputs(before, input []inputItem) *field.Error {
-	open := map[string]bool{} // the ids of calls without an output so far
-	for i := range before {
-		if f := checkOutput(&before[i], open); f != nil {
+func checkOutputs(earlierItems, input []inputItem) *field.Error {
+	pendingCalls := map[string]bool{} // the ids of calls without an output so far
+	for i := range earlierItems {
+		if f := checkOutput(&earlierItems[i], pendingCalls); f != nil {
 			return f.In("previous_response_id")
 		}
 	}
 	for i := range input {
-		if f := checkOutput(&input[i], open); f != nil {
+		if f := checkOutput(&input[i], pendingCalls); f != nil {
 			return f.At(i).In("input")
 		}
 	}
-	if len(open) == 0 {
+	if len(pendingCalls) == 0 {
 		return nil
 	}
-	if i := slices.IndexFunc(input, func(i inputItem) bool { return open[i.call] }); i >= 0 {
-		return field.Invalid("there is no output for the call %.64q", input[i].call).In("call_id").At(i).In("input")
+	if i := slices.IndexFunc(input, func(i inputItem) bool { return pendingCalls[i.callID] }); i >= 0 {
+		return field.Invalid("there is no output for the call %.64q", input[i].callID).In("call_id").At(i).In("input")
 	}
-	first := slices.Min(slices.Collect(maps.Keys(open)))
+	first := slices.Min(slices.Collect(maps.Keys(pendingCalls)))
 	return field.Invalid("there is no output for the call %.64q of the previous response", first).In("input")
 }
 
-func checkOutput(item *inputItem, open map[string]bool) *field.Error {
+func checkOutput(item *inputItem, pendingCalls map[string]bool) *field.Error {
 	switch {
-	case item.call != "":
-		if open[item.call] {
-			return field.Invalid("the call %.64q waits for its output already", item.call).In("call_id")
+	case item.callID != "":
+		if pendingCalls[item.callID] {
+			return field.Invalid("the call %.64q waits for its output already", item.callID).In("call_id")
 		}
-		open[item.call] = true
-	case item.answers != "":
-		if !open[item.answers] {
-			return field.Invalid("there is no call %.64q before that waits for an output", item.answers).In("call_id")
+		pendingCalls[item.callID] = true
+	case item.answeredCallID != "":
+		if !pendingCalls[item.answeredCallID] {
+			return field.Invalid("there is no call %.64q before that waits for an output", item.answeredCallID).In("call_id")
 		}
-		delete(open, item.answers)
+		delete(pendingCalls, item.answeredCallID)
 	}
 	return nil
 }

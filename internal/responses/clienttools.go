@@ -13,9 +13,9 @@ import (
 
 // The types of the calls of OpenAI's own tools that the client runs.
 const (
-	itemShell      = "shell_call"
-	itemLocalShell = "local_shell_call"
-	itemPatch      = "apply_patch_call"
+	typeShellCall      = "shell_call"
+	typeLocalShellCall = "local_shell_call"
+	typePatchCall      = "apply_patch_call"
 )
 
 // The names of tools that OpenAI defines and the client runs. For the model, each of these tools is
@@ -28,40 +28,40 @@ const (
 
 // clientTool is the function that stands for a tool that the client runs.
 type clientTool struct {
-	call        string // the type of its calls
+	callType    string // the type of its calls
 	description string
 	schema      json.RawMessage
 }
 
 var clientTools = map[string]clientTool{
-	shellTool: {itemShell, "Runs shell commands on the user's machine and returns what each of them writes, and how it ends. " +
+	shellTool: {typeShellCall, "Runs shell commands on the user's machine and returns what each of them writes, and how it ends. " +
 		"The commands run one after the other.", json.RawMessage(`{"type":"object","properties":{` +
 		`"commands":{"type":"array","items":{"type":"string"}},` +
 		`"timeout_ms":{"type":"integer","description":"Time for all commands, in milliseconds."},` +
 		`"max_output_length":{"type":"integer","description":"Most characters of the output of each command."}},"required":["commands"]}`)},
-	localShellTool: {itemLocalShell, "Runs a command on the user's machine and returns what it writes.", json.RawMessage(`{"type":"object","properties":{` +
+	localShellTool: {typeLocalShellCall, "Runs a command on the user's machine and returns what it writes.", json.RawMessage(`{"type":"object","properties":{` +
 		`"command":{"type":"array","items":{"type":"string"},"description":"The program and its arguments."},` +
 		`"timeout_ms":{"type":"integer"},"working_directory":{"type":"string"},` +
 		`"env":{"type":"object","additionalProperties":{"type":"string"}},"user":{"type":"string"}},"required":["command"]}`)},
-	patchTool: {itemPatch, "Creates, updates or deletes a file of the user. The diff of create_file has all lines of the file, each with a + before it. " +
+	patchTool: {typePatchCall, "Creates, updates or deletes a file of the user. The diff of create_file has all lines of the file, each with a + before it. " +
 		"That of update_file has hunks: a line @@ with what is around the change, if that is needed, then lines that begin with a space, - or +.",
 		json.RawMessage(`{"type":"object","properties":{` +
 			`"type":{"type":"string","enum":["create_file","update_file","delete_file"]},"path":{"type":"string"},` +
 			`"diff":{"type":"string","description":"For create_file and update_file."}},"required":["type","path"]}`)},
 }
 
-func readClientTool(name string, v wirejson.Value) (moreTool, *field.Error) {
+func readClientTool(name string, v wirejson.Value) (declaredTool, *field.Error) {
 	tool := clientTools[name]
 	t := prompt.Tool{Name: name, Description: tool.description, Schema: tool.schema}
 	var environment wirejson.Value
 	if name == shellTool {
 		v.Pick(wirejson.Into("environment", &environment))
 	}
-	return moreTool{t, toolForm{kind: tool.call, name: name}}, checkLocal(environment).In("environment")
+	return declaredTool{t, originalTool{callType: tool.callType, name: name}}, checkLocalEnvironment(environment).In("environment")
 }
 
-// checkLocal refuses an environment that is not the client's own machine.
-func checkLocal(v wirejson.Value) *field.Error {
+// checkLocalEnvironment refuses an environment that is not the client's own machine.
+func checkLocalEnvironment(v wirejson.Value) *field.Error {
 	var kind wirejson.Value
 	if !v.Given() {
 		return nil
@@ -78,7 +78,7 @@ func checkLocal(v wirejson.Value) *field.Error {
 func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.Error {
 	call.Name = strings.TrimSuffix(i.kind, "_call")
 	member, v := "action", fields.action
-	if i.kind == itemPatch {
+	if i.kind == typePatchCall {
 		member, v = "operation", fields.operation
 	}
 	if f := field.Expect(wirejson.KindObject, v); f != nil {
@@ -87,24 +87,24 @@ func (i *inputItem) readClientCall(call *prompt.Call, fields itemFields) *field.
 	// newClientCall added the type and an empty env to the action of a local shell. The model did
 	// not write them, so they are left out.
 	arguments := appendMembers(nil, v, func(name string, v wirejson.Value) bool {
-		return v.Given() && (i.kind != itemLocalShell || name != "type" && (name != "env" || !v.Equals("{}")))
+		return v.Given() && (i.kind != typeLocalShellCall || name != "type" && (name != "env" || !v.Equals("{}")))
 	})
 	call.Arguments = wirejson.AppendString(nil, append(append([]byte{'{'}, bytes.TrimPrefix(arguments, []byte{','})...), '}'))
 	return nil
 }
 
 func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error {
-	if i.kind == itemLocalShell+"_output" && !fields.callID.Given() {
+	if i.kind == typeLocalShellCall+"_output" && !fields.callID.Given() {
 		fields.callID = fields.id // some clients put the id of the call into id
 	}
-	if f := i.readAnswered(fields); f != nil {
+	if f := i.readAnsweredCallID(fields); f != nil {
 		return f
 	}
 	switch i.kind {
-	case itemShell + "_output":
+	case typeShellCall + "_output":
 		i.message.Text = quoted(fields.output)
 		return field.Expect(wirejson.KindArray, fields.output).In("output")
-	case itemLocalShell + "_output":
+	case typeLocalShellCall + "_output":
 		i.message.Text = fields.output
 		return field.Expect(wirejson.KindString, fields.output).In("output")
 	}
@@ -152,29 +152,29 @@ type patchOperation struct {
 
 // newClientCall returns the members of a clientCall. arguments are the arguments of the function
 // that the model has called. If an argument is missing or of a wrong type, its member is empty.
-func newClientCall(form toolForm, arguments string) (c clientCall) {
-	switch form.kind {
-	case itemShell:
+func newClientCall(tool originalTool, arguments string) (c clientCall) {
+	switch tool.callType {
+	case typeShellCall:
 		action := &shellAction{Commands: []string{}}
-		read(arguments, action)
+		decodeArguments(arguments, action)
 		null := json.RawMessage("null")
 		c.Action, c.Environment = action, &null
-	case itemLocalShell:
+	case typeLocalShellCall:
 		action := &execAction{Command: []string{}, Env: map[string]string{}}
-		read(arguments, action)
+		decodeArguments(arguments, action)
 		action.Type = "exec"
 		c.Action = action
-	case itemPatch:
+	case typePatchCall:
 		c.Operation = newPatchOperation(arguments)
 	}
 	return c
 }
 
-func read(arguments string, into any) { _ = json.Unmarshal([]byte(arguments), into) }
+func decodeArguments(arguments string, into any) { _ = json.Unmarshal([]byte(arguments), into) }
 
 func newPatchOperation(arguments string) *patchOperation {
 	o := new(patchOperation)
-	switch read(arguments, o); o.Type {
+	switch decodeArguments(arguments, o); o.Type {
 	case "delete_file":
 		o.Diff = nil
 		return o

@@ -10,13 +10,13 @@ import (
 // eventFailed is the name of the last event of a failed response.
 const eventFailed = "response.failed"
 
-// silent reports whether s sends no events: either the client wants no events, or sending an event
+// isSilent reports whether s sends no events: either the client wants no events, or sending an event
 // has failed.
-func (s *Stream) silent() bool { return s.emit == nil || s.err != nil }
+func (s *Stream) isSilent() bool { return s.emit == nil || s.err != nil }
 
 // send emits an event with the next number.
 func (s *Stream) send(e event) {
-	if !s.silent() {
+	if !s.isSilent() {
 		e.Sequence = &s.sequence
 		s.emitData(e.Type, wirejson.Append(s.buf.Take(), e))
 	}
@@ -32,14 +32,14 @@ func (s *Stream) emitData(name string, data []byte) {
 // Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.buf.Release() }
 
-// whole sends an event with the whole Response, whose JSON is object.
-func (s *Stream) whole(name string, object []byte) {
-	if !s.silent() {
-		s.emitData(name, appendWhole(s.buf.Take(), name, s.sequence, object))
+// sendResponse sends an event with the whole Response, whose JSON is object.
+func (s *Stream) sendResponse(name string, object []byte) {
+	if !s.isSilent() {
+		s.emitData(name, appendResponseEvent(s.buf.Take(), name, s.sequence, object))
 	}
 }
 
-func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte {
+func appendResponseEvent(buf []byte, name string, sequence int64, object []byte) []byte {
 	buf = append(append(append(buf, `{"type":"`...), name...), `","sequence_number":`...)
 	buf = append(strconv.AppendInt(buf, sequence, 10), `,"response":`...)
 	return append(append(buf, object...), '}')
@@ -49,62 +49,62 @@ func appendWhole(buf []byte, name string, sequence int64, object []byte) []byte 
 // the part that has the text, delta is a piece of the text, and whole is the complete text. The
 // arguments of a call are not in a part of their item, so only delta is set for them. Their complete
 // text is sent when the item ends.
-type textEvents struct{ begun, delta, whole, done string }
+type textEvents struct{ partAdded, delta, textDone, partDone string }
 
-// texts has the textEvents of items, by the types of the items. Some items show the arguments of a
+// textEventsByType has the textEvents of items, by the types of the items. Some items show the arguments of a
 // call in another form than the model writes them. Such items have no textEvents, since their
 // arguments are sent only when they are complete.
-var texts = map[string]textEvents{
-	itemMessageType: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
-	itemReasoningType: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
+var textEventsByType = map[string]textEvents{
+	typeMessage: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
+	typeReasoning: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
 		"response.reasoning_summary_text.done", "response.reasoning_summary_part.done"},
-	itemCall: {delta: "response.function_call_arguments.delta"},
+	typeFunctionCall: {delta: "response.function_call_arguments.delta"},
 }
 
-// deltaHead is the beginning that all deltas of one text share.
-type deltaHead struct {
-	index, part int // of the text: the index of its item, and the number of its part
-	name        string
-	json        []byte
+// deltaPrefix is the beginning that all deltas of one text share.
+type deltaPrefix struct {
+	itemIndex, partIndex int // of the text: the index of its item, and the number of its part
+	eventName            string
+	json                 []byte
 }
 
-// delta sends a piece of the text of an item, or of the current part of an item that has parts.
+// sendDelta sends a piece of the text of an item, or of the current part of an item that has parts.
 // Nearly all events are such pieces. So delta does not use the JSON encoder, and it keeps the
 // beginning of the event in s.head for the next piece.
-func (s *Stream) delta(i *outputItem, text string) {
-	if s.silent() {
+func (s *Stream) sendDelta(i *outputItem, text string) {
+	if s.isSilent() {
 		return
 	}
-	if s.head.index != i.index || s.head.part != len(i.parts) {
-		s.setHead(i)
+	if s.prefix.itemIndex != i.index || s.prefix.partIndex != len(i.parts) {
+		s.setPrefix(i)
 	}
-	if s.head.name == "" {
+	if s.prefix.eventName == "" {
 		return
 	}
-	buf := append(s.buf.Take(), s.head.json...)
+	buf := append(s.buf.Take(), s.prefix.json...)
 	buf = wirejson.AppendString(buf, text)
 	buf = append(buf, `,"sequence_number":`...)
 	buf = strconv.AppendInt(buf, s.sequence, 10)
-	s.emitData(s.head.name, append(buf, '}'))
+	s.emitData(s.prefix.eventName, append(buf, '}'))
 }
 
-func (s *Stream) setHead(i *outputItem) {
-	e := i.event(texts[i.Type].delta)
-	if i.Type == itemMessageType {
+func (s *Stream) setPrefix(i *outputItem) {
+	e := i.event(textEventsByType[i.Type].delta)
+	if i.Type == typeMessage {
 		e.Logprobs = []struct{}{}
 	}
-	s.head.index, s.head.part, s.head.name = i.index, len(i.parts), e.Type
-	s.head.json = wirejson.Append(s.head.json[:0], e)
-	s.head.json = append(s.head.json[:len(s.head.json)-1], `,"delta":`...)
+	s.prefix.itemIndex, s.prefix.partIndex, s.prefix.eventName = i.index, len(i.parts), e.Type
+	s.prefix.json = wirejson.Append(s.prefix.json[:0], e)
+	s.prefix.json = append(s.prefix.json[:len(s.prefix.json)-1], `,"delta":`...)
 }
 
 // event returns an event about an item, or about the current part of an item that has parts.
 func (i *outputItem) event(name string) event {
 	e := event{Type: name, ItemID: i.ID, OutputIndex: i.index}
 	switch i.Type {
-	case itemMessageType:
+	case typeMessage:
 		e.ContentIndex = new(int)
-	case itemReasoningType:
+	case typeReasoning:
 		e.SummaryIndex = new(len(i.parts))
 	}
 	return e
@@ -112,8 +112,8 @@ func (i *outputItem) event(name string) event {
 
 // sendItem sends an event with the whole item, unless the item is hidden from the client.
 func (s *Stream) sendItem(name string, i *outputItem) {
-	if !s.silent() && i.index != hidden {
-		item := i.wire(s.meta.encrypted)
+	if !s.isSilent() && i.index != hidden {
+		item := i.asJSON(s.meta.includeEncrypted)
 		s.send(event{Type: name, OutputIndex: i.index, Item: &item})
 	}
 }
@@ -128,51 +128,51 @@ func (s *Stream) sendPart(name string, i *outputItem, text string) {
 // addText adds a piece of text to a part of an item. If another part is open, addText first ends
 // that part and begins a new one.
 func (s *Stream) addText(i *outputItem, part int, text string) {
-	if i.text.Len() == 0 || i.part != part {
+	if i.text.Len() == 0 || i.openPart != part {
 		s.endPart(i)
-		i.part = part
-		s.sendPart(texts[i.Type].begun, i, "")
+		i.openPart = part
+		s.sendPart(textEventsByType[i.Type].partAdded, i, "")
 	}
 	i.text.WriteString(text)
-	s.delta(i, text)
+	s.sendDelta(i, text)
 }
 
 // endPart ends the open part of an item, if there is one, and sends it whole.
 func (s *Stream) endPart(i *outputItem) {
-	names := texts[i.Type]
-	if names.done == "" || i.text.Len() == 0 {
+	names := textEventsByType[i.Type]
+	if names.partDone == "" || i.text.Len() == 0 {
 		return
 	}
-	e, text := i.event(names.whole), i.text.String()
-	if e.Text = &text; i.Type == itemMessageType {
+	e, text := i.event(names.textDone), i.text.String()
+	if e.Text = &text; i.Type == typeMessage {
 		e.Logprobs = []struct{}{}
 	}
 	s.send(e)
-	s.sendPart(names.done, i, text)
+	s.sendPart(names.partDone, i, text)
 	i.parts = append(i.parts, text)
 	i.text.Reset()
 }
 
-// added sends the events that say that an item has begun.
-func (s *Stream) added(i *outputItem) {
+// sendItemStart sends the events that say that an item has begun.
+func (s *Stream) sendItemStart(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
-	for _, name := range progress[i.Type].begun {
+	for _, name := range progressEvents[i.Type].started {
 		s.send(i.event(name))
 	}
 }
 
-// ended sends the last events of an item. If the item is not complete, ended does not send the
+// sendItemEnd sends the last events of an item. If the item is not complete, ended does not send the
 // event progress.whole.
-func (s *Stream) ended(i *outputItem) {
-	if name := progress[i.Type].whole; name != "" && i.Status == statusCompleted {
+func (s *Stream) sendItemEnd(i *outputItem) {
+	if name := progressEvents[i.Type].completed; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))
 	}
 	switch arguments := i.text.String(); i.Type {
-	case itemCall:
+	case typeFunctionCall:
 		e := i.event("response.function_call_arguments.done")
-		e.Name, e.Arguments = i.form.name, &arguments
+		e.Name, e.Arguments = i.tool.name, &arguments
 		s.send(e)
-	case itemCustom:
+	case typeCustomCall:
 		input := prompt.CustomInput(arguments)
 		if e := i.event("response.custom_tool_call_input.delta"); input != "" {
 			e.Delta = input

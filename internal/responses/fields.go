@@ -12,14 +12,14 @@ import (
 
 // readText reads text: the format and the verbosity of the answer.
 func (r *Request) readText(v wirejson.Value) *field.Error {
-	r.Format, r.echo.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
+	r.Format, r.echoed.Text.Format, r.Verbosity = prompt.Format{}, nil, ""
 	return field.Members(v, r, textReaders)
 }
 
 var textReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 	"format": func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
-			r.echo.Text.Format = v
+			r.echoed.Text.Format = v
 		}
 		return r.Format.Read(v, true)
 	},
@@ -83,7 +83,7 @@ const (
 )
 
 func (r *Request) readMetadata(v wirejson.Value) *field.Error {
-	r.echo.Metadata = v.OrAbsent()
+	r.echoed.Metadata = v.OrAbsent()
 	if f := field.Optional(wirejson.KindObject, v); f != nil || !v.Given() {
 		return f
 	}

@@ -15,19 +15,19 @@ import (
 
 // The types of the calls of hosted tools.
 const (
-	itemWebSearch = "web_search_call"
-	itemPicture   = "image_generation_call"
+	typeWebSearch = "web_search_call"
+	typePicture   = "image_generation_call"
 )
 
-// progress has the names of the events about the item of a hosted tool, by the type of the item.
+// progressEvents has the names of the events about the item of a hosted tool, by the type of the item.
 // The events in begun are sent when the item begins. The event whole is sent when the item is
 // complete. There are no events for partial pictures, since Codex sends none.
-var progress = map[string]struct {
-	begun []string
-	whole string
+var progressEvents = map[string]struct {
+	started   []string
+	completed string
 }{
-	itemWebSearch: {[]string{"response.web_search_call.in_progress", "response.web_search_call.searching"}, "response.web_search_call.completed"},
-	itemPicture:   {[]string{"response.image_generation_call.in_progress", "response.image_generation_call.generating"}, "response.image_generation_call.completed"},
+	typeWebSearch: {[]string{"response.web_search_call.in_progress", "response.web_search_call.searching"}, "response.web_search_call.completed"},
+	typePicture:   {[]string{"response.image_generation_call.in_progress", "response.image_generation_call.generating"}, "response.image_generation_call.completed"},
 }
 
 // hostedTool returns the hosted tool of a type. It returns "" if this server has none.
@@ -41,22 +41,22 @@ func hostedTool(kind wirejson.Value) prompt.Hosted {
 	return ""
 }
 
-// toolPlace has the index of a hosted tool in the tools of the request (tool), and in the tools of the
+// toolIndexes has the index of a hosted tool in the tools of the request (tool), and in the tools of the
 // Response (echo).
-type toolPlace struct{ tool, echo int }
+type toolIndexes struct{ request, response int }
 
-// readHosted reads a hosted tool.
-func (r *Request) readHosted(tool prompt.Hosted, v wirejson.Value, at int) (f *field.Error) {
-	if _, again := r.places[tool]; again {
+// readHostedTool reads a hosted tool.
+func (r *Request) readHostedTool(tool prompt.Hosted, v wirejson.Value, index int) (f *field.Error) {
+	if _, again := r.hostedIndexes[tool]; again {
 		return field.Invalid("there is such a tool already").In("type")
 	}
-	if r.places == nil {
-		r.places = make(map[prompt.Hosted]toolPlace)
+	if r.hostedIndexes == nil {
+		r.hostedIndexes = make(map[prompt.Hosted]toolIndexes)
 	}
-	r.places[tool] = toolPlace{at, len(r.echo.Tools)}
-	r.echo.Tools = append(r.echo.Tools, v)
+	r.hostedIndexes[tool] = toolIndexes{index, len(r.echoed.Tools)}
+	r.echoed.Tools = append(r.echoed.Tools, v)
 	if tool == prompt.PictureTool {
-		return r.readPictureTool(v, at)
+		return r.readPictureTool(v, index)
 	}
 	r.Search, f = prompt.ReadWebSearch(v)
 	return f
@@ -73,18 +73,18 @@ var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *fiel
 }
 
 // readPictureTool reads a tool that makes pictures (ImageGenTool).
-func (r *Request) readPictureTool(v wirejson.Value, at int) *field.Error {
+func (r *Request) readPictureTool(v wirejson.Value, index int) *field.Error {
 	r.Pictures = new(prompt.Pictures)
-	own := prompt.Conversation{Pictures: r.Pictures} // it collects the names of ignored members
-	f := cmp.Or(field.Members(v, &own, pictureReaders), field.Members(v, &own, prompt.PictureReaders))
-	for _, name := range own.Ignored {
-		r.Ignore((&field.Error{}).In(name).At(at).In("tools").Path)
+	scratch := prompt.Conversation{Pictures: r.Pictures} // it collects the names of ignored members
+	f := cmp.Or(field.Members(v, &scratch, pictureReaders), field.Members(v, &scratch, prompt.PictureReaders))
+	for _, name := range scratch.Ignored {
+		r.Ignore((&field.Error{}).In(name).At(index).In("tools").Path)
 	}
 	return f
 }
 
-// hostedOff are the error messages for hosted tools that the operator does not allow.
-var hostedOff = map[prompt.Hosted]string{
+// toolOffMessages are the error messages for hosted tools that the operator does not allow.
+var toolOffMessages = map[prompt.Hosted]string{
 	prompt.WebSearchTool: "is a web search, which is off on this server; its operator can allow it with the option web_search",
 	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
 }
@@ -92,19 +92,19 @@ var hostedOff = map[prompt.Hosted]string{
 // Without removes a hosted tool, which the operator does not allow, from the request of a Codex
 // client (see skipHosted). For other clients, Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
-	at, has := r.places[tool]
+	indexes, declared := r.hostedIndexes[tool]
 	switch {
-	case !has:
+	case !declared:
 		return nil
-	case !r.codex:
-		return field.Unsupported("%s", hostedOff[tool]).In("type").At(at.tool).In("tools").APIError()
+	case !r.isCodex:
+		return field.Unsupported("%s", toolOffMessages[tool]).In("type").At(indexes.request).In("tools").APIError()
 	case tool == prompt.WebSearchTool:
 		r.Search = nil
 	default:
 		r.Pictures = nil
 	}
-	r.Ignore((&field.Error{}).At(at.tool).In("tools").Path)
-	r.echo.Tools[at.echo] = nil // settingsJSON leaves it out
+	r.Ignore((&field.Error{}).At(indexes.request).In("tools").Path)
+	r.echoed.Tools[indexes.response] = nil // settingsJSON leaves it out
 	return nil
 }
 
@@ -116,22 +116,22 @@ type pictureCall struct {
 }
 
 // newPictureCall returns the members of a pictureCall. made is nil until the picture has come.
-func newPictureCall(made *turn.Output) pictureCall {
+func newPictureCall(picture *turn.Output) pictureCall {
 	switch {
-	case made == nil:
+	case picture == nil:
 		return pictureCall{Result: (*string)(nil)}
-	case made.Err != nil:
-		return pictureCall{Result: (*string)(nil), Failure: failures.APIError(made.Err).Object()}
+	case picture.Err != nil:
+		return pictureCall{Result: (*string)(nil), Failure: failures.APIError(picture.Err).Object()}
 	}
-	return pictureCall{Result: &made.Text, Revised: made.Name}
+	return pictureCall{Result: &picture.Text, Revised: picture.Name}
 }
 
 // endPicture ends the open picture. out is passed by value, since the item keeps a pointer to it.
 // If out were a pointer, Go would allocate each output on the heap.
 func (s *Stream) endPicture(out turn.Output) {
-	if s.is(itemPicture) {
-		s.open.made = &out
-		s.close(statusCompleted)
+	if s.isOpen(typePicture) {
+		s.openItem.picture = &out
+		s.endItem(statusCompleted)
 	}
 }
 
@@ -139,9 +139,9 @@ func (s *Stream) endPicture(out turn.Output) {
 // picture in it. If such an item has an id and has not failed, it becomes a reference to the stored
 // item. Otherwise it is left out.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
-	if i.silent = !fields.result.Given(); i.silent {
+	if i.hiddenFromModel = !fields.result.Given(); i.hiddenFromModel {
 		if !fields.status.Is(statusFailed) && i.id != "" {
-			i.kind = itemReference
+			i.kind = typeReference
 		}
 		return nil
 	}

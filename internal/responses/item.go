@@ -15,66 +15,66 @@ import (
 
 // inputItem is an item of the input (InputItem).
 type inputItem struct {
-	raw     wirejson.Value
-	kind    string         // its type
-	id      string         // its own id, if it has one
-	call    string         // the id of the call, if the item is a call
-	answers string         // the id of the call that the item answers, if it is an output
-	message prompt.Message // for the model, unless the item is silent
-	silent  bool           // the model does not get the item
+	raw             wirejson.Value
+	kind            string         // its type
+	id              string         // its own id, if it has one
+	callID          string         // the id of the call, if the item is a call
+	answeredCallID  string         // the id of the call that the item answers, if it is an output
+	message         prompt.Message // for the model, unless the item is silent
+	hiddenFromModel bool           // the model does not get the item
 }
 
 // The types of items that the code refers to by name.
 const (
-	itemMessageType     = "message"
-	itemReference       = "item_reference"
-	itemReasoningType   = "reasoning"
-	itemCall            = "function_call"
-	itemCustom          = "custom_tool_call"
-	itemSearch          = "tool_search_call"
-	itemSearchOutput    = "tool_search_output"
-	itemAdditionalTools = "additional_tools"
+	typeMessage          = "message"
+	typeReference        = "item_reference"
+	typeReasoning        = "reasoning"
+	typeFunctionCall     = "function_call"
+	typeCustomCall       = "custom_tool_call"
+	typeToolSearch       = "tool_search_call"
+	typeToolSearchOutput = "tool_search_output"
+	typeAdditionalTools  = "additional_tools"
 )
 
-// itemKind has the properties of the items of one type.
-type itemKind struct {
-	prefix string                                              // of their ids
-	read   func(*inputItem, *Request, itemFields) *field.Error // reads their members
+// itemType has the properties of the items of one type.
+type itemType struct {
+	idPrefix string                                              // of their ids
+	read     func(*inputItem, *Request, itemFields) *field.Error // reads their members
 }
 
-var itemKinds = map[string]itemKind{
-	itemMessageType:        {"msg", (*inputItem).readMessage},
-	itemReference:          {"item", (*inputItem).readReference},
-	itemReasoningType:      {"rs", (*inputItem).readReasoning},
-	itemCall:               {"fc", (*inputItem).readCall},
-	itemCall + "_output":   {"fco", (*inputItem).readOutput},
-	itemCustom:             {"ctc", (*inputItem).readCall},
-	itemCustom + "_output": {"ctco", (*inputItem).readOutput},
-	itemSearch:             {"tsc", (*inputItem).readCall},
-	itemSearchOutput:       {"tso", (*inputItem).readFound},
-	itemAdditionalTools:    {"at", (*inputItem).readAdditionalTools},
+var itemTypes = map[string]itemType{
+	typeMessage:                  {"msg", (*inputItem).readMessage},
+	typeReference:                {"item", (*inputItem).readReference},
+	typeReasoning:                {"rs", (*inputItem).readReasoning},
+	typeFunctionCall:             {"fc", (*inputItem).readCall},
+	typeFunctionCall + "_output": {"fco", (*inputItem).readOutput},
+	typeCustomCall:               {"ctc", (*inputItem).readCall},
+	typeCustomCall + "_output":   {"ctco", (*inputItem).readOutput},
+	typeToolSearch:               {"tsc", (*inputItem).readCall},
+	typeToolSearchOutput:         {"tso", (*inputItem).readToolSearchOutput},
+	typeAdditionalTools:          {"at", (*inputItem).readAdditionalTools},
 
-	itemShell:      {"sh", (*inputItem).readCall},
-	itemLocalShell: {"lsh", (*inputItem).readCall},
-	itemPatch:      {"apc", (*inputItem).readCall},
+	typeShellCall:      {"sh", (*inputItem).readCall},
+	typeLocalShellCall: {"lsh", (*inputItem).readCall},
+	typePatchCall:      {"apc", (*inputItem).readCall},
 
-	itemShell + "_output":      {"sho", (*inputItem).readClientOutput},
-	itemLocalShell + "_output": {"lsho", (*inputItem).readClientOutput},
-	itemPatch + "_output":      {"apco", (*inputItem).readClientOutput},
+	typeShellCall + "_output":      {"sho", (*inputItem).readClientOutput},
+	typeLocalShellCall + "_output": {"lsho", (*inputItem).readClientOutput},
+	typePatchCall + "_output":      {"apco", (*inputItem).readClientOutput},
 
-	itemPicture:   {"ig", (*inputItem).readPicture},
-	itemWebSearch: {"ws", (*inputItem).readVerbatim},
+	typePicture:   {"ig", (*inputItem).readPicture},
+	typeWebSearch: {"ws", (*inputItem).readVerbatim},
 	"compaction":  {"item", (*inputItem).readVerbatim},
 }
 
 func (r *Request) readInput(v wirejson.Value) *field.Error {
-	r.input, r.more, r.hasInput, r.Elements = nil, nil, v.Given(), 0
+	r.input, r.inputTools, r.hasInput, r.Elements = nil, nil, v.Given(), 0
 	switch v.Kind() {
 	case wirejson.KindAbsent, wirejson.KindNull:
 		return nil
 	case wirejson.KindString:
 		r.input = []inputItem{{
-			raw: v, kind: itemMessageType,
+			raw: v, kind: typeMessage,
 			message: prompt.Message{Role: prompt.RoleUser, Text: v, Size: len(v)},
 		}}
 		return nil
@@ -121,13 +121,13 @@ func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 	switch { // the type is optional in a message and in a reference
 	case in.kind.Given():
 	case in.role.Given():
-		i.kind = itemMessageType
+		i.kind = typeMessage
 	case in.id.Given():
-		i.kind = itemReference
+		i.kind = typeReference
 	default:
 		return field.Missing().In("type")
 	}
-	kind, known := itemKinds[i.kind]
+	kind, known := itemTypes[i.kind]
 	if !known {
 		return field.Unsupported("an item of the type '%.64s' cannot be passed on to Codex; leave it out", i.kind).In("type")
 	}
@@ -135,13 +135,13 @@ func (i *inputItem) read(r *Request, c *wirejson.Cursor) *field.Error {
 }
 
 func (i *inputItem) readReference(_ *Request, fields itemFields) *field.Error {
-	i.silent = true
+	i.hiddenFromModel = true
 	return field.NonEmpty(fields.id).In("id")
 }
 
 func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Error {
-	i.silent = true
-	return r.readMoreTools(fields.tools).In("tools")
+	i.hiddenFromModel = true
+	return r.readInputTools(fields.tools).In("tools")
 }
 
 // readVerbatim passes the item on to Codex as it is, with one change: if the id of the item
@@ -149,7 +149,7 @@ func (i *inputItem) readAdditionalTools(r *Request, fields itemFields) *field.Er
 func (i *inputItem) readVerbatim(*Request, itemFields) *field.Error {
 	i.message.Role, i.message.Item = prompt.RoleItem, wirejson.Value(i.raw.Compact())
 	if source, ok := responseid.Source(i.id); ok {
-		i.message.Item = wirejson.Value(i.resource(source))
+		i.message.Item = wirejson.Value(i.storedJSON(source))
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (i *inputItem) readMessage(_ *Request, fields itemFields) *field.Error {
 		f = field.OneOf(&i.message.Phase, phases, fields.phase).In("phase")
 	}
 	if i.message.Empty() || i.message.Role == prompt.RoleAssistant && i.message.Text != nil && len(i.message.Text.RawText()) == 0 {
-		i.silent = true
+		i.hiddenFromModel = true
 	}
 	return f
 }
@@ -178,7 +178,7 @@ func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 	if f := field.Optional(wirejson.KindString, fields.encrypted); f != nil {
 		return f.In("encrypted_content")
 	}
-	if i.silent = !fields.encrypted.Given() || fields.encrypted.Is(""); i.silent {
+	if i.hiddenFromModel = !fields.encrypted.Given() || fields.encrypted.Is(""); i.hiddenFromModel {
 		return nil
 	}
 	return cmp.Or(i.readVerbatim(r, fields), field.Expect(wirejson.KindArray, fields.summary), field.Elements(fields.summary, math.MaxInt, "",
@@ -187,7 +187,7 @@ func (i *inputItem) readReasoning(r *Request, fields itemFields) *field.Error {
 
 // resolve replaces a reference by its item.
 func (i *inputItem) resolve(r *Request, at int, found map[string]json.RawMessage) *apierror.Error {
-	if i.kind != itemReference {
+	if i.kind != typeReference {
 		return nil
 	}
 	raw, ok := found[i.id]

@@ -89,7 +89,7 @@ func ItemList(items []json.RawMessage, page Page, hold Hold) ([]byte, *apierror.
 	if n > 0 {
 		end.FirstID, end.LastID = wirejson.OrNull(ItemID(items[0])), wirejson.OrNull(ItemID(items[n-1]))
 	}
-	return end.list(items[:n], hold)
+	return end.encode(items[:n], hold)
 }
 
 // listEnd has the members of a list after its items.
@@ -99,8 +99,8 @@ type listEnd struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// list returns a list of items. The items may be large, so each is copied only once.
-func (e listEnd) list(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
+// encode returns a list of items. The items may be large, so each is copied only once.
+func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
 	const begin = `{"object":"list","data":[`
 	end := wirejson.Append(nil, e)
 	end[0] = ','
@@ -139,11 +139,11 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 	for i := range r.input {
 		item := &r.input[i]
 		id := item.id
-		if id == "" || len(id) > maxItemID || taken[id] || r.ConversationID != "" && item.kind != itemReasoningType {
-			id = responseid.Item(itemKinds[item.kind].prefix, suffix, "i"+strconv.Itoa(i))
+		if id == "" || len(id) > maxItemID || taken[id] || r.ConversationID != "" && item.kind != typeReasoning {
+			id = responseid.Item(itemTypes[item.kind].idPrefix, suffix, "i"+strconv.Itoa(i))
 		}
 		taken[id] = true
-		items = append(items, item.resource(id))
+		items = append(items, item.storedJSON(id))
 	}
 	return items
 }
@@ -151,17 +151,17 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 // maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
 const maxItemID = 128
 
-// resource returns the item in the form for a store, with the id.
-func (i *inputItem) resource(id string) json.RawMessage {
-	if i.kind == itemMessageType {
-		return i.messageResource(id)
+// storedJSON returns the item in the form for a store, with the id.
+func (i *inputItem) storedJSON(id string) json.RawMessage {
+	if i.kind == typeMessage {
+		return i.storedMessageJSON(id)
 	}
 	status := false
 	dst := appendMembers(wirejson.AppendString([]byte(`{"id":`), id), i.raw, func(name string, v wirejson.Value) bool {
 		status = status || name == "status" && v.Given()
 		return name != "id" && (name != "status" || v.Given())
 	})
-	if !status && (i.call != "" || i.answers != "") {
+	if !status && (i.callID != "" || i.answeredCallID != "") {
 		dst = append(dst, `,"status":"completed"`...)
 	}
 	return append(dst, '}')
@@ -179,9 +179,9 @@ func appendMembers(dst []byte, object wirejson.Value, keep func(name string, v w
 	return dst
 }
 
-// messageResource returns a message as it is stored (InputMessage or OutputMessage). Its content is
+// storedMessageJSON returns a message as it is stored (InputMessage or OutputMessage). Its content is
 // always a list of parts.
-func (i *inputItem) messageResource(id string) json.RawMessage {
+func (i *inputItem) storedMessageJSON(id string) json.RawMessage {
 	m := &i.message
 	dst := wirejson.Append(nil, struct {
 		ID     string      `json:"id"`
@@ -213,7 +213,7 @@ func DecodeConversation(body []byte, required string) (*ConversationRequest, *ap
 	}
 	r, apiErr := field.Body(body, r, func(r *Request, root wirejson.Value) *field.Error {
 		f := field.Members(root, r, conversationReaders)
-		if f == nil && (required == "items" && !r.hasInput || required == "metadata" && r.echo.Metadata == nil) {
+		if f == nil && (required == "items" && !r.hasInput || required == "metadata" && r.echoed.Metadata == nil) {
 			f = field.Missing().In(required)
 		}
 		return f
@@ -233,7 +233,7 @@ func (r *Request) readNewItems(v wirejson.Value) *field.Error {
 	if f == nil && len(r.input) > maxNewItems {
 		f = field.Invalid("must hold at most %d items", maxNewItems)
 	}
-	if at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == itemReference }); f == nil && at >= 0 {
+	if at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == typeReference }); f == nil && at >= 0 {
 		f = field.Unsupported("must be the item itself, not a reference").At(at)
 	}
 	return f
@@ -255,7 +255,7 @@ func (c *ConversationRequest) Object(id string, created int64) json.RawMessage {
 		Object    string         `json:"object"`
 		CreatedAt int64          `json:"created_at"`
 		Metadata  wirejson.Value `json:"metadata"`
-	}{id, "conversation", created, orElse(c.echo.Metadata, "{}")})
+	}{id, "conversation", created, orElse(c.echoed.Metadata, "{}")})
 }
 
 // Added returns the list of items that were added to a conversation.

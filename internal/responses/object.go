@@ -25,37 +25,37 @@ const (
 // outputItem is one item of a response's output.
 type outputItem struct {
 	outputJSON        // without its texts and arguments
-	source     string // the provider's id of a reasoning or a web search
+	providerID string // the provider's id of a reasoning or a web search
 	index      int    // among the items that the client sees; -1: the client does not see this item
 
-	text        strings.Builder   // the text of the open part, the arguments of a call, or the action of a web search
-	parts       []string          // the complete parts of a message's content, or of a reasoning's summary
-	part        int               // Codex's number of the open part
-	annotations []json.RawMessage // of a message's text
-	encrypted   string            // the encrypted content of a reasoning
+	text             strings.Builder   // the text of the open part, the arguments of a call, or the action of a web search
+	parts            []string          // the complete parts of a message's content, or of a reasoning's summary
+	openPart         int               // Codex's number of the open part
+	annotations      []json.RawMessage // of a message's text
+	encryptedContent string            // the encrypted content of a reasoning
 
-	call int          // the index of a call in the turn
-	made *turn.Output // the picture; nil: it has not come
-	form toolForm     // of a call
+	callIndex int          // the index of a call in the turn
+	picture   *turn.Output // the picture; nil: it has not come
+	tool      originalTool // of a call
 }
 
-// object returns the JSON of the Response as it is now.
-func (s *Stream) object() []byte {
+// responseJSON returns the JSON of the Response as it is now.
+func (s *Stream) responseJSON() []byte {
 	state := s.state
-	state.Output = make([]outputJSON, 0, s.shown)
+	state.Output = make([]outputJSON, 0, s.shownCount)
 	for _, i := range s.items {
 		if i.index != hidden {
-			state.Output = append(state.Output, i.wire(s.meta.encrypted))
+			state.Output = append(state.Output, i.asJSON(s.meta.includeEncrypted))
 		}
 	}
 	object := wirejson.Append(nil, state)
 	object[len(object)-1] = ','
-	return append(object, s.meta.settings[1:]...)
+	return append(object, s.meta.settingsJSON[1:]...)
 }
 
-// wire returns the item as it is now, for JSON. encrypted says whether an item of reasoning
+// asJSON returns the item as it is now, for JSON. encrypted says whether an item of reasoning
 // includes its encrypted content.
-func (i *outputItem) wire(encrypted bool) outputJSON {
+func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
 	if done {
 		arguments = i.text.String()
@@ -65,28 +65,28 @@ func (i *outputItem) wire(encrypted bool) outputJSON {
 		parts[k] = i.textPart(text)
 	}
 	switch i.Type {
-	case itemMessageType:
+	case typeMessage:
 		w.Role, w.Content = "assistant", parts
-	case itemReasoningType:
-		if w.Summary = parts; encrypted && done {
-			w.Encrypted = wirejson.OrNull(i.encrypted)
+	case typeReasoning:
+		if w.Summary = parts; withEncrypted && done {
+			w.Encrypted = wirejson.OrNull(i.encryptedContent)
 		}
-	case itemSearch:
+	case typeToolSearch:
 		w.Execution, w.Arguments = "client", json.RawMessage("{}")
 		if json.Valid([]byte(arguments)) {
 			w.Arguments = json.RawMessage(arguments)
 		}
-	case itemCustom:
+	case typeCustomCall:
 		input := prompt.CustomInput(arguments)
-		w.Namespace, w.Name, w.Input = i.form.namespace, i.form.name, &input
-	case itemPicture:
-		w.pictureCall = newPictureCall(i.made)
-	case itemWebSearch:
+		w.Namespace, w.Name, w.Input = i.tool.namespace, i.tool.name, &input
+	case typePicture:
+		w.pictureCall = newPictureCall(i.picture)
+	case typeWebSearch:
 		w.Action = searchAction(arguments)
-	case itemShell, itemLocalShell, itemPatch:
-		w.clientCall = newClientCall(i.form, arguments)
+	case typeShellCall, typeLocalShellCall, typePatchCall:
+		w.clientCall = newClientCall(i.tool, arguments)
 	default:
-		w.Namespace, w.Name, w.Arguments = i.form.namespace, i.form.name, &arguments
+		w.Namespace, w.Name, w.Arguments = i.tool.namespace, i.tool.name, &arguments
 	}
 	return w
 }
@@ -104,21 +104,21 @@ type Record struct {
 	Well     bool            // the turn has ended without an error, perhaps early
 }
 
-// keep returns the JSON of the whole Response, after passing it to Meta.Keep.
-func (s *Stream) keep() []byte {
-	object := s.object()
+// keepResponse returns the JSON of the whole Response, after passing it to Meta.Keep.
+func (s *Stream) keepResponse() []byte {
+	object := s.responseJSON()
 	if s.meta.Keep != nil {
-		s.meta.Keep(Record{Response: object, Output: s.output(object), Well: s.state.Error == nil})
+		s.meta.Keep(Record{Response: object, Output: s.storedOutput(object), Well: s.state.Error == nil})
 	}
 	return object
 }
 
-// output returns the items of the output for a store. object is the JSON of the Response. For an
+// storedOutput returns the items of the output for a store. object is the JSON of the Response. For an
 // item that the client gets in full, only the offsets of the item in object are stored.
-func (s *Stream) output(object []byte) []stores.Item {
+func (s *Stream) storedOutput(object []byte) []stores.Item {
 	// The text "output":[ cannot be a part of a string, whose quotes are escaped.
 	at := bytes.Index(object, []byte(`"output":[`)) + len(`"output":`)
-	shown := make([]stores.Item, 0, s.shown)
+	shown := make([]stores.Item, 0, s.shownCount)
 	for _, v := range wirejson.Value(object[at:]).Elements() {
 		at++ // past the bracket or the comma
 		shown = append(shown, stores.Item{From: at, To: at + len(v)})
@@ -126,8 +126,8 @@ func (s *Stream) output(object []byte) []stores.Item {
 	}
 	items := make([]stores.Item, len(s.items))
 	for k, i := range s.items {
-		if i.index == hidden || !s.meta.encrypted && i.encrypted != "" {
-			items[k].Own = wirejson.Append(nil, i.wire(true))
+		if i.index == hidden || !s.meta.includeEncrypted && i.encryptedContent != "" {
+			items[k].Own = wirejson.Append(nil, i.asJSON(true))
 		} else {
 			items[k] = shown[i.index]
 		}
@@ -136,4 +136,4 @@ func (s *Stream) output(object []byte) []stores.Item {
 }
 
 // InProgress returns the JSON of a Response in progress, without output.
-func (m Meta) InProgress() json.RawMessage { return NewStream(m, nil).object() }
+func (m Meta) InProgress() json.RawMessage { return NewStream(m, nil).responseJSON() }

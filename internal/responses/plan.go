@@ -18,7 +18,7 @@ import (
 func (r *Request) References() []string {
 	var ids []string
 	for i := range r.input {
-		if r.input[i].kind == itemReference {
+		if r.input[i].kind == typeReference {
 			ids = append(ids, r.input[i].id)
 		}
 	}
@@ -27,16 +27,16 @@ func (r *Request) References() []string {
 
 // ItemNotFound returns the 400 for a reference to an item that does not exist.
 func (r *Request) ItemNotFound(id string) *apierror.Error {
-	at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == itemReference && i.id == id })
+	at := slices.IndexFunc(r.input, func(i inputItem) bool { return i.kind == typeReference && i.id == id })
 	return itemNotFound(id, max(0, at))
 }
 
 // Resolve completes the request. earlier has the items that precede the input. found has the items
 // that the input refers to, by their ids. Resolve returns an error if a call has no output.
 func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMessage) *apierror.Error {
-	before := make([]inputItem, len(earlier))
+	earlierItems := make([]inputItem, len(earlier))
 	for i, raw := range earlier {
-		if f := cmp.Or(before[i].read(r, wirejson.NewCursor(wirejson.Value(raw))), r.Count(&before[i].message)); f != nil {
+		if f := cmp.Or(earlierItems[i].read(r, wirejson.NewCursor(wirejson.Value(raw))), r.Count(&earlierItems[i].message)); f != nil {
 			return f.In(r.earlierParam()).APIError()
 		}
 	}
@@ -45,26 +45,26 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 			return apiErr
 		}
 	}
-	if f := checkOutputs(before, r.input); f != nil {
+	if f := checkOutputs(earlierItems, r.input); f != nil {
 		return f.APIError()
 	}
-	r.join(before)
-	if f := cmp.Or(r.CheckRemoteImages(), r.addMoreTools()); f != nil {
+	r.buildMessages(earlierItems)
+	if f := cmp.Or(r.CheckRemoteImages(), r.addInputTools()); f != nil {
 		return f.In("input").APIError()
 	}
 	return r.CheckChoice(r.Search != nil || r.Pictures != nil).In("tool_choice").APIError()
 }
 
-// join sets r.Messages to one conversation: the instructions, the items in before, and the input.
+// buildMessages sets r.Messages to one conversation: the instructions, the items in before, and the input.
 // The instructions of earlier responses are not included, as in OpenAI's API.
-func (r *Request) join(before []inputItem) {
-	r.Messages = make([]prompt.Message, 0, 1+len(before)+len(r.input))
+func (r *Request) buildMessages(earlierItems []inputItem) {
+	r.Messages = make([]prompt.Message, 0, 1+len(earlierItems)+len(r.input))
 	if r.instructions != nil {
 		r.Messages = append(r.Messages, prompt.Message{Role: prompt.RoleSystem, Text: r.instructions, Size: len(r.instructions)})
 	}
-	for _, items := range [][]inputItem{before, r.input} {
+	for _, items := range [][]inputItem{earlierItems, r.input} {
 		for i := range items {
-			if !items[i].silent {
+			if !items[i].hiddenFromModel {
 				r.Messages = append(r.Messages, items[i].message)
 			}
 		}
@@ -96,25 +96,25 @@ func (r *Request) ImageParam(url string) string {
 
 // ImagePath returns the path of an image in a message of the conversation.
 func (r *Request) ImagePath(message, part int) string {
-	i := r.inputOf(message)
+	i := r.inputIndex(message)
 	switch {
 	case i < 0:
 		return r.earlierParam()
-	case r.input[i].answers != "":
+	case r.input[i].answeredCallID != "":
 		return fmt.Sprintf("input[%d].output[%d].image_url", i, part)
 	}
 	return fmt.Sprintf("input[%d].content[%d].image_url", i, part)
 }
 
-// inputOf returns the index of the input's item for a message of the conversation. It returns -1 for
+// inputIndex returns the index of the input's item for a message of the conversation. It returns -1 for
 // a message of an earlier response. The conversation ends with the messages of the input.
-func (r *Request) inputOf(message int) int {
-	behind := len(r.Messages) - message // the number of messages from this one to the end
+func (r *Request) inputIndex(message int) int {
+	remaining := len(r.Messages) - message // the number of messages from this one to the end
 	for i := len(r.input) - 1; i >= 0; i-- {
-		if r.input[i].silent {
+		if r.input[i].hiddenFromModel {
 			continue
 		}
-		if behind--; behind == 0 {
+		if remaining--; remaining == 0 {
 			return i
 		}
 	}
@@ -124,8 +124,8 @@ func (r *Request) inputOf(message int) int {
 // Forget drops the body and the data made from it, once the turn has started. After that,
 // only the methods for answers and errors may be called.
 func (r *Request) Forget() {
-	r.Conversation, r.instructions, r.input, r.more = prompt.Conversation{}, nil, nil, nil
-	r.echo, r.skipped = settings{}, nil
+	r.Conversation, r.instructions, r.input, r.inputTools = prompt.Conversation{}, nil, nil, nil
+	r.echoed, r.skippedTools = responseSettings{}, nil
 }
 
 // APIError converts the failure of the request, see [failures.APIError]. In errors about the
@@ -133,15 +133,15 @@ func (r *Request) Forget() {
 func (r *Request) APIError(err error) *apierror.Error {
 	e := failures.WithConversation(err, "input")
 	if e != nil && e.Code == apierror.CodeRefused {
-		return r.refused(e)
+		return r.withItemPath(e)
 	}
 	return e
 }
 
-// refused adds to an error the place of the item that Codex could not read. The error of Codex has
+// withItemPath adds to an error the place of the item that Codex could not read. The error of Codex has
 // the index of the item in the history. Each message of the history is one item; instructions are
 // not in it.
-func (r *Request) refused(e *apierror.Error) *apierror.Error {
+func (r *Request) withItemPath(e *apierror.Error) *apierror.Error {
 	var n int
 	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {
 		return e
@@ -149,7 +149,7 @@ func (r *Request) refused(e *apierror.Error) *apierror.Error {
 	_, history := prompt.SplitInstructions(r.Messages)
 	named := *e
 	named.Param = r.earlierParam()
-	if i := r.inputOf(len(r.Messages) - len(history) + n); i >= 0 {
+	if i := r.inputIndex(len(r.Messages) - len(history) + n); i >= 0 {
 		named.Param = fmt.Sprintf("input[%d]", i)
 	}
 	named.Message = named.Param + strings.TrimPrefix(e.Message, fmt.Sprintf("items[%d]", n))

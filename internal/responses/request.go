@@ -33,14 +33,14 @@ type Request struct {
 	input        []inputItem
 	hasInput     bool
 	Encrypted    bool // include asks for the reasoning's encrypted content
-	codex        bool // the client is a Codex
-	echo         settings
+	isCodex      bool // the client is a Codex
+	echoed       responseSettings
 
-	hosted  *field.Error                // the error for the first tool in skipped, if the client is not a Codex
-	places  map[prompt.Hosted]toolPlace // where the hosted tools are
-	skipped []string                    // the paths of tools that cannot run here, and that only a Codex may declare
-	forms   map[string]toolForm         // of the tools so far, by their names in the conversation
-	more    []moreTool                  // the tools in items of the input
+	skippedToolError *field.Error                  // the error for the first tool in skipped, if the client is not a Codex
+	hostedIndexes    map[prompt.Hosted]toolIndexes // where the hosted tools are
+	skippedTools     []string                      // the paths of tools that cannot run here, and that only a Codex may declare
+	originalTools    map[string]originalTool       // of the tools so far, by their names in the conversation
+	inputTools       []declaredTool                // the tools in items of the input
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -89,7 +89,7 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"previous_response_id": func(r *Request, v wirejson.Value) *field.Error { return readID(&r.PreviousID, v) },
 	"store":                (*Request).readStore,
 	"stream":               (*Request).ReadStream,
-	"stream_options":       skipped("", "", wirejson.KindObject),
+	"stream_options":       unusedField("", "", wirejson.KindObject),
 	"tools":                (*Request).readTools,
 	"tool_choice":          (*Request).readToolChoice,
 	"parallel_tool_calls":  (*Request).ReadParallelToolCalls,
@@ -105,44 +105,44 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"background":   func(r *Request, v wirejson.Value) *field.Error { return field.Bool(&r.Background, v) },
 	"top_logprobs": (*Request).readTopLogprobs,
 	"conversation": (*Request).readConversation,
-	"prompt":       refused(noPrompts),
-	"messages":     refused("it belongs to POST /v1/chat/completions; here it is 'input'"),
+	"prompt":       refusedField(noPromptsReason),
+	"messages":     refusedField("it belongs to POST /v1/chat/completions; here it is 'input'"),
 
-	"temperature":            echoed("temperature", "1", func(e *settings) *wirejson.Value { return &e.Temperature }, wirejson.KindNumber),
-	"top_p":                  echoed("top_p", "1", func(e *settings) *wirejson.Value { return &e.TopP }, wirejson.KindNumber),
-	"max_tool_calls":         echoed("", "", func(e *settings) *wirejson.Value { return &e.MaxToolCalls }, wirejson.KindNumber),
-	"safety_identifier":      echoed("", "", func(e *settings) *wirejson.Value { return &e.SafetyIdentifier }, wirejson.KindString),
-	"prompt_cache_key":       echoed("", "", func(e *settings) *wirejson.Value { return &e.PromptCacheKey }, wirejson.KindString),
-	"user":                   echoed("", "", func(e *settings) *wirejson.Value { return &e.User }, wirejson.KindString),
-	"context_management":     skipped("context_management", "[]", wirejson.KindArray),
-	"moderation":             skipped("moderation", "", wirejson.KindObject),
-	"prompt_cache_retention": skipped("", "", wirejson.KindString),
-	"prompt_cache_options":   skipped("", "", wirejson.KindObject),
+	"temperature":            echoedField("temperature", "1", func(e *responseSettings) *wirejson.Value { return &e.Temperature }, wirejson.KindNumber),
+	"top_p":                  echoedField("top_p", "1", func(e *responseSettings) *wirejson.Value { return &e.TopP }, wirejson.KindNumber),
+	"max_tool_calls":         echoedField("", "", func(e *responseSettings) *wirejson.Value { return &e.MaxToolCalls }, wirejson.KindNumber),
+	"safety_identifier":      echoedField("", "", func(e *responseSettings) *wirejson.Value { return &e.SafetyIdentifier }, wirejson.KindString),
+	"prompt_cache_key":       echoedField("", "", func(e *responseSettings) *wirejson.Value { return &e.PromptCacheKey }, wirejson.KindString),
+	"user":                   echoedField("", "", func(e *responseSettings) *wirejson.Value { return &e.User }, wirejson.KindString),
+	"context_management":     unusedField("context_management", "[]", wirejson.KindArray),
+	"moderation":             unusedField("moderation", "", wirejson.KindObject),
+	"prompt_cache_retention": unusedField("", "", wirejson.KindString),
+	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
 }
 
-// skipped returns the reader of a field for which Codex has no setting. [prompt.Conversation.Skip]
+// unusedField returns the reader of a field for which Codex has no setting. [prompt.Conversation.Skip]
 // says what the parameters mean.
-func skipped(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// echoed does what skipped does, for a field whose value the Response repeats.
-func echoed(name, neutral string, into func(*settings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
+// echoedField does what skipped does, for a field whose value the Response repeats.
+func echoedField(name, neutral string, member func(*responseSettings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
-			*into(&r.echo) = v
+			*member(&r.echoed) = v
 		}
 		return r.Skip(v, name, neutral, kind)
 	}
 }
 
-// refused returns the reader of a field that is not supported. why is the reason in the error.
-func refused(why string) func(*Request, wirejson.Value) *field.Error {
+// refusedField returns the reader of a field that is not supported. why is the reason in the error.
+func refusedField(why string) func(*Request, wirejson.Value) *field.Error {
 	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
-// noPrompts is the reason for which the field prompt is refused.
-const noPrompts = "there are no prompts here; use 'instructions' and 'input'"
+// noPromptsReason is the reason for which the field prompt is refused.
+const noPromptsReason = "there are no prompts here; use 'instructions' and 'input'"
 
 // check does the checks that depend on several fields.
 func (r *Request) check() *field.Error {
@@ -157,10 +157,10 @@ func (r *Request) check() *field.Error {
 		return field.Invalid("must hold at least one item").In("input")
 	case r.Background && !r.Store:
 		return field.Unsupported("needs 'store': the response is read from the store").In("background")
-	case r.hosted != nil && !r.codex:
-		return r.hosted
+	case r.skippedToolError != nil && !r.isCodex:
+		return r.skippedToolError
 	}
-	r.Ignored = append(r.Ignored, r.skipped...)
+	r.Ignored = append(r.Ignored, r.skippedTools...)
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (r *Request) readTopLogprobs(v wirejson.Value) *field.Error {
 const minOutputTokens = 16
 
 func (r *Request) readMaxTokens(v wirejson.Value) *field.Error {
-	r.echo.MaxOutputTokens = v.OrAbsent()
+	r.echoed.MaxOutputTokens = v.OrAbsent()
 	f := field.Limit(&r.MaxTokens, v)
 	if f == nil && v.Given() && r.MaxTokens < minOutputTokens {
 		f = field.Invalid("must be at least %d", minOutputTokens)
@@ -203,8 +203,8 @@ func (r *Request) readMaxTokens(v wirejson.Value) *field.Error {
 }
 
 func (r *Request) readTruncation(v wirejson.Value) *field.Error {
-	f := field.OneOf(&r.echo.Truncation, []string{"auto", "disabled"}, v)
-	if r.echo.Truncation == "auto" {
+	f := field.OneOf(&r.echoed.Truncation, []string{"auto", "disabled"}, v)
+	if r.echoed.Truncation == "auto" {
 		r.Ignore("truncation")
 	}
 	return f
@@ -212,10 +212,10 @@ func (r *Request) readTruncation(v wirejson.Value) *field.Error {
 
 // readClientMetadata finds out whether the client is a Codex.
 func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
-	r.codex = false
+	r.isCodex = false
 	if v.Kind() == wirejson.KindObject {
 		for name := range v.Members() {
-			r.codex = r.codex || strings.HasPrefix(string(name), "x-codex-")
+			r.isCodex = r.isCodex || strings.HasPrefix(string(name), "x-codex-")
 		}
 	}
 	return field.Optional(wirejson.KindObject, v)
@@ -241,7 +241,7 @@ func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	if f := checkOutputs(nil, r.input); f != nil {
 		return nil, f
 	}
-	r.join(nil)
+	r.buildMessages(nil)
 	return r, nil
 }
 
@@ -256,24 +256,24 @@ var inputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 
 	"background": func(_ *Request, v wirejson.Value) *field.Error {
 		if v.IsTrue() {
-			return field.Refuse(v, onlyStored)
+			return field.Refuse(v, notStoredReason)
 		}
 		return field.Optional(wirejson.KindBool, v)
 	},
-	"conversation":         refused(onlyStored),
-	"previous_response_id": refused(onlyStored),
-	"prompt":               refused(noPrompts),
+	"conversation":         refusedField(notStoredReason),
+	"previous_response_id": refusedField(notStoredReason),
+	"prompt":               refusedField(noPromptsReason),
 }
 
-// onlyStored is the reason for which members that refer to stored responses are refused.
-const onlyStored = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
+// notStoredReason is the reason for which members that refer to stored responses are refused.
+const notStoredReason = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
 
 // checkChat refuses an item that has no form in a chat.
 func (i *inputItem) checkChat() *field.Error {
 	switch i.kind {
-	case itemReference:
-		return field.Unsupported("is not supported here: %s", onlyStored).In("id")
-	case itemSearch, itemSearchOutput, itemAdditionalTools, itemShell, itemLocalShell, itemPatch:
+	case typeReference:
+		return field.Unsupported("is not supported here: %s", notStoredReason).In("id")
+	case typeToolSearch, typeToolSearchOutput, typeAdditionalTools, typeShellCall, typeLocalShellCall, typePatchCall:
 		return field.Unsupported("'%s' is not supported here: a chat completion has no such calls; use POST /v1/responses", i.kind).In("type")
 	}
 	return nil

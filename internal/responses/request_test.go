@@ -223,8 +223,8 @@ func TestResponseMoreTools(t *testing.T) {
 	for _, tool := range r.Tools {
 		names = append(names, tool.Name)
 	}
-	if !slices.Equal(names, []string{"f", "g", "h"}) || r.forms["g"].kind != itemCustom || r.forms["g"].namespace != "functions" {
-		t.Errorf("%q %+v", names, r.forms)
+	if !slices.Equal(names, []string{"f", "g", "h"}) || r.originalTools["g"].callType != typeCustomCall || r.originalTools["g"].namespace != "functions" {
+		t.Errorf("%q %+v", names, r.originalTools)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestResponseOfCodex(t *testing.T) {
 	if len(r.Tools) != 1 || !slices.Equal(r.Ignored, []string{"tools[1]"}) {
 		t.Errorf("%+v, ignored %q", r.Tools, r.Ignored)
 	}
-	if echo := string(r.Meta(testSuffix).settings); strings.Contains(echo, "web_search") {
+	if echo := string(r.Meta(testSuffix).settingsJSON); strings.Contains(echo, "web_search") {
 		t.Error(echo)
 	}
 	if apiErr := decodeAll(withMember(tools + `,"client_metadata":{"k":"v"}`)); apiErr == nil {
@@ -402,7 +402,7 @@ func FuzzResponse(f *testing.F) {
 		for i := range p.History { // each is an item of the input, which is named if Codex refuses it
 			apiErr := r.APIError(&codexrpc.CallError{Code: -32600, Message: fmt.Sprintf("items[%d] is not a valid response item: x", i)})
 			var at int
-			if n, err := fmt.Sscanf(apiErr.Param, "input[%d]", &at); n != 1 || err != nil || at >= len(r.input) || r.input[at].silent {
+			if n, err := fmt.Sscanf(apiErr.Param, "input[%d]", &at); n != 1 || err != nil || at >= len(r.input) || r.input[at].hiddenFromModel {
 				t.Fatalf("item %d of the history is %q of the input", i, apiErr.Param)
 			}
 		}

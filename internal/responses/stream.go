@@ -34,17 +34,17 @@ import (
 //
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
-	meta  Meta
-	state responseState // without its output; the usage is 0 until the turn ends without an error
-	items []*outputItem // in their order
-	shown int           // how many of the items the client sees
-	open  *outputItem   // the item that has begun and not ended, or nil
-	done  bool
-	last  []byte // the JSON of the whole Response, once it has ended
+	meta       Meta
+	state      responseState // without its output; the usage is 0 until the turn ends without an error
+	items      []*outputItem // in their order
+	shownCount int           // how many of the items the client sees
+	openItem   *outputItem   // the item that has begun and not ended, or nil
+	done       bool
+	finalJSON  []byte // the JSON of the whole Response, once it has ended
 
 	emit     func(event string, data []byte) error // nil: there are no events
 	buf      wirejson.Buffer                       // memory for the event that is being written
-	head     deltaHead
+	prefix   deltaPrefix
 	sequence int64
 	err      error // the first error of emit
 }
@@ -54,14 +54,14 @@ type Stream struct {
 // sent. If emit is nil, only the whole Response is made.
 func NewStream(meta Meta, emit func(event string, data []byte) error) *Stream {
 	state := responseState{ID: meta.ID, Object: "response", CreatedAt: meta.Created, Status: statusInProgress}
-	return &Stream{meta: meta, state: state, emit: emit, head: deltaHead{index: hidden}}
+	return &Stream{meta: meta, state: state, emit: emit, prefix: deltaPrefix{itemIndex: hidden}}
 }
 
 // Add is [Stream.Write] for a stream without events, where Write cannot fail.
 func (s *Stream) Add(choice int, out turn.Output) { _ = s.Write(choice, out) }
 
 // JSON returns the whole Response, once the turn has ended.
-func (s *Stream) JSON() []byte { return s.last }
+func (s *Stream) JSON() []byte { return s.finalJSON }
 
 // ErrCancelled is the error of a response that was cancelled. Callers must not change its fields.
 var ErrCancelled = &apierror.Error{
@@ -71,9 +71,9 @@ var ErrCancelled = &apierror.Error{
 
 // Open writes the events before the first item.
 func (s *Stream) Open() error {
-	object := s.object()
-	s.whole("response.created", object)
-	s.whole("response.in_progress", object)
+	object := s.responseJSON()
+	s.sendResponse("response.created", object)
+	s.sendResponse("response.in_progress", object)
 	return s.err
 }
 
@@ -89,32 +89,32 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 		if out.Gap {
 			s.endMessage(out.Phase)
 		} else if out.Text != "" {
-			s.addText(s.item(itemMessageType, ""), 0, out.Text)
+			s.addText(s.openOrBegin(typeMessage, ""), 0, out.Text)
 		}
 	case turn.OutputReasoning:
 		if !out.Gap && out.Text != "" {
-			s.addText(s.item(itemReasoningType, out.ID), out.Part, out.Text)
+			s.addText(s.openOrBegin(typeReasoning, out.ID), out.Part, out.Text)
 		}
 	case turn.OutputReasoningEnd:
 		s.endReasoning(&out)
 	case turn.OutputCallStart:
 		s.startCall(&out)
 	case turn.OutputCallArguments:
-		if s.isCall(out.Call) && out.Text != "" {
-			s.open.text.WriteString(out.Text)
-			s.delta(s.open, out.Text)
+		if s.isOpenCall(out.Call) && out.Text != "" {
+			s.openItem.text.WriteString(out.Text)
+			s.sendDelta(s.openItem, out.Text)
 		}
 	case turn.OutputCallEnd:
-		if s.isCall(out.Call) {
-			s.close(statusCompleted)
+		if s.isOpenCall(out.Call) {
+			s.endItem(statusCompleted)
 		}
 	case turn.OutputSearchStart:
-		s.begin(itemWebSearch, &outputItem{source: out.ID})
+		s.beginItem(typeWebSearch, &outputItem{providerID: out.ID})
 	case turn.OutputSearchEnd:
-		s.item(itemWebSearch, out.ID).text.WriteString(out.Text)
-		s.close(statusCompleted)
+		s.openOrBegin(typeWebSearch, out.ID).text.WriteString(out.Text)
+		s.endItem(statusCompleted)
 	case turn.OutputPictureStart:
-		s.begin(itemPicture, &outputItem{})
+		s.beginItem(typePicture, &outputItem{})
 	case turn.OutputPicture:
 		s.endPicture(out)
 	case turn.OutputAnnotations:
@@ -131,12 +131,12 @@ func (s *Stream) Fail(e *apierror.Error) error {
 	if s.done {
 		return s.err
 	}
-	s.close(statusIncomplete)
+	s.endItem(statusIncomplete)
 	s.state.Error = &responseError{cmp.Or(responseCodes[e.Type], "server_error"), e.Message}
 	if e == ErrCancelled {
-		s.end(statusCancelled, eventFailed)
+		s.endResponse(statusCancelled, eventFailed)
 	} else {
-		s.end(statusFailed, eventFailed)
+		s.endResponse(statusFailed, eventFailed)
 	}
 	return s.err
 }
@@ -146,13 +146,13 @@ func (s *Stream) Done() bool { return s.done && s.err == nil }
 
 // endMessage ends the open message, and sets its phase.
 func (s *Stream) endMessage(phase string) {
-	if !s.is(itemMessageType) {
+	if !s.isOpen(typeMessage) {
 		return
 	}
 	if slices.Contains(phases, phase) { // clients know no other phases
-		s.open.Phase = phase
+		s.openItem.Phase = phase
 	}
-	s.close(statusCompleted)
+	s.endItem(statusCompleted)
 }
 
 // phases lists the phases of a message (MessagePhase).
@@ -162,87 +162,87 @@ var phases = []string{"commentary", "final_answer"}
 // back. If the reasoning had no summary, it has no item yet, and endReasoning begins one for the
 // encrypted content.
 func (s *Stream) endReasoning(out *turn.Output) {
-	if !s.is(itemReasoningType) || s.open.source != out.ID {
+	if !s.isOpen(typeReasoning) || s.openItem.providerID != out.ID {
 		if out.Text == "" {
 			return
 		}
-		i := &outputItem{source: out.ID}
-		if !s.meta.encrypted {
+		i := &outputItem{providerID: out.ID}
+		if !s.meta.includeEncrypted {
 			i.index = hidden
 		}
-		s.begin(itemReasoningType, i)
+		s.beginItem(typeReasoning, i)
 	}
-	s.open.encrypted = out.Text
-	s.close(statusCompleted)
+	s.openItem.encryptedContent = out.Text
+	s.endItem(statusCompleted)
 }
 
 func (s *Stream) startCall(out *turn.Output) {
 	if s.meta.CallsInText {
 		return
 	}
-	form, ok := s.meta.forms[out.Name]
+	tool, ok := s.meta.originalTools[out.Name]
 	if !ok {
-		form = toolForm{kind: itemCall, name: out.Name}
+		tool = originalTool{callType: typeFunctionCall, name: out.Name}
 	}
-	s.begin(form.kind, &outputItem{form: form, call: out.Call, outputJSON: outputJSON{CallID: out.ID}})
+	s.beginItem(tool.callType, &outputItem{tool: tool, callIndex: out.Call, outputJSON: outputJSON{CallID: out.ID}})
 }
 
 // annotate adds annotations to the open message.
 func (s *Stream) annotate(out *turn.Output) {
-	if !s.is(itemMessageType) {
+	if !s.isOpen(typeMessage) {
 		return
 	}
 	for _, annotation := range wirejson.Value(out.Text).Elements() {
-		last := len(s.open.annotations)
-		s.open.annotations = append(s.open.annotations, annotation.Compact())
-		e := s.open.event("response.output_text.annotation.added")
-		e.AnnotationIndex, e.Annotation = &last, s.open.annotations[last]
+		last := len(s.openItem.annotations)
+		s.openItem.annotations = append(s.openItem.annotations, annotation.Compact())
+		e := s.openItem.event("response.output_text.annotation.added")
+		e.AnnotationIndex, e.Annotation = &last, s.openItem.annotations[last]
 		s.send(e)
 	}
 }
 
-// is reports whether an item of the type is open.
-func (s *Stream) is(kind string) bool { return s.open != nil && s.open.Type == kind }
+// isOpen reports whether an item of the type is open.
+func (s *Stream) isOpen(kind string) bool { return s.openItem != nil && s.openItem.Type == kind }
 
-// isCall reports whether the open item is the call with an index.
-func (s *Stream) isCall(index int) bool {
-	return s.open != nil && s.open.form.kind != "" && s.open.call == index
+// isOpenCall reports whether the open item is the call with an index.
+func (s *Stream) isOpenCall(index int) bool {
+	return s.openItem != nil && s.openItem.tool.callType != "" && s.openItem.callIndex == index
 }
 
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
-// item returns the open item if it has the type and the source. Otherwise it begins a new item.
-func (s *Stream) item(kind, source string) *outputItem {
-	if !s.is(kind) || s.open.source != source {
-		s.begin(kind, &outputItem{source: source})
+// openOrBegin returns the open item if it has the type and the source. Otherwise it begins a new item.
+func (s *Stream) openOrBegin(kind, providerID string) *outputItem {
+	if !s.isOpen(kind) || s.openItem.providerID != providerID {
+		s.beginItem(kind, &outputItem{providerID: providerID})
 	}
-	return s.open
+	return s.openItem
 }
 
-// begin begins an item of a type. It first ends the open item.
-func (s *Stream) begin(kind string, item *outputItem) {
-	s.close(statusCompleted)
-	item.Type, item.Status, item.source = kind, statusInProgress, strings.Clone(item.source)
+// beginItem begins an item of a type. It first ends the open item.
+func (s *Stream) beginItem(kind string, item *outputItem) {
+	s.endItem(statusCompleted)
+	item.Type, item.Status, item.providerID = kind, statusInProgress, strings.Clone(item.providerID)
 	suffix := strings.TrimPrefix(s.meta.ID, responseid.Prefix)
-	item.ID = responseid.WithSource(responseid.Item(itemKinds[kind].prefix, suffix, strconv.Itoa(len(s.items))), item.source)
+	item.ID = responseid.WithSource(responseid.Item(itemTypes[kind].idPrefix, suffix, strconv.Itoa(len(s.items))), item.providerID)
 	if item.index != hidden {
-		item.index = s.shown
-		s.shown++
+		item.index = s.shownCount
+		s.shownCount++
 	}
-	s.items, s.open = append(s.items, item), item
-	s.added(item)
+	s.items, s.openItem = append(s.items, item), item
+	s.sendItemStart(item)
 }
 
-// close ends the open item, if there is one, with a status.
-func (s *Stream) close(status string) {
-	if i := s.open; i != nil {
-		s.open = nil
+// endItem ends the open item, if there is one, with a status.
+func (s *Stream) endItem(status string) {
+	if i := s.openItem; i != nil {
+		s.openItem = nil
 		s.endPart(i)
-		if i.Status = status; i.Type == itemPicture && (i.made == nil || i.made.Err != nil) {
+		if i.Status = status; i.Type == typePicture && (i.picture == nil || i.picture.Err != nil) {
 			i.Status = statusFailed
 		}
-		s.ended(i)
+		s.sendItemEnd(i)
 	}
 }
 
@@ -252,23 +252,23 @@ func (s *Stream) finish(out *turn.Output) {
 	s.state.Usage = newUsage(out.Usage, out.Estimated)
 	if reason := incompleteReasons[out.Finish]; reason != "" {
 		s.state.Incomplete = &incompleteDetails{reason}
-		s.close(statusIncomplete)
-		s.end(statusIncomplete, "response.incomplete")
+		s.endItem(statusIncomplete)
+		s.endResponse(statusIncomplete, "response.incomplete")
 		return
 	}
-	s.close(statusCompleted)
+	s.endItem(statusCompleted)
 	if s.meta.Now != nil {
 		now := s.meta.Now()
 		s.state.CompletedAt = &now
 	}
-	s.end(statusCompleted, "response.completed")
+	s.endResponse(statusCompleted, "response.completed")
 }
 
 var incompleteReasons = map[turn.FinishReason]string{turn.FinishLength: "max_output_tokens", turn.FinishContentFilter: "content_filter"}
 
-// end ends the response and writes the last event.
-func (s *Stream) end(status, event string) {
+// endResponse ends the response and writes the last event.
+func (s *Stream) endResponse(status, event string) {
 	s.done, s.state.Status = true, status
-	s.last = s.keep()
-	s.whole(event, s.last)
+	s.finalJSON = s.keepResponse()
+	s.sendResponse(event, s.finalJSON)
 }

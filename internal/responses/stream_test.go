@@ -150,13 +150,13 @@ func keptItems(t *testing.T, r *Stream) (items []string) {
 			if text == nil {
 				text = record.Response[item.From:item.To]
 			}
-			if want := wirejson.Append(nil, r.items[k].wire(true)); string(text) != string(want) {
+			if want := wirejson.Append(nil, r.items[k].asJSON(true)); string(text) != string(want) {
 				t.Errorf("item %d is kept as %s, not as %s", k, text, want)
 			}
 			items = append(items, string(text))
 		}
 	}
-	r.keep()
+	r.keepResponse()
 	return items
 }
 
@@ -432,7 +432,7 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 // TestEstimatedUsage: usage that was counted here says so.
 func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
-		body := NewStream(Meta{settings: []byte(`{"model":"m"}`)}, nil)
+		body := NewStream(Meta{settingsJSON: []byte(`{"model":"m"}`)}, nil)
 		body.Add(0, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Estimated: estimated})
 		if strings.Contains(string(body.JSON()), `"estimated":true`) != estimated {
 			t.Errorf("estimated %t: %s", estimated, body.JSON())

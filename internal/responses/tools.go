@@ -10,88 +10,88 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// toolForm is the type and the name of a tool as the client knows it. For Codex and the model,
+// originalTool is the type and the name of a tool as the client knows it. For Codex and the model,
 // every tool is a plain function.
-type toolForm struct {
-	kind      string // the type of its calls: function_call, custom_tool_call, tool_search_call
+type originalTool struct {
+	callType  string // the type of its calls: function_call, custom_tool_call, tool_search_call
 	namespace string
 	name      string // within its namespace
 }
 
-// searchTool is the function that stands for a tool_search.
-const searchTool = "tool_search"
+// toolSearchTool is the function that stands for a tool_search.
+const toolSearchTool = "tool_search"
 
 // plainNamespace is the namespace of tools without one.
 const plainNamespace = "functions"
 
-// joinName returns the name of the function that stands for a tool in a namespace.
-func joinName(namespace, name string) string {
+// functionName returns the name of the function that stands for a tool in a namespace.
+func functionName(namespace, name string) string {
 	if namespace == "" || namespace == plainNamespace {
 		return name
 	}
 	return prompt.CutName(namespace+"__"+name, "")
 }
 
-type moreTool struct {
+type declaredTool struct {
 	prompt.Tool
-	form toolForm
+	original originalTool
 }
 
 func (r *Request) readTools(v wirejson.Value) *field.Error {
-	r.Tools, r.forms, r.echo.Tools = nil, nil, nil
-	r.hosted, r.skipped, r.Search, r.Pictures, r.places = nil, nil, nil, nil, nil
-	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclared)
+	r.Tools, r.originalTools, r.echoed.Tools = nil, nil, nil
+	r.skippedToolError, r.skippedTools, r.Search, r.Pictures, r.hostedIndexes = nil, nil, nil, nil, nil
+	return field.Elements(v, prompt.MaxTools, "tools", r.readDeclaredTool)
 }
 
-func (r *Request) readDeclared(i int, v wirejson.Value) *field.Error {
+func (r *Request) readDeclaredTool(i int, v wirejson.Value) *field.Error {
 	tools, f := readTool(v, "")
 	if f != nil && f.Code == codeHosted {
 		var kind wirejson.Value
 		v.Pick(wirejson.Into("type", &kind))
 		if hosted := hostedTool(kind); hosted != "" {
-			return r.readHosted(hosted, v, i)
+			return r.readHostedTool(hosted, v, i)
 		}
-		r.skipHosted(f.At(i).In("tools"))
+		r.skipHostedTool(f.At(i).In("tools"))
 		return nil
 	}
 	for _, t := range tools {
 		f = cmp.Or(f, r.addTool(t))
 	}
 	if f == nil {
-		r.echo.Tools = append(r.echo.Tools, completeTool(v))
+		r.echoed.Tools = append(r.echoed.Tools, completeTool(v))
 	}
 	return f
 }
 
-// skipHosted records a tool that only OpenAI can run. A Codex client adds such tools by itself and
+// skipHostedTool records a tool that only OpenAI can run. A Codex client adds such tools by itself and
 // also works without them, so its requests do not fail: the tool is ignored. For other clients, the
 // tool is an error.
-func (r *Request) skipHosted(f *field.Error) {
+func (r *Request) skipHostedTool(f *field.Error) {
 	f.Code = apierror.CodeUnsupportedParameter
-	if r.hosted == nil {
-		r.hosted = f
+	if r.skippedToolError == nil {
+		r.skippedToolError = f
 	}
-	r.skipped = append(r.skipped, strings.TrimSuffix(f.Path, ".type"))
+	r.skippedTools = append(r.skippedTools, strings.TrimSuffix(f.Path, ".type"))
 }
 
-func (r *Request) addTool(t moreTool) *field.Error {
-	if _, again := r.forms[t.Name]; again {
+func (r *Request) addTool(t declaredTool) *field.Error {
+	if _, again := r.originalTools[t.Name]; again {
 		return field.Invalid("the name %q is used twice", t.Name).In("name")
 	}
 	if len(r.Tools) == prompt.MaxTools {
 		return field.Invalid("there must be at most %d tools", prompt.MaxTools)
 	}
-	if r.forms == nil {
-		r.forms = map[string]toolForm{}
+	if r.originalTools == nil {
+		r.originalTools = map[string]originalTool{}
 	}
-	r.forms[t.Name] = t.form
+	r.originalTools[t.Name] = t.original
 	r.Tools = append(r.Tools, t.Tool)
 	return nil
 }
 
-// readMoreTools reads the tools of an input item. A tool that only OpenAI can run is an error here,
+// readInputTools reads the tools of an input item. A tool that only OpenAI can run is an error here,
 // also for a Codex client. Codex adds such tools by itself only to the member tools of a request.
-func (r *Request) readMoreTools(v wirejson.Value) *field.Error {
+func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
 	}
@@ -103,17 +103,17 @@ func (r *Request) readMoreTools(v wirejson.Value) *field.Error {
 			}
 			return f.At(i)
 		}
-		if r.more = append(r.more, tools...); len(r.more) > prompt.MaxItems {
+		if r.inputTools = append(r.inputTools, tools...); len(r.inputTools) > prompt.MaxItems {
 			return prompt.TooManyItems()
 		}
 	}
 	return nil
 }
 
-// addMoreTools declares the tools of input items, except those that are declared already.
-func (r *Request) addMoreTools() (f *field.Error) {
-	for _, t := range r.more {
-		if _, declared := r.forms[t.Name]; !declared {
+// addInputTools declares the tools of input items, except those that are declared already.
+func (r *Request) addInputTools() (f *field.Error) {
+	for _, t := range r.inputTools {
+		if _, declared := r.originalTools[t.Name]; !declared {
 			f = cmp.Or(f, r.addTool(t))
 		}
 	}
@@ -125,26 +125,26 @@ func (r *Request) addMoreTools() (f *field.Error) {
 const codeHosted apierror.Code = "hosted_tool"
 
 // readTool reads a tool (Tool), and returns the functions that stand for the tool.
-func readTool(v wirejson.Value, namespace string) ([]moreTool, *field.Error) {
+func readTool(v wirejson.Value, namespace string) ([]declaredTool, *field.Error) {
 	var t, execution wirejson.Value
 	if f := field.Typed(&t, v, wirejson.Into("execution", &execution)); f != nil {
 		return nil, f
 	}
 	switch kind := t.Text(); {
-	case clientTools[kind].call != "" && namespace == "":
+	case clientTools[kind].callType != "" && namespace == "":
 		t, f := readClientTool(kind, v)
-		return []moreTool{t}, f
+		return []declaredTool{t}, f
 	case kind == "function":
 		t, f := prompt.ReadFunction(v)
-		return oneTool(itemCall, namespace, t), f
+		return oneTool(typeFunctionCall, namespace, t), f
 	case kind == "custom":
 		t, f := prompt.ReadCustomTool(v, true)
-		return oneTool(itemCustom, namespace, t), f
+		return oneTool(typeCustomCall, namespace, t), f
 	case kind == "namespace" && namespace == "":
 		return readNamespace(v)
-	case kind == searchTool && execution.Is("client"):
+	case kind == toolSearchTool && execution.Is("client"):
 		t, f := readSearchTool(v)
-		return oneTool(itemSearch, "", t), f
+		return oneTool(typeToolSearch, "", t), f
 	default:
 		return nil, (&field.Error{
 			Problem: "'" + strings.ToValidUTF8(kind[:min(len(kind), 64)], "") + "' is not supported: tools that are not the client's own do not run here",
@@ -153,13 +153,13 @@ func readTool(v wirejson.Value, namespace string) ([]moreTool, *field.Error) {
 	}
 }
 
-func oneTool(kind, namespace string, t prompt.Tool) []moreTool {
-	form := toolForm{kind, namespace, t.Name}
-	t.Name = joinName(namespace, t.Name)
-	return []moreTool{{t, form}}
+func oneTool(callType, namespace string, t prompt.Tool) []declaredTool {
+	original := originalTool{callType, namespace, t.Name}
+	t.Name = functionName(namespace, t.Name)
+	return []declaredTool{{t, original}}
 }
 
-func readNamespace(v wirejson.Value) (all []moreTool, _ *field.Error) {
+func readNamespace(v wirejson.Value) (all []declaredTool, _ *field.Error) {
 	var name, tools wirejson.Value
 	v.Pick(wirejson.Into("name", &name), wirejson.Into("tools", &tools))
 	var namespace string
@@ -177,13 +177,13 @@ func readNamespace(v wirejson.Value) (all []moreTool, _ *field.Error) {
 func readSearchTool(v wirejson.Value) (prompt.Tool, *field.Error) {
 	var description, parameters wirejson.Value
 	v.Pick(wirejson.Into("description", &description), wirejson.Into("parameters", &parameters))
-	t := prompt.Tool{Name: searchTool}
+	t := prompt.Tool{Name: toolSearchTool}
 	f := cmp.Or(field.Text(&t.Description, description).In("description"), prompt.ReadSchema(&t.Schema, parameters).In("parameters"))
 	return t, f
 }
 
 func (r *Request) readToolChoice(v wirejson.Value) *field.Error {
-	r.echo.ToolChoice = v.OrAbsent()
+	r.echoed.ToolChoice = v.OrAbsent()
 	return r.Choice.Read(v, readChoice)
 }
 
@@ -213,12 +213,12 @@ func readChosenTool(v wirejson.Value) (string, *field.Error) {
 		return "", f
 	}
 	switch kind := t.Text(); {
-	case clientTools[kind].call != "":
+	case clientTools[kind].callType != "":
 		return kind, nil
 	case kind != "function" && kind != "custom":
 		return "", field.Unsupported("must name a tool of the client's own: other tools do not run here").In("type")
 	}
-	var chosen, within string
-	f = cmp.Or(field.NonEmpty(name).In("name"), field.Text(&chosen, name), field.Text(&within, namespace).In("namespace"))
-	return joinName(within, chosen), f
+	var chosenName, chosenNamespace string
+	f = cmp.Or(field.NonEmpty(name).In("name"), field.Text(&chosenName, name), field.Text(&chosenNamespace, namespace).In("namespace"))
+	return functionName(chosenNamespace, chosenName), f
 }

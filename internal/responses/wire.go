@@ -59,9 +59,9 @@ func newUsage(u codexrpc.Usage, estimated bool) usage {
 	return w
 }
 
-// settings are the members of a Response that repeat the request, or that are always the
+// responseSettings are the members of a Response that repeat the request, or that are always the
 // same.
-type settings struct {
+type responseSettings struct {
 	Model              string           `json:"model"`
 	Instructions       wirejson.Value   `json:"instructions"`
 	PreviousResponseID *string          `json:"previous_response_id"`
@@ -132,7 +132,7 @@ type textPart struct {
 
 // textPart returns a part of an item with this text, and with the item's annotations so far.
 func (i *outputItem) textPart(text string) textPart {
-	if i.Type == itemReasoningType {
+	if i.Type == typeReasoning {
 		return textPart{Type: "summary_text", Text: text}
 	}
 	return textPart{"output_text", text, append([]json.RawMessage{}, i.annotations...), []struct{}{}}
@@ -172,21 +172,21 @@ type Meta struct {
 	// CallsInText is true if calls are part of the text, and not items of their own.
 	CallsInText bool
 
-	encrypted bool // the client wants the reasoning's encrypted content
-	forms     map[string]toolForm
-	settings  []byte // the members that never change, as an object
+	includeEncrypted bool // the client wants the reasoning's encrypted content
+	originalTools    map[string]originalTool
+	settingsJSON     []byte // the members that never change, as an object
 }
 
 // Meta returns the Meta of the response; the caller sets its other exported fields. suffix
 // is for the ids of the response and its items. It consists of letters and digits.
 func (r *Request) Meta(suffix string) Meta {
-	return Meta{ID: responseid.Prefix + suffix, encrypted: r.Encrypted, forms: r.forms, settings: r.settingsJSON()}
+	return Meta{ID: responseid.Prefix + suffix, includeEncrypted: r.Encrypted, originalTools: r.originalTools, settingsJSON: r.settingsJSON()}
 }
 
 // settingsJSON returns the members of a Response that repeat the request, as an object.
 // Members that the request does not have get OpenAI's defaults.
 func (r *Request) settingsJSON() []byte {
-	e := r.echo
+	e := r.echoed
 	e.Model, e.Instructions, e.PreviousResponseID = r.Model, r.instructions, wirejson.OrNull(r.PreviousID)
 	e.Store, e.Background, e.ServiceTier, e.ParallelToolCalls = r.Store, r.Background, r.ServiceTier(), !r.SerialTools
 	e.Text.Verbosity, e.Truncation = cmp.Or(r.Verbosity, "medium"), cmp.Or(e.Truncation, "disabled")

@@ -1,0 +1,212 @@
+package messages
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/caddy-codex/caddy-codex/internal/turn"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// encoder makes the content blocks of an answer from the outputs of a turn:
+//
+//   - Text becomes a text block. A new block begins with each message of the model, and after
+//     a block of another type.
+//   - An item of the model's reasoning becomes a thinking block, if the client wants thinking
+//     blocks. The block has the summary, and a signature with the encrypted reasoning.
+//   - A call becomes a tool_use block. If calls are part of the text, there are no such blocks.
+//   - A web search becomes a server_tool_use block. The results of searches are known only
+//     from the citations in the text, so they follow at the end.
+type encoder struct {
+	meta Meta
+	sink blockSink
+
+	openType    string         // the type of the block that has begun and not ended; empty: there is none
+	reasoningID string         // the id of the reasoning in a thinking block
+	searchIDs   []string       // the ids of the searches' blocks
+	citedPages  []searchResult // the pages that the text cites
+	done        bool
+}
+
+// blockSink receives the blocks of an answer, one after the other. end ends the block that begin has
+// begun; the methods between them add to this block.
+type blockSink interface {
+	beginBlock(b block)
+	addText(piece string)
+	addThinking(piece string)
+	addSignature(signature string)
+	addInput(object string) // the whole input of a call, which is not empty
+	addCitation(c citation)
+	endBlock()
+	finish(end ending, u usage)
+}
+
+func (e *encoder) add(out *turn.Output) {
+	switch out.Kind {
+	case turn.OutputText:
+		e.addText(out)
+	case turn.OutputReasoning:
+		e.addReasoning(out)
+	case turn.OutputReasoningEnd:
+		e.endReasoning(out)
+	case turn.OutputCallEnd:
+		e.addCall(out)
+	case turn.OutputSearchEnd:
+		e.addSearch(out)
+	case turn.OutputAnnotations:
+		e.addAnnotations(out)
+	case turn.OutputFinish:
+		e.finish(out)
+	}
+}
+
+// beginBlock begins a block. It first ends the open block.
+func (e *encoder) beginBlock(b block) {
+	e.endBlock()
+	e.openType = b.Type
+	e.sink.beginBlock(b)
+}
+
+// emptyText is the text of a block at its begin.
+var emptyText = ""
+
+// endBlock ends the open block, if there is one.
+func (e *encoder) endBlock() {
+	if e.openType != "" {
+		e.openType = ""
+		e.sink.endBlock()
+	}
+}
+
+func (e *encoder) addText(out *turn.Output) {
+	switch {
+	case out.Gap:
+		if e.openType == typeText {
+			e.endBlock()
+		}
+		return
+	case out.Text == "":
+		return
+	case e.openType != typeText:
+		e.beginBlock(block{Type: typeText, Text: &emptyText})
+	}
+	e.sink.addText(out.Text)
+}
+
+func (e *encoder) addReasoning(out *turn.Output) {
+	if e.meta.Thinking != ThinkingShown || out.Text == "" {
+		return
+	}
+	if e.openType != typeThinking || e.reasoningID != out.ID {
+		if out.Gap {
+			return // the text only separates two items
+		}
+		e.beginThinking(out.ID)
+	}
+	e.sink.addThinking(out.Text)
+}
+
+func (e *encoder) beginThinking(reasoningID string) {
+	e.beginBlock(block{Type: typeThinking, Thinking: &emptyText, Signature: &emptyText})
+	e.reasoningID = strings.Clone(reasoningID)
+}
+
+// endReasoning ends an item of reasoning. If the item has no block yet, since it had no text,
+// endReasoning first begins one for the signature.
+func (e *encoder) endReasoning(out *turn.Output) {
+	if e.meta.Thinking == ThinkingOff {
+		return
+	}
+	if e.openType != typeThinking || e.reasoningID != out.ID {
+		if out.Text == "" {
+			return
+		}
+		e.beginThinking(out.ID)
+	}
+	if out.Text != "" {
+		e.sink.addSignature(makeSignature(out.ID, out.Text))
+	}
+	e.endBlock()
+}
+
+// addCall makes the block of a call. Its input is an object, so the block is made only when the
+// arguments are complete.
+func (e *encoder) addCall(out *turn.Output) {
+	if e.meta.CallsInText {
+		return
+	}
+	name, arguments := out.Name, out.Text
+	if name == e.meta.Deferred {
+		if tool, input, ok := unwrapCall(arguments); ok {
+			name, arguments = tool, input
+		}
+	}
+	e.beginBlock(block{Type: typeToolUse, ID: out.ID, Name: name, Input: emptyInput})
+	if input := wrapUnparsed(arguments); !isEmptyObject(input) {
+		e.sink.addInput(input)
+	}
+	e.endBlock()
+}
+
+var emptyInput = []byte("{}")
+
+func isEmptyObject(input string) bool {
+	return len(input) <= 64 && strings.Join(strings.Fields(input), "") == "{}"
+}
+
+// addSearch makes the block of a web search. out has the id and the action of the search.
+func (e *encoder) addSearch(out *turn.Output) {
+	id := "srvtoolu_" + strings.TrimPrefix(e.meta.ID, "msg_") + "_" + strconv.Itoa(len(e.searchIDs))
+	e.searchIDs = append(e.searchIDs, id)
+	e.beginBlock(block{Type: typeSearch, ID: id, Name: webSearch, Input: emptyInput})
+	if query := searchQuery(out.Text); query != "" {
+		e.sink.addInput(string(wirejson.AppendString([]byte(`{"query":`), query)) + "}")
+	}
+	e.endBlock()
+}
+
+// searchQuery returns the query of a search action, or the URL of the page that it opened.
+func searchQuery(action string) string {
+	if action == "" {
+		return ""
+	}
+	root, err := wirejson.Parse([]byte(action))
+	if err != nil || root.Kind() != wirejson.KindObject {
+		return ""
+	}
+	var query, url wirejson.Value
+	root.Pick(wirejson.Into("query", &query), wirejson.Into("url", &url))
+	for _, v := range []wirejson.Value{query, url} {
+		if v.Kind() == wirejson.KindString {
+			return v.Text()
+		}
+	}
+	return ""
+}
+
+func (e *encoder) addAnnotations(out *turn.Output) {
+	for _, c := range citations(out.Text) {
+		if e.openType == typeText {
+			e.sink.addCitation(c)
+		}
+		e.citedPages = append(e.citedPages, searchResult{Type: "web_search_result", URL: c.URL, Title: c.Title, PageAge: null})
+	}
+}
+
+// finish writes the results of the searches, and ends the answer.
+func (e *encoder) finish(out *turn.Output) {
+	for i, id := range e.searchIDs {
+		b := block{Type: typeSearchResult, ToolUseID: id, Content: []searchResult{}}
+		if i == len(e.searchIDs)-1 { // Codex does not say which search found a result, so the last has all
+			b.Content = append(b.Content, e.citedPages...)
+		}
+		e.beginBlock(b)
+	}
+	e.endBlock()
+	e.done = true
+	finish := out.Finish
+	if e.meta.CallsInText && finish == turn.FinishToolCalls {
+		finish = turn.FinishStop // there is no tool_use for which a client could return a result
+	}
+	e.sink.finish(ending{finish, out.StopSequence}, e.meta.usage(out.Usage, out.Estimated, len(e.searchIDs)))
+}
