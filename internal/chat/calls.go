@@ -37,8 +37,8 @@ func readCall(v wirejson.Value) (call prompt.Call, f *field.Error) {
 	return call, f
 }
 
-// readNameAndArguments reads the name and the arguments of a called function, or the name and the input of a
-// called custom tool. member is the name of the JSON member with the arguments or the input.
+// readNameAndArguments reads the name and the arguments of a called function, or the name and the input
+// of a called custom tool. member is the name of the JSON member with the arguments or the input.
 func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *field.Error {
 	var name wirejson.Value
 	if f := field.Object(v, wirejson.Into("name", &name), wirejson.Into(member, &c.Arguments)); f != nil {
@@ -47,8 +47,8 @@ func readNameAndArguments(c *prompt.Call, v wirejson.Value, member string) *fiel
 	return cmp.Or(prompt.ReadCalledName(&c.Name, name).In("name"), field.Expect(wirejson.KindString, c.Arguments).In(member))
 }
 
-// wrapCustomInputs restores the arguments of calls of custom tools. The model writes such arguments as an
-// object with the input. Some clients send the call back as a call of a function, with the input
+// wrapCustomInputs restores the arguments of calls of custom tools. The model writes such arguments as
+// an object with the input. Some clients send the call back as a call of a function, with the input
 // itself as the arguments.
 func (r *Request) wrapCustomInputs() {
 	if len(r.Forms) == 0 {
@@ -67,8 +67,8 @@ func (r *Request) wrapCustomInputs() {
 // directly after it. Otherwise Codex would silently invent a missing result, and drop a result
 // without a call.
 func checkCalls(messages []prompt.Message) *field.Error {
-	var callMessage int                   // the index of the message whose calls have no result yet
-	pendingCalls := map[string]struct{}{} // the ids of these calls
+	var callMessage int                   // the index of the newest message that is not a result
+	pendingCalls := map[string]struct{}{} // the ids of its calls without a result
 	for i, m := range messages {
 		if m.Role == prompt.RoleTool {
 			id := m.CallID.Text()
@@ -97,11 +97,11 @@ func checkCalls(messages []prompt.Message) *field.Error {
 	return nil
 }
 
-// maxNamedIDs is how many calls without results an error lists.
+// maxNamedIDs is how many calls without results an error lists at most.
 const maxNamedIDs = 5
 
-// unansweredError returns the error for a message m with calls that have no results. open has the ids of
-// these calls. The error's path leads to the first of these calls.
+// unansweredError returns the error for a message with calls that have no results. pendingCalls has the
+// ids of these calls. The error's path leads to the first of them.
 func unansweredError(m prompt.Message, pendingCalls map[string]struct{}) *field.Error {
 	if hasFunctionCall(&m) {
 		return field.Invalid("must be followed by a message of the role function, with the result").In("function_call")

@@ -26,7 +26,7 @@ type textCompletion struct {
 	Created int64        `json:"created"`
 	Model   string       `json:"model"`
 	Choices []textChoice `json:"choices"`
-	Usage   any          `json:"usage,omitempty"` // in a stream as in the chunks of a [Stream]
+	Usage   any          `json:"usage,omitempty"` // a *Usage; in a chunk perhaps null or absent
 }
 
 // textChoice is a choice of a body or of a chunk.

@@ -12,7 +12,7 @@ type Emitter struct {
 	Total
 	emit       func(data []byte) error
 	finished   []bool // by choice
-	unfinished int    // choices that have not finished
+	unfinished int    // how many choices have not finished
 	done       bool
 	err        error // the first error of emit
 }
@@ -42,7 +42,8 @@ func (e *Emitter) Fail(apiErr *apierror.Error) error {
 	return e.err
 }
 
-// IsClosed reports whether nothing more of a choice may be emitted.
+// IsClosed reports whether a choice or the whole stream has ended. Then nothing more of the choice may
+// be emitted.
 func (e *Emitter) IsClosed(choice int) bool { return e.done || e.err != nil || e.finished[choice] }
 
 // Finish ends a choice; out is the choice's last output. The last Finish ends the stream: if usage

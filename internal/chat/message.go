@@ -10,7 +10,7 @@ import (
 )
 
 func (r *Request) readMessages(v wirejson.Value) *field.Error {
-	if r.responsesBody != nil { // the conversation is the input of that body
+	if r.responsesBody != nil { // its input is the conversation, which is known already
 		return nil
 	}
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
@@ -65,7 +65,7 @@ func readMessage(m *prompt.Message, c *wirejson.Cursor, index int) *field.Error 
 		m.CallID = fields.toolCallID
 		return cmp.Or(field.NonEmpty(m.CallID).In("tool_call_id"), readContent(m, fields.content))
 	case prompt.RoleFunction:
-		m.CallID = fields.name // until the call is known
+		m.CallID = fields.name // toToolMessage replaces it by the id of the call
 		return cmp.Or(field.NonEmpty(m.CallID).In("name"), readContent(m, fields.content))
 	}
 	return field.Invalid("must be one of system, developer, user, assistant, tool, function").In("role")

@@ -23,9 +23,9 @@ type Request struct {
 	oldMaxTokens     int           // max_tokens, the older name of max_completion_tokens
 	functions        []prompt.Tool // the older form of tools
 	functionCall     prompt.ToolChoice
-	hasStreamOptions bool                // stream_options are given
+	hasStreamOptions bool                // the request has stream_options
 	Forms            map[string]ToolForm // the forms of the calls of custom tools, by the names of these tools
-	responsesBody    *responses.Request  // the request in the form of the Responses API; nil: it came as a chat completion
+	responsesBody    *responses.Request  // the body as one of the Responses API; nil: it is a chat completion
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -186,7 +186,8 @@ func (r *Request) ImageParam(url string) string {
 	return r.withImagePath(&field.Error{}, m, p).Path
 }
 
-// withImagePath sets the path of an error to the field with the URL of an image.
+// withImagePath sets the path of an error to the field with the URL of an image. message and part are
+// the indexes of the image in the conversation.
 func (r *Request) withImagePath(f *field.Error, message, part int) *field.Error {
 	if r.responsesBody != nil {
 		f.Path = r.responsesBody.ImagePath(message, part)

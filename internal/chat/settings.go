@@ -54,9 +54,9 @@ func (r *Request) readSearchOptions(v wirejson.Value) *field.Error {
 	return f
 }
 
-// Without removes a tool that the operator does not allow. If it is the web search, Without records
-// web_search_options as ignored. If it is the tool for pictures and the client wants pictures,
-// Without returns an error.
+// Without is called for a tool that the operator does not allow. It removes a web search from the
+// request, and records web_search_options as ignored. If the client wants pictures and the tool makes
+// pictures, Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	switch {
 	case tool == prompt.WebSearchTool && r.Search != nil:

@@ -35,20 +35,21 @@ type Stream struct {
 	buf     wirejson.Buffer // memory for the chunk that is being written
 	choices []streamChoice
 
-	// oneChoice and first are memory for a stream with one choice, which then needs no allocations.
+	// In a stream with one choice, choices and its chunkStart use this memory, without an allocation.
 	oneChoice      [1]streamChoice
-	oneChoiceStart [256]byte // for the head of the choice
+	oneChoiceStart [256]byte
 }
 
 // streamChoice is the state of a choice.
 type streamChoice struct {
-	chunkStart   []byte   // the beginning of every chunk, up to the delta
-	roleSent     bool     // the role has been sent
+	chunkStart   []byte   // the beginning of every chunk of the choice, up to the delta
+	roleSent     bool     // the first chunk, which has the role, has been sent
 	callForm     ToolForm // the form of the current call; 0: a function
 	picturesSent int      // the number of pictures sent
 }
 
-// noFinishReason is the end of a choice in a chunk. Only the last chunk of a choice has a finish_reason.
+// noFinishReason is the end of a choice in a chunk. The last chunk of the choice has a finish_reason
+// instead.
 const noFinishReason = `,"finish_reason":null`
 
 // NewStream returns a stream that passes the JSON of each chunk to emit, without the framing of
@@ -168,8 +169,7 @@ func (s *Stream) endCall(index int, out *turn.Output) {
 }
 
 // sendPiece sends a chunk with a piece of text, of reasoning or of arguments. Nearly all chunks are
-// such pieces. If the choice has no chunk yet, piece sends its opening chunk before. first is the
-// delta of that opening chunk.
+// such pieces. If the choice has no chunk yet, sendPiece first sends a chunk with the delta opening.
 func (s *Stream) sendPiece(index int, opening string, out *turn.Output) {
 	if out.Text == "" {
 		return
@@ -211,8 +211,8 @@ func (s *Stream) finishChoice(index int, out *turn.Output) {
 	s.Finish(index, out, usage)
 }
 
-// openingForText and nothing are the possible deltas of the first chunk of a choice: empty if the choice
-// begins with text, nothing if it begins with a call.
+// openingForText and openingForCall are the deltas of the first chunk of a choice that begins with text
+// or with a call.
 const (
 	openingForText = `{"role":"assistant","content":""}`
 	openingForCall = `{"role":"assistant","content":null}`
@@ -240,5 +240,5 @@ func (s *Stream) sendChunk(index int, delta string, finish turn.FinishReason) {
 	s.Send(chunk)
 }
 
-// encodeDelta returns a delta as JSON. piece writes the most frequent deltas without calling encoded.
+// encodeDelta returns a delta as JSON. sendPiece writes the most frequent deltas itself.
 func encodeDelta(delta message) string { return string(wirejson.Append(nil, delta)) }

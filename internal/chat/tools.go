@@ -183,8 +183,8 @@ func (r *Request) useFunctions() *field.Error {
 }
 
 // readMessageFunctionCall reads the function_call in an assistant's message. A function_call has no
-// id, so readFunctionMessageCall makes one from the index of the message. answerFunction gives the
-// result the same id.
+// id, so readMessageFunctionCall makes one from the index of the message. toToolMessage gives the result
+// the same id.
 func readMessageFunctionCall(m *prompt.Message, v wirejson.Value, index int) *field.Error {
 	if !v.Given() {
 		return nil
@@ -203,7 +203,7 @@ func hasFunctionCall(m *prompt.Message) bool { return len(m.Calls) == 1 && m.Cal
 
 // toToolMessage turns a message with the role function into a tool message, the result of the
 // function_call in the message directly before it. A message with the role function names the
-// function and has no id of the call, so answerFunction sets the id.
+// function and has no id of the call, so toToolMessage sets the id.
 func toToolMessage(m *prompt.Message, earlier []prompt.Message) *field.Error {
 	var name string
 	f := prompt.ReadCalledName(&name, m.CallID)

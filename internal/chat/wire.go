@@ -59,7 +59,7 @@ type message struct {
 	Role         string          `json:"role,omitempty"`
 	Content      any             `json:"content,omitempty"`    // a *string, or null
 	Refusal      json.RawMessage `json:"refusal,omitempty"`    // null in a body
-	Annotations  []annotation    `json:"annotations,omitzero"` // in a body an empty list if there are none
+	Annotations  []annotation    `json:"annotations,omitzero"` // in a body without any: an empty list
 	Reasoning    string          `json:"reasoning_content,omitempty"`
 	Images       []picture       `json:"images,omitempty"` // not a member of OpenAI's API, but common
 	FunctionCall *function       `json:"function_call,omitempty"`

@@ -43,11 +43,11 @@ func newTokens(u codexrpc.Usage) tokens {
 	return t
 }
 
-// Body folds the pictures of a request into one object (ImagesResponse). A Body must not be used by
+// Body collects the pictures of a request in one object (ImagesResponse). A Body must not be used by
 // several goroutines at once.
 type Body struct {
 	meta     Meta
-	pictures []turn.Output // by choice; Kind is 0 if the picture has failed or not come
+	pictures []turn.Output // by choice; Kind is 0 if there is no picture
 	usage    codexrpc.Usage
 }
 
@@ -125,8 +125,8 @@ func pngSize(data string) (width, height uint32) {
 type Stream struct {
 	meta       Meta
 	emit       func(event string, data []byte) error
-	pictures   []turn.Output // by choice; each is kept until its usage is known
-	unfinished int           // choices that have not finished
+	pictures   []turn.Output // by choice; empty before the picture has come and after it was emitted
+	unfinished int           // how many choices have not finished
 	failed     bool
 	err        error // the first error of emit
 }

@@ -98,7 +98,7 @@ func (r *Request) Encode() *apierror.Error {
 
 // readImages reads the pictures of a request in JSON.
 func (r *Request) readImages(v wirejson.Value) *field.Error {
-	r.inputImages = nil // the last field of this name counts
+	r.inputImages = nil // of several fields with this name, the last one counts
 	return field.Elements(v, maxInputs, "images", func(_ int, v wirejson.Value) *field.Error {
 		var url, file wirejson.Value
 		if f := field.Object(v, wirejson.Into("image_url", &url), wirejson.Into("file_id", &file)); f != nil {

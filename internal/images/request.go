@@ -22,9 +22,9 @@ type Request struct {
 	prompt.Conversation
 
 	isEdit      bool
-	prompt      wirejson.Value // the prompt
-	inputImages []prompt.Part  // the pictures to edit
-	formImages  [][]byte       // the pictures to edit that came in a form, until they are encoded
+	prompt      wirejson.Value
+	inputImages []prompt.Part // the pictures to edit
+	formImages  [][]byte      // the pictures to edit in a form, as bytes; nil after Encode
 }
 
 const (
@@ -60,7 +60,7 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 	return r.buildMessages()
 }
 
-// buildMessages checks that the necessary fields are given, and makes the conversation from all fields.
+// buildMessages checks that the necessary fields are given, and makes the conversation from the fields.
 func (r *Request) buildMessages() *field.Error {
 	if r.prompt == nil {
 		return field.Missing().In("prompt")

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// Body folds the outputs of a turn into the body of a message that is not streamed. A client
-// of [Stream] gets the same content from the same outputs.
+// Body collects the outputs of a turn in the body of a message that is not streamed. A client of
+// [Stream] gets the same content from the same outputs.
 type Body struct {
 	encoder
 	blocks blockCollector
@@ -28,7 +28,7 @@ func (b *Body) Add(_ int, out turn.Output) {
 	}
 }
 
-// JSON returns the body. It is complete once the turn has ended well.
+// JSON returns the body. It is complete once the turn has ended without an error.
 func (b *Body) JSON() []byte {
 	content := []byte("[]")
 	if b.blocks.list != nil {
@@ -37,7 +37,7 @@ func (b *Body) JSON() []byte {
 	return b.meta.append(nil, content, b.blocks.ending, b.blocks.usage)
 }
 
-// blockCollector is the sink that collects the blocks of a body.
+// blockCollector is the [blockSink] that collects the blocks of a body.
 type blockCollector struct {
 	list     []block
 	lastText strings.Builder // the text of the last block

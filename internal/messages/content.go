@@ -11,7 +11,7 @@ import (
 // contentReader reads the blocks of a user's message, or of the result of a tool.
 type contentReader struct {
 	inResult bool
-	images   []imagePlace // of the message; its index is set when all of it has been read
+	images   []imagePlace // without the index of the message; recordImages sets it
 }
 
 // readBlock reads a block as parts: texts and images. An empty text gives no part.
@@ -82,8 +82,8 @@ func readImage(b *rawBlock) ([]prompt.Part, *field.Error) {
 	return nil, field.Invalid("must be base64, url or file").In("type").In("source")
 }
 
-// readDocument reads a document: a text or blocks. For any other form, the model gets a sentence instead,
-// which says what is missing.
+// readDocument reads a document: a text or blocks. For a document in any other form, the model gets a
+// notice that the document is missing.
 func (c *contentReader) readDocument(h *history, b *rawBlock) ([]prompt.Part, *field.Error) {
 	var title, context string
 	f := cmp.Or(field.Text(&title, b.title).In("title"), field.Text(&context, b.context).In("context"))
@@ -125,7 +125,7 @@ func (c *contentReader) readDocument(h *history, b *rawBlock) ([]prompt.Part, *f
 	return nil, field.Invalid("must be base64, text, content, url or file").In("type").In("source")
 }
 
-// heading returns the first line of the text that the model gets for a document or a search result.
+// heading returns the line with which the text of a document or a search result begins.
 func heading(label, title, detail string) string {
 	if title != "" {
 		label += " " + `"` + title + `"`
@@ -155,8 +155,8 @@ func (c *contentReader) readSearchResult(h *history, b *rawBlock) ([]prompt.Part
 	return parts, f.In("content")
 }
 
-// readToolReference reads a reference to a deferred tool. It returns a text by which the model learns
-// that it may call the tool.
+// readToolReference reads a reference to a deferred tool. It returns a notice that the model may call
+// the tool.
 func (h *history) readToolReference(b *rawBlock) ([]prompt.Part, *field.Error) {
 	name := b.toolName
 	if f := field.NonEmpty(name).In("tool_name"); f != nil {

@@ -7,15 +7,16 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// deferredTools are the tools that a client declares with defer_loading. The model sees such a tool
-// only when a result refers to it (tool_reference). Clients declare more tools with each search, but
-// the tools of a thread are fixed at its start, so each search would need a new thread. Therefore the
-// model gets one function instead, with which it calls all deferred tools. The result that refers to
-// a tool also describes it.
+// deferredTools are the tools that a client declares with defer_loading. The model is to know such a
+// tool only after a result has referred to it (tool_reference).
+//
+// In Codex, the tools of a thread are fixed at its start. Clients declare more tools with each search,
+// so each search would need a new thread. Therefore the model gets one function, with which it calls
+// every deferred tool. A result that refers to a tool gets a text about the tool.
 type deferredTools struct {
-	functionName string // the name of the function; empty: there are no such tools
+	functionName string // the name of the function; empty: there are no deferred tools
 	tools        map[string]prompt.Tool
-	described    map[string]bool // the names of the tools that the conversation has described so far
+	described    map[string]bool // by name: the conversation describes the tool already
 }
 
 func (d *deferredTools) add(t prompt.Tool) {
@@ -53,16 +54,16 @@ func (r *Request) addDeferredFunction(names map[string]bool) {
 	r.Tools = append(r.Tools, prompt.Tool{Name: name, Description: deferredDescription, Schema: []byte(deferredSchema)})
 }
 
-// wrapArguments returns the arguments with which the model calls the deferred tool name through the
-// function: the name and the input of the tool.
+// wrapArguments returns the arguments with which the model calls a deferred tool through the function:
+// an object with the name and the input of the tool.
 func (d *deferredTools) wrapArguments(name string, input wirejson.Value) []byte {
 	arguments := append(wirejson.AppendString([]byte(`{"name":`), name), `,"arguments":`...)
 	return append(append(arguments, input...), '}')
 }
 
-// unwrapCall reverses wrap: from the arguments of a call of the function, it returns the name and
-// the input of the deferred tool. The input may be missing, which means no arguments, or be a
-// string. If the model has written anything else, unwrapCall reports false.
+// unwrapCall reverses wrapArguments: from the arguments of a call of the function, it returns the name
+// and the input of the deferred tool. An input that is missing means no arguments. If the input is a
+// string, unwrapCall returns the text of the string. For other arguments, it reports false.
 func unwrapCall(arguments string) (name, input string, ok bool) {
 	root, err := wirejson.Parse(wirejson.View(arguments))
 	if err != nil || root.Kind() != wirejson.KindObject {
@@ -84,8 +85,8 @@ func unwrapCall(arguments string) (name, input string, ok bool) {
 	return "", "", false
 }
 
-// describe returns the text for the model about a tool that a result refers to. Only the first
-// text about a tool has its description and its schema, since many results may refer to the tool.
+// describe returns the text for the model about a tool that a result refers to. Many results may refer
+// to the same tool, so only the first text about it has its description and its schema.
 func (d *deferredTools) describe(name string) string {
 	t, ok := d.tools[name]
 	if !ok || d.described[name] {

@@ -28,8 +28,8 @@ type encoder struct {
 	done        bool
 }
 
-// blockSink receives the blocks of an answer, one after the other. end ends the block that begin has
-// begun; the methods between them add to this block.
+// blockSink receives the blocks of an answer, one after the other. beginBlock begins a block, the methods
+// with add add to it, and endBlock ends it. finish comes after the last block.
 type blockSink interface {
 	beginBlock(b block)
 	addText(piece string)
@@ -60,14 +60,14 @@ func (e *encoder) add(out *turn.Output) {
 	}
 }
 
-// beginBlock begins a block. It first ends the open block.
+// beginBlock ends the open block and begins a new one.
 func (e *encoder) beginBlock(b block) {
 	e.endBlock()
 	e.openType = b.Type
 	e.sink.beginBlock(b)
 }
 
-// emptyText is the text of a block at its begin.
+// emptyText is the text and the signature of a block that has just begun.
 var emptyText = ""
 
 // endBlock ends the open block, if there is one.
@@ -111,8 +111,8 @@ func (e *encoder) beginThinking(reasoningID string) {
 	e.reasoningID = strings.Clone(reasoningID)
 }
 
-// endReasoning ends an item of reasoning. If the item has no block yet, since it had no text,
-// endReasoning first begins one for the signature.
+// endReasoning ends an item of reasoning, and its block gets the signature. If the item has no block
+// yet, since no text of it was shown, endReasoning begins one for the signature.
 func (e *encoder) endReasoning(out *turn.Output) {
 	if e.meta.Thinking == ThinkingOff {
 		return
@@ -129,8 +129,8 @@ func (e *encoder) endReasoning(out *turn.Output) {
 	e.endBlock()
 }
 
-// addCall makes the block of a call. Its input is an object, so the block is made only when the
-// arguments are complete.
+// addCall makes the block of a call, when the arguments are complete. The input of the block is an
+// object, so it cannot be made from a part of the arguments.
 func (e *encoder) addCall(out *turn.Output) {
 	if e.meta.CallsInText {
 		return

@@ -74,8 +74,7 @@ type errorObject struct {
 	Details *errorDetails `json:"details,omitempty"`
 }
 
-// errorDetails name a feature that is not supported. Anthropic's SDK then sends the request without
-// this feature.
+// errorDetails name a field that is not supported. Anthropic's SDK then sends the request without it.
 type errorDetails struct {
 	Code        apierror.Code `json:"error_code"`
 	Unsupported []string      `json:"unsupported"`
@@ -90,9 +89,9 @@ func errorJSON(e *apierror.Error, requestID string) []byte {
 	return wirejson.Append(nil, errorBody{"error", object, requestID})
 }
 
-// EncodeError returns the status and the body of an error for Anthropic's clients. h are the
-// headers of the answer: EncodeError reads the id of the request from them, and sets the
-// header that keeps these clients from trying again after a 401.
+// EncodeError returns the status and the body of an error for Anthropic's clients. h has the headers of
+// the answer, among them the id of the request. For a 401, EncodeError adds a header that keeps these
+// clients from trying again.
 func EncodeError(e *apierror.Error, h http.Header) (status int, _ []byte) {
 	if e.Status == http.StatusUnauthorized { // otherwise Claude Code tries again for minutes
 		h.Set("X-Should-Retry", "false")

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// imagePlace is where an image is, in the conversation and in the body.
+// imagePlace is the place of an image in the conversation and in the body.
 type imagePlace struct {
 	message, part int        // the indexes in the conversation
 	place         blockPlace // in the body
@@ -14,10 +14,10 @@ type imagePlace struct {
 // blockPlace is the place of a block in the body.
 type blockPlace struct {
 	message, block int // the indexes of the message, and of the block in it
-	innerBlock     int // the index within the block if it is a tool_result; otherwise -1
+	innerBlock     int // if the block is a tool_result: the index in its content; otherwise -1
 }
 
-// path returns the field with the URL of the image at the place.
+// path returns the path of the field with the URL of the image at this place.
 func (p blockPlace) path() string {
 	path := fmt.Sprintf("messages[%d].content[%d]", p.message, p.block)
 	if p.innerBlock >= 0 {

@@ -35,10 +35,10 @@ type history struct {
 	request      *Request
 	messageIndex int                    // the index of the message that is being read
 	pendingCalls map[string]pendingCall // the calls without results, by their ids
-	userFollowed bool                   // a user's message has followed these calls
+	userFollowed bool                   // a user's message has come after the last assistant's message
 }
 
-// pendingCall has the place of a call without a result: the indexes of its message and of its block.
+// pendingCall is the place of a call without a result: the indexes of its message and of its block.
 type pendingCall struct{ message, block int }
 
 func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
@@ -58,7 +58,7 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 		}
 		h.userFollowed = false
 		return h.eachBlock(content, h.readAssistantBlock).In("content").At(h.messageIndex)
-	case role.Is("system"): // one with only an output_config is left out: the effort is read from the body
+	case role.Is("system"): // a message with only an output_config is left out: the effort is read from the body
 		if !content.Given() && config.Given() {
 			return nil
 		}
@@ -67,7 +67,7 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 	return field.Invalid("must be one of user, assistant, system").In("role").At(h.messageIndex)
 }
 
-// rawBlock is a block with the members of all types of blocks, which are found in one pass.
+// rawBlock has the members of a block, whatever its type is. They are found in one pass.
 type rawBlock struct {
 	value wirejson.Value
 	kind  string // the type; empty: the content is a string, which counts as one block
@@ -91,8 +91,8 @@ func (b *rawBlock) read(c *wirejson.Cursor) *field.Error {
 	return nil
 }
 
-// eachBlock reads a content: a list of blocks, or a text, which counts as one block. It calls read for
-// each block.
+// eachBlock calls read for each block of a content. The content is a list of blocks, or a text, which
+// counts as one block.
 func (h *history) eachBlock(v wirejson.Value, read func(i int, b *rawBlock) *field.Error) *field.Error {
 	switch v.Kind() {
 	case wirejson.KindString:
@@ -128,8 +128,8 @@ func (h *history) add(m prompt.Message) *field.Error {
 	return h.request.Count(&m)
 }
 
-// readUserMessage reads a user's message. In the conversation, the tool results of the message come before its
-// text, which is the order that Anthropic wants.
+// readUserMessage reads a user's message. In the conversation, the tool results of the message come
+// before its text, which is the order that Anthropic wants.
 func (h *history) readUserMessage(v wirejson.Value) *field.Error {
 	m := prompt.Message{Role: prompt.RoleUser}
 	if v.Kind() == wirejson.KindString && len(v.RawText()) > 0 { // the same as one block
@@ -163,7 +163,8 @@ func (h *history) addParts(m *prompt.Message, c *contentReader, place blockPlace
 	return f
 }
 
-// recordImages records where the images of a message are. The caller then adds the message.
+// recordImages records the places of the images of a message. The message must be the next one that is
+// added.
 func (h *history) recordImages(images []imagePlace) {
 	for _, i := range images {
 		i.message = len(h.request.Messages)
@@ -199,7 +200,8 @@ func (h *history) readResult(block int, b *rawBlock) *field.Error {
 	return cmp.Or(f, h.add(m))
 }
 
-// checkResults returns an error if a call has no result. Codex would silently invent a result.
+// checkResults returns an error if a call has no result. Without the error, Codex would silently invent
+// a result.
 func (h *history) checkResults() *field.Error {
 	if len(h.pendingCalls) == 0 {
 		return nil

@@ -29,7 +29,7 @@ type Request struct {
 	thinkingDisabled bool   // thinking is switched off
 	images           []imagePlace
 
-	// The values of members that are read only after all others.
+	// The values of the members that are read after all others.
 	system, messages, tools, toolChoice wirejson.Value
 }
 
@@ -52,7 +52,7 @@ const (
 //
 // Values of a wrong type or form are errors. Requests for things that Codex cannot do are errors,
 // too, such as tools that Anthropic runs. A document that Codex cannot read is not an error, since
-// clients keep documents in their history for ever; the model gets a sentence instead. Fields that
+// clients keep documents in their history for ever; the model gets a notice instead. Fields that
 // have no effect are accepted; if they would change the answer, [prompt.Plan.Ignored] lists them.
 // Unknown fields are skipped.
 func Decode(body []byte) (*Request, *apierror.Error) {
@@ -95,8 +95,8 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"thread":      refuseThread,
 }
 
-// unusedField returns the reader of the field name, for which Codex has no setting. The value neutral
-// would not change an answer; any other value is listed as ignored, see [prompt.Conversation.Skip].
+// unusedField returns the reader of a field for which Codex has no setting. The parameters are those
+// of [prompt.Conversation.Skip].
 func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
@@ -155,8 +155,8 @@ func (r *Request) read(root wirejson.Value) *field.Error {
 // Choices returns 1: this API has one answer for each request.
 func (*Request) Choices() int { return 1 }
 
-// billingPrefix is the beginning of a block that Claude Code adds to the system prompt. The block is not
-// for the model, and differs in each conversation.
+// billingPrefix is the beginning of a block that Claude Code adds to the system prompt. The block
+// differs in each conversation, and the model does not get it.
 const billingPrefix = "x-anthropic-billing-header:"
 
 // readSystem reads the system prompt: a text, or blocks of text.
@@ -186,7 +186,8 @@ func (r *Request) readSystem(v wirejson.Value) *field.Error {
 	return r.Count(&m)
 }
 
-// Without refuses a web search, since the operator does not allow it.
+// Without is called for a tool that the operator does not allow. It returns an error if the tool is the
+// web search and the request has one.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	if tool != prompt.WebSearchTool || r.Search == nil {
 		return nil
@@ -216,8 +217,8 @@ func (r *Request) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	return p, nil
 }
 
-// resolveWithDefault wraps resolve. If resolve does not change the name of one of Anthropic's models, the
-// wrapped function uses the default model instead.
+// resolveWithDefault wraps resolve. If resolve does not change the name of one of Anthropic's models,
+// the wrapped function uses the default model instead.
 func resolveWithDefault(resolve func(string) (string, string, bool)) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

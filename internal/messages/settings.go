@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readThinking reads the field thinking: its type, which is enabled (with a budget), adaptive or
-// disabled, and in which form the client wants the reasoning.
+// readThinking reads the field thinking. Its type is enabled (with a budget), adaptive or disabled. Its
+// member display is the form in which the client wants the reasoning.
 func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	r.Thinking, r.thinkingBudget, r.thinkingDisabled = ThinkingOff, 0, false
 	if !v.Given() {
@@ -37,14 +37,13 @@ func (r *Request) readThinking(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// The least budgets for thinking, in tokens, of the efforts medium and high.
+// The budgets for thinking, in tokens, from which the effort is medium or high.
 const (
 	mediumBudget = 4 << 10
 	highBudget   = 16 << 10
 )
 
-// chooseEffort derives the effort from the budget for thinking, if the request does not name an
-// effort.
+// chooseEffort derives the effort from the budget for thinking, unless the request names an effort.
 func (r *Request) chooseEffort() {
 	switch {
 	case r.Effort != "":
@@ -129,7 +128,7 @@ func (r *Request) readChoice(v wirejson.Value) *field.Error {
 	return r.CheckChoice(r.Search != nil)
 }
 
-// chooseTool makes the tool with a name the only choice.
+// chooseTool makes the tool with this name the only choice.
 func (r *Request) chooseTool(name string) {
 	switch {
 	case r.Search != nil && name == r.searchName:

@@ -17,8 +17,8 @@ const signaturePrefix = "codex-1."
 
 func makeSignature(id, encrypted string) string { return signaturePrefix + id + "." + encrypted }
 
-// parseSignature returns the id and the encrypted content in a signature. It reports false if sign did not
-// make the signature.
+// parseSignature returns the id and the encrypted content in a signature. It reports false if
+// makeSignature did not make the signature.
 func parseSignature(signature string) (id, encrypted string, ok bool) {
 	rest, ours := strings.CutPrefix(signature, signaturePrefix)
 	if !ours {

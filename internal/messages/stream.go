@@ -15,7 +15,7 @@ import (
 //   - message_start, with a message without content,
 //   - for each block: content_block_start, any number of content_block_delta, and
 //     content_block_stop. Blocks come one after the other, with indexes from 0.
-//   - message_delta, with the end and the usage, and message_stop.
+//   - message_delta, with the stop_reason and the usage, and message_stop.
 //
 // A failure is an error event, which ends the stream. A Stream must not be used by several
 // goroutines at once.
@@ -44,7 +44,7 @@ func (s *Stream) Open() error {
 	return s.events.err
 }
 
-// Write encodes an output as no, one or several events. A message has only one choice. Write returns
+// Write encodes an output as any number of events. A message has only one choice. Write returns
 // the error of emit. Outputs after the finish are ignored.
 func (s *Stream) Write(_ int, out turn.Output) error {
 	if !s.done && s.events.err == nil && s.Open() == nil {
@@ -68,13 +68,13 @@ func (s *Stream) Done() bool { return s.done && s.events.err == nil }
 // Idle releases the memory that is needed only during writing.
 func (s *Stream) Idle() { s.events.buf.Release() }
 
-// eventWriter is the sink that writes the blocks of a stream as events.
+// eventWriter is the [blockSink] that writes the blocks of a stream as events.
 type eventWriter struct {
 	emit             func(event string, data []byte) error
 	buf              wirejson.Buffer // memory for the event that is being written
 	index            int             // of the newest block
-	deltaStart       []byte          // the beginning of the deltas of that block
-	deltaStartMemory [64]byte        // the memory of head
+	deltaStart       []byte          // the beginning of the deltas of the newest block
+	deltaStartMemory [64]byte        // the memory of deltaStart
 	err              error           // the first error of emit
 }
 
@@ -105,8 +105,8 @@ func (e *eventWriter) beginBlock(b block) {
 	e.deltaStart = append(e.deltaStart, `,"delta":{"type":"`...)
 }
 
-// emitDelta emits a content_block_delta for the newest block. kind is JSON that follows e.head, such as
-// `text_delta","text":`. text becomes the JSON string after it.
+// emitDelta emits a content_block_delta for the newest block. kind is the JSON between e.deltaStart and
+// the text, such as `text_delta","text":`. The event has text as a JSON string.
 func (e *eventWriter) emitDelta(kind, text string) {
 	data := append(append(e.buf.Take(), e.deltaStart...), kind...)
 	e.emitBuffered("content_block_delta", append(wirejson.AppendString(data, text), "}}"...))

@@ -17,10 +17,10 @@ type Meta struct {
 	Deferred    string // the name of the function for deferred tools; empty: there is none
 	CallsInText bool   // calls are part of the text
 	Priority    bool   // the provider was asked for the service tier priority
-	InputTokens int64  // an estimate of the input, for the begin of a stream
+	InputTokens int64  // an estimate of the input, for the beginning of a stream
 }
 
-// Meta returns the Meta of the answer, which gets the id.
+// Meta returns the Meta of the answer. id becomes the id of the message.
 func (r *Request) Meta(id string) Meta {
 	return Meta{
 		ID: id, Model: r.Model, Thinking: r.Thinking, Deferred: r.deferred.functionName,
@@ -28,7 +28,7 @@ func (r *Request) Meta(id string) Meta {
 	}
 }
 
-// append appends the JSON of a Message. content is the JSON of its list of blocks.
+// append appends the JSON of a Message. content is the JSON of the list of its blocks.
 func (m *Meta) append(dst, content []byte, end ending, u usage) []byte {
 	dst = wirejson.AppendString(append(dst, `{"id":`...), m.ID)
 	dst = wirejson.AppendString(append(dst, `,"type":"message","role":"assistant","model":`...), m.Model)
@@ -70,7 +70,7 @@ func (u *usage) append(dst []byte) []byte {
 
 // usage returns the usage of a turn. searches is how many web searches the turn has made.
 func (m *Meta) usage(u codexrpc.Usage, estimated bool, searches int) usage {
-	if estimated && u.InputTokens == 0 { // by this number, clients decide when to compact a conversation
+	if estimated && u.InputTokens == 0 { // clients decide by this number when to compact a conversation
 		u.InputTokens = m.InputTokens
 	}
 	return usage{
@@ -169,8 +169,8 @@ func citations(annotations string) (all []citation) {
 	return all
 }
 
-// unparsedMember is the name of the member in which Claude Code keeps a call's input that is not a JSON
-// object. readable uses the same form, since every client can read an object.
+// unparsedMember is the name of a member for the input of a call that is not a JSON object. Claude Code
+// uses it, and so does wrapUnparsed, since every client can read an object.
 const unparsedMember = "__unparsedToolInput"
 
 type unparsedInput struct {
@@ -180,14 +180,14 @@ type unparsedInput struct {
 	} `json:"__unparsedToolInput"`
 }
 
-// wrapUnparsed returns the arguments of a call as a JSON object. If they are not an object, they are
-// wrapped in one, see unparsed.
+// wrapUnparsed returns the arguments of a call as a JSON object. If they are not an object, it returns
+// an object with unparsedMember, which contains them.
 func wrapUnparsed(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
 	v, err := wirejson.Parse(wirejson.View(arguments))
-	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // the object is not a wrapped one
+	if err == nil && v.Kind() == wirejson.KindObject && len(unwrapUnparsed(v)) == len(v) { // the object is not the result of wrapUnparsed
 		return arguments
 	}
 	var in unparsedInput
@@ -195,7 +195,7 @@ func wrapUnparsed(arguments string) string {
 	return string(wirejson.Append(nil, in))
 }
 
-// unwrapUnparsed reverses readable: it returns the arguments of a call as the model wrote them.
+// unwrapUnparsed reverses wrapUnparsed: it returns the arguments of a call as the model wrote them.
 func unwrapUnparsed(input wirejson.Value) []byte {
 	var in, raw wirejson.Value
 	if input.Pick(wirejson.Into(unparsedMember, &in)); in.Kind() == wirejson.KindObject {

@@ -47,7 +47,7 @@ func (b *Body) Add(_ int, out turn.Output) {
 // Err returns an error if the outputs so far cannot be an answer.
 func (b *Body) Err() *apierror.Error { return b.err }
 
-// JSON returns the body. It is complete once the turn has ended well.
+// JSON returns the body. It is complete once the turn has ended without an error.
 func (b *Body) JSON() []byte {
 	now := time.Now()
 	all := piece{b.content.String(), b.thinking.String(), b.calls}

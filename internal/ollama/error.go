@@ -23,7 +23,7 @@ var (
 	unchangeableClass = apierror.NewClass("models_unchangeable", http.StatusForbidden, 0)
 )
 
-// unreadableArguments is the error for a call whose arguments are not a JSON object. Clients of this
+// unreadableArguments returns the error for a call whose arguments are not a JSON object. Clients of this
 // API can only read an object.
 func unreadableArguments(tool string) *apierror.Error {
 	return unreadableClass.Newf("The model has called the tool %.128q with arguments that are not a JSON object. Please try again.", tool)

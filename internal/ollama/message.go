@@ -33,22 +33,23 @@ func (r *Request) readMessages(v wirejson.Value) *field.Error {
 	return h.checkResults()
 }
 
-// history reads the messages of a conversation, and finds the call of each result: by the id of the
-// call if the client keeps ids, or by the name of the tool, or else by the order of the calls.
+// history reads the messages of a conversation, and finds the call of each result by the id of the
+// call. Some clients send no ids. Then history uses the name of the tool, or else the order of the
+// calls.
 type history struct {
 	request      *Request
 	messageIndex int  // the index of the message that is being read
-	started      bool // the conversation has begun: a user's or assistant's message was read
+	started      bool // a user's or an assistant's message was read
 
-	callMessage       int               // the index of the newest message with calls; the fields below are about them
-	calls             []callState       // the calls, in their order
+	callMessage       int               // the index of the newest message with calls; the fields below are about these calls
+	calls             []callState       // in their order
 	unansweredCount   int               // how many calls have no result
 	allAnsweredBefore int               // all calls before this index have results
 	indexByID         map[string]int    // the indexes of the calls, by their ids
 	indexesByName     map[string]*[]int // the indexes of the calls of each tool, in their order
 }
 
-// callState is a call of the newest message with calls. It may have its result already.
+// callState is a call of the newest message with calls, and says whether the call has a result.
 type callState struct {
 	id       wirejson.Value
 	answered bool
@@ -87,8 +88,8 @@ func (h *history) readMessage(c *wirejson.Cursor) *field.Error {
 	return h.addMessage(role, &m, len(v)).At(h.messageIndex)
 }
 
-// addMessage adds a message that is not a result. User's messages that follow each other become one, since
-// LangChain sends an image and its text in two messages.
+// addMessage adds a message that is not a result. User's messages that follow each other become one
+// message, since LangChain sends an image and its text in two messages.
 func (h *history) addMessage(role prompt.Role, m *messageFields, size int) *field.Error {
 	r := h.request
 	if role != prompt.RoleUser {
@@ -157,7 +158,7 @@ func (h *history) readCalls(m *prompt.Message, v wirejson.Value) *field.Error {
 	return f
 }
 
-// addCall adds a call that waits for its result.
+// addCall adds a call without a result.
 func (h *history) addCall(id wirejson.Value, name string) {
 	h.indexByID[id.Text()] = len(h.calls)
 	if h.indexesByName[name] == nil {
@@ -179,8 +180,8 @@ func readArguments(v wirejson.Value) (wirejson.Value, *field.Error) {
 	return wirejson.AppendString(nil, []byte(v)), field.Expect(wirejson.KindObject, v)
 }
 
-// readResult reads the result of a call. Clients cut long histories, which may then begin with results
-// whose calls are cut off. Such results are left out.
+// readResult reads the result of a call. Clients cut off the beginning of a long history. Results whose
+// calls were cut off are left out.
 func (h *history) readResult(m *messageFields, size int) *field.Error {
 	f := cmp.Or(field.Optional(wirejson.KindString, m.callID).In("tool_call_id"), field.Optional(wirejson.KindString, m.toolName).In("tool_name"))
 	if f != nil {
@@ -210,7 +211,7 @@ func (h *history) readResult(m *messageFields, size int) *field.Error {
 }
 
 // callIndex returns the index of the call to which a result belongs. At least one call must have no
-// result yet.
+// result.
 func (h *history) callIndex(m *messageFields) int {
 	if m.callID.Given() {
 		if at, ok := h.indexByID[m.callID.Text()]; ok && !h.calls[at].answered {
@@ -227,8 +228,8 @@ func (h *history) callIndex(m *messageFields) int {
 	return h.firstUnanswered()
 }
 
-// firstUnanswered returns the index of the first call that has no result. At least one call must have no
-// result.
+// firstUnanswered returns the index of the first call that has no result. At least one call must have
+// no result.
 func (h *history) firstUnanswered() int {
 	for h.calls[h.allAnsweredBefore].answered {
 		h.allAnsweredBefore++
@@ -236,19 +237,20 @@ func (h *history) firstUnanswered() int {
 	return h.allAnsweredBefore
 }
 
-// firstUnansweredOf returns the index of the first call in a list that has no result. It removes the calls before
-// this one from the list.
-func (h *history) firstUnansweredOf(calls *[]int) (at int, ok bool) {
-	for len(*calls) > 0 {
-		if at = (*calls)[0]; !h.calls[at].answered {
+// firstUnansweredOf returns the first of some indexes whose call has no result. It removes the indexes
+// before this one. If all these calls have results, it reports false.
+func (h *history) firstUnansweredOf(indexes *[]int) (at int, ok bool) {
+	for len(*indexes) > 0 {
+		if at = (*indexes)[0]; !h.calls[at].answered {
 			return at, true
 		}
-		*calls = (*calls)[1:]
+		*indexes = (*indexes)[1:]
 	}
 	return 0, false
 }
 
-// checkResults returns an error if a call has no result. Codex would silently invent a result.
+// checkResults returns an error if a call has no result. Without the error, Codex would silently invent
+// a result.
 func (h *history) checkResults() *field.Error {
 	if h.unansweredCount == 0 {
 		return nil

@@ -20,10 +20,10 @@ const Version = "0.17.4"
 // to names, too.
 const latestTag = ":latest"
 
-// Bare returns a name without the tag latest. tagged reports whether the name had this tag.
+// Bare returns a name without the tag latest. tagged reports whether the name has this tag.
 func Bare(name string) (bare string, tagged bool) { return strings.CutSuffix(name, latestTag) }
 
-// Model is a model in the form for clients.
+// Model describes a model to clients.
 type Model struct {
 	Name     string // the name by which clients ask for the model
 	Title    string // a name for people; empty: the same as Name
@@ -65,8 +65,7 @@ type details struct {
 	Window       int      `json:"context_length"`
 }
 
-// architecture is the architecture that all models have in answers. It is also the beginning of names
-// in model_info.
+// architecture is the architecture of every model in answers. Names in model_info begin with it.
 const architecture = "codex"
 
 func (m *Model) details() details {
@@ -99,7 +98,8 @@ func Tags(models []Model) []byte {
 	}{all})
 }
 
-// template has the parts of a prompt. Clients look into it to find out what a model can do.
+// template is a prompt template in the answer of POST /api/show. Clients look into it to find out what a
+// model can do.
 const template = "{{ .System }}{{ .Tools }}{{ .Prompt }}"
 
 // Show returns the body of POST /api/show.

@@ -21,10 +21,10 @@ type Request struct {
 
 	generate  bool   // it is a request to /api/generate
 	think     string // low, medium, high, max, true, false, or empty
-	onlyLoads bool   // there is nothing to answer: the client wants the model to be loaded or unloaded
-	unload    bool   // keep_alive is 0: with loads, the model is to be unloaded
+	onlyLoads bool   // there is nothing to answer, see [Request.Loads]
+	unload    bool   // keep_alive is 0; with onlyLoads, the client wants the model to be unloaded
 
-	// The values of members that are read only after all others.
+	// The values of the members that are read after all others.
 	messages, prompt, system, images wirejson.Value
 }
 
@@ -95,7 +95,7 @@ var generateReaders = withSettings(readers{
 	"context":  accept,
 })
 
-// withSettings adds the settings to more readers, and returns them.
+// withSettings adds the readers in settings to the readers of a route, and returns them.
 func withSettings(routeReaders readers) readers {
 	for name, read := range settings {
 		routeReaders[name] = read
@@ -135,8 +135,8 @@ func (*Request) Choices() int { return 1 }
 // ImageParam returns an empty field: Ollama's API has no images at URLs.
 func (*Request) ImageParam(string) string { return "" }
 
-// Plan maps the request to Codex, see [prompt.Conversation.Plan]. least is the effort to use if the
-// field think is false, and most the effort if it is "max". They are empty if they are not known.
+// Plan maps the request to Codex, see [prompt.Conversation.Plan]. leastEffort is the effort if the field
+// think is false, and mostEffort is the effort if it is "max". An effort that is not known is empty.
 func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*prompt.Plan, *apierror.Error) {
 	opts.Resolve = r.resolver(opts.Resolve, leastEffort)
 	if r.Effort = r.think; r.think == "max" {
@@ -153,7 +153,7 @@ func (r *Request) Plan(opts prompt.Options, leastEffort, mostEffort string) (*pr
 }
 
 // resolver wraps resolve. If the field think is false and the operator has set no effort for the
-// model's name, the wrapped function returns the effort least, or "low" if least is empty.
+// model's name, the wrapped function returns leastEffort, or "low" if leastEffort is empty.
 func (r *Request) resolver(resolve func(string) (string, string, bool), leastEffort string) func(string) (string, string, bool) {
 	return func(model string) (string, string, bool) {
 		codexModel, effort, forced := model, "", false

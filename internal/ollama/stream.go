@@ -52,7 +52,7 @@ func (s *Stream) Write(_ int, out turn.Output) error {
 	return s.err
 }
 
-// emitLine emits a line that was made in the memory of buf.
+// emitLine emits a line, which was built in the memory of buf.
 func (s *Stream) emitLine(line []byte) {
 	s.buf.Keep(line)
 	if s.err == nil {

@@ -18,7 +18,7 @@ type Meta struct {
 
 	generate   bool   // the answer is for a request to /api/generate
 	noThinking bool   // the client wants no reasoning
-	loadReason string // the done_reason of a request with nothing to answer: load or unload; otherwise empty
+	loadReason string // the done_reason, load or unload, if there is nothing to answer; otherwise empty
 }
 
 // Meta returns the Meta of the answer. arrived is when the request came.
@@ -36,8 +36,8 @@ func (r *Request) Meta(arrived time.Time) Meta {
 // timeFormat is the form of times in answers. They are in UTC.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// piece is the content of one object of an answer. A stream has many objects. An answer in one body
-// has one object, with the content of all objects of a stream.
+// piece is the content of one object of an answer. A stream has many objects. An answer that is not
+// streamed is one object with the whole content.
 type piece struct {
 	content, thinking string
 	calls             []call
@@ -55,8 +55,8 @@ type function struct {
 	Arguments wirejson.Value `json:"arguments"` // an object
 }
 
-// newPiece returns the piece of an output. The piece is empty if the output has nothing for the client.
-// read returns an error if the arguments of a call are not an object.
+// newPiece returns the piece that a client gets for an output. The piece is empty if the output has
+// nothing for the client. The error is for a call whose arguments are not an object.
 func (m *Meta) newPiece(out *turn.Output) (p piece, _ *apierror.Error) {
 	switch {
 	case out.Kind == turn.OutputText:
@@ -75,8 +75,8 @@ func (m *Meta) newPiece(out *turn.Output) (p piece, _ *apierror.Error) {
 
 func (p *piece) isEmpty() bool { return p.content == "" && p.thinking == "" && p.calls == nil }
 
-// argumentsObject returns the arguments of a call as a JSON object in one line. It reports false if they are
-// not an object.
+// argumentsObject returns the arguments of a call as a JSON object in one line. It reports false if they
+// are not an object.
 func argumentsObject(arguments string) (wirejson.Value, bool) {
 	if arguments == "" {
 		return wirejson.Value("{}"), true
@@ -88,11 +88,11 @@ func argumentsObject(arguments string) (wirejson.Value, bool) {
 	return wirejson.Value(v.Compact()), true
 }
 
-// appendStart appends the beginning of an object of the answer, which ends with the members that p
-// gives. The caller appends the further members and the closing brace.
-func (m *Meta) appendStart(dst []byte, p *piece, now time.Time) []byte {
+// appendStart appends the beginning of an object of the answer: the model, the time, and the members for
+// p. The caller appends the other members and the closing brace.
+func (m *Meta) appendStart(dst []byte, p *piece, createdAt time.Time) []byte {
 	dst = wirejson.AppendString(append(dst, `{"model":`...), m.Model)
-	dst = now.UTC().AppendFormat(append(dst, `,"created_at":"`...), timeFormat)
+	dst = createdAt.UTC().AppendFormat(append(dst, `,"created_at":"`...), timeFormat)
 	if m.generate {
 		dst = append(dst, `","response":`...)
 	} else {
@@ -111,11 +111,11 @@ func (m *Meta) appendStart(dst []byte, p *piece, now time.Time) []byte {
 	return dst
 }
 
-// timings has the times of an answer: when its request arrived, when encoding began, and when the first
-// piece came.
+// timings has three times of an answer: the arrival of the request, the start of the encoding, and the
+// arrival of the first piece.
 type timings struct{ arrived, started, firstPiece time.Time }
 
-// recordFirst records the time of the first piece.
+// recordFirst records the time of the first piece. It is called for each piece.
 func (c *timings) recordFirst() {
 	if c.firstPiece.IsZero() {
 		c.firstPiece = time.Now()
@@ -158,6 +158,6 @@ func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time
 	return append(dst, '}')
 }
 
-// nanoseconds returns the time between two times. The result is at least 1, since clients divide by
-// it.
+// nanoseconds returns the nanoseconds between two times. The result is at least 1, since clients divide
+// by it.
 func nanoseconds(from, to time.Time) int64 { return max(1, int64(to.Sub(from))) }

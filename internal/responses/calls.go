@@ -11,7 +11,7 @@ import (
 )
 
 // readCall reads a call of any kind. For the model, every call is a call of a function, see
-// [toolForm].
+// [originalTool].
 func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	f := field.NonEmpty(fields.callID).In("call_id")
 	if f != nil {
@@ -35,7 +35,8 @@ func (i *inputItem) readCall(_ *Request, fields itemFields) *field.Error {
 	return f
 }
 
-// readFunctionName reads the name of a tool that is called, with its namespace.
+// readFunctionName reads the name and the namespace of a called tool, and sets name to the name of its
+// function.
 func readFunctionName(name *string, fields itemFields) *field.Error {
 	var namespace string
 	f := cmp.Or(prompt.ReadCalledName(name, fields.name).In("name"), field.Text(&namespace, fields.namespace).In("namespace"))
@@ -46,7 +47,7 @@ func readFunctionName(name *string, fields itemFields) *field.Error {
 	return f
 }
 
-// quoted returns the text of a value as a JSON string.
+// quoted returns a JSON string that contains the JSON of v.
 func quoted(v wirejson.Value) wirejson.Value { return wirejson.AppendString(nil, []byte(v.Compact())) }
 
 func (i *inputItem) readOutput(_ *Request, fields itemFields) *field.Error {
@@ -62,7 +63,8 @@ func (i *inputItem) readAnsweredCallID(fields itemFields) *field.Error {
 	return cmp.Or(field.NonEmpty(fields.callID), field.String(&i.answeredCallID, fields.callID)).In("call_id")
 }
 
-// readToolSearchOutput reads the output of a search for tools. The model may call the tools in it from now on.
+// readToolSearchOutput reads the output of a search for tools. From then on, the model may call the
+// tools in the output.
 func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.Error {
 	f := cmp.Or(i.readAnsweredCallID(fields), r.readInputTools(fields.tools).In("tools"))
 	if f == nil {
@@ -73,7 +75,7 @@ func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.E
 
 // checkOutputs checks that each call is followed by one output, and that each output follows its
 // call. Codex would silently invent an output for a call without one, and drop an output without a
-// call. before has the items that precede the input.
+// call. earlierItems are the items before the input.
 func checkOutputs(earlierItems, input []inputItem) *field.Error {
 	pendingCalls := map[string]bool{} // the ids of calls without an output so far
 	for i := range earlierItems {

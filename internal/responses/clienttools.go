@@ -118,8 +118,8 @@ func (i *inputItem) readClientOutput(_ *Request, fields itemFields) *field.Error
 	return f
 }
 
-// clientCall has the members of items for calls of the tools that the client runs. The item of a web
-// search also has action.
+// clientCall has the members that only the items for calls of the shell and patch tools have. Action is
+// also in the item of a web search.
 type clientCall struct {
 	Action      any              `json:"action,omitempty"`
 	Operation   *patchOperation  `json:"operation,omitempty"`

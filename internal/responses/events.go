@@ -22,7 +22,7 @@ func (s *Stream) send(e event) {
 	}
 }
 
-// emitData emits an event of the type name. data is the JSON of the event, in the memory of s.buf.
+// emitData emits an event. data is the JSON of the event, which was built in the memory of s.buf.
 func (s *Stream) emitData(name string, data []byte) {
 	s.sequence++
 	s.buf.Keep(data)
@@ -45,15 +45,15 @@ func appendResponseEvent(buf []byte, name string, sequence int64, object []byte)
 	return append(append(buf, object...), '}')
 }
 
-// textEvents are the names of the events about a text: begun and done are the begin and the end of
-// the part that has the text, delta is a piece of the text, and whole is the complete text. The
-// arguments of a call are not in a part of their item, so only delta is set for them. Their complete
+// textEvents are the names of the events about a text. Messages and reasoning have their text in parts:
+// partAdded begins a part, delta has a piece of its text, textDone has the complete text, and partDone
+// ends the part. The arguments of a call are not in a part, so only delta is set for them; their complete
 // text is sent when the item ends.
 type textEvents struct{ partAdded, delta, textDone, partDone string }
 
-// textEventsByType has the textEvents of items, by the types of the items. Some items show the arguments of a
-// call in another form than the model writes them. Such items have no textEvents, since their
-// arguments are sent only when they are complete.
+// textEventsByType has the textEvents of items, by the types of the items. Calls of other types have no
+// textEvents: they show arguments in another form than the model writes them, so the client gets the
+// arguments only when they are complete.
 var textEventsByType = map[string]textEvents{
 	typeMessage: {"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.content_part.done"},
 	typeReasoning: {"response.reasoning_summary_part.added", "response.reasoning_summary_text.delta",
@@ -63,14 +63,14 @@ var textEventsByType = map[string]textEvents{
 
 // deltaPrefix is the beginning that all deltas of one text share.
 type deltaPrefix struct {
-	itemIndex, partIndex int // of the text: the index of its item, and the number of its part
+	itemIndex, partIndex int // the index of the item, and of the part with the text
 	eventName            string
 	json                 []byte
 }
 
 // sendDelta sends a piece of the text of an item, or of the current part of an item that has parts.
-// Nearly all events are such pieces. So delta does not use the JSON encoder, and it keeps the
-// beginning of the event in s.head for the next piece.
+// Nearly all events are such pieces. So sendDelta does not use the JSON encoder, and it keeps the
+// beginning of the event in s.prefix for the next piece.
 func (s *Stream) sendDelta(i *outputItem, text string) {
 	if s.isSilent() {
 		return
@@ -137,7 +137,7 @@ func (s *Stream) addText(i *outputItem, part int, text string) {
 	s.sendDelta(i, text)
 }
 
-// endPart ends the open part of an item, if there is one, and sends it whole.
+// endPart ends the open part of an item, if there is one, and sends its complete text.
 func (s *Stream) endPart(i *outputItem) {
 	names := textEventsByType[i.Type]
 	if names.partDone == "" || i.text.Len() == 0 {
@@ -153,7 +153,7 @@ func (s *Stream) endPart(i *outputItem) {
 	i.text.Reset()
 }
 
-// sendItemStart sends the events that say that an item has begun.
+// sendItemStart sends the first events of an item.
 func (s *Stream) sendItemStart(i *outputItem) {
 	s.sendItem("response.output_item.added", i)
 	for _, name := range progressEvents[i.Type].started {
@@ -161,8 +161,8 @@ func (s *Stream) sendItemStart(i *outputItem) {
 	}
 }
 
-// sendItemEnd sends the last events of an item. If the item is not complete, ended does not send the
-// event progress.whole.
+// sendItemEnd sends the last events of an item. An item that is not complete has no event
+// progressEvents.completed.
 func (s *Stream) sendItemEnd(i *outputItem) {
 	if name := progressEvents[i.Type].completed; name != "" && i.Status == statusCompleted {
 		s.send(i.event(name))

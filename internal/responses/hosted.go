@@ -19,9 +19,9 @@ const (
 	typePicture   = "image_generation_call"
 )
 
-// progressEvents has the names of the events about the item of a hosted tool, by the type of the item.
-// The events in begun are sent when the item begins. The event whole is sent when the item is
-// complete. There are no events for partial pictures, since Codex sends none.
+// progressEvents has the names of the events that only the items of hosted tools have, by the type of
+// the item. The events in started are sent when the item begins. The event completed is sent when the
+// item is complete. There are no events for partial pictures, since Codex sends none.
 var progressEvents = map[string]struct {
 	started   []string
 	completed string
@@ -41,8 +41,8 @@ func hostedTool(kind wirejson.Value) prompt.Hosted {
 	return ""
 }
 
-// toolIndexes has the index of a hosted tool in the tools of the request (tool), and in the tools of the
-// Response (echo).
+// toolIndexes has the indexes of a hosted tool in the tools of the request and in the tools of the
+// Response.
 type toolIndexes struct{ request, response int }
 
 // readHostedTool reads a hosted tool.
@@ -62,8 +62,8 @@ func (r *Request) readHostedTool(tool prompt.Hosted, v wirejson.Value, index int
 	return f
 }
 
-// pictureReaders has, by name, a reader for each member of the picture tool that only the Responses
-// API has.
+// pictureReaders has a reader for each member of the picture tool that only the Responses API has. The
+// readers for the other members are [prompt.PictureReaders].
 var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *field.Error{
 	"model": func(c *prompt.Conversation, v wirejson.Value) *field.Error {
 		return c.Skip(v, "model", "", wirejson.KindString)
@@ -75,7 +75,7 @@ var pictureReaders = map[string]func(*prompt.Conversation, wirejson.Value) *fiel
 // readPictureTool reads a tool that makes pictures (ImageGenTool).
 func (r *Request) readPictureTool(v wirejson.Value, index int) *field.Error {
 	r.Pictures = new(prompt.Pictures)
-	scratch := prompt.Conversation{Pictures: r.Pictures} // it collects the names of ignored members
+	scratch := prompt.Conversation{Pictures: r.Pictures} // collects the names of ignored members
 	f := cmp.Or(field.Members(v, &scratch, pictureReaders), field.Members(v, &scratch, prompt.PictureReaders))
 	for _, name := range scratch.Ignored {
 		r.Ignore((&field.Error{}).In(name).At(index).In("tools").Path)
@@ -89,8 +89,9 @@ var toolOffMessages = map[prompt.Hosted]string{
 	prompt.PictureTool:   "makes pictures, which is off on this server; its operator can allow it with the option images",
 }
 
-// Without removes a hosted tool, which the operator does not allow, from the request of a Codex
-// client (see skipHosted). For other clients, Without returns an error.
+// Without is called for a hosted tool that the operator does not allow. If a Codex client has declared
+// the tool, Without removes it, since Codex also works without it. If another client has declared the
+// tool, Without returns an error.
 func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 	indexes, declared := r.hostedIndexes[tool]
 	switch {
@@ -104,7 +105,7 @@ func (r *Request) Without(tool prompt.Hosted) *apierror.Error {
 		r.Pictures = nil
 	}
 	r.Ignore((&field.Error{}).At(indexes.request).In("tools").Path)
-	r.echoed.Tools[indexes.response] = nil // settingsJSON leaves it out
+	r.echoed.Tools[indexes.response] = nil // settingsJSON leaves out tools that are nil
 	return nil
 }
 
@@ -115,7 +116,7 @@ type pictureCall struct {
 	Failure json.RawMessage `json:"error,omitempty"` // why there is no picture
 }
 
-// newPictureCall returns the members of a pictureCall. made is nil until the picture has come.
+// newPictureCall returns the members of a pictureCall. picture is nil until the picture has come.
 func newPictureCall(picture *turn.Output) pictureCall {
 	switch {
 	case picture == nil:
@@ -126,8 +127,8 @@ func newPictureCall(picture *turn.Output) pictureCall {
 	return pictureCall{Result: &picture.Text, Revised: picture.Name}
 }
 
-// endPicture ends the open picture. out is passed by value, since the item keeps a pointer to it.
-// If out were a pointer, Go would allocate each output on the heap.
+// endPicture ends the open picture. out is a copy, since the item keeps a pointer to it. With a pointer
+// as the parameter, Go would allocate every output of Write on the heap.
 func (s *Stream) endPicture(out turn.Output) {
 	if s.isOpen(typePicture) {
 		s.openItem.picture = &out
@@ -135,9 +136,9 @@ func (s *Stream) endPicture(out turn.Output) {
 	}
 }
 
-// readPicture reads a picture of an earlier answer, for the model. An item without a result has no
-// picture in it. If such an item has an id and has not failed, it becomes a reference to the stored
-// item. Otherwise it is left out.
+// readPicture reads a picture of an earlier answer. An item without a result has no picture. If such
+// an item has an id and has not failed, it becomes a reference to the stored item. Otherwise the model
+// does not get it.
 func (i *inputItem) readPicture(_ *Request, fields itemFields) (f *field.Error) {
 	if i.hiddenFromModel = !fields.result.Given(); i.hiddenFromModel {
 		if !fields.status.Is(statusFailed) && i.id != "" {

@@ -18,13 +18,13 @@ type inputItem struct {
 	raw             wirejson.Value
 	kind            string         // its type
 	id              string         // its own id, if it has one
-	callID          string         // the id of the call, if the item is a call
-	answeredCallID  string         // the id of the call that the item answers, if it is an output
-	message         prompt.Message // for the model, unless the item is silent
-	hiddenFromModel bool           // the model does not get the item
+	callID          string         // if the item is a call: the id of the call
+	answeredCallID  string         // if the item is an output: the id of its call
+	message         prompt.Message // the item in the form for the model
+	hiddenFromModel bool           // the model does not get the message
 }
 
-// The types of items that the code refers to by name.
+// The types of items.
 const (
 	typeMessage          = "message"
 	typeReference        = "item_reference"
@@ -36,9 +36,9 @@ const (
 	typeAdditionalTools  = "additional_tools"
 )
 
-// itemType has the properties of the items of one type.
+// itemType describes the items of one type.
 type itemType struct {
-	idPrefix string                                              // of their ids
+	idPrefix string                                              // the beginning of their ids
 	read     func(*inputItem, *Request, itemFields) *field.Error // reads their members
 }
 

@@ -99,7 +99,8 @@ type listEnd struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// encode returns a list of items. The items may be large, so each is copied only once.
+// encode returns the JSON of a list with these items. The items may be large, so each is copied only
+// once.
 func (e listEnd) encode(items []json.RawMessage, hold Hold) ([]byte, *apierror.Error) {
 	const begin = `{"object":"list","data":[`
 	end := wirejson.Append(nil, e)
@@ -151,7 +152,7 @@ func (r *Request) InputItems(suffix string) []json.RawMessage {
 // maxItemID is the most bytes of an item's id. An item with a longer id gets a new id.
 const maxItemID = 128
 
-// storedJSON returns the item in the form for a store, with the id.
+// storedJSON returns the JSON of the item for a store. The item gets this id.
 func (i *inputItem) storedJSON(id string) json.RawMessage {
 	if i.kind == typeMessage {
 		return i.storedMessageJSON(id)

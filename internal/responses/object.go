@@ -26,11 +26,11 @@ const (
 type outputItem struct {
 	outputJSON        // without its texts and arguments
 	providerID string // the provider's id of a reasoning or a web search
-	index      int    // among the items that the client sees; -1: the client does not see this item
+	index      int    // among the items that the client sees; hidden: the client does not see this item
 
 	text             strings.Builder   // the text of the open part, the arguments of a call, or the action of a web search
 	parts            []string          // the complete parts of a message's content, or of a reasoning's summary
-	openPart         int               // Codex's number of the open part
+	openPart         int               // Codex's index of the open part
 	annotations      []json.RawMessage // of a message's text
 	encryptedContent string            // the encrypted content of a reasoning
 
@@ -53,7 +53,7 @@ func (s *Stream) responseJSON() []byte {
 	return append(object, s.meta.settingsJSON[1:]...)
 }
 
-// asJSON returns the item as it is now, for JSON. encrypted says whether an item of reasoning
+// asJSON returns the item as it is now, for JSON. withEncrypted says whether an item of reasoning
 // includes its encrypted content.
 func (i *outputItem) asJSON(withEncrypted bool) outputJSON {
 	w, done, arguments := i.outputJSON, i.Status != statusInProgress, ""
@@ -104,7 +104,7 @@ type Record struct {
 	Well     bool            // the turn has ended without an error, perhaps early
 }
 
-// keepResponse returns the JSON of the whole Response, after passing it to Meta.Keep.
+// keepResponse passes the whole Response to Meta.Keep, and returns its JSON.
 func (s *Stream) keepResponse() []byte {
 	object := s.responseJSON()
 	if s.meta.Keep != nil {

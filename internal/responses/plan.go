@@ -55,8 +55,8 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 	return r.CheckChoice(r.Search != nil || r.Pictures != nil).In("tool_choice").APIError()
 }
 
-// buildMessages sets r.Messages to one conversation: the instructions, the items in before, and the input.
-// The instructions of earlier responses are not included, as in OpenAI's API.
+// buildMessages sets r.Messages to one conversation: the instructions, the messages of earlierItems, and
+// the input. The instructions of earlier responses are not included, as in OpenAI's API.
 func (r *Request) buildMessages(earlierItems []inputItem) {
 	r.Messages = make([]prompt.Message, 0, 1+len(earlierItems)+len(r.input))
 	if r.instructions != nil {
@@ -106,8 +106,9 @@ func (r *Request) ImagePath(message, part int) string {
 	return fmt.Sprintf("input[%d].content[%d].image_url", i, part)
 }
 
-// inputIndex returns the index of the input's item for a message of the conversation. It returns -1 for
-// a message of an earlier response. The conversation ends with the messages of the input.
+// inputIndex returns the index of the input item from which a message of the conversation was made, or
+// -1 if the message is older than the input. It counts from the end, since the messages of the input
+// are the last.
 func (r *Request) inputIndex(message int) int {
 	remaining := len(r.Messages) - message // the number of messages from this one to the end
 	for i := len(r.input) - 1; i >= 0; i-- {
@@ -138,9 +139,9 @@ func (r *Request) APIError(err error) *apierror.Error {
 	return e
 }
 
-// withItemPath adds to an error the place of the item that Codex could not read. The error of Codex has
-// the index of the item in the history. Each message of the history is one item; instructions are
-// not in it.
+// withItemPath adds the path of an item to the error with which Codex refused the item. Codex's error
+// has only the index of the item in the history. Each message of the history is one item; the
+// instructions are not in the history.
 func (r *Request) withItemPath(e *apierror.Error) *apierror.Error {
 	var n int
 	if _, err := fmt.Sscanf(e.Message, "items[%d] is not a valid response item:", &n); err != nil {

@@ -1,8 +1,8 @@
 // Package responses is the wire format of the Responses API.
 //
 // [Decode] checks the body of a request, [Request.Resolve] adds the stored items that the request
-// refers to, and [Request.Plan] maps the request to Codex. A [Stream] makes a Response from the
-// outputs of a turn, both as events and as one object, so that both forms have the same answer.
+// refers to, and [Request.Plan] maps the request to Codex. [Stream] encodes the outputs of a turn as a
+// Response, both as events and as one object, so that both forms have the same answer.
 package responses
 
 import (
@@ -25,9 +25,9 @@ type Request struct {
 	PreviousID     string // the id of the response that this one follows; empty: none
 	ConversationID string // the id of the conversation to which the response belongs; empty: none
 	Store          bool   // the response is to be stored
-	Background     bool   // the response is made in the background, also after its client has left
+	Background     bool   // the response is made even if its client disconnects
 	Warmup         bool   // no output is wanted
-	Summary        string // the form of the summaries of the reasoning; empty: the request does not say
+	Summary        string // reasoning.summary: auto, concise or detailed; empty: it is not given
 
 	instructions wirejson.Value
 	input        []inputItem
@@ -36,11 +36,11 @@ type Request struct {
 	isCodex      bool // the client is a Codex
 	echoed       responseSettings
 
-	skippedToolError *field.Error                  // the error for the first tool in skipped, if the client is not a Codex
-	hostedIndexes    map[prompt.Hosted]toolIndexes // where the hosted tools are
-	skippedTools     []string                      // the paths of tools that cannot run here, and that only a Codex may declare
-	originalTools    map[string]originalTool       // of the tools so far, by their names in the conversation
-	inputTools       []declaredTool                // the tools in items of the input
+	skippedToolError *field.Error                  // the error for the first of skippedTools; only a Codex client may declare them
+	hostedIndexes    map[prompt.Hosted]toolIndexes // the places of the hosted tools
+	skippedTools     []string                      // the paths of the declared tools that cannot run here
+	originalTools    map[string]originalTool       // the tools as the client declared them, by the names of their functions
+	inputTools       []declaredTool                // the tools that items of the input declare
 }
 
 // Decode reads and checks the body of a request. The error is always an
@@ -120,13 +120,14 @@ var readers = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt_cache_options":   unusedField("", "", wirejson.KindObject),
 }
 
-// unusedField returns the reader of a field for which Codex has no setting. [prompt.Conversation.Skip]
-// says what the parameters mean.
+// unusedField returns the reader of a field for which Codex has no setting. The parameters are those
+// of [prompt.Conversation.Skip].
 func unusedField(name, neutral string, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error { return r.Skip(v, name, neutral, kind) }
 }
 
-// echoedField does what skipped does, for a field whose value the Response repeats.
+// echoedField is unusedField for a field whose value the Response repeats. member returns the place of
+// the value.
 func echoedField(name, neutral string, member func(*responseSettings) *wirejson.Value, kind wirejson.Kind) func(*Request, wirejson.Value) *field.Error {
 	return func(r *Request, v wirejson.Value) *field.Error {
 		if v.Given() {
@@ -141,7 +142,7 @@ func refusedField(why string) func(*Request, wirejson.Value) *field.Error {
 	return func(_ *Request, v wirejson.Value) *field.Error { return field.Refuse(v, why) }
 }
 
-// noPromptsReason is the reason for which the field prompt is refused.
+// noPromptsReason is the reason in the error for the field prompt.
 const noPromptsReason = "there are no prompts here; use 'instructions' and 'input'"
 
 // check does the checks that depend on several fields.
@@ -223,7 +224,7 @@ func (r *Request) readClientMetadata(v wirejson.Value) *field.Error {
 
 // DecodeInput reads a body of the Responses API that was sent to POST /v1/chat/completions. It reads
 // only the members that chat completions do not have. The request must have the whole conversation,
-// so members that refer to stored responses are refused. Items that have no form in a chat are
+// so members that refer to stored responses are refused. Items that a chat completion cannot have are
 // refused, too.
 func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 	r := new(Request)
@@ -265,10 +266,10 @@ var inputReaders = map[string]func(*Request, wirejson.Value) *field.Error{
 	"prompt":               refusedField(noPromptsReason),
 }
 
-// notStoredReason is the reason for which members that refer to stored responses are refused.
+// notStoredReason is the reason in the errors for members that refer to stored responses.
 const notStoredReason = "an answer in the form of a chat completion is not stored; send the whole conversation, or use POST /v1/responses"
 
-// checkChat refuses an item that has no form in a chat.
+// checkChat refuses an item that a chat completion cannot have.
 func (i *inputItem) checkChat() *field.Error {
 	switch i.kind {
 	case typeReference:

@@ -35,7 +35,7 @@ import (
 // A Stream must not be used by several goroutines at once.
 type Stream struct {
 	meta       Meta
-	state      responseState // without its output; the usage is 0 until the turn ends without an error
+	state      responseState // without the output; the usage is 0 until the turn ends without an error
 	items      []*outputItem // in their order
 	shownCount int           // how many of the items the client sees
 	openItem   *outputItem   // the item that has begun and not ended, or nil
@@ -201,10 +201,10 @@ func (s *Stream) annotate(out *turn.Output) {
 	}
 }
 
-// isOpen reports whether an item of the type is open.
+// isOpen reports whether the open item has this type.
 func (s *Stream) isOpen(kind string) bool { return s.openItem != nil && s.openItem.Type == kind }
 
-// isOpenCall reports whether the open item is the call with an index.
+// isOpenCall reports whether the open item is the call with this index in the turn.
 func (s *Stream) isOpenCall(index int) bool {
 	return s.openItem != nil && s.openItem.tool.callType != "" && s.openItem.callIndex == index
 }
@@ -212,7 +212,8 @@ func (s *Stream) isOpenCall(index int) bool {
 // hidden is the index of an item that the client does not see.
 const hidden = -1
 
-// openOrBegin returns the open item if it has the type and the source. Otherwise it begins a new item.
+// openOrBegin returns the open item if it has this type and this providerID. Otherwise it begins a new
+// item.
 func (s *Stream) openOrBegin(kind, providerID string) *outputItem {
 	if !s.isOpen(kind) || s.openItem.providerID != providerID {
 		s.beginItem(kind, &outputItem{providerID: providerID})
@@ -220,7 +221,7 @@ func (s *Stream) openOrBegin(kind, providerID string) *outputItem {
 	return s.openItem
 }
 
-// beginItem begins an item of a type. It first ends the open item.
+// beginItem ends the open item and begins a new one. kind is the type of the new item.
 func (s *Stream) beginItem(kind string, item *outputItem) {
 	s.endItem(statusCompleted)
 	item.Type, item.Status, item.providerID = kind, statusInProgress, strings.Clone(item.providerID)
@@ -234,7 +235,8 @@ func (s *Stream) beginItem(kind string, item *outputItem) {
 	s.sendItemStart(item)
 }
 
-// endItem ends the open item, if there is one, with a status.
+// endItem ends the open item, if there is one. The item gets this status, but a picture that was not
+// made gets the status failed.
 func (s *Stream) endItem(status string) {
 	if i := s.openItem; i != nil {
 		s.openItem = nil

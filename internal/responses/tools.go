@@ -10,18 +10,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// originalTool is the type and the name of a tool as the client knows it. For Codex and the model,
+// originalTool has the type and the name of a tool as the client declared it. For Codex and the model,
 // every tool is a plain function.
 type originalTool struct {
-	callType  string // the type of its calls: function_call, custom_tool_call, tool_search_call
+	callType  string // the type of its calls, for example function_call
 	namespace string
 	name      string // within its namespace
 }
 
-// toolSearchTool is the function that stands for a tool_search.
+// toolSearchTool is the name of the function that stands for a tool_search.
 const toolSearchTool = "tool_search"
 
-// plainNamespace is the namespace of tools without one.
+// plainNamespace is a namespace that means the same as none.
 const plainNamespace = "functions"
 
 // functionName returns the name of the function that stands for a tool in a namespace.
@@ -32,6 +32,7 @@ func functionName(namespace, name string) string {
 	return prompt.CutName(namespace+"__"+name, "")
 }
 
+// declaredTool is a function for the model, and the tool for which the function stands.
 type declaredTool struct {
 	prompt.Tool
 	original originalTool
@@ -89,8 +90,8 @@ func (r *Request) addTool(t declaredTool) *field.Error {
 	return nil
 }
 
-// readInputTools reads the tools of an input item. A tool that only OpenAI can run is an error here,
-// also for a Codex client. Codex adds such tools by itself only to the member tools of a request.
+// readInputTools reads the tools that an input item declares. A tool that only OpenAI can run is an
+// error here, even from a Codex client: Codex adds such tools only to the field tools.
 func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	if f := field.Expect(wirejson.KindArray, v); f != nil {
 		return f
@@ -110,7 +111,8 @@ func (r *Request) readInputTools(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// addInputTools declares the tools of input items, except those that are declared already.
+// addInputTools adds the tools of the input items to the tools of the request, except those that the
+// request has already.
 func (r *Request) addInputTools() (f *field.Error) {
 	for _, t := range r.inputTools {
 		if _, declared := r.originalTools[t.Name]; !declared {

@@ -11,7 +11,7 @@ import (
 )
 
 // responseState has the members of a Response that change while it is made. In its JSON, the
-// members of [settings] follow.
+// members of [responseSettings] follow.
 type responseState struct {
 	ID          string             `json:"id"`
 	Object      string             `json:"object"`
