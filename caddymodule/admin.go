@@ -39,15 +39,15 @@ func (Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /codex/status", Handler: caddy.AdminHandlerFunc(serveStatus)},
 		{Pattern: "POST /codex/restart", Handler: caddy.AdminHandlerFunc(serveRestart)},
-		{Pattern: "POST /codex/login", Handler: caddy.AdminHandlerFunc(administration(signIn).serveAdmin)},
-		{Pattern: "DELETE /codex/login", Handler: caddy.AdminHandlerFunc(administration(signIn).serveAdmin)},
-		{Pattern: "POST /codex/credit", Handler: caddy.AdminHandlerFunc(administration(spendResetCredit).serveAdmin)},
+		{Pattern: "POST /codex/login", Handler: caddy.AdminHandlerFunc(adminAction(signIn).serveAdminAPI)},
+		{Pattern: "DELETE /codex/login", Handler: caddy.AdminHandlerFunc(adminAction(signIn).serveAdminAPI)},
+		{Pattern: "POST /codex/credit", Handler: caddy.AdminHandlerFunc(adminAction(spendResetCredit).serveAdminAPI)},
 	}
 }
 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), supervisor.All())}
-	body.Turns.Running, body.Turns.Waiting, _ = queue()
+	body.Turns.Running, body.Turns.Waiting, _ = queueTotals()
 	body.Requests = requestsOf(usage.Everybody)
 	return writeAdmin(w, body)
 }
@@ -79,9 +79,9 @@ func requestsOf(user string) []status.Request {
 }
 
 // appServerID returns the id of a process, or "" if the supervisor does not run the process.
-func appServerID(of *appserver.Process) string {
+func appServerID(process *appserver.Process) string {
 	for _, p := range supervisor.All() {
-		if p.Process == of {
+		if p.Process == process {
 			return p.ID()
 		}
 	}
@@ -96,25 +96,25 @@ func serveRestart(w http.ResponseWriter, r *http.Request) error {
 	if len(query) > 0 && wanted == "" { // a misspelt query must not restart all
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("the query may name one app_server by its id, and nothing else")}
 	}
-	var ids []string
-	var failed error
+	var restarted []string
+	var errs error
 	for _, p := range supervisor.All() {
 		if wanted != "" && p.ID() != wanted {
 			continue
 		}
 		if err := p.Restart(); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("app-server %s: %w", p.ID(), err))
+			errs = errors.Join(errs, fmt.Errorf("app-server %s: %w", p.ID(), err))
 			continue
 		}
-		ids = append(ids, p.ID())
+		restarted = append(restarted, p.ID())
 	}
 	switch {
-	case failed != nil:
-		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: failed}
-	case len(ids) == 0:
+	case errs != nil:
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: errs}
+	case len(restarted) == 0:
 		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("there is no app-server %s", cmp.Or(wanted, "at all"))}
 	}
-	return writeAdmin(w, map[string][]string{"restarted": ids})
+	return writeAdmin(w, map[string][]string{"restarted": restarted})
 }
 
 func writeAdmin(w http.ResponseWriter, body any) error {
@@ -137,7 +137,7 @@ var version = sync.OnceValue(func() string {
 // go.mod replaces it by a directory, versionIn returns the version that go.mod requires, which the
 // Makefile sets from the git tag.
 func versionIn(info *debug.BuildInfo) string {
-	const fromDirectory = "(devel)" // as Go calls it
+	const develVersion = "(devel)" // as Go calls it
 	if info == nil {
 		return "unknown"
 	}
@@ -145,12 +145,12 @@ func versionIn(info *debug.BuildInfo) string {
 		if m.Path != modulePath {
 			continue
 		}
-		if r := m.Replace; r != nil && r.Version != "" && r.Version != fromDirectory {
+		if r := m.Replace; r != nil && r.Version != "" && r.Version != develVersion {
 			return r.Version
 		}
 		// A directory has no version, but go.mod needs one: the go command writes v0.0.0-00010101000000-….
 		if m.Version == "" || m.Version == "v0.0.0" || strings.HasPrefix(m.Version, "v0.0.0-00010101000000-") {
-			return fromDirectory
+			return develVersion
 		}
 		return m.Version
 	}

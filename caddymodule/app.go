@@ -24,19 +24,19 @@ func init() {
 // handlers register their app-servers. The processes start with the app, never while a
 // configuration is only checked. A reload keeps the processes that the new configuration uses.
 type App struct {
-	logger     *slog.Logger
-	ctx        caddy.Context
-	servers    *pool.Configuration
-	aliases    []string       // the aliases of models in all handlers; complete at Start
-	hasKeyFile bool           // a handler has a file of keys; complete at Start
-	starts     []func() error // start the handlers' stores; complete at Start
+	logger      *slog.Logger
+	ctx         caddy.Context
+	servers     *pool.Configuration
+	aliases     []string       // the aliases of models in all handlers; complete at Start
+	hasKeyFile  bool           // a handler has a file of keys; complete at Start
+	storeStarts []func() error // start the handlers' stores; complete at Start
 
 	releaseBooks []func()
 }
 
 // supervisor runs the app-servers of all configurations.
 var supervisor = pool.NewSupervisor(pool.Options{
-	Exiting: func() bool { return exit.now() },
+	Exiting: func() bool { return exit.hasBegun() },
 	Ready:   learnModels,
 })
 
@@ -79,7 +79,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 // listeners, and a process forked during that swap would inherit the old listeners and lose waiting
 // connections.
 func (a *App) Start() error {
-	for _, start := range a.starts {
+	for _, start := range a.storeStarts {
 		if err := start(); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
@@ -117,7 +117,7 @@ const (
 // still subscribe.
 func (a *App) Handle(_ context.Context, e caddy.Event) error {
 	if e.Name() == eventStopping {
-		exit.follow(a)
+		exit.poll(a)
 		return nil
 	}
 	a.servers.Open()
@@ -127,44 +127,44 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 // exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
 
-// exitLag is how often follow asks Caddy whether it is exiting. If no event reports the exit,
+// exitPollInterval is how often poll asks Caddy whether it is exiting. If no event reports the exit,
 // requests notice it after this time at most.
-const exitLag = 100 * time.Millisecond
+const exitPollInterval = 100 * time.Millisecond
 
 // exitWatch detects an exit of Caddy before Caddy waits for the running requests of this and
 // earlier configurations. It notices the exit by an event of the current configuration
-// ([App.Handle]), or when a new request calls [exitWatch.now]. If the current configuration lacks
-// this module, follow asks Caddy every exitLag.
+// ([App.Handle]), or when a new request calls [exitWatch.hasBegun]. If the current configuration lacks
+// this module, poll asks Caddy every exitPollInterval.
 type exitWatch struct {
-	exiting func() bool
-	begun   context.Context // ends when the exit begins
-	begin   context.CancelFunc
+	isCaddyExiting func() bool
+	untilBegun     context.Context // ends when the exit begins
+	begin          context.CancelFunc
 }
 
-func newExitWatch(exiting func() bool) *exitWatch {
-	w := &exitWatch{exiting: exiting}
-	w.begun, w.begin = context.WithCancel(context.Background())
+func newExitWatch(isCaddyExiting func() bool) *exitWatch {
+	w := &exitWatch{isCaddyExiting: isCaddyExiting}
+	w.untilBegun, w.begin = context.WithCancel(context.Background())
 	return w
 }
 
-// now reports whether the exit has begun.
-func (w *exitWatch) now() bool {
-	if w.exiting() {
+// hasBegun reports whether the exit has begun.
+func (w *exitWatch) hasBegun() bool {
+	if w.isCaddyExiting() {
 		w.begin()
 	}
-	return w.begun.Err() != nil
+	return w.untilBegun.Err() != nil
 }
 
-// follow is called when the configuration of an app ends. It asks Caddy at once, and then every
-// exitLag, whether an exit has begun. It stops after an exit, when no process is left, or when
+// poll is called when the configuration of an app ends. It asks Caddy at once, and then every
+// exitPollInterval, whether an exit has begun. It stops after an exit, when no process is left, or when
 // there is a newer configuration with this module: Caddy reports an exit to that configuration by
 // an event.
-func (w *exitWatch) follow(a *App) {
+func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()
-	if w.now() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
+	if w.hasBegun() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
 		return
 	}
-	time.AfterFunc(exitLag, func() { w.follow(a) })
+	time.AfterFunc(exitPollInterval, func() { w.poll(a) })
 }
 
 // list holds values that configurations have registered, in the order of their registration. It is
@@ -193,18 +193,18 @@ func (l *list[T]) all() []T {
 	return slices.Clone(l.items)
 }
 
-// inUse are the handlers that get new requests. Handlers of earlier configurations, which only
+// handlersInUse are the handlers that get new requests. Handlers of earlier configurations, which only
 // finish their requests, are not among them.
-var inUse list[*Handler]
+var handlersInUse list[*Handler]
 
-// queue returns the running turns, the waiting requests, and the bytes of request bodies in memory,
+// queueTotals returns the running turns, the waiting requests, and the bytes of request bodies in memory,
 // summed over the handlers in use.
-func queue() (running, waiting int, bodies int64) {
-	for _, h := range inUse.all() {
+func queueTotals() (running, waiting int, bodyBytes int64) {
+	for _, h := range handlersInUse.all() {
 		r, w := h.gateway.Queue()
-		running, waiting, bodies = running+r, waiting+w, bodies+h.gateway.BodyMemory()
+		running, waiting, bodyBytes = running+r, waiting+w, bodyBytes+h.gateway.BodyMemory()
 	}
-	return running, waiting, bodies
+	return running, waiting, bodyBytes
 }
 
 // Interface guards

@@ -82,21 +82,21 @@ const (
 	maxProcesses = 1024
 )
 
-// quietLog has environment variables that make the app-server's log readable within Caddy's log:
+// logEnv has environment variables that make the app-server's log readable within Caddy's log:
 // without colours, and without the error that Codex logs when a tool call of the client ends a
 // turn. The log keeps the lines that this module reads. Caddy's environment and the option env take
 // precedence.
-var quietLog = map[string]string{
+var logEnv = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
 }
 
-// validate sets the defaults of options and refuses values that cannot work.
-func (a *AppServer) validate() error {
+// complete sets the defaults of options and refuses values that cannot work.
+func (a *AppServer) complete() error {
 	if a == nil {
 		return errors.New("must not be null")
 	}
-	if err := a.conflict(); err != nil {
+	if err := a.checkConflicts(); err != nil {
 		return err
 	}
 	if err := completeOptions(a); err != nil {
@@ -168,7 +168,7 @@ func (a *AppServer) resolveCommand(repl *caddy.Replacer) ([]string, error) {
 // resolveEnv returns the variables that the app-server gets besides those of Caddy's environment.
 func (a *AppServer) resolveEnv(repl *caddy.Replacer) (map[string]string, error) {
 	env := make(map[string]string, len(a.Env))
-	for key, value := range quietLog {
+	for key, value := range logEnv {
 		if _, set := os.LookupEnv(key); !set {
 			env[key] = value
 		}
@@ -194,9 +194,9 @@ func absolutePath(repl *caddy.Replacer, path string) (string, error) {
 	return caddy.FastAbs(path)
 }
 
-// conflict returns an error if connect is set together with an option for local processes, or if
+// checkConflicts returns an error if connect is set together with an option for local processes, or if
 // token is set without connect.
-func (a *AppServer) conflict() error {
+func (a *AppServer) checkConflicts() error {
 	switch {
 	case a.Connect == "" && a.Token != "":
 		return errors.New("token is for connect")
@@ -205,12 +205,12 @@ func (a *AppServer) conflict() error {
 	case len(a.Command) > 0:
 		return errors.New("either a command is run or connect is used, not both")
 	}
-	given := slices.DeleteFunc(optionsOf(a), func(o option) bool { return o.field.IsZero() || slices.Contains(remoteOptions, o.name) })
+	localOptions := slices.DeleteFunc(optionsOf(a), func(o option) bool { return o.field.IsZero() || slices.Contains(remoteOptions, o.name) })
 	if len(a.Env) > 0 {
-		given = append(given, option{name: "env"})
+		localOptions = append(localOptions, option{name: "env"})
 	}
-	if len(given) > 0 {
-		return fmt.Errorf("%s is for a process that is started here, not for connect", given[0].name)
+	if len(localOptions) > 0 {
+		return fmt.Errorf("%s is for a process that is started here, not for connect", localOptions[0].name)
 	}
 	return nil
 }
@@ -240,8 +240,8 @@ func (a *AppServer) resolveRemote(cfg *appserver.Config, repl *caddy.Replacer) (
 	return nil
 }
 
-// isExposed reports whether the token is sent unencrypted over a network.
-func isExposed(cfg appserver.Config) bool {
+// sendsTokenUnencrypted reports whether the token is sent unencrypted over a network.
+func sendsTokenUnencrypted(cfg appserver.Config) bool {
 	u, err := url.Parse(cfg.Connect)
 	if cfg.Token == "" || err != nil || u.Scheme != "ws" || u.Hostname() == "localhost" {
 		return false
@@ -283,7 +283,7 @@ const maxKeptBytes = 128 << 20
 // parse reads on, off, or a block.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
-		if err := isOneOf(d.Val(), "on|off"); err != nil {
+		if err := checkWord(d.Val(), "on|off"); err != nil {
 			return d.WrapErr(fmt.Errorf("conversations: %w", err))
 		}
 		c.Off = d.Val() == "off"

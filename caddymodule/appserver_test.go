@@ -49,7 +49,7 @@ func TestResolve(t *testing.T) {
 		t.Errorf("the client is %+v", got.Client)
 	}
 	want := map[string]string{"TOKEN": "s3cret", "EMPTY": "", "JSON": `{"a":{"b":1}}`}
-	maps.Copy(want, quietLog)
+	maps.Copy(want, logEnv)
 	if !maps.Equal(got.Env, want) {
 		t.Errorf("variables %q, want %q", got.Env, want)
 	}

@@ -74,9 +74,9 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// allows sets the user of a request whose key is in the ring. It returns false if the ring has keys
+// authenticate sets the user of a request whose key is in the ring. It returns false if the ring has keys
 // and the request's key is not among them.
-func (ring keyring) allows(r *http.Request) bool {
+func (ring keyring) authenticate(r *http.Request) bool {
 	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
 	if found {
 		replacerOf(r).Set(userVariable, user)
@@ -84,8 +84,8 @@ func (ring keyring) allows(r *http.Request) bool {
 	return found || len(ring) == 0
 }
 
-// several reports whether the keys have several users.
-func (h *Handler) several() bool {
+// hasSeveralUsers reports whether the keys have several users.
+func (h *Handler) hasSeveralUsers() bool {
 	users := slices.Clone(h.keyFile.Set().Users())
 	for _, user := range h.keys {
 		users = append(users, fmt.Sprint(user))
@@ -147,20 +147,20 @@ func (h *Handler) keyFilePath(repl *caddy.Replacer) (string, error) {
 
 // authenticate checks the key of a request, if there are keys, and sets the user.
 func (h *Handler) authenticate(r *http.Request) *apierror.Error {
-	_, apiErr := h.keyOf(r)
+	_, apiErr := h.checkKey(r)
 	return apiErr
 }
 
-// keyOf checks the key of a request and sets the user. It returns the key if it is in the file of
+// checkKey checks the key of a request and sets the user. It returns the key if it is in the file of
 // keys. It returns nil for a key of the configuration, since these keys have no limits, and if
 // there are no keys at all.
-func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
+func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
 	}
 	k := h.keyFile.Set().Find(presentedKey(r))
 	switch {
-	case k == nil && len(h.keys) > 0 && h.keys.allows(r):
+	case k == nil && len(h.keys) > 0 && h.keys.authenticate(r):
 		return nil, nil
 	case k == nil:
 		return nil, apierror.Unauthorized()
@@ -171,13 +171,13 @@ func (h *Handler) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return &k.Key, nil
 }
 
-// keyStill checks the key of a request on a WebSocket again, as keyOf does, since the user may have
-// been identified long ago. If the key belongs to another user now, keyStill refuses the request,
+// recheckKey checks the key of a request on a WebSocket again, as checkKey does, since the user may have
+// been identified long ago. If the key belongs to another user now, recheckKey refuses the request,
 // so that the client connects again.
-func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
+func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)
-	k, apiErr := h.keyOf(r)
+	k, apiErr := h.checkKey(r)
 	if now, _ := repl.Get(userVariable); now != before {
 		repl.Set(userVariable, before) // the next check must refuse the key, too
 		return nil, apierror.Unauthorized()
@@ -185,22 +185,22 @@ func (h *Handler) keyStill(r *http.Request) (*quota.Key, *apierror.Error) {
 	return k, apiErr
 }
 
-// wrongKeyLines is how many log lines about wrong keys are written in a minute before [sampled]
+// wrongKeyLines is how many log lines about wrong keys are written in a minute before [sampleWrongKeys]
 // drops most of them.
 const wrongKeyLines = 20
 
-// sampled returns a core that writes wrongKeyLines lines a minute, then each thousandth line:
+// sampleWrongKeys returns a core that writes wrongKeyLines lines a minute, then each thousandth line:
 // attempts to guess a key must not fill the disk.
-func sampled(core zapcore.Core) zapcore.Core {
+func sampleWrongKeys(core zapcore.Core) zapcore.Core {
 	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
 }
 
 // logWrongKey logs a request that was refused because of its key. It does not log the key.
-func (h *Handler) logWrongKey(r *http.Request, outcome *requestContext) {
-	if outcome.failure == nil || outcome.failure.Code != apierror.CodeInvalidAPIKey {
+func (h *Handler) logWrongKey(r *http.Request, reqCtx *requestContext) {
+	if reqCtx.failure == nil || reqCtx.failure.Code != apierror.CodeInvalidAPIKey {
 		return
 	}
-	entry := h.wrongKeys.Check(zap.WarnLevel, "the API key is missing or wrong")
+	entry := h.wrongKeyLogger.Check(zap.WarnLevel, "the API key is missing or wrong")
 	if entry == nil {
 		return
 	}
@@ -209,8 +209,8 @@ func (h *Handler) logWrongKey(r *http.Request, outcome *requestContext) {
 		zap.String("request_id", r.Header.Get(requestIDHeader)),
 		zap.String("client_ip", address),
 		zap.Bool("missing", presentedKey(r) == ""),
-		zap.String("method", logged(r.Method)),
-		zap.String("path", logged(r.URL.Path)),
-		zap.String("user_agent", logged(r.UserAgent())),
+		zap.String("method", shorten(r.Method)),
+		zap.String("path", shorten(r.URL.Path)),
+		zap.String("user_agent", shorten(r.UserAgent())),
 	)
 }

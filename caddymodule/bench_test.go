@@ -23,8 +23,8 @@ import (
 //	go test -run '^$' -bench Request -benchmem ./caddymodule
 func BenchmarkRequest(b *testing.B) {
 	h := &Handler{hosts: new(hosts)}
-	turns := observer{turns: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel))}
-	route, _ := routeOf("/v1/chat/completions")
+	turns := observer{turnLogger: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.InfoLevel))}
+	route, _ := apiRouteOf("/v1/chat/completions")
 	route.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		record := [1]gateway.Record{{
 			Time: time.Now(), Duration: 1234567 * time.Nanosecond, FirstOutput: 1234567 * time.Nanosecond, Route: gateway.RouteChat,
@@ -32,7 +32,7 @@ func BenchmarkRequest(b *testing.B) {
 			Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}, Finish: turn.FinishStop, Thread: "new",
 		}}
 		defer turns.AnswerBegan(true)()
-		_ = ownDeadlines(w, r)
+		_ = withoutWriteDeadlines(w, r)
 		turns.TurnsEnded(r.Context(), record[:])
 	}
 	server := &caddyhttp.Server{Listen: []string{":8080"}}
@@ -44,9 +44,9 @@ func BenchmarkRequest(b *testing.B) {
 		w := httptest.NewRecorder()
 		bare.Header.Del(requestIDHeader)
 		r := caddyhttp.PrepareRequest(bare, caddy.NewReplacer(), w, server)
-		outcome := new(requestContext)
-		setRequestID(w, r, &outcome.ids)
-		route.prepare(w, r, outcome)
-		h.serve(route, w, r, outcome)
+		reqCtx := new(requestContext)
+		setRequestID(w, r, &reqCtx.ids)
+		route.prepare(w, r, reqCtx)
+		h.serve(route, w, r, reqCtx)
 	}
 }

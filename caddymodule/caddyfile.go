@@ -105,12 +105,12 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return parseBlock(d, h, h.specials())
+	return parseBlock(d, h, h.customOptions())
 }
 
-// specials are the options that the tags of the fields do not describe, or only in part.
-func (h *Handler) specials() map[string]special {
-	return map[string]special{
+// customOptions are the options that the tags of the fields do not describe, or only in part.
+func (h *Handler) customOptions() map[string]customOption {
+	return map[string]customOption{
 		"app_server":       {parse: h.parseAppServer, repeats: true},
 		"pool":             {parse: h.Pool.parse},
 		"api_key":          {parse: h.parseAPIKey, repeats: true},
@@ -126,9 +126,9 @@ func (h *Handler) specials() map[string]special {
 	}
 }
 
-// specials are the options of an app_server block that the tags of the fields do not describe.
-func (a *AppServer) specials() map[string]special {
-	return map[string]special{
+// customOptions are the options of an app_server block that the tags of the fields do not describe.
+func (a *AppServer) customOptions() map[string]customOption {
+	return map[string]customOption{
 		"command":       {parse: a.parseCommand},
 		"token":         {parse: a.parseToken},
 		"env":           {parse: a.parseEnv, repeats: true},
@@ -140,10 +140,10 @@ func (a *AppServer) specials() map[string]special {
 func (h *Handler) parseAppServer(d *caddyfile.Dispenser) error {
 	server := &AppServer{Command: d.RemainingArgs()}
 	h.AppServers = append(h.AppServers, server)
-	if err := parseBlock(d, server, server.specials()); err != nil {
+	if err := parseBlock(d, server, server.customOptions()); err != nil {
 		return err
 	}
-	if err := server.conflict(); err != nil {
+	if err := server.checkConflicts(); err != nil {
 		return d.WrapErr(err)
 	}
 	return nil
@@ -232,14 +232,14 @@ func (h *Handler) parseModel(d *caddyfile.Dispenser) error {
 func (h *Handler) checkModels() error {
 	seen := make(map[string]bool, len(h.Models))
 	for _, m := range h.Models {
-		wrong := completeOptions(&m)
+		optionErr := completeOptions(&m)
 		switch {
 		case strings.TrimSpace(m.ID) == "":
 			return errors.New("the id must not be empty")
 		case seen[m.ID]:
 			return fmt.Errorf("%s is named twice", m.ID)
-		case wrong != nil:
-			return fmt.Errorf("%s: %w", m.ID, wrong)
+		case optionErr != nil:
+			return fmt.Errorf("%s: %w", m.ID, optionErr)
 		case strings.HasSuffix(m.ID, "*") && m.Model == "":
 			return fmt.Errorf("%s stands for many names and needs the model that they mean, such as default", m.ID)
 		case m.ForceEffort && m.Effort == "":

@@ -132,13 +132,13 @@ func TestErrorsOfEachOption(t *testing.T) {
 	for around, block := range map[string]any{"%s": new(Handler), "app_server {\n%s\n}": new(AppServer), "app_server {\nconversations {\n%s\n}\n}": new(Conversations)} {
 		options := optionsOf(block)
 		for _, o := range options {
-			if o.line != o.name {
+			if o.lineName != o.name {
 				continue
 			}
 			word, _, _ := strings.Cut(o.syntax, "|")
 			full := o.name + " " + cmp.Or(values[word], word)
 			for _, further := range options {
-				if further.line == o.name && further.name != o.name {
+				if further.lineName == o.name && further.name != o.name {
 					full += " " + values[further.syntax]
 				}
 			}

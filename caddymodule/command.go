@@ -71,19 +71,19 @@ func configuredKeyFiles(config []byte) (files []string, err error) {
 }
 
 // eachHandler calls do with each codex handler in a part of a configuration.
-func eachHandler(part json.RawMessage, do func(*Handler) error) error {
+func eachHandler(config json.RawMessage, do func(*Handler) error) error {
 	var object map[string]json.RawMessage
 	var elements []json.RawMessage
-	err := json.Unmarshal(part, &object)
-	if err != nil && json.Unmarshal(part, &elements) != nil {
-		if !json.Valid(part) {
+	err := json.Unmarshal(config, &object)
+	if err != nil && json.Unmarshal(config, &elements) != nil {
+		if !json.Valid(config) {
 			return fmt.Errorf("reading the configuration: %w", err)
 		}
 		return nil // it has no parts
 	}
 	if string(object["handler"]) == `"codex"` {
 		h := new(Handler)
-		if err := json.Unmarshal(part, h); err != nil {
+		if err := json.Unmarshal(config, h); err != nil {
 			return fmt.Errorf("reading a codex handler: %w", err)
 		}
 		return do(h)

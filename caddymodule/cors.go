@@ -38,8 +38,8 @@ var headerNames = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~, -]*$")
 // cors lists the origins whose pages may use the API. A nil cors allows no origin except the API's
 // own.
 type cors struct {
-	any     bool
-	origins []string // in the form that browsers send
+	allowsAny bool
+	origins   []string // in the form that browsers send
 }
 
 // newCORS resolves and checks the configured origins. If there are none, it returns nil.
@@ -58,7 +58,7 @@ func newCORS(origins []string, repl *caddy.Replacer) (*cors, error) {
 		}
 		c.origins = append(c.origins, origin)
 	}
-	if c.any = slices.Contains(c.origins, anyOrigin); c.any && len(c.origins) > 1 {
+	if c.allowsAny = slices.Contains(c.origins, anyOrigin); c.allowsAny && len(c.origins) > 1 {
 		return nil, fmt.Errorf("cors: %s lets every origin in; it stands alone", anyOrigin)
 	}
 	return c, nil
@@ -95,7 +95,7 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 		return true
 	case !allowed:
 		return false
-	case c.any:
+	case c.allowsAny:
 		header.Set("Access-Control-Allow-Origin", anyOrigin)
 	default: // only a listed origin may send credentials
 		header.Set("Access-Control-Allow-Origin", origin)
@@ -113,15 +113,15 @@ func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 
 // answerPreflight allows the headers that a page asks for, by repeating their names. A fixed list
 // would lack clients' own headers, and browsers do not apply a wildcard to Authorization.
-func answerPreflight(answer, asked http.Header) {
+func answerPreflight(answer, request http.Header) {
 	answer.Add("Vary", "Access-Control-Request-Headers")
 	answer.Add("Vary", "Access-Control-Request-Private-Network")
 	answer.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS")
-	wanted := strings.Join(asked.Values("Access-Control-Request-Headers"), ",")
-	if wanted != "" && len(wanted) <= maxRequestedHeaders && headerNames.MatchString(wanted) {
-		answer.Set("Access-Control-Allow-Headers", wanted)
+	requestedHeaders := strings.Join(request.Values("Access-Control-Request-Headers"), ",")
+	if requestedHeaders != "" && len(requestedHeaders) <= maxRequestedHeaders && headerNames.MatchString(requestedHeaders) {
+		answer.Set("Access-Control-Allow-Headers", requestedHeaders)
 	}
-	if asked.Get("Access-Control-Request-Private-Network") == "true" {
+	if request.Get("Access-Control-Request-Private-Network") == "true" {
 		answer.Set("Access-Control-Allow-Private-Network", "true")
 	}
 	answer.Set("Access-Control-Max-Age", "7200") // seconds; browsers accept at most two hours to a day
@@ -129,7 +129,7 @@ func answerPreflight(answer, asked http.Header) {
 
 // allows reports whether pages of an origin may use the API.
 func (c *cors) allows(origin string) bool {
-	return c != nil && (c.any || slices.Contains(c.origins, origin))
+	return c != nil && (c.allowsAny || slices.Contains(c.origins, origin))
 }
 
 // simpleTypes are the media types that a page may send to any origin without a
@@ -139,10 +139,10 @@ var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded"
 // crossOrigin detects requests that browsers mark as coming from another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// forged reports whether a request comes from a page that may not use the API, and is of a kind for
+// isForged reports whether a request comes from a page that may not use the API, and is of a kind for
 // which browsers send no preflight. The page could not read the answer, but the turn would use up
 // the plan. Browsers mark such requests by headers that programs do not send.
-func (c *cors) forged(r *http.Request) bool {
+func (c *cors) isForged(r *http.Request) bool {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "application/json" { // as nearly all programs send it
 		return false

@@ -42,7 +42,7 @@ func TestForged(t *testing.T) {
 		for key, value := range c.header {
 			r.Header.Set(key, value)
 		}
-		if got := c.cors.forged(r); got != c.want {
+		if got := c.cors.isForged(r); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 		if !c.want {

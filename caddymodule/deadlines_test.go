@@ -41,14 +41,14 @@ func TestOwnDeadlines(t *testing.T) {
 			}
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			outer := struct{ http.ResponseWriter }{w}
-			if got := ownDeadlines(outer, r); got != http.ResponseWriter(outer) {
+			if got := withoutWriteDeadlines(outer, r); got != http.ResponseWriter(outer) {
 				t.Errorf("without Caddy's writer the answer is written to %T", got)
 			}
 			r = r.WithContext(caddyhttp.ContextWithIdleTimeouts(r.Context(), nil, w))
-			if got := ownDeadlines(outer, r); got != http.ResponseWriter(outer) {
+			if got := withoutWriteDeadlines(outer, r); got != http.ResponseWriter(outer) {
 				t.Errorf("a writer around Caddy's is left out: %T", got)
 			}
-			got := ownDeadlines(w, r)
+			got := withoutWriteDeadlines(w, r)
 			for range 2 {
 				if _, err := got.Write([]byte("x")); err != nil {
 					t.Fatal(err)

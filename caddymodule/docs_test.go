@@ -20,15 +20,15 @@ import (
 // syntax above UnmarshalCaddyfile, and the tables of the docs.
 func TestOptionsAreDocumented(t *testing.T) {
 	var options []string
-	for block, specials := range map[any]map[string]special{
-		new(Handler): new(Handler).specials(), new(AppServer): new(AppServer).specials(), new(Conversations): nil, new(RedisStore): nil,
+	for block, customOptions := range map[any]map[string]customOption{
+		new(Handler): new(Handler).customOptions(), new(AppServer): new(AppServer).customOptions(), new(Conversations): nil, new(RedisStore): nil,
 	} {
 		for _, o := range optionsOf(block) {
-			if _, listed := specials[o.name]; o.line == o.name && !listed {
+			if _, listed := customOptions[o.name]; o.lineName == o.name && !listed {
 				options = append(options, o.name)
 			}
 		}
-		options = slices.AppendSeq(options, maps.Keys(specials))
+		options = slices.AppendSeq(options, maps.Keys(customOptions))
 	}
 	for place, shown := range map[string][]string{
 		"the syntax above UnmarshalCaddyfile": syntaxOptions(t),

@@ -10,11 +10,11 @@ import (
 func TestExitWatch(t *testing.T) {
 	exiting := false
 	w := newExitWatch(func() bool { return exiting })
-	if w.now() || w.begun.Err() != nil {
+	if w.hasBegun() || w.untilBegun.Err() != nil {
 		t.Error("the exit begins by itself")
 	}
 	exiting = true
-	if !w.now() || w.begun.Err() == nil {
+	if !w.hasBegun() || w.untilBegun.Err() == nil {
 		t.Error("the exit was not detected")
 	}
 }
@@ -36,12 +36,12 @@ func TestExitEvent(t *testing.T) {
 		}
 	}
 	stop()
-	if exit.begun.Err() != nil {
+	if exit.untilBegun.Err() != nil {
 		t.Error("a reload counts as the exit")
 	}
 	exiting = true
 	stop()
-	if exit.begun.Err() == nil {
+	if exit.untilBegun.Err() == nil {
 		t.Error("the exit was not detected")
 	}
 }

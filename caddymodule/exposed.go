@@ -14,34 +14,34 @@ import (
 // warnIfExposed logs a warning if everybody who reaches the server of the handler may use the
 // login of Codex.
 func (h *Handler) warnIfExposed(ctx caddy.Context) {
-	if listen := h.exposedAt(ctx); len(listen) > 0 {
+	if addresses := h.exposedAddresses(ctx); len(addresses) > 0 {
 		ctx.Slogger().Warn("everybody who reaches this address may use Codex with your login: set api_key or api_keys_file, or `bind 127.0.0.1` in the site",
-			"listen", listen)
+			"listen", addresses)
 	}
 }
 
-// exposedAt returns the addresses of the server that ctx belongs to, if everybody who reaches them
+// exposedAddresses returns the addresses of the server that ctx belongs to, if everybody who reaches them
 // may use the handler. Else it returns nil.
-func (h *Handler) exposedAt(ctx context.Context) []string {
+func (h *Handler) exposedAddresses(ctx context.Context) []string {
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server == nil || len(h.keys) > 0 || h.keyFile != nil {
 		return nil
 	}
-	if routes, err := json.Marshal(server.Routes); err != nil || !exposed(server.Listen, routes) {
+	if routes, err := json.Marshal(server.Routes); err != nil || !isExposed(server.Listen, routes) {
 		return nil
 	}
 	return server.Listen
 }
 
-// exposed reports whether other machines reach the addresses of a server, and no route of the server
+// isExposed reports whether other machines reach the addresses of a server, and no route of the server
 // authenticates clients.
-func exposed(listen []string, routes []byte) bool {
-	for _, asks := range []string{`"authentication"`, "http.auth.user.id"} {
-		if bytes.Contains(routes, []byte(asks)) {
+func isExposed(addresses []string, routes []byte) bool {
+	for _, marker := range []string{`"authentication"`, "http.auth.user.id"} {
+		if bytes.Contains(routes, []byte(marker)) {
 			return false
 		}
 	}
-	return slices.ContainsFunc(listen, func(address string) bool {
+	return slices.ContainsFunc(addresses, func(address string) bool {
 		parsed, err := caddy.ParseNetworkAddress(address)
 		if err != nil || parsed.IsUnixNetwork() || parsed.IsFdNetwork() || parsed.Host == "localhost" {
 			return false

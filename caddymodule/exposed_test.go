@@ -21,7 +21,7 @@ func TestExposed(t *testing.T) {
 		":8080": true, "0.0.0.0:8080": true, "[::]:8080": true, "192.0.2.1:8080": true, "example.com:8080": true, "udp/:8080": true,
 		"127.0.0.1:8080": false, "[::1]:8080": false, "localhost:8080": false, "unix//run/codex.sock": false,
 	} {
-		if got := exposed([]string{"127.0.0.1:1", address}, nil); got != want {
+		if got := isExposed([]string{"127.0.0.1:1", address}, nil); got != want {
 			t.Errorf("%s: %t", address, got)
 		}
 	}
@@ -42,7 +42,7 @@ func TestExposedAt(t *testing.T) {
 	} {
 		server := &caddyhttp.Server{Listen: []string{":443"}, Routes: c.routes}
 		h := &Handler{keys: c.keys}
-		if got := h.exposedAt(context.WithValue(t.Context(), caddyhttp.ServerCtxKey, server)); len(got) != c.want {
+		if got := h.exposedAddresses(context.WithValue(t.Context(), caddyhttp.ServerCtxKey, server)); len(got) != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -76,7 +76,7 @@ func exposedServers(t *testing.T, text string) (listen []string, uses bool) {
 			continue
 		}
 		uses = true
-		if exposed(server.Listen, server.Routes) && !strings.Contains(routes, `"api_keys`) {
+		if isExposed(server.Listen, server.Routes) && !strings.Contains(routes, `"api_keys`) {
 			listen = append(listen, server.Listen...)
 		}
 	}

@@ -176,19 +176,19 @@ type Handler struct {
 	// arrived. Default: `300ms`.
 	StopAfterToolsGrace *caddy.Duration `json:"stop_after_tools_grace,omitempty" option:"stop_after_tools [<duration>]" default:"300ms"`
 
-	store     stores.Module
-	keys      keyring
-	keyFile   *apikeys.File // nil: there is none
-	adminKey  *apikeys.Hash // nil: there is none
-	limits    *quota.Limits // of the keys in keyFile
-	shared    *usage.Shared // the usage of all nodes; nil: there is none
-	wrongKeys *zap.Logger
-	gateway   *gateway.Gateway
-	releases  []func() // called by Cleanup
-	cors      *cors
-	hosts     *hosts
-	realm     string // with an @ before it; empty: the site's
-	pool      *pool.Pool
+	storeModule    stores.Module
+	keys           keyring
+	keyFile        *apikeys.File // nil: there is none
+	adminKey       *apikeys.Hash // nil: there is none
+	limits         *quota.Limits // of the keys in keyFile
+	sharedUsage    *usage.Shared // the usage of all nodes; nil: there is none
+	wrongKeyLogger *zap.Logger
+	gateway        *gateway.Gateway
+	releases       []func() // called by Cleanup
+	cors           *cors
+	hosts          *hosts
+	realmSuffix    string // of all users, if the option realm is set; else empty
+	pool           *pool.Pool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -209,7 +209,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.keys, err = newKeyring(h.APIKeys, repl); err != nil {
 		return err
 	}
-	h.wrongKeys = ctx.Logger().WithOptions(zap.WrapCore(sampled))
+	h.wrongKeyLogger = ctx.Logger().WithOptions(zap.WrapCore(sampleWrongKeys))
 	if err := h.resolveAdminKey(repl); err != nil {
 		return err
 	}
@@ -238,11 +238,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return h.connect(ctx, repl, options)
+	return h.setUpGateway(ctx, repl, options)
 }
 
-// connect makes the gateway between the routes and the app-servers of the app.
-func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gateway.Options) error {
+// setUpGateway makes the gateway between the routes and the app-servers of the app.
+func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options gateway.Options) error {
 	loaded, err := ctx.App("codex")
 	if err != nil {
 		return fmt.Errorf("loading the codex app: %w", err)
@@ -257,37 +257,37 @@ func (h *Handler) connect(ctx caddy.Context, repl *caddy.Replacer, options gatew
 	if err := registerMetrics(ctx); err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
-	engine, start, release := engines.open(h.store, ctx.Slogger())
-	options.Responses = engine.store
-	if h.shared = engine.usage; h.shared != nil {
-		options.Observer = observer{options.Observer.(observer).turns, h.shared}
-		h.releases = append(h.releases, func() { _ = h.shared.Store(context.Background()) }) // else the other nodes miss the last usage
+	opened, start, release := openStores.open(h.storeModule, ctx.Slogger())
+	options.Responses = opened.store
+	if h.sharedUsage = opened.usage; h.sharedUsage != nil {
+		options.Observer = observer{options.Observer.(observer).turnLogger, h.sharedUsage}
+		h.releases = append(h.releases, func() { _ = h.sharedUsage.Store(context.Background()) }) // else the other nodes miss the last usage
 	}
-	h.limits = ownLimits
+	h.limits = localLimits
 	if shared, ok := options.Responses.(interface{ Limits() *quota.Limits }); ok {
 		h.limits = shared.Limits()
 	}
 	if h.keyFile != nil {
-		app.hasKeyFile = app.hasKeyFile || h.limits == ownLimits
-		options.Key, options.Limits = h.keyStill, h.limits
+		app.hasKeyFile = app.hasKeyFile || h.limits == localLimits
+		options.Key, options.Limits = h.recheckKey, h.limits
 	}
 	h.releases = append(h.releases, release)
-	app.starts = append(app.starts, start)
+	app.storeStarts = append(app.storeStarts, start)
 	if h.ImageFetch {
 		images := imagefetch.New(imagefetch.Options{})
 		options.Images = images
 		h.releases = append(h.releases, images.Close)
 	}
 	h.gateway = gateway.New(h.pool, options)
-	inUse.add(h)
-	h.releases = append(h.releases, h.gateway.CloseSockets, func() { inUse.remove(h) })
+	handlersInUse.add(h)
+	h.releases = append(h.releases, h.gateway.CloseSockets, func() { handlersInUse.remove(h) })
 	for _, alias := range options.Aliases {
 		app.aliases = append(app.aliases, alias.ID)
 	}
 	return nil
 }
 
-// gatewayOptions returns the options of the gateway, without those that connect and Provision set up.
+// gatewayOptions returns the options of the gateway, without those that setUpGateway and Provision set.
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	return gateway.Options{
 		MaxBody:       h.MaxBody,
@@ -298,16 +298,16 @@ func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 		QueueWait:     time.Duration(h.MaxQueueWait),
 		IdleTimeout:   time.Duration(h.IdleTimeout),
 		Keepalive:     time.Duration(h.Keepalive),
-		Exit:          exit.begun,
+		Exit:          exit.untilBegun,
 		DrainTimeout:  time.Duration(h.DrainTimeout),
 		Tools:         h.ToolOptions,
 		StopGrace:     time.Duration(*h.StopAfterToolsGrace),
 		Running:       runningResponses,
 		Live:          &liveRequests,
-		Observer:      observer{turns: ctx.Logger().Named("turns")},
+		Observer:      observer{turnLogger: ctx.Logger().Named("turns")},
 		User:          h.accountOf,
-		Several:       h.several,
-		OwnDeadlines:  ownDeadlines,
+		Several:       h.hasSeveralUsers,
+		OwnDeadlines:  withoutWriteDeadlines,
 		Logger:        ctx.Slogger(),
 		Ollama:        h.Ollama,
 		WebSearch:     h.WebSearch,
@@ -354,7 +354,7 @@ func (h *Handler) complete() error {
 		h.AppServers = []*AppServer{{}}
 	}
 	for _, a := range h.AppServers {
-		if err := a.validate(); err != nil {
+		if err := a.complete(); err != nil {
 			return fmt.Errorf("app_server: %w", err)
 		}
 	}
@@ -378,17 +378,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			return err
 		}
 		caddyhttp.SetVar(r.Context(), unhandled, false) // this handler answers; those before it may read the variable
-		if route, ok = misspelt(r.URL.Path); !ok {
-			route = signpostAt(r.URL.Path)
+		if route, ok = misspeltRouteOf(r.URL.Path); !ok {
+			route = notTheAPIRouteOf(r.URL.Path)
 		}
 	}
-	outcome := new(requestContext)
-	setRequestID(w, r, &outcome.ids)
-	route.prepare(w, r, outcome)
+	reqCtx := new(requestContext)
+	setRequestID(w, r, &reqCtx.ids)
+	route.prepare(w, r, reqCtx)
 	if !route.admin && h.cors.serve(w, r) {
 		return nil
 	}
-	h.serve(route, w, r, outcome)
+	h.serve(route, w, r, reqCtx)
 	return nil // an error would make Caddy append an error page to the answer
 }
 

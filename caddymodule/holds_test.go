@@ -56,10 +56,10 @@ func TestHolds(t *testing.T) {
 	c.start(t)
 	pid(t, sole(t, c.handlers[0]))
 	h = c.handlers[0]
-	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageStatus}
+	all := map[string]route{"/v1/models/*": modelRoute, "/codex/status": pageStatusRoute}
 	for _, table := range []map[string]route{routes, ollamaRoutes} {
 		for pattern, rt := range table {
-			if !rt.open {
+			if !rt.noAPIKey {
 				all[pattern] = rt
 			}
 		}
@@ -241,7 +241,7 @@ func begin(id, user string) {
 // needs, by the beginnings of the routes.
 func storedFor(t *testing.T, h *Handler) map[string]string {
 	t.Helper()
-	engine, _, release := engines.open(h.store, slog.New(slog.DiscardHandler))
+	engine, _, release := openStores.open(h.storeModule, slog.New(slog.DiscardHandler))
 	defer release()
 	suffix := responseid.NewSuffix(time.Now())
 	ids := map[string]string{"/v1/respo": responseid.Prefix + suffix, "/v1/conve": responseid.ConversationPrefix + suffix, "/v1/model": "plain", "/api/blob": "sha256:0"}

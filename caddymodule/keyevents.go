@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/quota"
 )
 
-// eventKey is the name of the event that a key has used 80 or 100 percent of a limit.
-const eventKey = "codex.key_used"
+// eventKeyUsed is the name of the event that a key has used 80 or 100 percent of a limit.
+const eventKeyUsed = "codex.key_used"
 
 // keyThresholds remember which thresholds of the limits of all keys were passed. A reload keeps them.
 var keyThresholds quota.Thresholds
@@ -20,7 +20,7 @@ func reportLimits(r *gateway.Record) {
 		unit, window := string(s.Unit), s.Window.String()
 		used := 100 * float64(s.Used) / float64(s.Max)
 		if percent := keyThresholds.Pass(r.User+" "+r.Key+" "+unit+" "+window, used, s.Resets, time.Now()); percent > 0 {
-			supervisor.Emit(eventKey, map[string]any{
+			supervisor.Emit(eventKeyUsed, map[string]any{
 				"percent": percent, "key": r.Key, "user": r.User, "unit": unit, "window": window,
 				"limit": s.Max, "used": s.Used, "remaining": s.Remaining(), "resets_at": s.Resets.UTC().Format(time.RFC3339),
 			})

@@ -138,7 +138,7 @@ func TestKeyUsage(t *testing.T) {
 	all.APIKeysFile, all.Usage = path, usageAll
 	handlers := provision(t, h, all).handlers
 	for range 4 {
-		request, err := ownLimits.Begin(&handlers[0].keyFile.Set().Find("use-ann").Key)
+		request, err := localLimits.Begin(&handlers[0].keyFile.Set().Find("use-ann").Key)
 		if err != nil || request.Reserve(t.Context(), nil, 0) != nil {
 			t.Fatal(err)
 		}

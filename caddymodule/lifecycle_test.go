@@ -18,10 +18,10 @@ import (
 type registered struct{ handlers, memory int }
 
 func nowRegistered() (r registered) {
-	r.handlers = len(inUse.all())
+	r.handlers = len(handlersInUse.all())
 	memory := new(MemoryStore)
 	_ = memory.Provision(caddy.Context{}) // sets the defaults
-	r.memory = engines.uses(engineKey(memory))
+	r.memory = openStores.uses(openStoreKey(memory))
 	return r
 }
 
@@ -68,12 +68,12 @@ func TestRefusedLeavesNothing(t *testing.T) {
 	h.Models = []prompt.Alias{{ID: "dropped"}}
 	c := provision(t, h)
 	c.cleanup()
-	if now := nowRegistered(); now != before || modelLabels.of("dropped") != otherModel {
-		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.of("dropped").label)
+	if now := nowRegistered(); now != before || modelLabels.metricsFor("dropped") != otherModel {
+		t.Errorf("%+v became %+v; its model is labelled %s", before, now, modelLabels.metricsFor("dropped").label)
 	}
 	h.Models[0].ID = "started"
 	provision(t, h).start(t)
-	if got := modelLabels.of("started").label; got != "started" {
+	if got := modelLabels.metricsFor("started").label; got != "started" {
 		t.Errorf("the model is labelled %s", got)
 	}
 }
@@ -93,7 +93,7 @@ func TestCleanups(t *testing.T) {
 		t.Errorf("%+v became %+v", before, now)
 	}
 	// So that Caddy's own cleanup has something to let go of.
-	_, _, release := engines.open(one.store, c.ctx.Slogger())
+	_, _, release := openStores.open(one.storeModule, c.ctx.Slogger())
 	one.releases = append(one.releases, release)
 	if err := new(Handler).Cleanup(); err != nil {
 		t.Error(err)

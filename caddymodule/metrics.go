@@ -108,7 +108,7 @@ func registerMetrics(ctx caddy.Context) error {
 
 // modelLabels are the models with a label of their own: the models that Codex lists and the
 // configured aliases. A name that a client made up gets no label.
-var modelLabels = labels{limit: 50}
+var modelLabels = labelSet{limit: 50}
 
 // otherModel has the metrics of all models without a label of their own.
 var otherModel = newModelMetrics("other")
@@ -124,9 +124,9 @@ type modelMetrics struct {
 
 // newModelMetrics returns the metrics of the models with a label.
 func newModelMetrics(label string) *modelMetrics {
-	observer := func(of *prometheus.HistogramVec, more ...string) func() prometheus.Observer {
+	observer := func(vec *prometheus.HistogramVec, extraLabels ...string) func() prometheus.Observer {
 		return sync.OnceValue(func() prometheus.Observer {
-			return of.WithLabelValues(append([]string{operation, provider, label}, more...)...)
+			return vec.WithLabelValues(append([]string{operation, provider, label}, extraLabels...)...)
 		})
 	}
 	counter := func(of *prometheus.CounterVec) func() prometheus.Counter {
@@ -157,16 +157,16 @@ func learnModels(p *pool.Process) {
 	}
 }
 
-// labels is a bounded set of models that have a label of their own. No model is removed, since
+// labelSet is a bounded set of models that have a label of their own. No model is removed, since
 // Prometheus keeps the values of its label anyway.
-type labels struct {
+type labelSet struct {
 	limit int
 	mu    sync.RWMutex
 	known map[string]*modelMetrics
 }
 
 // add adds values while there is room.
-func (l *labels) add(values ...string) {
+func (l *labelSet) add(values ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, value := range values {
@@ -182,8 +182,8 @@ func (l *labels) add(values ...string) {
 	}
 }
 
-// of returns the metrics with the label of a value: the value itself, or "other".
-func (l *labels) of(value string) *modelMetrics {
+// metricsFor returns the metrics with the label of a value: the value itself, or "other".
+func (l *labelSet) metricsFor(value string) *modelMetrics {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if known := l.known[value]; known != nil {
@@ -204,162 +204,162 @@ type reading struct {
 	kind prometheus.ValueType
 }
 
-// readings are the descriptions of all readings.
-var readings []*prometheus.Desc
+// readingDescs are the descriptions of all readings.
+var readingDescs []*prometheus.Desc
 
-// read returns a reading: a counter if its name ends in _total, else a gauge.
-func read(name, help string, labels ...string) reading {
+// newReading returns a reading: a counter if its name ends in _total, else a gauge.
+func newReading(name, help string, labels ...string) reading {
 	r := reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 	if strings.HasSuffix(name, "_total") {
 		r.kind = prometheus.CounterValue
 	}
-	readings = append(readings, r.desc)
+	readingDescs = append(readingDescs, r.desc)
 	return r
 }
 
-// readProcess returns a reading of each app-server.
-func readProcess(name, help string, labels ...string) reading {
-	return read(name, help, append([]string{"app_server"}, labels...)...)
+// newProcessReading returns a reading of each app-server.
+func newProcessReading(name, help string, labels ...string) reading {
+	return newReading(name, help, append([]string{"app_server"}, labels...)...)
 }
 
 var (
-	stateReading        = readProcess("codex_app_server_state", "1 for the state that the app-server is in, 0 for the others.", "state")
-	restartsReading     = readProcess("codex_app_server_restarts_total", "Starts after the first.")
-	replacementsReading = readProcess("codex_app_server_replacements_total", "Programs that were replaced while they ran.")
-	threadsReading      = readProcess("codex_app_server_threads", "Threads that are loaded.")
-	drainingReading     = readProcess("codex_app_server_draining", "Replaced programs that still run turns.")
-	memoryReading       = readProcess("codex_app_server_memory_bytes", "Memory of the app-server; left out if it is not known.")
+	stateReading        = newProcessReading("codex_app_server_state", "1 for the state that the app-server is in, 0 for the others.", "state")
+	restartsReading     = newProcessReading("codex_app_server_restarts_total", "Starts after the first.")
+	replacementsReading = newProcessReading("codex_app_server_replacements_total", "Programs that were replaced while they ran.")
+	threadsReading      = newProcessReading("codex_app_server_threads", "Threads that are loaded.")
+	drainingReading     = newProcessReading("codex_app_server_draining", "Replaced programs that still run turns.")
+	memoryReading       = newProcessReading("codex_app_server_memory_bytes", "Memory of the app-server; left out if it is not known.")
 
-	conversationsReading = readProcess("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results; and spare ones, for requests that begin a conversation.", "state")
-	followUpsReading     = readProcess("codex_conversation_follow_ups_total", "Requests that went on in a thread that was kept: continued in it, or resumed its parked turn.", "how")
-	fallbacksReading     = readProcess("codex_conversation_fallbacks_total", "Requests that got a fresh thread, since theirs was gone or could not go on.", "reason")
+	conversationsReading = newProcessReading("codex_conversations", "Threads that are kept for the next request of their conversations: idle, or parked with a turn that waits for results; and spare ones, for requests that begin a conversation.", "state")
+	followUpsReading     = newProcessReading("codex_conversation_follow_ups_total", "Requests that went on in a thread that was kept: continued in it, or resumed its parked turn.", "how")
+	fallbacksReading     = newProcessReading("codex_conversation_fallbacks_total", "Requests that got a fresh thread, since theirs was gone or could not go on.", "reason")
 
-	planReading         = readProcess("codex_login_plan_info", "1 for the plan of the login; left out if it is not known.", "plan")
-	usedReading         = readProcess("codex_login_used_percent", "How much of a window of the plan is used, as Codex reported it last.", "window")
-	windowResetsReading = readProcess("codex_login_window_resets_timestamp_seconds", "When a window of the plan resets.", "window")
-	creditsReading      = readProcess("codex_login_credits", "Credits that the account has besides its plan; left out if they are unlimited or not known.")
+	planReading         = newProcessReading("codex_login_plan_info", "1 for the plan of the login; left out if it is not known.", "plan")
+	usedReading         = newProcessReading("codex_login_used_percent", "How much of a window of the plan is used, as Codex reported it last.", "window")
+	windowResetsReading = newProcessReading("codex_login_window_resets_timestamp_seconds", "When a window of the plan resets.", "window")
+	creditsReading      = newProcessReading("codex_login_credits", "Credits that the account has besides its plan; left out if they are unlimited or not known.")
 
-	loginReading  = readProcess("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
-	resetsReading = readProcess("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
+	loginReading  = newProcessReading("codex_login_state", "1 for the state that the login of the app-server is in, 0 for the others.", "state")
+	resetsReading = newProcessReading("codex_login_resets_timestamp_seconds", "When the spent plan of the login resets; left out if it is not spent, or not known.")
 
-	buildReading = read("codex_build_info", "1, with the versions of this module, of Caddy and of each Codex that runs; codex is empty while none is known.", "version", "caddy", "codex")
+	buildReading = newReading("codex_build_info", "1, with the versions of this module, of Caddy and of each Codex that runs; codex is empty while none is known.", "version", "caddy", "codex")
 
-	runningReading = read("codex_turns_running", "Turns that run.")
-	bodiesReading  = read("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.")
-	waitingReading = read("codex_queue_waiting", "Requests that wait for a place to run.")
+	runningReading = newReading("codex_turns_running", "Turns that run.")
+	bodiesReading  = newReading("codex_body_memory_bytes", "Memory of the bodies of requests that are read, wait or are being started.")
+	waitingReading = newReading("codex_queue_waiting", "Requests that wait for a place to run.")
 )
 
 // stateCollector collects the current state of the app-servers, the keys and the gateways.
 type stateCollector struct{}
 
 // Describe sends the descriptions of the metrics.
-func (stateCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range readings {
-		to <- desc
+func (stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range readingDescs {
+		ch <- desc
 	}
 }
 
 // Collect sends the current values.
-func (stateCollector) Collect(to chan<- prometheus.Metric) {
-	releases := make(map[string]bool)
+func (stateCollector) Collect(ch chan<- prometheus.Metric) {
+	codexVersions := make(map[string]bool)
 	for _, p := range supervisor.All() {
-		releases[p.Status().Version] = true
-		collectProcess(to, p)
-		collectLogin(to, p)
+		codexVersions[p.Status().Version] = true
+		collectProcess(ch, p)
+		collectLogin(ch, p)
 	}
-	collectBuild(to, releases)
-	collectKeys(to)
-	running, waiting, bodies := queue()
-	send(to, runningReading, running)
-	send(to, waitingReading, waiting)
-	send(to, bodiesReading, bodies)
+	collectBuild(ch, codexVersions)
+	collectKeys(ch)
+	running, waiting, bodyBytes := queueTotals()
+	send(ch, runningReading, running)
+	send(ch, waitingReading, waiting)
+	send(ch, bodiesReading, bodyBytes)
 }
 
 // send sends a value of a reading.
-func send[T int | int64 | float64](to chan<- prometheus.Metric, r reading, value T, labels ...string) {
-	to <- prometheus.MustNewConstMetric(r.desc, r.kind, float64(value), labels...)
+func send[T int | int64 | float64](ch chan<- prometheus.Metric, r reading, value T, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(r.desc, r.kind, float64(value), labels...)
 }
 
 // sendState sends 1 for a state and 0 for the others.
-func sendState[T comparable](to chan<- prometheus.Metric, r reading, all []T, is T, id string) {
-	for _, state := range all {
+func sendState[T comparable](ch chan<- prometheus.Metric, r reading, allStates []T, current T, id string) {
+	for _, state := range allStates {
 		value := 0
-		if state == is {
+		if state == current {
 			value = 1
 		}
-		send(to, r, value, id, fmt.Sprint(state))
+		send(ch, r, value, id, fmt.Sprint(state))
 	}
 }
 
 // collectBuild sends the versions of this module, of Caddy and of each running Codex.
-func collectBuild(to chan<- prometheus.Metric, releases map[string]bool) {
-	if len(releases) > 1 {
-		delete(releases, "") // not known yet
+func collectBuild(ch chan<- prometheus.Metric, codexVersions map[string]bool) {
+	if len(codexVersions) > 1 {
+		delete(codexVersions, "") // not known yet
 	}
-	if len(releases) == 0 {
-		releases[""] = true
+	if len(codexVersions) == 0 {
+		codexVersions[""] = true
 	}
-	release, _ := caddy.Version()
-	for codex := range releases {
-		send(to, buildReading, 1, version(), release, strings.ToValidUTF8(codex, ""))
+	caddyVersion, _ := caddy.Version()
+	for codexVersion := range codexVersions {
+		send(ch, buildReading, 1, version(), caddyVersion, strings.ToValidUTF8(codexVersion, ""))
 	}
 }
 
 // collectProcess sends the values of one app-server and of its conversations.
-func collectProcess(to chan<- prometheus.Metric, p *pool.Process) {
+func collectProcess(ch chan<- prometheus.Metric, p *pool.Process) {
 	s := p.Status()
-	sendState(to, stateReading, states, s.State, p.ID())
-	send(to, restartsReading, s.Restarts, p.ID())
-	send(to, replacementsReading, s.Replacements, p.ID())
-	send(to, threadsReading, s.Threads, p.ID())
-	send(to, drainingReading, s.Draining, p.ID())
+	sendState(ch, stateReading, states, s.State, p.ID())
+	send(ch, restartsReading, s.Restarts, p.ID())
+	send(ch, replacementsReading, s.Replacements, p.ID())
+	send(ch, threadsReading, s.Threads, p.ID())
+	send(ch, drainingReading, s.Draining, p.ID())
 	if s.Memory > 0 {
-		send(to, memoryReading, s.Memory, p.ID())
+		send(ch, memoryReading, s.Memory, p.ID())
 	}
 	c := p.Conversations.Stats()
-	send(to, conversationsReading, c.Kept-c.Parked, p.ID(), "idle")
-	send(to, conversationsReading, c.Parked, p.ID(), "parked")
-	send(to, conversationsReading, c.Spare, p.ID(), "spare")
-	send(to, followUpsReading, c.Continued, p.ID(), "continued")
-	send(to, followUpsReading, c.Resumed, p.ID(), "resumed")
+	send(ch, conversationsReading, c.Kept-c.Parked, p.ID(), "idle")
+	send(ch, conversationsReading, c.Parked, p.ID(), "parked")
+	send(ch, conversationsReading, c.Spare, p.ID(), "spare")
+	send(ch, followUpsReading, c.Continued, p.ID(), "continued")
+	send(ch, followUpsReading, c.Resumed, p.ID(), "resumed")
 	for reason, n := range c.Fallbacks {
-		send(to, fallbacksReading, n, p.ID(), reason)
+		send(ch, fallbacksReading, n, p.ID(), reason)
 	}
 }
 
 // collectLogin sends the values of the login of one app-server.
-func collectLogin(to chan<- prometheus.Metric, p *pool.Process) {
+func collectLogin(ch chan<- prometheus.Metric, p *pool.Process) {
 	login := p.Login()
-	sendState(to, loginReading, loginstate.States, login.State, p.ID())
+	sendState(ch, loginReading, loginstate.States, login.State, p.ID())
 	if !login.ResetsAt.IsZero() {
-		send(to, resetsReading, login.ResetsAt.Unix(), p.ID())
+		send(ch, resetsReading, login.ResetsAt.Unix(), p.ID())
 	}
 	if conn := p.Serving(); conn != nil {
 		limits, _ := conn.LastRateLimits()
-		collectLimits(to, p.ID(), limits)
+		collectLimits(ch, p.ID(), limits)
 	}
 }
 
 // collectLimits sends the limits of the plan of one app-server, as far as they are known.
-func collectLimits(to chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
+func collectLimits(ch chan<- prometheus.Metric, id string, limits codexrpc.RateLimits) {
 	if limits.Plan != "" {
-		send(to, planReading, 1, id, logged(limits.Plan))
+		send(ch, planReading, 1, id, shorten(limits.Plan))
 	}
-	seen := ""
+	lastName := ""
 	for _, w := range limits.Windows() {
 		name := w.Name()
-		if name == seen {
+		if name == lastName {
 			continue // a registry refuses two values with the same labels
 		}
-		seen = name
-		send(to, usedReading, w.UsedPercent, id, name)
+		lastName = name
+		send(ch, usedReading, w.UsedPercent, id, name)
 		if !w.ResetsAt.IsZero() {
-			send(to, windowResetsReading, w.ResetsAt.Unix(), id, name)
+			send(ch, windowResetsReading, w.ResetsAt.Unix(), id, name)
 		}
 	}
 	if c := limits.Credits; c != nil && !c.Unlimited {
 		if balance, err := strconv.ParseFloat(c.Balance, 64); err == nil {
-			send(to, creditsReading, balance, id)
+			send(ch, creditsReading, balance, id)
 		}
 	}
 }

@@ -106,11 +106,11 @@ func TestBuildInfo(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	first := provision(t, new(Handler), new(Handler))
 	before := counters(t, first)
-	observer{turns: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{
+	observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{
 		Started: 5, Flushed: 3, Calls: 4, Truncated: true, Duplicates: 6, Unwritable: 7,
 		Aborted: map[usetool.AbortReason]int{usetool.AbortUnclosed: 2},
 	}}})
-	observer{turns: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{Calls: 1}}})
+	observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{Tools: turn.Report{Calls: 1}}})
 	for name, c := range map[string]*configuration{"the first": first, "the next": provision(t, new(Handler))} {
 		after := counters(t, c)
 		for counter, grown := range map[string]float64{
@@ -192,8 +192,8 @@ func chatWithoutBody(t *testing.T, h *Handler) string {
 // Each route that is not for probes is counted.
 func TestRoutesHaveNames(t *testing.T) {
 	for path, r := range routes {
-		if (r.counts == nil) != r.open || r.counts != nil && r.counts.route == "" {
-			t.Errorf("%s is named %+v, and open: %t", path, r.counts, r.open)
+		if (r.counts == nil) != r.noAPIKey || r.counts != nil && r.counts.route == "" {
+			t.Errorf("%s is named %+v, and open: %t", path, r.counts, r.noAPIKey)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestRoutesHaveNames(t *testing.T) {
 func TestTurnMetrics(t *testing.T) {
 	c := provision(t, new(Handler))
 	modelLabels.add("known")
-	o := observer{turns: zap.NewNop()}
+	o := observer{turnLogger: zap.NewNop()}
 	before := histograms(t, c)
 	ended := o.AnswerBegan(true)
 	if got := gauges(t, c); got["codex_streams_active"] != 1 || got["codex_answers_active"] != 1 {

@@ -8,14 +8,14 @@ import (
 )
 
 func TestLabelsAreBounded(t *testing.T) {
-	l := labels{limit: 3}
-	if got := l.of("a"); got != otherModel {
+	l := labelSet{limit: 3}
+	if got := l.metricsFor("a"); got != otherModel {
 		t.Errorf("nothing is known, and a is %q", got.label)
 	}
 	l.add("a", "a", "b")
 	l.add("c", "d")
 	for value, want := range map[string]string{"a": "a", "b": "b", "c": "c", "d": "other", "": "other"} {
-		if got := l.of(value).label; got != want {
+		if got := l.metricsFor(value).label; got != want {
 			t.Errorf("%q is %q, want %q", value, got, want)
 		}
 	}
@@ -23,7 +23,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			l.add(fmt.Sprint(i))
-			l.of("a")
+			l.metricsFor("a")
 		})
 	}
 	wg.Wait()
@@ -42,8 +42,8 @@ func TestModelsWithoutTurns(t *testing.T) {
 			t.Error("before the first turn there is", name)
 		}
 	}
-	m := modelLabels.of("silent")
-	if modelLabels.add("silent"); modelLabels.of("silent") != m || m.duration() != m.duration() {
+	m := modelLabels.metricsFor("silent")
+	if modelLabels.add("silent"); modelLabels.metricsFor("silent") != m || m.duration() != m.duration() {
 		t.Error("the metrics are looked up again")
 	}
 }

@@ -23,8 +23,8 @@ import (
 // observer counts answers and turns in the metrics, adds turns to the usage of their users, and
 // logs turns. A turn is one run of the model.
 type observer struct {
-	turns  *zap.Logger
-	shared *usage.Shared // the usage of all nodes; nil: there is none
+	turnLogger  *zap.Logger
+	sharedUsage *usage.Shared // the usage of all nodes; nil: there is none
 }
 
 // AnswerBegan adds one to the metrics of active answers and, if stream is true, of active streams.
@@ -52,17 +52,17 @@ func (observer) RequestFailed(r *http.Request, e *apierror.Error) {
 // TurnsEnded counts and logs the turns of a request, and adds their data to the request's trace.
 func (o observer) TurnsEnded(ctx context.Context, turns []gateway.Record) {
 	for i := range turns {
-		book.TurnEnded(turns[i])
-		if o.shared != nil {
-			o.shared.TurnEnded(turns[i])
+		usageBook.TurnEnded(turns[i])
+		if o.sharedUsage != nil {
+			o.sharedUsage.TurnEnded(turns[i])
 		}
-		logTurn(o.turns, &turns[i])
+		logTurn(o.turnLogger, &turns[i])
 		countTurn(&turns[i])
 		reportLimits(&turns[i])
 	}
 	traceTurns(ctx, turns)
-	if outcome, ok := ctx.Value(outcomeKey{}).(*requestContext); ok {
-		outcome.turns = turns
+	if reqCtx, ok := ctx.Value(requestContextKey{}).(*requestContext); ok {
+		reqCtx.turns = turns
 	}
 }
 
@@ -78,24 +78,24 @@ type requestContext struct {
 	turns      []gateway.Record // the turns of its answer, once they have ended
 }
 
-type outcomeKey struct{}
+type requestContextKey struct{}
 
-// Value returns o itself for outcomeKey, and the encoder of errors for [apierror.EncoderKey].
-func (o *requestContext) Value(key any) any {
+// Value returns c itself for requestContextKey, and the encoder of errors for [apierror.EncoderKey].
+func (c *requestContext) Value(key any) any {
 	switch key {
-	case outcomeKey{}:
-		return o
+	case requestContextKey{}:
+		return c
 	case apierror.EncoderKey{}:
-		return o.encoder
+		return c.encoder
 	}
-	return o.Context.Value(key)
+	return c.Context.Value(key)
 }
 
 // setFailure records why a request failed. Only the first call counts: the client receives that
 // error.
 func setFailure(r *http.Request, e *apierror.Error) {
-	if outcome, ok := r.Context().Value(outcomeKey{}).(*requestContext); ok && outcome.failure == nil {
-		outcome.failure = e
+	if reqCtx, ok := r.Context().Value(requestContextKey{}).(*requestContext); ok && reqCtx.failure == nil {
+		reqCtx.failure = e
 	}
 }
 
@@ -124,7 +124,7 @@ func (c *routeCounts) count(failure *apierror.Error) {
 
 // countTurn counts a turn in the metrics.
 func countTurn(r *gateway.Record) {
-	model := modelLabels.of(r.Model)
+	model := modelLabels.metricsFor(r.Model)
 	switch {
 	case r.Choice > 0: // only the first choice counts as a request
 	case r.Status >= http.StatusBadRequest:
@@ -161,14 +161,14 @@ func countTurn(r *gateway.Record) {
 // model or the code of an error.
 const maxLogged = 200
 
-// logged returns a text from a client or a provider for the log: valid UTF-8, at most maxLogged bytes.
-func logged(text string) string {
+// shorten returns a text from a client or a provider for the log: valid UTF-8, at most maxLogged bytes.
+func shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }
 
 // logTurn logs a turn in one line, without any text of the conversation and without keys.
-func logTurn(log *zap.Logger, r *gateway.Record) {
-	entry := log.Check(zap.InfoLevel, "turn")
+func logTurn(logger *zap.Logger, r *gateway.Record) {
+	entry := logger.Check(zap.InfoLevel, "turn")
 	if entry == nil {
 		return
 	}
@@ -179,64 +179,64 @@ func logTurn(log *zap.Logger, r *gateway.Record) {
 type turnLine struct{ *gateway.Record }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
-func (r turnLine) MarshalLogObject(to zapcore.ObjectEncoder) error {
-	to.AddString("request_id", r.RequestID)
-	to.AddString("user", r.User)
-	to.AddString("route", string(r.Route))
-	to.AddInt64("choice", int64(r.Choice))
-	to.AddString("model", logged(r.Model))
-	to.AddString("output_mode", string(r.Mode))
-	to.AddBool("stream", r.Stream)
-	to.AddInt64("status", int64(r.Status))
-	to.AddFloat64("duration", r.Duration.Seconds())
-	to.AddInt64("input_tokens", r.Usage.InputTokens)
-	to.AddInt64("cached_input_tokens", r.Usage.CachedInputTokens)
-	to.AddInt64("cache_write_input_tokens", r.Usage.CacheWriteInputTokens)
-	to.AddInt64("output_tokens", r.Usage.OutputTokens)
-	to.AddInt64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens)
-	to.AddBool("usage_estimated", r.Estimated)
+func (r turnLine) MarshalLogObject(enc zapcore.ObjectEncoder) error {
+	enc.AddString("request_id", r.RequestID)
+	enc.AddString("user", r.User)
+	enc.AddString("route", string(r.Route))
+	enc.AddInt64("choice", int64(r.Choice))
+	enc.AddString("model", shorten(r.Model))
+	enc.AddString("output_mode", string(r.Mode))
+	enc.AddBool("stream", r.Stream)
+	enc.AddInt64("status", int64(r.Status))
+	enc.AddFloat64("duration", r.Duration.Seconds())
+	enc.AddInt64("input_tokens", r.Usage.InputTokens)
+	enc.AddInt64("cached_input_tokens", r.Usage.CachedInputTokens)
+	enc.AddInt64("cache_write_input_tokens", r.Usage.CacheWriteInputTokens)
+	enc.AddInt64("output_tokens", r.Usage.OutputTokens)
+	enc.AddInt64("reasoning_output_tokens", r.Usage.ReasoningOutputTokens)
+	enc.AddBool("usage_estimated", r.Estimated)
 	if r.Price > 0 {
-		to.AddFloat64("price", r.Price.Float())
+		enc.AddFloat64("price", r.Price.Float())
 	}
-	to.AddString("thread", r.Thread)
-	to.AddInt64("tool_calls", int64(r.Tools.Calls))
-	to.AddBool("tool_calls_truncated", r.Tools.Truncated)
+	enc.AddString("thread", r.Thread)
+	enc.AddInt64("tool_calls", int64(r.Tools.Calls))
+	enc.AddBool("tool_calls_truncated", r.Tools.Truncated)
 	if r.Tools.Calls+r.Tools.Started > 0 {
-		r.addTools(to)
+		r.addTools(enc)
 	}
 	if r.Key != "" {
-		to.AddString("key", r.Key)
+		enc.AddString("key", r.Key)
 	}
 	if r.Code != "" {
-		to.AddString("code", logged(string(r.Code)))
+		enc.AddString("code", shorten(string(r.Code)))
 	}
 	if r.Tools.TextDiffers {
-		to.AddBool("text_differs", true)
+		enc.AddBool("text_differs", true)
 	}
 	if r.Tools.Unoffered > 0 {
-		to.AddInt64("tool_calls_unoffered", int64(r.Tools.Unoffered))
+		enc.AddInt64("tool_calls_unoffered", int64(r.Tools.Unoffered))
 	}
 	if r.FirstOutput > 0 {
-		to.AddFloat64("first_output", r.FirstOutput.Seconds())
+		enc.AddFloat64("first_output", r.FirstOutput.Seconds())
 	}
 	return nil
 }
 
 // addTools adds the fields about the tool calls and the textual tool blocks of a turn: how many
 // calls and blocks there were, what was dropped, and which settings differ from the defaults.
-func (r turnLine) addTools(to zapcore.ObjectEncoder) {
+func (r turnLine) addTools(enc zapcore.ObjectEncoder) {
 	aborted := 0
 	for _, n := range r.Tools.Aborted {
 		aborted += n
 	}
-	to.AddString("stop_after_tools", string(r.Stop))
-	to.AddInt64("tool_calls_duplicate", int64(r.Tools.Duplicates))
-	to.AddInt64("tool_calls_unwritable", int64(r.Tools.Unwritable))
-	to.AddInt64("tool_blocks_started", int64(r.Tools.Started))
-	to.AddInt64("tool_blocks_flushed", int64(r.Tools.Flushed))
-	to.AddInt64("tool_blocks_aborted", int64(aborted))
-	to.AddInt64("tool_tail_bytes", int64(r.Tools.TailBytes))
-	zap.Strings("tool_overrides", r.Overrides).AddTo(to)
+	enc.AddString("stop_after_tools", string(r.Stop))
+	enc.AddInt64("tool_calls_duplicate", int64(r.Tools.Duplicates))
+	enc.AddInt64("tool_calls_unwritable", int64(r.Tools.Unwritable))
+	enc.AddInt64("tool_blocks_started", int64(r.Tools.Started))
+	enc.AddInt64("tool_blocks_flushed", int64(r.Tools.Flushed))
+	enc.AddInt64("tool_blocks_aborted", int64(aborted))
+	enc.AddInt64("tool_tail_bytes", int64(r.Tools.TailBytes))
+	zap.Strings("tool_overrides", r.Overrides).AddTo(enc)
 }
 
 // traceTurns adds the data of a request's turns to its trace span, by OpenTelemetry's conventions
@@ -258,7 +258,7 @@ func traceTurns(ctx context.Context, turns []gateway.Record) {
 	first := turns[0]
 	span.SetAttributes(
 		attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider),
-		attribute.String("gen_ai.request.model", logged(first.Model)), attribute.String("gen_ai.response.model", logged(first.CodexModel)),
+		attribute.String("gen_ai.request.model", shorten(first.Model)), attribute.String("gen_ai.response.model", shorten(first.CodexModel)),
 		attribute.StringSlice("gen_ai.response.finish_reasons", finish),
 		attribute.Int64("gen_ai.usage.input_tokens", used.InputTokens),
 		attribute.Int64("gen_ai.usage.output_tokens", used.OutputTokens),

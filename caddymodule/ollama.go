@@ -16,8 +16,8 @@ var (
 	// ollamaRoutes maps the paths of Ollama's API to their routes, as [routes] does for OpenAI's
 	// API.
 	ollamaRoutes = map[string]route{
-		"/":            {counts: ollamaCounts, refused: true, methods: readMethods, form: ollamaErrors, open: true, serve: plain((*gateway.Gateway).OllamaReady)},
-		"/api/version": ollamaRoute(readMethods, gateway.OllamaDocument(ollama.VersionBody, nil)).opened(),
+		"/":            {counts: ollamaCounts, onlyFailures: true, methods: readMethods, errorFormat: ollamaErrors, noAPIKey: true, serve: fromGateway((*gateway.Gateway).OllamaReady)},
+		"/api/version": ollamaRoute(readMethods, gateway.OllamaDocument(ollama.VersionBody, nil)).withoutAPIKey(),
 		"/api/tags":    ollamaRoute(readMethods, (*gateway.Gateway).OllamaTags),
 		"/api/ps":      ollamaRoute(readMethods, gateway.OllamaDocument(ollama.NoneLoaded, nil)),
 
@@ -34,20 +34,20 @@ var (
 		"/api/delete":     ollamaRefusal([]string{http.MethodDelete}, ollama.Unchangeable),
 		"/api/blobs/*":    ollamaRefusal([]string{http.MethodPost, http.MethodHead}, ollama.Unchangeable),
 	}
-	ollamaUnknown = func() route {
+	ollamaUnknownRoute = func() route {
 		rt := unknownRoute
-		rt.form = ollamaErrors
+		rt.errorFormat = ollamaErrors
 		return rt
 	}()
 )
 
 func ollamaRoute(methods []string, serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) route {
-	return route{counts: ollamaCounts, methods: methods, form: ollamaErrors, serve: plain(serve)}
+	return route{counts: ollamaCounts, methods: methods, errorFormat: ollamaErrors, serve: fromGateway(serve)}
 }
 
-// opened returns the route with open set: callers need no key.
-func (rt route) opened() route {
-	rt.open = true
+// withoutAPIKey returns the route with noAPIKey set.
+func (rt route) withoutAPIKey() route {
+	rt.noAPIKey = true
 	return rt
 }
 
@@ -63,7 +63,7 @@ func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
 // ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/ it
-// returns ollamaUnknown, except for the paths of OpenAI's and Anthropic's APIs.
+// returns ollamaUnknownRoute, except for the paths of OpenAI's and Anthropic's APIs.
 func ollamaRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {
@@ -77,11 +77,11 @@ func ollamaRouteOf(path string) (route, bool) {
 	if !strings.HasPrefix(path, "/api/") {
 		return route{}, false
 	}
-	if _, other := exactly(path); other {
+	if _, isAPIPath := exactRouteOf(path); isAPIPath {
 		return route{}, false
 	}
-	_, other := misspelt(path)
-	return ollamaUnknown, !other
+	_, isMisspelt := misspeltRouteOf(path)
+	return ollamaUnknownRoute, !isMisspelt
 }
 
 // routeOf returns the route of a path, and false if the path is none of the handler's APIs.
@@ -91,7 +91,7 @@ func (h *Handler) routeOf(path string) (route, bool) {
 			return found, true
 		}
 	}
-	found, ok := routeOf(path)
+	found, ok := apiRouteOf(path)
 	if found.images && !h.Images {
 		found = unknownRoute
 	}

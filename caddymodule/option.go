@@ -25,20 +25,20 @@ import (
 //
 // The field's tag `default` has the value for a field that is not set, written as in the Caddyfile.
 type option struct {
-	name, syntax, byDefault string
+	name, syntax, defaultValue string
 
-	line  string // the option that begins the line: this one, or the one that this one follows
-	field reflect.Value
+	lineName string // the option that begins the line: this one, or the one that this one follows
+	field    reflect.Value
 }
 
 // optionsOf returns the options of a struct and of the structs that it embeds.
 func optionsOf(block any) (options []option) {
 	for field, value := range reflect.Indirect(reflect.ValueOf(block)).Fields() {
-		o := option{syntax: field.Tag.Get("option"), byDefault: field.Tag.Get("default"), field: value}
+		o := option{syntax: field.Tag.Get("option"), defaultValue: field.Tag.Get("default"), field: value}
 		o.name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
-		o.line = o.name
+		o.lineName = o.name
 		if line, syntax, follows := strings.Cut(o.syntax, " ["); follows {
-			o.line, o.syntax = line, strings.TrimSuffix(syntax, "]")
+			o.lineName, o.syntax = line, strings.TrimSuffix(syntax, "]")
 		}
 		switch {
 		case field.Anonymous:
@@ -50,45 +50,45 @@ func optionsOf(block any) (options []option) {
 	return options
 }
 
-// special describes an option beyond its tags.
-type special struct {
+// customOption describes an option beyond its tags.
+type customOption struct {
 	parse   func(d *caddyfile.Dispenser) error // reads what follows the name; nil: by the tags
 	check   func() error                       // refuses values that do not fit together; nil: no check
 	repeats bool
 }
 
-// renamed maps options of earlier releases to the errors that advise what to write instead.
-var renamed = map[string]string{
+// renamedOptions maps options of earlier releases to the errors that advise what to write instead.
+var renamedOptions = map[string]string{
 	"response_store": "response_store is called store now: " +
 		"`store memory`, with `size 64MiB` in its block, for `response_store memory 64MiB`, `store disk` for one node and " +
 		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
 }
 
 // parseBlock reads a block of options. Errors have file and line.
-func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) error {
+func parseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]customOption) error {
 	options, seen := optionsOf(block), make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
-		own, known := specials[name]
-		line := slices.DeleteFunc(slices.Clone(options), func(o option) bool { return o.line != name })
-		if now := renamed[name]; now != "" {
-			return d.Err(now)
+		custom, isCustom := customOptions[name]
+		lineOptions := slices.DeleteFunc(slices.Clone(options), func(o option) bool { return o.lineName != name })
+		if advice := renamedOptions[name]; advice != "" {
+			return d.Err(advice)
 		}
-		if !known && len(line) == 0 {
+		if !isCustom && len(lineOptions) == 0 {
 			// The text after a = is not shown: it may be a key.
 			before, _, found := strings.Cut(name, "=")
 			if found {
 				return d.Errf("unknown option %q; a value follows after a space, without =", before)
 			}
-			return d.Errf("unknown option %q%s", name, suggestion(name, options, specials))
+			return d.Errf("unknown option %q%s", name, suggestion(name, options, customOptions))
 		}
-		if seen[name] && !own.repeats {
+		if seen[name] && !custom.repeats {
 			return d.Errf("%s is given twice", name)
 		}
 		seen[name] = true
-		parse := own.parse
+		parse := custom.parse
 		if parse == nil {
-			parse = func(d *caddyfile.Dispenser) error { return parseLine(d, line, own.check) }
+			parse = func(d *caddyfile.Dispenser) error { return parseLine(d, lineOptions, custom.check) }
 		}
 		if err := parse(d); err != nil {
 			return err
@@ -102,18 +102,18 @@ func parseBlock(d *caddyfile.Dispenser, block any, specials map[string]special) 
 
 // suggestion returns the part of an error that suggests the known option nearest to an unknown
 // name. It returns "" if even the nearest option differs in a third of its letters or more.
-func suggestion(name string, options []option, specials map[string]special) string {
-	nearest, least := "", len(name)
-	try := func(known string) {
-		if d := editDistance(strings.ToLower(name), known); d*3 < len(known) && (d < least || d == least && known < nearest) {
-			nearest, least = known, d
+func suggestion(name string, options []option, customOptions map[string]customOption) string {
+	nearest, leastDistance := "", len(name)
+	consider := func(known string) {
+		if d := editDistance(strings.ToLower(name), known); d*3 < len(known) && (d < leastDistance || d == leastDistance && known < nearest) {
+			nearest, leastDistance = known, d
 		}
 	}
 	for _, o := range options {
-		try(o.line)
+		consider(o.lineName)
 	}
-	for known := range specials {
-		try(known)
+	for known := range customOptions {
+		consider(known)
 	}
 	if nearest == "" {
 		return ""
@@ -147,13 +147,13 @@ func editDistance(a, b string) int {
 
 // parseLine reads the values of a line, and then calls check if it is not nil. Only the first value
 // is required.
-func parseLine(d *caddyfile.Dispenser, line []option, check func() error) error {
+func parseLine(d *caddyfile.Dispenser, options []option, check func() error) error {
 	name, args := d.Val(), d.RemainingArgs()
-	if len(args) == 0 || len(args) > len(line) {
+	if len(args) == 0 || len(args) > len(options) {
 		return d.ArgErr()
 	}
 	for i, arg := range args {
-		if err := line[i].set(arg); err != nil {
+		if err := options[i].set(arg); err != nil {
 			return d.WrapErr(fmt.Errorf("%s: %w", name, err))
 		}
 	}
@@ -175,8 +175,8 @@ func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
 
 // quantity is a kind of value that is a number.
 type quantity struct {
-	parse        func(string) (int64, error)
-	what, orZero string // describe a value that must be above zero, and one that may be zero
+	parse                        func(string) (int64, error)
+	description, zeroDescription string // describe a value that must be above zero, and one that may be zero
 }
 
 var quantities = map[string]quantity{
@@ -204,8 +204,8 @@ func parseDuration(arg string) (int64, error) {
 // value is not a number.
 func (o *option) quantity() (q quantity, least int64, ok bool) {
 	q, ok = quantities[strings.TrimSuffix(o.syntax, "|off")]
-	if o.field.Kind() == reflect.Pointer || o.byDefault == "0" {
-		q.what = q.orZero
+	if o.field.Kind() == reflect.Pointer || o.defaultValue == "0" {
+		q.description = q.zeroDescription
 		return q, 0, ok
 	}
 	return q, 1, ok
@@ -223,7 +223,7 @@ func (o *option) set(arg string) error {
 		if arg == "off" && strings.HasSuffix(o.syntax, arg) {
 			value = -1
 		} else if err != nil || value < least {
-			return fmt.Errorf("%q is not %s", arg, q.what)
+			return fmt.Errorf("%q is not %s", arg, q.description)
 		}
 		field.SetInt(value)
 		return nil
@@ -236,12 +236,12 @@ func (o *option) set(arg string) error {
 	} else {
 		field.SetString(arg)
 	}
-	return isOneOf(arg, o.syntax)
+	return checkWord(arg, o.syntax)
 }
 
-// isOneOf returns an error for a word that the syntax does not list. The syntax <text> or <name>
+// checkWord returns an error for a word that the syntax does not list. The syntax <text> or <name>
 // allows any word.
-func isOneOf(word, syntax string) error {
+func checkWord(word, syntax string) error {
 	allowed := strings.Split(syntax, "|")
 	if strings.HasPrefix(syntax, "<") || slices.Contains(allowed, word) {
 		return nil
@@ -252,8 +252,8 @@ func isOneOf(word, syntax string) error {
 // complete sets the option's default if the field is not set. Otherwise it checks the value, since
 // a value from JSON has not been checked yet.
 func (o *option) complete() error {
-	if o.field.IsZero() && o.byDefault != "" {
-		return o.set(o.byDefault)
+	if o.field.IsZero() && o.defaultValue != "" {
+		return o.set(o.defaultValue)
 	}
 	field := reflect.Indirect(o.field)
 	q, _, ok := o.quantity()
@@ -261,9 +261,9 @@ func (o *option) complete() error {
 	case !field.IsValid(): // the field is a nil pointer
 		return nil
 	case ok && field.Int() < 0 && !strings.HasSuffix(o.syntax, "|off"):
-		return fmt.Errorf("must be %s", q.what)
+		return fmt.Errorf("must be %s", q.description)
 	case field.Kind() == reflect.String && !field.IsZero():
-		return isOneOf(field.String(), o.syntax)
+		return checkWord(field.String(), o.syntax)
 	}
 	return nil
 }

@@ -69,13 +69,13 @@ const pagePrefix = "/codex/"
 
 var (
 	pageCounts = countsOf("page")
-	// pageStatus is the route of the status that the page shows.
-	pageStatus = route{counts: pageCounts, refused: true, methods: readMethods, serve: (*Handler).servePageStatus}
+	// pageStatusRoute is the route of the status that the page shows.
+	pageStatusRoute = route{counts: pageCounts, onlyFailures: true, methods: readMethods, serve: (*Handler).servePageStatus}
 	// adminRoutes are the routes of the page that need the admin key.
 	adminRoutes = map[string]route{
-		pagePrefix + "admin/status": {counts: pageCounts, refused: true, admin: true, open: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
-		pagePrefix + "admin/login":  {counts: pageCounts, refused: true, admin: true, open: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: administration(signIn).serve},
-		pagePrefix + "admin/credit": {counts: pageCounts, refused: true, admin: true, open: true, methods: []string{http.MethodPost}, noBody: true, serve: administration(spendResetCredit).serve},
+		pagePrefix + "admin/status": {counts: pageCounts, onlyFailures: true, admin: true, noAPIKey: true, methods: readMethods, serve: (*Handler).serveAdminStatus},
+		pagePrefix + "admin/login":  {counts: pageCounts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost, http.MethodDelete}, noBody: true, serve: adminAction(signIn).serve},
+		pagePrefix + "admin/credit": {counts: pageCounts, onlyFailures: true, admin: true, noAPIKey: true, methods: []string{http.MethodPost}, noBody: true, serve: adminAction(spendResetCredit).serve},
 	}
 )
 
@@ -83,29 +83,29 @@ var (
 // the same for everybody. The status that the page shows needs a key.
 func (h *Handler) pageRouteOf(path string) (route, bool) {
 	if path == pagePrefix+"status" {
-		return pageStatus, true
+		return pageStatusRoute, true
 	}
 	if found, ok := adminRoutes[path]; ok && h.adminKey != nil {
 		return found, true
 	}
 	name, ok := strings.CutPrefix(path, pagePrefix)
-	toPage := path+"/" == pagePrefix
-	return route{methods: readMethods, open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
-		if !toPage {
+	needsRedirect := path+"/" == pagePrefix
+	return route{methods: readMethods, noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+		if !needsRedirect {
 			servePage(w, r, name)
 			return
 		}
 		// The location is relative, since a prefix may have been stripped from the path.
 		w.Header().Set("Location", strings.TrimPrefix(pagePrefix, "/"))
 		w.WriteHeader(http.StatusPermanentRedirect)
-	}}, toPage || ok && hasPage(name)
+	}}, needsRedirect || ok && hasPage(name)
 }
 
 // servePageStatus answers with the public part of the state of this handler's app-servers, and with
-// the requests of the user that seenBy returns.
+// the requests of the user that visibleUser returns.
 func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
-		body := h.document(r, h.seenBy(r))
+		body := h.statusDocument(r, h.visibleUser(r))
 		for i, p := range h.pool.Processes() {
 			body.AppServers[i] = body.AppServers[i].Public(p.Status().Remedy)
 		}
@@ -116,9 +116,9 @@ func (h *Handler) servePageStatus(w http.ResponseWriter, r *http.Request, _ []st
 	})
 }
 
-// document returns the state of this handler's app-servers, and the requests of a user or of
+// statusDocument returns the state of this handler's app-servers, and the requests of a user or of
 // [usage.Everybody].
-func (h *Handler) document(r *http.Request, user string) status.Document {
+func (h *Handler) statusDocument(r *http.Request, user string) status.Document {
 	body := status.Document{Version: version(), AppServers: pool.Statuses(r.Context(), h.pool.Processes()), Requests: requestsOf(user)}
 	body.Turns.Running, body.Turns.Waiting = h.gateway.Queue()
 	return body
@@ -127,5 +127,5 @@ func (h *Handler) document(r *http.Request, user string) status.Document {
 // serveAdminStatus answers with the whole state of this handler's app-servers, as the admin API does,
 // and with the requests of all users.
 func (h *Handler) serveAdminStatus(w http.ResponseWriter, r *http.Request, _ []string) {
-	h.gateway.Document(w, r, func() (any, *apierror.Error) { return h.document(r, usage.Everybody), nil })
+	h.gateway.Document(w, r, func() (any, *apierror.Error) { return h.statusDocument(r, usage.Everybody), nil })
 }

@@ -14,13 +14,13 @@ const placeholderPrefix = "http.codex."
 // their values. A function gets the turns of a request, at least one, after they have ended. Tokens
 // and calls are sums over the choices; every other value is that of the first choice.
 var placeholders = map[string]func([]gateway.Record) any{
-	"model":         func(turns []gateway.Record) any { return unlessEmpty(logged(turns[0].Model)) },
-	"api":           func(turns []gateway.Record) any { return unlessEmpty(string(turns[0].Route)) },
-	"thread":        func(turns []gateway.Record) any { return unlessEmpty(turns[0].Thread) },
-	"finish_reason": func(turns []gateway.Record) any { return unlessEmpty(string(turns[0].Finish)) },
-	"key":           func(turns []gateway.Record) any { return unlessEmpty(turns[0].Key) },
-	"login":         func(turns []gateway.Record) any { return unlessEmpty(appServerID(turns[0].Process)) },
-	"ttft_ms":       firstOutput,
+	"model":         func(turns []gateway.Record) any { return nilIfEmpty(shorten(turns[0].Model)) },
+	"api":           func(turns []gateway.Record) any { return nilIfEmpty(string(turns[0].Route)) },
+	"thread":        func(turns []gateway.Record) any { return nilIfEmpty(turns[0].Thread) },
+	"finish_reason": func(turns []gateway.Record) any { return nilIfEmpty(string(turns[0].Finish)) },
+	"key":           func(turns []gateway.Record) any { return nilIfEmpty(turns[0].Key) },
+	"login":         func(turns []gateway.Record) any { return nilIfEmpty(appServerID(turns[0].Process)) },
+	"ttft_ms":       firstOutputMillis,
 	"input_tokens":  sum(func(r *gateway.Record) int64 { return r.Usage.InputTokens }),
 	"cached_tokens": sum(func(r *gateway.Record) int64 { return r.Usage.CachedInputTokens }),
 	"output_tokens": sum(func(r *gateway.Record) int64 { return r.Usage.OutputTokens }),
@@ -30,39 +30,39 @@ var placeholders = map[string]func([]gateway.Record) any{
 // placeholder is a [caddy.ReplacerFunc]: it returns the value of the placeholder with the name key,
 // and false if the name is unknown. The value is nil before the turns of the request have ended, or
 // if the turns have no such value.
-func (o *requestContext) placeholder(key string) (any, bool) {
-	name, ours := strings.CutPrefix(key, placeholderPrefix)
+func (c *requestContext) placeholder(key string) (any, bool) {
+	name, hasPrefix := strings.CutPrefix(key, placeholderPrefix)
 	value := placeholders[name]
-	if !ours || value == nil {
+	if !hasPrefix || value == nil {
 		return nil, false
 	}
-	if len(o.turns) == 0 {
+	if len(c.turns) == 0 {
 		return nil, true
 	}
-	return value(o.turns), true
+	return value(c.turns), true
 }
 
 // sum returns a placeholder that adds up a number over the turns.
-func sum(of func(*gateway.Record) int64) func([]gateway.Record) any {
+func sum(value func(*gateway.Record) int64) func([]gateway.Record) any {
 	return func(turns []gateway.Record) any {
 		var n int64
 		for i := range turns {
-			n += of(&turns[i])
+			n += value(&turns[i])
 		}
 		return n
 	}
 }
 
-// firstOutput returns the time to the first output, in milliseconds.
-func firstOutput(turns []gateway.Record) any {
+// firstOutputMillis returns the time to the first output, in milliseconds.
+func firstOutputMillis(turns []gateway.Record) any {
 	if first := turns[0].FirstOutput; first > 0 {
 		return float64(first) / float64(time.Millisecond)
 	}
 	return nil
 }
 
-// unlessEmpty returns a text, or nil for an empty one.
-func unlessEmpty(text string) any {
+// nilIfEmpty returns a text, or nil for an empty one.
+func nilIfEmpty(text string) any {
 	if text == "" {
 		return nil
 	}

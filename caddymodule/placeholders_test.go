@@ -50,10 +50,10 @@ func TestPlaceholders(t *testing.T) {
 		})},
 	} {
 		r, repl := prepared(http.MethodPost, "/v1/messages")
-		route, _ := routeOf("/v1/messages")
+		route, _ := apiRouteOf("/v1/messages")
 		route.prepare(httptest.NewRecorder(), r, new(requestContext))
 		if len(test.turns) > 0 {
-			observer{turns: zap.NewNop()}.TurnsEnded(r.Context(), test.turns)
+			observer{turnLogger: zap.NewNop()}.TurnsEnded(r.Context(), test.turns)
 		}
 		for key, want := range test.want {
 			if got, known := repl.Get("http.codex." + key); got != want || !known {
@@ -73,9 +73,9 @@ func TestPlaceholders(t *testing.T) {
 // that of the request, are not those of the request that began it.
 func TestPlaceholdersOfAnother(t *testing.T) {
 	r, repl := prepared(http.MethodPost, "/v1/responses")
-	route, _ := routeOf("/v1/responses")
+	route, _ := apiRouteOf("/v1/responses")
 	route.prepare(httptest.NewRecorder(), r, new(requestContext))
-	observer{turns: zap.NewNop()}.TurnsEnded(context.Background(), []gateway.Record{{Model: "gpt-5"}})
+	observer{turnLogger: zap.NewNop()}.TurnsEnded(context.Background(), []gateway.Record{{Model: "gpt-5"}})
 	if model, _ := repl.Get("http.codex.model"); model != nil {
 		t.Errorf("the model is %v", model)
 	}

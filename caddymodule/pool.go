@@ -57,7 +57,7 @@ func newPool(app *App, servers []*AppServer, policy Pool, repl *caddy.Replacer) 
 		if err != nil {
 			return nil, fmt.Errorf("app_server %d: %w", i+1, err)
 		}
-		if isExposed(cfg) {
+		if sendsTokenUnencrypted(cfg) {
 			app.logger.Warn("the token of an app-server is sent over a connection that is not encrypted; use wss://", "app_server", i+1)
 		}
 		all = append(all, pool.Server{

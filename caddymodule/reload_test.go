@@ -55,7 +55,7 @@ func load(t testing.TB, config []byte) *pool.Process {
 			t.Errorf("%d processes are left", n)
 		}
 	})
-	handlers := inUse.all()
+	handlers := handlersInUse.all()
 	return sole(t, handlers[len(handlers)-1])
 }
 
@@ -75,7 +75,7 @@ func TestReloadKeepsTheProcess(t *testing.T) {
 func TestReloadReplacesTheProcess(t *testing.T) {
 	old := load(t, site(t, anyPort, fakeHandler(t, "old")))
 	before := pid(t, old)
-	stream, release := lease(t, inUse.all()[0])
+	stream, release := lease(t, handlersInUse.all()[0])
 	next := load(t, site(t, anyPort, fakeHandler(t, "new")))
 	if now := pid(t, next); now == before {
 		t.Errorf("the process %d goes on with another configuration", now)

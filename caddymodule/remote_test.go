@@ -20,7 +20,7 @@ func TestAddresses(t *testing.T) {
 		"unix/codex.sock":                "with its whole path",
 		"ws://u:secret@codex.example":    "no user or password",
 	} {
-		err := (&AppServer{Connect: address}).validate()
+		err := (&AppServer{Connect: address}).complete()
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", address, err)
@@ -34,7 +34,7 @@ func TestResolveRemote(t *testing.T) {
 	t.Setenv("CADDYMODULE_HOST", "codex.example")
 	t.Setenv("CADDYMODULE_TOKEN", " s3cret\n")
 	server := AppServer{Connect: "wss://{env.CADDYMODULE_HOST}/ws", Token: "{env.CADDYMODULE_TOKEN}", StartTimeout: 3}
-	if err := server.validate(); err != nil {
+	if err := server.complete(); err != nil {
 		t.Fatal(err)
 	}
 	got := resolved(t, &server)
@@ -57,10 +57,10 @@ func TestExposedTokens(t *testing.T) {
 		"wss://codex.example":  false,
 		"unix//run/codex.sock": false,
 	} {
-		if got := isExposed(appserver.Config{Connect: address, Token: "x"}); got != want {
+		if got := sendsTokenUnencrypted(appserver.Config{Connect: address, Token: "x"}); got != want {
 			t.Errorf("%s: %t", address, got)
 		}
-		if isExposed(appserver.Config{Connect: address}) {
+		if sendsTokenUnencrypted(appserver.Config{Connect: address}) {
 			t.Errorf("%s without a token", address)
 		}
 	}

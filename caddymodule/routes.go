@@ -19,28 +19,28 @@ import (
 
 // route is one entry of the API.
 type route struct {
-	counts  *routeCounts // nil: requests are not counted
-	refused bool         // only requests that fail are counted
-	methods []string     // the first one is the canonical method; nil: any
-	open    bool         // needs neither a key nor an allowed host, since probes have neither
-	admin   bool         // needs the admin key in place of an API key, and refuses pages of other origins
-	socket  bool         // WebSockets are served as well
-	noBody  bool         // a POST needs no body, either
-	images  bool         // exists only with the option images
-	form    *errorForm   // nil: Anthropic's for Anthropic's clients, else OpenAI's
-	serve   func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
-	args    []string // the parts of the path that stand for * in the pattern
+	counts       *routeCounts // nil: requests are not counted
+	onlyFailures bool         // only requests that fail are counted
+	methods      []string     // the first one is the canonical method; nil: any
+	noAPIKey     bool         // needs neither a key nor an allowed host, since probes have neither
+	admin        bool         // needs the admin key in place of an API key, and refuses pages of other origins
+	socket       bool         // WebSockets are served as well
+	noBody       bool         // a POST needs no body, either
+	images       bool         // exists only with the option images
+	errorFormat  *errorFormat // nil: Anthropic's for Anthropic's clients, else OpenAI's
+	serve        func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
+	args         []string // the parts of the path that stand for * in the pattern
 }
 
-// errorForm is the form of errors for the clients of an API.
-type errorForm struct {
+// errorFormat is the format of errors for the clients of an API.
+type errorFormat struct {
 	encode   apierror.Encoder
 	idHeader string // the header with the request's id in every answer; empty: none
 }
 
 var (
-	anthropicErrors = &errorForm{messages.EncodeError, messages.RequestIDHeader}
-	ollamaErrors    = &errorForm{encode: ollama.EncodeError}
+	anthropicErrors = &errorFormat{messages.EncodeError, messages.RequestIDHeader}
+	ollamaErrors    = &errorFormat{encode: ollama.EncodeError}
 )
 
 var (
@@ -52,37 +52,37 @@ var (
 
 	// routes maps paths to routes. A * in a path stands for one part that is not empty.
 	routes = map[string]route{
-		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: plain((*gateway.Gateway).Chat)},
-		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: plain((*gateway.Gateway).Completions)},
+		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).Chat)},
+		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).Completions)},
 
-		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, form: anthropicErrors, serve: plain((*gateway.Gateway).Messages)},
-		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, form: anthropicErrors, serve: plain((*gateway.Gateway).CountTokens)},
-		"/api/hello":                {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Hello)}, // Claude Code calls it first, to see whether the server answers
+		"/v1/messages":              {counts: messagesCounts, methods: writeMethods, errorFormat: anthropicErrors, serve: fromGateway((*gateway.Gateway).Messages)},
+		"/v1/messages/count_tokens": {counts: messagesCounts, methods: writeMethods, errorFormat: anthropicErrors, serve: fromGateway((*gateway.Gateway).CountTokens)},
+		"/api/hello":                {methods: readMethods, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Hello)}, // Claude Code calls it first, to see whether the server answers
 
-		"/v1/responses":               {counts: responsesCounts, methods: writeMethods, socket: true, serve: plain((*gateway.Gateway).Responses)},
-		"/v1/responses/input_tokens":  {counts: responsesCounts, methods: writeMethods, serve: plain((*gateway.Gateway).InputTokens)},
-		"/v1/responses/compact":       {counts: responsesCounts, methods: writeMethods, noBody: true, serve: plain((*gateway.Gateway).Compact)},
-		"/v1/responses/*":             {counts: responsesCounts, methods: readAnd(http.MethodDelete), serve: withID((*gateway.Gateway).Response)},
-		"/v1/responses/*/input_items": {counts: responsesCounts, methods: readMethods, serve: withID((*gateway.Gateway).InputItems)},
-		"/v1/responses/*/cancel":      {counts: responsesCounts, methods: writeMethods, noBody: true, serve: withID((*gateway.Gateway).CancelResponse)},
+		"/v1/responses":               {counts: responsesCounts, methods: writeMethods, socket: true, serve: fromGateway((*gateway.Gateway).Responses)},
+		"/v1/responses/input_tokens":  {counts: responsesCounts, methods: writeMethods, serve: fromGateway((*gateway.Gateway).InputTokens)},
+		"/v1/responses/compact":       {counts: responsesCounts, methods: writeMethods, noBody: true, serve: fromGateway((*gateway.Gateway).Compact)},
+		"/v1/responses/*":             {counts: responsesCounts, methods: readAnd(http.MethodDelete), serve: fromGatewayWithID((*gateway.Gateway).Response)},
+		"/v1/responses/*/input_items": {counts: responsesCounts, methods: readMethods, serve: fromGatewayWithID((*gateway.Gateway).InputItems)},
+		"/v1/responses/*/cancel":      {counts: responsesCounts, methods: writeMethods, noBody: true, serve: fromGatewayWithID((*gateway.Gateway).CancelResponse)},
 
-		"/v1/conversations":         {counts: countsOf("conversations"), methods: writeMethods, serve: plain((*gateway.Gateway).CreateConversation)},
-		"/v1/conversations/*":       {counts: countsOf("conversations"), methods: readAnd(http.MethodPost, http.MethodDelete), serve: withID((*gateway.Gateway).Conversation)},
-		"/v1/conversations/*/items": {counts: countsOf("conversations"), methods: readAnd(http.MethodPost), serve: withID((*gateway.Gateway).ConversationItems)},
+		"/v1/conversations":         {counts: countsOf("conversations"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).CreateConversation)},
+		"/v1/conversations/*":       {counts: countsOf("conversations"), methods: readAnd(http.MethodPost, http.MethodDelete), serve: fromGatewayWithID((*gateway.Gateway).Conversation)},
+		"/v1/conversations/*/items": {counts: countsOf("conversations"), methods: readAnd(http.MethodPost), serve: fromGatewayWithID((*gateway.Gateway).ConversationItems)},
 		"/v1/conversations/*/items/*": {counts: countsOf("conversations"), methods: readAnd(http.MethodDelete), serve: func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 			h.gateway.ConversationItem(w, r, args[0], args[1])
 		}},
 
-		"/v1/images/generations": {counts: countsOf("images"), images: true, methods: writeMethods, serve: plain((*gateway.Gateway).GeneratePictures)},
-		"/v1/images/edits":       {counts: countsOf("images"), images: true, methods: writeMethods, serve: plain((*gateway.Gateway).EditPictures)},
+		"/v1/images/generations": {counts: countsOf("images"), images: true, methods: writeMethods, serve: fromGateway((*gateway.Gateway).GeneratePictures)},
+		"/v1/images/edits":       {counts: countsOf("images"), images: true, methods: writeMethods, serve: fromGateway((*gateway.Gateway).EditPictures)},
 
-		"/v1/models":    {counts: countsOf("models"), methods: readMethods, serve: plain((*gateway.Gateway).Models)},
+		"/v1/models":    {counts: countsOf("models"), methods: readMethods, serve: fromGateway((*gateway.Gateway).Models)},
 		"/v1/usage":     {counts: countsOf("usage"), methods: readMethods, serve: (*Handler).serveUsage},
 		"/v1/usage/raw": {counts: countsOf("usage"), methods: readMethods, serve: (*Handler).serveRawUsage},
-		"/healthz":      {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Health)},
-		"/readyz":       {methods: readMethods, open: true, serve: plain((*gateway.Gateway).Ready)},
+		"/healthz":      {methods: readMethods, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Health)},
+		"/readyz":       {methods: readMethods, noAPIKey: true, serve: fromGateway((*gateway.Gateway).Ready)},
 	}
-	modelRoute   = route{counts: countsOf("models"), methods: readMethods, serve: withID((*gateway.Gateway).Model)}
+	modelRoute   = route{counts: countsOf("models"), methods: readMethods, serve: fromGatewayWithID((*gateway.Gateway).Model)}
 	unknownRoute = route{counts: countsOf("unknown"), serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 		refuse(w, r, apierror.NotFound(r.Method, r.URL.Path))
 	}}
@@ -90,31 +90,31 @@ var (
 
 func readAnd(methods ...string) []string { return append(readMethods[:2:2], methods...) }
 
-// plain makes a route's serve function from a method of the gateway.
-func plain(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
+// fromGateway makes a route's serve function from a method of the gateway.
+func fromGateway(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) { serve(h.gateway, w, r) }
 }
 
-// withID is [plain] for a route whose path has an id.
-func withID(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
+// fromGatewayWithID is [fromGateway] for a route whose path has an id.
+func fromGatewayWithID(serve func(*gateway.Gateway, http.ResponseWriter, *http.Request, string)) func(*Handler, http.ResponseWriter, *http.Request, []string) {
 	return func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
 		serve(h.gateway, w, r, args[0])
 	}
 }
 
-// routeOf returns the route of a path, and false if the path does not belong to the API.
-func routeOf(path string) (route, bool) {
-	if r, ok := exactly(path); ok || !strings.HasPrefix(path, "/v1/") {
+// apiRouteOf returns the route of a path, and false if the path does not belong to the API.
+func apiRouteOf(path string) (route, bool) {
+	if r, ok := exactRouteOf(path); ok || !strings.HasPrefix(path, "/v1/") {
 		return r, ok
 	}
-	if r, ok := misspelt(path); ok {
+	if r, ok := misspeltRouteOf(path); ok {
 		return r, true
 	}
 	return unknownRoute, true
 }
 
-// exactly returns the route of a path, and false if there is none.
-func exactly(path string) (route, bool) {
+// exactRouteOf returns the route of a path, and false if there is none.
+func exactRouteOf(path string) (route, bool) {
 	if found, ok := routes[path]; ok && !strings.Contains(path, "*") {
 		return found, true
 	}
@@ -135,55 +135,55 @@ func exactly(path string) (route, bool) {
 // match reports whether a path matches a pattern, and returns the parts of the path that match the
 // * in the pattern.
 func match(pattern, path string) (args []string, ok bool) {
-	before, after, wild := strings.Cut(pattern, "*")
-	rest, ok := strings.CutPrefix(path, before)
-	if !ok || !wild {
-		return nil, ok && rest == ""
+	before, after, hasWildcard := strings.Cut(pattern, "*")
+	remainder, ok := strings.CutPrefix(path, before)
+	if !ok || !hasWildcard {
+		return nil, ok && remainder == ""
 	}
-	part, _, _ := strings.Cut(rest, "/")
-	if args, ok = match(after, rest[len(part):]); !ok || part == "" {
+	segment, _, _ := strings.Cut(remainder, "/")
+	if args, ok = match(after, remainder[len(segment):]); !ok || segment == "" {
 		return nil, false
 	}
-	return append([]string{part}, args...), true
+	return append([]string{segment}, args...), true
 }
 
-// prepare sets up outcome, the context that records the request's result and has the encoder for
+// prepare sets up reqCtx, the context that records the request's result and has the encoder for
 // its errors. It is called before any check, so that each refusal is recorded and encoded like
 // other errors.
-func (rt *route) prepare(w http.ResponseWriter, r *http.Request, outcome *requestContext) {
+func (rt *route) prepare(w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
 	if rt.counts == nil {
 		return
 	}
-	outcome.Context = r.Context()
-	form := rt.form
-	if form == nil && messages.IsClient(r) {
-		form = anthropicErrors
+	reqCtx.Context = r.Context()
+	format := rt.errorFormat
+	if format == nil && messages.IsClient(r) {
+		format = anthropicErrors
 	}
-	if form != nil {
-		if outcome.encoder = form.encode; form.idHeader != "" {
-			w.Header()[form.idHeader] = outcome.ids[1:]
+	if format != nil {
+		if reqCtx.encoder = format.encode; format.idHeader != "" {
+			w.Header()[format.idHeader] = reqCtx.ids[1:]
 		}
 	}
-	*r = *r.WithContext(outcome) // in place: a copy would stay in memory until the answer ends
-	replacerOf(r).Map(outcome.placeholder)
+	*r = *r.WithContext(reqCtx) // in place: a copy would stay in memory until the answer ends
+	replacerOf(r).Map(reqCtx.placeholder)
 }
 
 // serve makes its checks before it reads the body, in this order: the origin, the key, the host,
 // the method and, except for GET and HEAD, that the TLS handshake has ended. Then it serves the
 // route and counts the result in the metrics.
-func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcome *requestContext) {
-	if rt.socket && isHandshake(r) {
-		rt = responsesSocket
+func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, reqCtx *requestContext) {
+	if rt.socket && isSocketHandshake(r) {
+		rt = responsesSocketRoute
 	}
 	if rt.counts != nil {
 		defer func() {
-			if outcome.failure != nil || !rt.refused {
-				rt.counts.count(outcome.failure)
+			if reqCtx.failure != nil || !rt.onlyFailures {
+				rt.counts.count(reqCtx.failure)
 			}
-			h.logWrongKey(r, outcome)
+			h.logWrongKey(r, reqCtx)
 		}()
 	}
-	if h.cors.forged(r) {
+	if h.cors.isForged(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 		return
 	}
@@ -192,15 +192,15 @@ func (h *Handler) serve(rt route, w http.ResponseWriter, r *http.Request, outcom
 			refuse(w, r, apiErr)
 			return
 		}
-	} else if !rt.open {
+	} else if !rt.noAPIKey {
 		if apiErr := h.authenticate(r); apiErr != nil {
 			refuse(w, r, apiErr)
 			return
 		}
-		outcome.user, outcome.identified = userOf(r), true
+		reqCtx.user, reqCtx.identified = userOf(r), true
 	}
 	switch {
-	case !rt.open && outcome.user == "" && !h.hosts.allow(h, r):
+	case !rt.noAPIKey && reqCtx.user == "" && !h.hosts.allow(h, r):
 		refuse(w, r, apierror.HostNotAllowed(r.Host))
 	case len(rt.methods) > 0 && !slices.Contains(rt.methods, r.Method):
 		refuse(w, r, apierror.MethodNotAllowed(r.Method, r.URL.Path, strings.Join(rt.methods, ", ")))
@@ -270,52 +270,52 @@ func newRequestID(r *http.Request) string {
 	return id
 }
 
-// responsesSocket is the route of WebSockets at /v1/responses. Each request over a WebSocket is
+// responsesSocketRoute is the route of WebSockets at /v1/responses. Each request over a WebSocket is
 // counted when it ends. So [Handler.serve] counts the handshake only if the handshake fails.
-var responsesSocket = route{counts: responsesCounts, refused: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
-	if h.forgedHandshake(r) {
+var responsesSocketRoute = route{counts: responsesCounts, onlyFailures: true, serve: func(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+	if h.isForgedSocketHandshake(r) {
 		refuse(w, r, apierror.OriginNotAllowed(r.Header.Get("Origin")))
 		return
 	}
 	h.gateway.ResponsesSocket(w, r, func(r *http.Request, serve func(*http.Request)) {
-		outcome := &requestContext{Context: r.Context()}
-		defer func() { responsesCounts.count(outcome.failure) }()
-		serve(r.WithContext(outcome))
+		reqCtx := &requestContext{Context: r.Context()}
+		defer func() { responsesCounts.count(reqCtx.failure) }()
+		serve(r.WithContext(reqCtx))
 	})
 }}
 
-// isHandshake reports whether a request wants a WebSocket.
-func isHandshake(r *http.Request) bool {
+// isSocketHandshake reports whether a request wants a WebSocket.
+func isSocketHandshake(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// forgedHandshake reports whether a handshake comes from a page that may not use the API. Browsers
+// isForgedSocketHandshake reports whether a handshake comes from a page that may not use the API. Browsers
 // send no preflight before a handshake, so the handshake is checked like a POST without a preflight.
-func (h *Handler) forgedHandshake(r *http.Request) bool {
+func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 	post := r.Clone(r.Context())
 	post.Method = http.MethodPost
 	post.Header.Del("Content-Type")
-	return h.cors.forged(post)
+	return h.cors.isForged(post)
 }
 
-// foreignPrefix matches what a path may have in place of /v1/. A client with a wrong base URL
+// misspeltPrefix matches what a path may have in place of /v1/. A client with a wrong base URL
 // leaves /v1 out or repeats it. Azure's clients name a deployment, which is ignored, since the body
 // names the model.
-var foreignPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
+var misspeltPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
-// misspelt returns the route that a client means by a path with doubled or trailing slashes, or
+// misspeltRouteOf returns the route that a client means by a path with doubled or trailing slashes, or
 // with a wrong base URL. It returns false if it finds no such route, or if the path needs no
 // correction.
-func misspelt(path string) (route, bool) {
+func misspeltRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
-	meant := "/v1/" + clean[len(foreignPrefix.FindString(clean)):]
-	if meant == path {
+	corrected := "/v1/" + clean[len(misspeltPrefix.FindString(clean)):]
+	if corrected == path {
 		return route{}, false
 	}
-	found, ok := exactly(meant)
+	found, ok := exactRouteOf(corrected)
 	serve := found.serve
 	found.serve = func(h *Handler, w http.ResponseWriter, r *http.Request, args []string) {
-		r.URL.Path, r.URL.RawPath = meant, ""
+		r.URL.Path, r.URL.RawPath = corrected, ""
 		serve(h, w, r, args)
 	}
 	return found, ok
@@ -326,17 +326,17 @@ func withoutSlashes(path string) string {
 	return "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
 }
 
-// signpost answers the paths that no handler answers. It needs no key, since it has no secrets.
-var signpost = route{counts: countsOf("unknown"), open: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+// notTheAPIRoute answers the paths that no handler answers. It needs no key, since it has no secrets.
+var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
-// signpostAt returns the signpost for a path. Below /api/ the error has the form of Ollama's errors,
-// for clients of Ollama's API on a site without the option ollama.
-func signpostAt(path string) route {
-	rt := signpost
+// notTheAPIRouteOf returns notTheAPIRoute for a path. Below /api/ the error has the format of Ollama's
+// errors, for clients of Ollama's API on a site without the option ollama.
+func notTheAPIRouteOf(path string) route {
+	rt := notTheAPIRoute
 	if strings.HasPrefix(path, "/api/") {
-		rt.form = ollamaErrors
+		rt.errorFormat = ollamaErrors
 	}
 	return rt
 }
@@ -350,11 +350,11 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// ownDeadlines returns w without the writer with which Caddy sets a deadline before each write and
+// withoutWriteDeadlines returns w without the writer with which Caddy sets a deadline before each write and
 // each flush of an answer, since that costs more than writing a small chunk. Streams set their own
-// write deadlines, which are shorter than Caddy's default. ownDeadlines returns w itself if the
+// write deadlines, which are shorter than Caddy's default. It returns w itself if the
 // operator has set a stricter limit, or if Caddy's writer is not the outermost one.
-func ownDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {
 		return w

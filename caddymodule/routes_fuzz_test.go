@@ -31,7 +31,7 @@ func FuzzRoute(f *testing.F) {
 		if args := wanted[path]; args != nil { // a whole path comes before a pattern
 			wanted = map[string][]string{path: args}
 		}
-		found, ok := exactly(path)
+		found, ok := exactRouteOf(path)
 		if len(wanted) > 1 || ok != (len(wanted) == 1) {
 			t.Fatalf("%q is %t, of %v", path, ok, wanted)
 		}
@@ -44,10 +44,10 @@ func FuzzRoute(f *testing.F) {
 				t.Fatalf("%q leads to %+v, with %q", path, found, args)
 			}
 		}
-		if meant, ok := misspelt(path); ok && (meant.serve == nil || slices.Contains(meant.args, "")) {
+		if meant, ok := misspeltRouteOf(path); ok && (meant.serve == nil || slices.Contains(meant.args, "")) {
 			t.Fatalf("%q leads to %+v", path, meant)
 		}
-		if meant, ok := routeOf(path); ok && meant.serve == nil || strings.HasPrefix(path, "/v1/") && !ok {
+		if meant, ok := apiRouteOf(path); ok && meant.serve == nil || strings.HasPrefix(path, "/v1/") && !ok {
 			t.Fatalf("%q leads nowhere", path)
 		}
 	})

@@ -194,7 +194,7 @@ func TestKeysOfRoutes(t *testing.T) {
 
 // TestEarlyData: what changes something is not taken from early data, which others can repeat.
 func TestEarlyData(t *testing.T) {
-	rt := route{open: true, noBody: true, serve: func(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {
+	rt := route{noAPIKey: true, noBody: true, serve: func(_ *Handler, w http.ResponseWriter, _ *http.Request, _ []string) {
 		w.WriteHeader(http.StatusNoContent)
 	}}
 	for _, c := range []struct {

@@ -68,29 +68,29 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 	return nil
 }
 
-// administration is an action of an administrator on an app-server. It returns the body of the answer.
-type administration func(r *http.Request, p *pool.Process) (any, *apierror.Error)
+// adminAction is an action of an administrator on an app-server. It returns the body of the answer.
+type adminAction func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// of finds the app-server in all whose id is in the query, calls do for it, and returns the results
-// of do. It returns an error if all has no such app-server.
-func (do administration) of(all []*pool.Process, r *http.Request) (any, *apierror.Error) {
+// runFor finds the app-server whose id is in the query, runs action for it, and returns the results. It
+// returns an error if processes has no app-server with this id.
+func (action adminAction) runFor(processes []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
-	for _, p := range all {
+	for _, p := range processes {
 		if p.ID() == wanted {
-			return do(r, p)
+			return action(r, p)
 		}
 	}
 	return nil, apierror.NoSuchAppServer(wanted)
 }
 
-// serve calls do for an app-server of the handler, and answers on the page's route.
-func (do administration) serve(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
-	h.gateway.Document(w, r, func() (any, *apierror.Error) { return do.of(h.pool.Processes(), r) })
+// serve runs action for an app-server of the handler, and answers on the page's route.
+func (action adminAction) serve(h *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
+	h.gateway.Document(w, r, func() (any, *apierror.Error) { return action.runFor(h.pool.Processes(), r) })
 }
 
-// serveAdmin calls do for an app-server of any handler, and answers in the admin API.
-func (do administration) serveAdmin(w http.ResponseWriter, r *http.Request) error {
-	body, apiErr := do.of(supervisor.All(), r)
+// serveAdminAPI runs action for an app-server of any handler, and answers in the admin API.
+func (action adminAction) serveAdminAPI(w http.ResponseWriter, r *http.Request) error {
+	body, apiErr := action.runFor(supervisor.All(), r)
 	if apiErr != nil {
 		return caddy.APIError{HTTPStatus: apiErr.Status, Err: errors.New(apiErr.Message)}
 	}
@@ -104,26 +104,26 @@ func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	if r.Method == http.MethodDelete {
 		return p.CancelSignIn(), nil
 	}
-	now, err := p.SignIn(r.Context())
+	current, err := p.SignIn(r.Context())
 	switch {
 	case err != nil:
 		return nil, apierror.SignInUnderWay()
-	case now.State == status.SignInFailed:
-		return nil, apierror.SignInFailed(now.Reason)
+	case current.State == status.SignInFailed:
+		return nil, apierror.SignInFailed(current.Reason)
 	}
-	return now, nil
+	return current, nil
 }
 
-// maxAttempt bounds the header Idempotency-Key, which names an attempt to reset the windows of a
+// maxAttemptName bounds the header Idempotency-Key, which names an attempt to reset the windows of a
 // plan, in bytes.
-const maxAttempt = 128
+const maxAttemptName = 128
 
 // spendResetCredit spends a credit to reset the windows of an app-server's plan. The header
 // Idempotency-Key names the attempt: a repetition with the same name spends no second credit.
 func spendResetCredit(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	attempt := r.Header.Get("Idempotency-Key")
-	if attempt == "" || len(attempt) > maxAttempt {
-		return nil, apierror.InvalidRequest("Idempotency-Key", fmt.Sprintf("The header Idempotency-Key must name this attempt, in %d bytes at most: repeated with the same name, it spends no second credit.", maxAttempt))
+	if attempt == "" || len(attempt) > maxAttemptName {
+		return nil, apierror.InvalidRequest("Idempotency-Key", fmt.Sprintf("The header Idempotency-Key must name this attempt, in %d bytes at most: repeated with the same name, it spends no second credit.", maxAttemptName))
 	}
 	outcome, err := p.SpendResetCredit(r.Context(), attempt)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestAuthenticateAdmin(t *testing.T) {
 // TestSignInOfNone checks that a sign-in of an unknown app-server is a 404, and none begins.
 func TestSignInOfNone(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
-		now, err := administration(signIn).of(nil, httptest.NewRequest(method, "/codex/login?app_server=none", nil))
+		now, err := adminAction(signIn).runFor(nil, httptest.NewRequest(method, "/codex/login?app_server=none", nil))
 		if now != nil || err == nil || err.Status != http.StatusNotFound {
 			t.Errorf("%s: %+v, %+v", method, now, err)
 		}

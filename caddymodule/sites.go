@@ -22,16 +22,16 @@ import (
 type hosts struct {
 	listed caddyhttp.MatchHost // the names of the option
 
-	once    sync.Once
-	sites   []siteMatcher // the matchers of the routes that lead to the handler
-	address string        // of the handler's server, as a realm
+	once              sync.Once
+	sites             []siteMatcher // the matchers of the routes that lead to the handler
+	serverRealmSuffix string        // made from the address of the handler's server
 }
 
-// siteMatcher matches the requests for the host names of a route that leads to this handler. realm
-// is made from the first of these names, see find.
+// siteMatcher matches the requests for the host names of a route that leads to this handler. realmSuffix
+// is made from the first of these names, see serverOf.
 type siteMatcher struct {
 	*caddyhttp.MatchHost
-	realm string
+	realmSuffix string
 }
 
 // newHosts resolves and checks the configured names.
@@ -66,28 +66,29 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	if _, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); !ok || name == "" {
 		return false // the matchers need a request from Caddy
 	}
-	h.find(handler, r)
+	h.serverOf(handler, r)
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s siteMatcher) bool { return s.Match(r) })
 }
 
-// find returns the server of a request, or nil if the request does not come from Caddy. A handler
+// serverOf returns the server of a request, or nil if the request does not come from Caddy. A handler
 // belongs to only one server; the first call also finds that server's routes to the handler.
-func (h *hosts) find(handler *Handler, r *http.Request) *caddyhttp.Server {
+func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
 		h.once.Do(func() {
-			s := &siteSearch{server: server, handler: handler, invoked: make(map[string]bool)}
+			s := &siteSearch{server: server, handler: handler, namedRoutes: make(map[string]bool)}
 			s.search(server.Routes, server.Errors)
+			var address string
 			if len(server.Listen) > 0 {
-				h.address = server.Listen[0]
+				address = server.Listen[0]
 			}
-			port := unusualPort(h.address)
-			for _, m := range s.found {
+			port := unusualPort(address)
+			for _, m := range s.matchers {
 				if len(*m) > 0 {
-					h.sites = append(h.sites, siteMatcher{m, inRealm(realmName((*m)[0] + port))})
+					h.sites = append(h.sites, siteMatcher{m, realmSuffix(realmName((*m)[0] + port))})
 				}
 			}
-			h.address = inRealm(realmName(h.address))
+			h.serverRealmSuffix = realmSuffix(realmName(address))
 		})
 	}
 	return server
@@ -104,38 +105,38 @@ func hostName(host string) string {
 
 // siteSearch searches the routes of a server for a handler.
 type siteSearch struct {
-	server  *caddyhttp.Server
-	handler *Handler
-	invoked map[string]bool // the named routes that the search has entered, and whether they lead to the handler
-	found   []*caddyhttp.MatchHost
+	server      *caddyhttp.Server
+	handler     *Handler
+	namedRoutes map[string]bool // the named routes that the search has entered, and whether they lead to the handler
+	matchers    []*caddyhttp.MatchHost
 }
 
 // search collects the host matchers of routes that lead to the handler, and reports whether there
 // is such a route.
-func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (leads bool) {
+func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPErrorConfig) (found bool) {
 	for _, route := range routes {
 		routeLeads := false
 		for _, handler := range route.Handlers {
-			routeLeads = s.leads(handler) || routeLeads
+			routeLeads = s.leadsToHandler(handler) || routeLeads
 		}
 		if !routeLeads {
 			continue
 		}
-		leads = true
+		found = true
 		for _, matcher := range slices.Concat(route.MatcherSets...) {
 			if m, ok := matcher.(*caddyhttp.MatchHost); ok {
-				s.found = append(s.found, m)
+				s.matchers = append(s.matchers, m)
 			}
 		}
 	}
 	if onError != nil {
-		leads = s.search(onError.Routes, nil) || leads
+		found = s.search(onError.Routes, nil) || found
 	}
-	return leads
+	return found
 }
 
-// leads reports whether handler is the handler that s looks for, or has a route to it.
-func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
+// leadsToHandler reports whether handler is the handler that s looks for, or has a route to it.
+func (s *siteSearch) leadsToHandler(handler caddyhttp.MiddlewareHandler) bool {
 	switch h := handler.(type) {
 	case *Handler:
 		return h == s.handler
@@ -143,11 +144,11 @@ func (s *siteSearch) leads(handler caddyhttp.MiddlewareHandler) bool {
 		return s.search(h.Routes, h.Errors)
 	case *caddyhttp.Invoke:
 		route := s.server.NamedRoutes[h.Name]
-		if _, known := s.invoked[h.Name]; !known && route != nil {
-			s.invoked[h.Name] = false // a route may invoke itself
-			s.invoked[h.Name] = s.search(caddyhttp.RouteList{*route}, nil)
+		if _, known := s.namedRoutes[h.Name]; !known && route != nil {
+			s.namedRoutes[h.Name] = false // a route may invoke itself
+			s.namedRoutes[h.Name] = s.search(caddyhttp.RouteList{*route}, nil)
 		}
-		return s.invoked[h.Name]
+		return s.namedRoutes[h.Name]
 	}
 	return false
 }
@@ -158,16 +159,16 @@ const maxRealm = 100
 // accountOf returns the name under which this Caddy stores the usage, responses and conversations
 // of a request's user: user@realm. So users with the same name at two sites have two accounts.
 func (h *Handler) accountOf(r *http.Request) string {
-	realm := h.realm
-	if realm == "" {
-		realm = h.hosts.site(h, r)
+	suffix := h.realmSuffix
+	if suffix == "" {
+		suffix = h.hosts.siteRealmSuffix(h, r)
 	}
-	return usage.UserName(userOf(r) + realm)
+	return usage.UserName(userOf(r) + suffix)
 }
 
-// inRealm returns the end of the account names in a realm: an @ and the realm, or "" without a
+// realmSuffix returns the end of the account names in a realm: an @ and the realm, or "" without a
 // realm. Callers store the result, so that accountOf allocates no string for a user without a name.
-func inRealm(realm string) string {
+func realmSuffix(realm string) string {
 	if realm == "" {
 		return ""
 	}
@@ -192,34 +193,34 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	if err != nil {
 		return fmt.Errorf("realm: %w", err)
 	}
-	h.realm = inRealm(realm)
+	h.realmSuffix = realmSuffix(realm)
 	return checkRealm(realm)
 }
 
-// site returns the realm of a request's site. It is the first name of the outermost host matcher
+// siteRealmSuffix returns the realm of a request's site. It is the first name of the outermost host matcher
 // that has led the request to the handler, followed by the server's port if that is not 80 or 443.
-// Without a host matcher, the realm is the server's address. site returns "" for a request that
+// Without a host matcher, the realm is the server's address. siteRealmSuffix returns "" for a request that
 // does not come from Caddy.
-func (h *hosts) site(handler *Handler, r *http.Request) string {
-	if h.find(handler, r) == nil {
+func (h *hosts) siteRealmSuffix(handler *Handler, r *http.Request) string {
+	if h.serverOf(handler, r) == nil {
 		return ""
 	}
 	for _, s := range slices.Backward(h.sites) {
 		if s.Match(r) {
-			return s.realm
+			return s.realmSuffix
 		}
 	}
-	return h.address
+	return h.serverRealmSuffix
 }
 
 // unusualPort returns the port of a server's address, with a colon before it. It returns "" for the
 // default ports of HTTP and HTTPS.
 func unusualPort(address string) string {
-	at, err := caddy.ParseNetworkAddress(address)
-	if err != nil || at.StartPort == 0 || at.StartPort == caddyhttp.DefaultHTTPPort || at.StartPort == caddyhttp.DefaultHTTPSPort {
+	parsed, err := caddy.ParseNetworkAddress(address)
+	if err != nil || parsed.StartPort == 0 || parsed.StartPort == caddyhttp.DefaultHTTPPort || parsed.StartPort == caddyhttp.DefaultHTTPSPort {
 		return ""
 	}
-	return fmt.Sprintf(":%d", at.StartPort)
+	return fmt.Sprintf(":%d", parsed.StartPort)
 }
 
 // realmName turns the name of a site into the name of a realm, in lower case and without an @.

@@ -78,6 +78,6 @@ func (h *Handler) loadStore(ctx caddy.Context) error {
 	if !ok {
 		return fmt.Errorf("the module %s is not a stores.Module", loaded.(caddy.Module).CaddyModule().ID)
 	}
-	h.store = module
+	h.storeModule = module
 	return nil
 }

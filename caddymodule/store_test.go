@@ -70,7 +70,7 @@ func TestRedisOverTLS(t *testing.T) {
 		if err := s.Provision(caddy.Context{}); err != nil {
 			t.Fatal(err)
 		}
-		engine, _, release := engines.open(&s, slog.New(slog.DiscardHandler))
+		engine, _, release := openStores.open(&s, slog.New(slog.DiscardHandler))
 		defer release()
 		return engine.store.Put(t.Context(), responseid.Prefix+responseid.NewSuffix(time.Now()), &stores.Entry{Response: []byte("{}")})
 	}
@@ -82,10 +82,10 @@ func TestRedisOverTLS(t *testing.T) {
 	}
 }
 
-// TestEngines checks that a configuration gets the engine of the one before, with the same settings,
+// TestEngines checks that a configuration gets the open store of the one before, with the same settings,
 // also if that has just ended.
 func TestEngines(t *testing.T) {
-	pool, dir, log := enginePool{byKey: make(map[string]*engine)}, t.TempDir(), slog.New(slog.DiscardHandler)
+	pool, dir, log := openStorePool{byKey: make(map[string]*openStore)}, t.TempDir(), slog.New(slog.DiscardHandler)
 	disk := func(size int64) *DiskStore {
 		s := &DiskStore{Dir: dir, Size: size}
 		if err := s.Provision(caddy.Context{}); err != nil {
@@ -101,7 +101,7 @@ func TestEngines(t *testing.T) {
 	if err := start(); err != nil {
 		t.Fatal(err)
 	}
-	key := engineKey(disk(1))
+	key := openStoreKey(disk(1))
 	if first != second || pool.uses(key) != 2 {
 		t.Error(first, second)
 	}
@@ -126,12 +126,12 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// uses returns how many configurations use the engine with a key.
-func (p *enginePool) uses(key string) int {
+// uses returns how many configurations use the open store with a key.
+func (p *openStorePool) uses(key string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.byKey[key]; e != nil {
-		return e.users
+		return e.configs
 	}
 	return 0
 }

@@ -94,19 +94,19 @@ func (s *RedisStore) Provision(caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("URL %d has a placeholder that is empty or unknown: is its variable or file set?", i+1)
 		}
-		one, err := redis.ParseURL(resolved)
+		parsed, err := redis.ParseURL(resolved)
 		if err != nil {
 			return fmt.Errorf("URL %d is not one such as redis://USER:PASSWORD@HOST:PORT/DB, rediss://HOST or unix:///PATH", i+1)
 		}
 		if i == 0 {
-			o.UniversalOptions = universal(one)
+			o.UniversalOptions = universalOptions(parsed)
 		}
-		o.Addrs, key = append(o.Addrs, one.Addr), append(key, resolved)
+		o.Addrs, key = append(o.Addrs, parsed.Addr), append(key, resolved)
 	}
 	o.MasterName, o.Prefix, o.MaxAge, o.MaxBytes, o.FailOpen = s.Master, s.Prefix, time.Duration(s.Age), s.Size, s.Fail == failOpen
 	s.key = strings.Join(key, "\n")
 	if s.CA != "" {
-		if err := trust(&o.UniversalOptions, repl, s.CA); err != nil {
+		if err := trustCA(&o.UniversalOptions, repl, s.CA); err != nil {
 			return fmt.Errorf("ca: %w", err)
 		}
 	}
@@ -124,8 +124,8 @@ func (s *RedisStore) Open(logger *slog.Logger) stores.Store {
 // Start implements [stores.Module].
 func (*RedisStore) Start(store stores.Store) error { return store.(*responsestore.Redis).Start() }
 
-// universal converts the settings of a URL to the form that also fits clusters and sentinels.
-func universal(o *redis.Options) redis.UniversalOptions {
+// universalOptions converts the settings of a URL to the form that also fits clusters and sentinels.
+func universalOptions(o *redis.Options) redis.UniversalOptions {
 	return redis.UniversalOptions{
 		ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,
 		MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
@@ -136,8 +136,8 @@ func universal(o *redis.Options) redis.UniversalOptions {
 	}
 }
 
-// trust makes connections accept only certificates that the authorities in a file have signed.
-func trust(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error {
+// trustCA makes connections accept only certificates that the authorities in a file have signed.
+func trustCA(o *redis.UniversalOptions, repl *caddy.Replacer, file string) error {
 	if o.TLSConfig == nil {
 		return errors.New("only a rediss:// URL has certificates")
 	}

@@ -23,13 +23,13 @@ type unsettled struct {
 }
 
 // unsettledFiles returns the pattern, for [filepath.Glob], that matches the files with the unsettled
-// counts of one store. The parameter key is the store's [engineKey].
+// counts of one store. The parameter key is the store's [openStoreKey].
 func unsettledFiles(key string) string {
 	return filepath.Join(caddy.AppDataDir(), "codex", fmt.Sprintf("unsettled-%x-*.json", sha256.Sum256([]byte(key))))
 }
 
 // saveUnsettled writes the counts that Redis could not store to a new file.
-func (e *engine) saveUnsettled(key string) {
+func (e *openStore) saveUnsettled(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
 	if !ok {
 		return
@@ -55,9 +55,9 @@ func (e *engine) saveUnsettled(key string) {
 	e.logger.Warn("Redis did not work; what it could not count waits for the next start", "turns", len(u.Limits), "file", file.Name())
 }
 
-// resettle adds the counts in the files of earlier processes to the store, and removes the files.
+// restoreUnsettled adds the counts in the files of earlier processes to the store, and removes the files.
 // Only one process can remove a file, so each file is counted once.
-func (e *engine) resettle(key string) {
+func (e *openStore) restoreUnsettled(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
 	if !ok {
 		return

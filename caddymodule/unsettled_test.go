@@ -22,20 +22,20 @@ import (
 func TestUnsettled(t *testing.T) {
 	server := redisserver.Start(t)
 	logger := slog.New(slog.DiscardHandler)
-	// process returns an engine as a process has it that starts.
-	process := func() (_ *engine, exit func()) {
+	// process returns an open store as a process has it that starts.
+	process := func() (_ *openStore, exit func()) {
 		s := &RedisStore{URLs: []string{server.URL("")}}
 		if err := s.Provision(caddy.Context{}); err != nil {
 			t.Fatal(err)
 		}
-		pool := enginePool{byKey: make(map[string]*engine)}
+		pool := openStorePool{byKey: make(map[string]*openStore)}
 		e, start, release := pool.open(s, logger)
 		if err := start(); err != nil {
 			t.Fatal(err)
 		}
 		return e, func() {
 			release()
-			pool.close(engineKey(s), e)
+			pool.close(openStoreKey(s), e)
 		}
 	}
 	window, err := quota.ParseWindow("1h")

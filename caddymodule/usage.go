@@ -20,18 +20,18 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// book has the usage of this process, and ledger has what API keys have used of their limits. A
+// usageBook has the usage of this process, and keyLedger has what API keys have used of their limits. A
 // reload keeps both.
 var (
-	book      = usage.New()
-	ledger    = quota.NewLedger(time.Now)
-	ownLimits = quota.NewLimits(ledger, 0, false)
+	usageBook   = usage.New()
+	keyLedger   = quota.NewLedger(time.Now)
+	localLimits = quota.NewLimits(keyLedger, 0, false)
 )
 
-// The keepers store book and ledger in files, so that both survive restarts.
+// The keepers store usageBook and keyLedger in files, so that both survive restarts.
 var (
-	bookKeeper   = storedbook.NewKeeper(book, "the usage", usage.SaveInterval)
-	ledgerKeeper = storedbook.NewKeeper(ledger, "the use of API keys", quota.SaveInterval)
+	usageKeeper     = storedbook.NewKeeper(usageBook, "the usage", usage.SaveInterval)
+	keyLedgerKeeper = storedbook.NewKeeper(keyLedger, "the use of API keys", quota.SaveInterval)
 )
 
 // lookupTimeout bounds the requests to an app-server that belong to no turn.
@@ -42,34 +42,34 @@ const lookupTimeout = 5 * time.Second
 // file names; keepBooks reads such a file if there is no newer one.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
-	hold := func(keeper *storedbook.Keeper, name string) {
+	keep := func(keeper *storedbook.Keeper, name string) {
 		path := filepath.Join(caddy.AppDataDir(), "codex", name)
 		a.releaseBooks = append(a.releaseBooks, keeper.Hold(a.logger, path+".json", filepath.Join(path, filepath.Base(string(id))+".json")))
 	}
-	hold(bookKeeper, "usage")
+	keep(usageKeeper, "usage")
 	if a.hasKeyFile {
-		hold(ledgerKeeper, "keys")
+		keep(keyLedgerKeeper, "keys")
 	}
 }
 
 // userOf returns the name of the authenticated user in a form that can be stored, or "" if no user
 // is authenticated.
 func userOf(r *http.Request) string {
-	if outcome, ok := r.Context().(*requestContext); ok && outcome.identified {
-		return outcome.user
+	if reqCtx, ok := r.Context().(*requestContext); ok && reqCtx.identified {
+		return reqCtx.user
 	}
 	user, _ := replacerOf(r).Get(userVariable)
 	name := caddy.ToString(user)
-	if _, unnamed := user.(unnamedKey); !unnamed && strings.Contains(name, unnamedPrefix) && likeUnnamed.MatchString(name) {
+	if _, unnamed := user.(unnamedKey); !unnamed && strings.Contains(name, unnamedPrefix) && unnamedUserName.MatchString(name) {
 		name = "user:" + name
 	}
 	return usage.UserName(name)
 }
 
-// likeUnnamed matches the names that keys without a name get, such as key-1, also with one or more
+// unnamedUserName matches the names that keys without a name get, such as key-1, also with one or more
 // "user:" in front. If another user has such a name, userOf adds one more "user:" to it, so that no
 // two users get the same name.
-var likeUnnamed = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
+var unnamedUserName = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
 // The values of the option usage.
 const (
@@ -77,9 +77,9 @@ const (
 	usageAll = "all"
 )
 
-// seenBy returns the user whose usage and requests a caller may see: the caller's own account, or
+// visibleUser returns the user whose usage and requests a caller may see: the caller's own account, or
 // [usage.Everybody].
-func (h *Handler) seenBy(r *http.Request) (user string) {
+func (h *Handler) visibleUser(r *http.Request) (user string) {
 	if h.Usage == usageAll {
 		return usage.Everybody
 	}
@@ -91,10 +91,10 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string)
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
 		var account usage.Account
 		var err error
-		if h.shared != nil {
-			account, err = h.shared.Account(r.Context(), h.seenBy(r))
+		if h.sharedUsage != nil {
+			account, err = h.sharedUsage.Account(r.Context(), h.visibleUser(r))
 		} else {
-			account = book.Account(h.seenBy(r))
+			account = usageBook.Account(h.visibleUser(r))
 		}
 		return struct {
 			usage.Account
@@ -107,10 +107,10 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, _ []string)
 // serveRawUsage answers with the last turns of the caller, or of all users.
 func (h *Handler) serveRawUsage(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) {
-		if h.shared == nil {
-			return book.Raw(h.seenBy(r)), nil
+		if h.sharedUsage == nil {
+			return usageBook.Raw(h.visibleUser(r)), nil
 		}
-		raw, err := h.shared.Raw(r.Context(), h.seenBy(r))
+		raw, err := h.sharedUsage.Raw(r.Context(), h.visibleUser(r))
 		return raw, usageError(err)
 	})
 }
@@ -206,21 +206,21 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 		return nil
 	}
 	set, usages := h.keyFile.Set(), []keyUsage{}
-	name, _ := replacerOf(r).Get(userVariable)
-	own, _ := name.(string) // empty for a key without a name
+	authUser, _ := replacerOf(r).Get(userVariable)
+	user, _ := authUser.(string) // empty for a key without a name
 	if k := set.Find(presentedKey(r)); k != nil {
-		own = k.User
+		user = k.User
 	}
-	var seen []*quota.Key
+	var keys []*quota.Key
 	for _, k := range set.Keys {
-		if h.Usage == usageAll || k.User == own {
-			seen = append(seen, &k.Key)
+		if h.Usage == usageAll || k.User == user {
+			keys = append(keys, &k.Key)
 			usages = append(usages, keyUsage{Key: k.ID, User: k.User, Expires: unixOrNil(k.Expires), Limits: []limitUsage{}})
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
 	defer cancel()
-	for i, states := range h.limits.States(ctx, seen) {
+	for i, states := range h.limits.States(ctx, keys) {
 		usage := &usages[i]
 		for _, s := range states {
 			usage.Limits = append(usage.Limits, limitUsage{
@@ -234,20 +234,20 @@ func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 var (
 	keyLabels = []string{"key", "user", "unit", "window"}
 
-	keyLimitReading     = read("codex_key_limit", "Limit of an API key.", keyLabels...)
-	keyUsedReading      = read("codex_key_used", "What is used of the limit in its window.", keyLabels...)
-	keyExhaustedReading = read("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.", keyLabels...)
+	keyLimitReading     = newReading("codex_key_limit", "Limit of an API key.", keyLabels...)
+	keyUsedReading      = newReading("codex_key_used", "What is used of the limit in its window.", keyLabels...)
+	keyExhaustedReading = newReading("codex_key_exhausted_timestamp_seconds", "When nothing of the limit will be left at the present rate; left out if that will not happen before it is free again.", keyLabels...)
 )
 
 // maxKeyLabels bounds the number of keys that have metrics.
 const maxKeyLabels = 200
 
 // collectKeys sends the values of the limits of keys, each id once.
-func collectKeys(to chan<- prometheus.Metric) {
+func collectKeys(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
 	seen := make(map[string]bool)
-	for _, h := range inUse.all() {
+	for _, h := range handlersInUse.all() {
 		var keys []*quota.Key
 		for _, k := range h.keyFile.Set().Keys {
 			if len(k.Limits) > 0 && !seen[k.ID] && len(seen) < maxKeyLabels {
@@ -259,10 +259,10 @@ func collectKeys(to chan<- prometheus.Metric) {
 			k := keys[i]
 			for _, s := range states {
 				labels := []string{k.ID, strings.ToValidUTF8(k.User, ""), string(s.Unit), s.Window.String()}
-				send(to, keyLimitReading, s.Max, labels...)
-				send(to, keyUsedReading, s.Used, labels...)
+				send(ch, keyLimitReading, s.Max, labels...)
+				send(ch, keyUsedReading, s.Used, labels...)
 				if !s.Exhausted.IsZero() {
-					send(to, keyExhaustedReading, s.Exhausted.Unix(), labels...)
+					send(ch, keyExhaustedReading, s.Exhausted.Unix(), labels...)
 				}
 			}
 		}

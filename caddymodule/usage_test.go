@@ -20,7 +20,7 @@ func TestUsageIsTheCallersOwn(t *testing.T) {
 	ann, ben := "ann-"+rand.Text(), "ben-"+rand.Text()
 	h := started(t, APIKey{Key: "k-ann", User: ann}, APIKey{Key: "k-ben", User: ben})
 	for _, user := range []string{ann, ben} {
-		observer{turns: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: user, RequestID: "by-" + user, Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 1234}}})
+		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: user, RequestID: "by-" + user, Status: http.StatusOK, Usage: codexrpc.Usage{InputTokens: 1234}}})
 	}
 	for key, users := range map[string]struct{ self, other string }{"k-ann": {ann, ben}, "k-ben": {ben, ann}} {
 		w, err := ask(h, http.MethodGet, "/v1/usage/raw", key, nil)
@@ -67,7 +67,7 @@ func TestUsageOfAll(t *testing.T) {
 	h.Usage = usageAll
 	h = provision(t, h).handlers[0]
 	for _, user := range []string{ann, ben} {
-		observer{turns: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: user, Status: http.StatusOK}})
+		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: user, Status: http.StatusOK}})
 	}
 	for target, want := range map[string]string{"/v1/usage": `{"user":"%s","requests":1,`, "/v1/usage/raw": `"user":"%s",`} {
 		w, err := ask(h, http.MethodGet, target, "", nil)

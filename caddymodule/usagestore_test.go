@@ -26,7 +26,7 @@ func TestUsageFileMode(t *testing.T) {
 		}
 		c := provision(t, fakeHandler(t, t.Name()))
 		c.start(t)
-		observer{turns: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: "somebody", Status: http.StatusOK}})
+		observer{turnLogger: zap.NewNop()}.TurnsEnded(t.Context(), []gateway.Record{{User: "somebody", Status: http.StatusOK}})
 		c.cleanup() // it stores the usage
 		for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
 			info, err := os.Stat(path)

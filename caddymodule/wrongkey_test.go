@@ -14,7 +14,7 @@ import (
 func TestWrongKeyLog(t *testing.T) {
 	core, logs := zaptest.New(zap.InfoLevel)
 	h := started(t, APIKey{Key: "right"})
-	h.wrongKeys = zap.New(sampled(core))
+	h.wrongKeyLogger = zap.New(sampleWrongKeys(core))
 	refused := func(key string) map[string]any {
 		t.Helper()
 		if w, err := ask(h, http.MethodGet, "/v1/models?key=s3cret", key, nil); err != nil || w.Code != http.StatusUnauthorized {

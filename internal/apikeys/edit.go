@@ -33,7 +33,7 @@ func Add(path, id string, options []Option) (key string, err error) {
 	if !validID.MatchString(id) {
 		return "", errID
 	}
-	added, err := format(id, append([]Option{{"hash", hashPrefix + hex.EncodeToString(sum[:])}}, options...))
+	added, err := formatEntry(id, append([]Option{{"hash", hashPrefix + hex.EncodeToString(sum[:])}}, options...))
 	if err != nil {
 		return "", err
 	}
@@ -64,15 +64,15 @@ func Revoke(path, id string) error {
 			return "", fmt.Errorf("%s has no key with the id %s", path, id)
 		}
 		lines := slices.Collect(strings.Lines(content))
-		first, last := set.Keys[i].first-1, set.Keys[i].last
+		first, last := set.Keys[i].firstLine-1, set.Keys[i].lastLine
 		for first > 0 && strings.HasPrefix(strings.TrimSpace(lines[first-1]), "#") {
 			first--
 		}
 		if last < len(lines) && strings.TrimSpace(lines[last]) == "" && (first == 0 || strings.TrimSpace(lines[first-1]) == "") {
 			last++ // leave one of two empty lines
 		}
-		rest := strings.Join(slices.Delete(lines, first, last), "")
-		return cmp.Or(rest, "\n"), nil // not empty: a server ignores an empty file at first, as if it were being written
+		remaining := strings.Join(slices.Delete(lines, first, last), "")
+		return cmp.Or(remaining, "\n"), nil // not empty: a server ignores an empty file at first, as if it were being written
 	})
 }
 
@@ -85,13 +85,13 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// editTime is how long a command waits for another one that changes the same file.
-const editTime = 2 * time.Second
+// editTimeout is how long a command waits for another one that changes the same file.
+const editTimeout = 2 * time.Second
 
-// createFresh creates the file with the new content. If another command has such a file, createFresh
-// waits until it is gone, at most for editTime.
-func createFresh(path string) (*os.File, error) {
-	for end := time.Now().Add(editTime); ; time.Sleep(editTime / 200) {
+// createNewFile creates the file at path for the new content. If another command has created it,
+// createNewFile waits until that command removes the file, at most for editTimeout.
+func createNewFile(path string) (*os.File, error) {
+	for end := time.Now().Add(editTimeout); ; time.Sleep(editTimeout / 200) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrExist) || time.Now().After(end) {
 			return file, err
@@ -107,10 +107,10 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	fresh := path + ".new"
-	file, err := createFresh(fresh)
+	newPath := path + ".new"
+	file, err := createNewFile(newPath)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is being changed by another command; if there is none, remove %s", path, fresh)
+		return fmt.Errorf("%s is being changed by another command; if there is none, remove %s", path, newPath)
 	}
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	defer func() {
 		_ = file.Close() // it may be closed already
 		if err != nil {
-			_ = os.Remove(fresh)
+			_ = os.Remove(newPath)
 		}
 	}()
 	set, content, err := (&File{path: path}).load()
@@ -143,14 +143,14 @@ func edit(path string, create bool, change func(content string, set *Set) (strin
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(fresh, path)
+	return os.Rename(newPath, path)
 }
 
-// plain matches arguments that need no quotes in a Caddyfile.
-var plain = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
+// unquotedArg matches arguments that need no quotes in a Caddyfile.
+var unquotedArg = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
-// format returns the text of a key's entry in the file.
-func format(id string, options []Option) (string, error) {
+// formatEntry returns the text of a key's entry in the file.
+func formatEntry(id string, options []Option) (string, error) {
 	entry := "key " + id + " {\n"
 	for _, o := range options {
 		entry += "\t" + o[0]
@@ -170,7 +170,7 @@ func format(id string, options []Option) (string, error) {
 // false if the file's syntax cannot express the argument: an argument with control characters, with
 // a backtick, or that is not UTF-8.
 func quote(arg string) (quoted string, ok bool) {
-	if plain.MatchString(arg) {
+	if unquotedArg.MatchString(arg) {
 		return arg, true
 	}
 	return "`" + arg + "`", !strings.Contains(arg, "`") && utf8.ValidString(arg) && !strings.ContainsFunc(arg, unicode.IsControl)

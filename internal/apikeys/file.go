@@ -22,22 +22,22 @@ const (
 // File is a file of API keys. After Watch, it reads the file again whenever the file changes. A
 // File is safe for concurrent use.
 type File struct {
-	path string
-	log  *slog.Logger
-	set  atomic.Pointer[Set]
+	path   string
+	logger *slog.Logger
+	set    atomic.Pointer[Set]
 
 	// After Open, only the goroutine of Watch uses the next four fields.
-	info    fs.FileInfo       // of the version that was read last, good or bad
-	sum     [sha256.Size]byte // of its content
-	recheck bool              // the file may have changed without a new time
-	lost    bool              // the file could not be read, which is logged
+	info       fs.FileInfo       // of the version that was read last, good or bad
+	sum        [sha256.Size]byte // of its content
+	recheck    bool              // the file may have changed without a new time
+	unreadable bool              // the file could not be read, which is logged
 
 	stop func()
 }
 
 // Open reads a file of API keys. An error names the file and, if possible, the line.
-func Open(path string, log *slog.Logger) (*File, error) {
-	f := &File{path: path, log: log, stop: func() {}}
+func Open(path string, logger *slog.Logger) (*File, error) {
+	f := &File{path: path, logger: logger, stop: func() {}}
 	set, _, err := f.load()
 	if err != nil {
 		return nil, err
@@ -84,38 +84,38 @@ func (f *File) watch(ctx context.Context) {
 // and the version before stays in use.
 func (f *File) poll(ctx context.Context) {
 	info, err := os.Stat(f.path)
-	if err == nil && !f.lost && !f.recheck && f.same(info) {
+	if err == nil && !f.unreadable && !f.recheck && f.isUnchanged(info) {
 		return
 	}
-	before := f.sum
+	oldSum := f.sum
 	content, err := f.read()
 	if err != nil {
-		if !f.lost {
-			f.log.Error("the file of API keys cannot be read; its last version stays in use", "error", err)
+		if !f.unreadable {
+			f.logger.Error("the file of API keys cannot be read; its last version stays in use", "error", err)
 		}
-		f.lost = true
+		f.unreadable = true
 		return
 	}
-	if f.lost = false; f.sum == before {
+	if f.unreadable = false; f.sum == oldSum {
 		return
 	}
 	if len(content) == 0 && f.recheck { // it is being written
-		f.sum = before
+		f.sum = oldSum
 		return
 	}
 	set, err := parse(content, f.path)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		f.log.Error("the file of API keys has an error; its last version without one stays in use", "error", err)
+		f.logger.Error("the file of API keys has an error; its last version without one stays in use", "error", err)
 	default:
 		f.set.Store(set)
-		f.log.Info("the file of API keys has changed", "file", f.path, "keys", len(set.Keys))
+		f.logger.Info("the file of API keys has changed", "file", f.path, "keys", len(set.Keys))
 	}
 }
 
-// same reports whether the file seems unchanged since it was read last.
-func (f *File) same(info fs.FileInfo) bool {
+// isUnchanged reports whether the file seems unchanged since it was read last.
+func (f *File) isUnchanged(info fs.FileInfo) bool {
 	return os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size()
 }
 

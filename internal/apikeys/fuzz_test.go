@@ -14,7 +14,7 @@ func FuzzFormat(f *testing.F) {
 		f.Add(arg)
 	}
 	f.Fuzz(func(t *testing.T, arg string) {
-		entry, err := format("a", []Option{{"hash", hashOf("x")[len("hash "):]}, {"user", arg}})
+		entry, err := formatEntry("a", []Option{{"hash", hashOf("x")[len("hash "):]}, {"user", arg}})
 		if err != nil {
 			return
 		}
@@ -53,7 +53,7 @@ func FuzzRevoke(f *testing.F) {
 		want := slices.Delete(set.Keys, at, at+1)
 		for _, keys := range [][]*Key{want, left} {
 			for _, k := range keys {
-				k.first, k.last = 0, 0
+				k.firstLine, k.lastLine = 0, 0
 			}
 		}
 		if len(left)+len(want) > 0 && !reflect.DeepEqual(left, want) {

@@ -39,7 +39,7 @@ type Key struct {
 	Hash    Hash
 	Expires time.Time // zero: never
 
-	first, last int // its lines in the file, from 1 on
+	firstLine, lastLine int // its lines in the file, from 1 on
 }
 
 // Expired reports whether the key is no longer valid.
@@ -111,7 +111,7 @@ func parse(content []byte, name string) (*Set, error) {
 
 // parseKey reads one entry.
 func parseKey(d *caddyfile.Dispenser) (*Key, error) {
-	k := &Key{first: d.Line()}
+	k := &Key{firstLine: d.Line()}
 	if !d.AllArgs(&k.ID) || !validID.MatchString(k.ID) {
 		return nil, d.WrapErr(errID)
 	}
@@ -126,11 +126,11 @@ func parseKey(d *caddyfile.Dispenser) (*Key, error) {
 			return nil, d.Errf("%s is given twice", name)
 		}
 		seen = append(seen, name)
-		if why := o.read(k, d.RemainingArgs()); why != "" {
-			return nil, d.Errf("%s %s", name, why)
+		if problem := o.read(k, d.RemainingArgs()); problem != "" {
+			return nil, d.Errf("%s %s", name, problem)
 		}
 	}
-	k.last = d.Line()
+	k.lastLine = d.Line()
 	switch {
 	case d.Nesting() != 0:
 		return nil, d.Errf("the key %s has no closing brace", k.ID)
@@ -154,22 +154,22 @@ type keyOption struct {
 }
 
 var options = map[string]keyOption{
-	"hash":           {read: one(readHash, "must be "+hashPrefix+" and 64 hexadecimal digits")},
-	"user":           {read: one(readUser, "takes one name")},
-	"expires":        {read: one(readExpires, "takes a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")},
+	"hash":           {read: oneArg(readHash, "must be "+hashPrefix+" and 64 hexadecimal digits")},
+	"user":           {read: oneArg(readUser, "takes one name")},
+	"expires":        {read: oneArg(readExpires, "takes a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z")},
 	"models":         {read: readModels},
-	"max_concurrent": {read: one(readMaxConcurrent, "takes a number above zero")},
+	"max_concurrent": {read: oneArg(readMaxConcurrent, "takes a number above zero")},
 	"requests":       {read: readLimit(quota.Requests), repeats: true},
 	"tokens":         {read: readLimit(quota.Tokens), repeats: true},
 }
 
-// one returns the reader of an option with exactly one argument.
-func one(read func(k *Key, arg string) bool, wrong string) func(*Key, []string) string {
+// oneArg returns the reader of an option with exactly one argument.
+func oneArg(read func(k *Key, arg string) bool, problem string) func(*Key, []string) string {
 	return func(k *Key, args []string) string {
 		if len(args) == 1 && read(k, args[0]) {
 			return ""
 		}
-		return wrong
+		return problem
 	}
 }
 

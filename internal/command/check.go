@@ -25,12 +25,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// checkBody bounds the request and the answer of a check, in bytes. In practice, both are much
+// maxCheckBody bounds the request and the answer of a check, in bytes. In practice, both are much
 // smaller.
-const checkBody = 1 << 20
+const maxCheckBody = 1 << 20
 
 // Check returns the command `caddy codex check`.
-func Check(configured Configured) *cobra.Command {
+func Check(configured AppServersFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [<app_server>] [--model <id>] [--timeout <duration>] [--config <path> [--adapter <name>]]",
 		Short: "Starts each app-server, asks its model, and says what is wrong",
@@ -45,8 +45,8 @@ says what, and what to do. Run it as the user that Caddy runs as.`,
 }
 
 // check checks the app-servers that the arguments name, or all.
-func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-	servers, err := configured.read(fl)
+func (configured AppServersFunc) check(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+	servers, err := configured.load(fl)
 	if err != nil {
 		return err
 	}
@@ -55,18 +55,18 @@ func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl c
 			return err
 		}
 	}
-	to, failed := cmd.OutOrStdout(), 0
+	out, failed := cmd.OutOrStdout(), 0
 	for i := range servers {
-		fmt.Fprintf(to, "%s: %s\n", servers[i].title(), servers[i].is())
-		one, cancel := context.WithTimeout(ctx, fl.Duration("timeout"))
-		err := servers[i].check(one, to, fl.String("model"))
+		fmt.Fprintf(out, "%s: %s\n", servers[i].title(), servers[i].description())
+		checkCtx, cancel := context.WithTimeout(ctx, fl.Duration("timeout"))
+		err := servers[i].check(checkCtx, out, fl.String("model"))
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			failed++
-			fmt.Fprintf(to, "  failed: %v\n", err)
+			fmt.Fprintf(out, "  failed: %v\n", err)
 		}
 	}
 	if failed > 0 {
@@ -76,7 +76,7 @@ func (configured Configured) check(ctx context.Context, cmd *cobra.Command, fl c
 }
 
 // check starts the app-server and asks its model. The error says what is wrong and what to do.
-func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error {
+func (a *AppServer) check(ctx context.Context, out io.Writer, model string) error {
 	process := appserver.New(a.Config, nil)
 	defer process.Stop()
 	process.Start()
@@ -87,22 +87,22 @@ func (a *AppServer) check(ctx context.Context, to io.Writer, model string) error
 	case err != nil:
 		return errors.New(process.Status().Reason)
 	}
-	fmt.Fprintf(to, "  ok: Codex %s runs\n", process.Status().Version)
+	fmt.Fprintf(out, "  ok: Codex %s runs\n", process.Status().Version)
 	if err := appserver.CheckAccount(ctx, conn); err != nil {
-		fmt.Fprintf(to, "  warning: %v\n", err)
+		fmt.Fprintf(out, "  warning: %v\n", err)
 	} else {
-		fmt.Fprintf(to, "  ok: %s\n", loginOf(ctx, conn))
+		fmt.Fprintf(out, "  ok: %s\n", loginText(ctx, conn))
 	}
 	begin := time.Now()
 	if err := a.askModel(ctx, process, model); err != nil {
 		return err
 	}
-	fmt.Fprintf(to, "  ok: the model %s has answered after %s\n", model, time.Since(begin).Round(10*time.Millisecond))
+	fmt.Fprintf(out, "  ok: the model %s has answered after %s\n", model, time.Since(begin).Round(10*time.Millisecond))
 	return nil
 }
 
-// loginOf returns a text about the login of an app-server and, if it is known, its plan.
-func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
+// loginText returns a text about the login of an app-server and, if it is known, its plan.
+func loginText(ctx context.Context, conn *codexrpc.Conn) string {
 	account, err := conn.Account(ctx)
 	var login struct{ Type, Email, PlanType string }
 	if err == nil && len(account.Account) > 0 {
@@ -133,7 +133,7 @@ func loginOf(ctx context.Context, conn *codexrpc.Conn) string {
 // wrong and what to do.
 func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, model string) error {
 	g := gateway.New(conversation.Sole(process), gateway.Options{
-		MaxBody: checkBody, MaxBodyMemory: 4 * checkBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends earlier
+		MaxBody: maxCheckBody, MaxBodyMemory: 4 * maxCheckBody, MaxConcurrent: 1, IdleTimeout: time.Hour, // the context ends earlier
 		Tools:  turn.ToolOptions{OutputMode: turn.ModeJSON, TextualTools: turn.TextualOff, StopAfterTools: turn.StopOff},
 		User:   func(*http.Request) string { return "" },
 		Logger: slog.New(slog.DiscardHandler),
@@ -141,8 +141,8 @@ func (a *AppServer) askModel(ctx context.Context, process *appserver.Process, mo
 	body, err := json.Marshal(map[string]any{"model": model, "messages": []any{
 		map[string]any{"role": "user", "content": "Answer with the word OK and nothing else."},
 	}})
-	request, failed := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", bytes.NewReader(body))
-	if err = errors.Join(err, failed); err != nil {
+	request, requestErr := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", bytes.NewReader(body))
+	if err = errors.Join(err, requestErr); err != nil {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")

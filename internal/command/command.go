@@ -30,16 +30,16 @@ type AppServer struct {
 	number int // in the configuration, from 1 on
 }
 
-// Configured is a function that returns the app-servers in a Caddy configuration, in order and
+// AppServersFunc is a function that returns the app-servers in a Caddy configuration, in order and
 // without duplicates. config is JSON. The error says what is wrong with the configuration.
-type Configured func(config []byte) ([]AppServer, error)
+type AppServersFunc func(config []byte) ([]AppServer, error)
 
 // title returns a name for the app-server in messages: its number, and the id of its first process.
 func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
-// is returns a description of the app-server for a message: its program and CODEX_HOME, or that it
+// description returns a description of the app-server for a message: its program and CODEX_HOME, or that it
 // runs elsewhere.
-func (a *AppServer) is() string {
+func (a *AppServer) description() string {
 	if a.Config.Connect != "" {
 		return "elsewhere, at an address"
 	}
@@ -72,23 +72,23 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 }
 
 // loadConfig returns the configuration that the flags name, or else the Caddyfile of this
-// directory. If there is none, the error advises to name one with --config. The parameter or is a
+// directory. If there is none, the error advises to name one with --config. The parameter alternative is a
 // text about another choice that the command offers; the error puts this text before the advice.
-func loadConfig(fl caddycmd.Flags, or string) (config []byte, file string, err error) {
-	config, file, err = quietly(fl)
-	instead := "; name " + or + "the configuration with --config"
+func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
+	config, file, err = readConfig(fl)
+	advice := "; name " + alternative + "the configuration with --config"
 	switch {
 	case err != nil && fl.String("config") == "":
-		err = fmt.Errorf("%w%s", err, instead) // the directory may be another user's
+		err = fmt.Errorf("%w%s", err, advice) // the directory may be another user's
 	case err == nil && file == "":
-		err = errors.New("there is no Caddyfile in this directory" + instead)
+		err = errors.New("there is no Caddyfile in this directory" + advice)
 	}
 	return config, file, err
 }
 
-// quietly reads the configuration that the flags name. It drops the lines that Caddy logs during
+// readConfig reads the configuration that the flags name. It drops the lines that Caddy logs during
 // that, so that they do not appear in the terminal before the output of the command.
-func quietly(fl caddycmd.Flags) (config []byte, file string, err error) {
+func readConfig(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {
 		caddy.BufferedLog() // replaces the buffer that has the log lines
@@ -98,8 +98,8 @@ func quietly(fl caddycmd.Flags) (config []byte, file string, err error) {
 	return config, file, err
 }
 
-// read returns the app-servers of the configuration that the flags name.
-func (configured Configured) read(fl caddycmd.Flags) ([]AppServer, error) {
+// load returns the app-servers of the configuration that the flags name.
+func (configured AppServersFunc) load(fl caddycmd.Flags) ([]AppServer, error) {
 	config, file, err := loadConfig(fl, "")
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func choose(servers []AppServer, args []string) (chosen []AppServer, err error) 
 	wanted := strings.Join(args, "")
 	home, _ := filepath.Abs(wanted)
 	for i, s := range servers {
-		own, _ := s.Config.OperatorHome()
-		if wanted == strconv.Itoa(s.number) || slices.Contains(s.IDs, wanted) || wanted != "" && home == own && s.Config.Connect == "" {
+		serverHome, _ := s.Config.OperatorHome()
+		if wanted == strconv.Itoa(s.number) || slices.Contains(s.IDs, wanted) || wanted != "" && home == serverHome && s.Config.Connect == "" {
 			return servers[i : i+1], nil
 		}
 	}
@@ -137,7 +137,7 @@ func choose(servers []AppServer, args []string) (chosen []AppServer, err error) 
 	}
 	problem += " one by its number, its id or its CODEX_HOME:"
 	for i := range servers {
-		problem += fmt.Sprintf("\n  %s: %s", servers[i].title(), servers[i].is())
+		problem += fmt.Sprintf("\n  %s: %s", servers[i].title(), servers[i].description())
 	}
 	return nil, errors.New(problem)
 }
@@ -152,20 +152,20 @@ func adminAddress(fl caddycmd.Flags) (string, error) {
 	if address := fl.String("address"); address != "" {
 		return address, nil
 	}
-	config, file, err := quietly(fl)
+	config, file, err := readConfig(fl)
 	if file == "" && fl.String("config") == "" { // this directory has no Caddyfile that can be used
 		return caddycmd.DetermineAdminAPIAddress("", nil, "", "")
 	}
 	if err != nil {
 		return "", err
 	}
-	var of struct {
+	var parsed struct {
 		Admin caddy.AdminConfig `json:"admin"`
 	}
-	if err := json.Unmarshal(config, &of); err != nil {
+	if err := json.Unmarshal(config, &parsed); err != nil {
 		return "", fmt.Errorf("reading the configuration: %w", err)
 	}
-	if of.Admin.Disabled {
+	if parsed.Admin.Disabled {
 		return "", errors.New("the configuration has no admin API (admin off)")
 	}
 	return caddycmd.DetermineAdminAPIAddress("", config, file, fl.String("adapter"))

@@ -43,13 +43,13 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
 		return err
 	}
-	server, err := withCredit(document.AppServers, fl.Args())
+	server, err := chooseByID(document.AppServers, fl.Args())
 	if err != nil {
 		return err
 	}
-	to := cmd.OutOrStdout()
+	out := cmd.OutOrStdout()
 	if !fl.Bool("yes") {
-		fmt.Fprintf(to, "Spend one of %s of %s? It resets the windows of the plan now. [y/N] ", credits(server), server.ID)
+		fmt.Fprintf(out, "Spend one of %s of %s? It resets the windows of the plan now. [y/N] ", creditsText(server), server.ID)
 		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer means no
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 			return errors.New("no credit was spent")
@@ -61,26 +61,26 @@ func spendCredit(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) err
 	if err != nil {
 		return fmt.Errorf("%w\nTo repeat this attempt without spending a second credit: caddy codex credit %s --attempt %s", err, server.ID, attempt)
 	}
-	fmt.Fprintln(to, reset.Message)
+	fmt.Fprintln(out, reset.Message)
 	return nil
 }
 
-// withCredit returns the app-server whose id is the argument. Without an argument, it returns the
+// chooseByID returns the app-server whose id is the argument. Without an argument, it returns the
 // only app-server, or an error if there are several.
-func withCredit(servers []status.AppServer, args []string) (*status.AppServer, error) {
-	choice := ""
+func chooseByID(servers []status.AppServer, args []string) (*status.AppServer, error) {
+	choices := ""
 	for i := range servers {
 		s := &servers[i]
 		if len(args) == 0 && len(servers) == 1 || len(args) == 1 && args[0] == s.ID {
 			return s, nil
 		}
-		choice += fmt.Sprintf("\n  %s: %s", s.ID, credits(s))
+		choices += fmt.Sprintf("\n  %s: %s", s.ID, creditsText(s))
 	}
-	return nil, errors.New("name one app-server by its id:" + choice)
+	return nil, errors.New("name one app-server by its id:" + choices)
 }
 
-// credits returns a text that says how many reset credits the login of an app-server has.
-func credits(s *status.AppServer) string {
+// creditsText returns a text that says how many reset credits the login of an app-server has.
+func creditsText(s *status.AppServer) string {
 	if s.Login.ResetCredits == nil {
 		return "an unknown number of reset credits"
 	}

@@ -22,12 +22,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/apikeys"
 )
 
-// KeyFiles is a function that returns the files of API keys in a Caddy configuration, without
+// KeyFilesFunc is a function that returns the files of API keys in a Caddy configuration, without
 // duplicates. config is JSON.
-type KeyFiles func(config []byte) ([]string, error)
+type KeyFilesFunc func(config []byte) ([]string, error)
 
 // Key returns the command `caddy codex key`.
-func Key(configured KeyFiles) *cobra.Command {
+func Key(configured KeyFilesFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key <command>",
 		Short: "Makes, lists and revokes API keys in a file (api_keys_file)",
@@ -36,9 +36,9 @@ func Key(configured KeyFiles) *cobra.Command {
 	return cmd
 }
 
-// onFile adds the flag --file to cmd, makes cmd call run with the chosen file of keys, and returns
+// withKeyFile adds the flag --file to cmd, makes cmd call run with the chosen file of keys, and returns
 // cmd.
-func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
+func (configured KeyFilesFunc) withKeyFile(cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
 	cmd.Flags().StringP("file", "f", "", "File of keys (default: the api_keys_file of the configuration)")
 	return withConfig(cmd, func(_ context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
 		file, err := configured.choose(fl)
@@ -46,23 +46,23 @@ func (configured KeyFiles) onFile(cmd *cobra.Command, run func(cmd *cobra.Comman
 			return err
 		}
 		if err := run(cmd, file, fl.Args()); err != nil {
-			return withRights(err)
+			return withPermissionAdvice(err)
 		}
 		return nil
 	})
 }
 
-// withRights adds advice to an error about missing rights.
-func withRights(err error) error {
+// withPermissionAdvice adds advice to an error about missing rights.
+func withPermissionAdvice(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; run this as the user that Caddy runs as, for example with sudo -u caddy-codex, and keep the file in a directory of that user", err)
 	}
 	return err
 }
 
-// readableBy returns a warning if only root can read a file of keys. As a service, Caddy runs as
+// ownerWarning returns a warning if only root can read a file of keys. As a service, Caddy runs as
 // another user and could not read it. If all is well, the warning is empty.
-func readableBy(file string) string {
+func ownerWarning(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {
 		return ""
@@ -71,7 +71,7 @@ func readableBy(file string) string {
 }
 
 // choose returns the file of keys that the flags name, or else the only file in the configuration.
-func (configured KeyFiles) choose(fl caddycmd.Flags) (string, error) {
+func (configured KeyFilesFunc) choose(fl caddycmd.Flags) (string, error) {
 	if file := fl.String("file"); file != "" {
 		return filepath.Abs(file)
 	}
@@ -91,7 +91,7 @@ func (configured KeyFiles) choose(fl caddycmd.Flags) (string, error) {
 	return files[0], nil
 }
 
-func (configured KeyFiles) add() *cobra.Command {
+func (configured KeyFilesFunc) add() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add <id> [--user <name>] [--expires <when>] [--models <models>] [--max-concurrent <n>] [--requests <n>/<window>] [--tokens <n>/<window>]",
 		Short: "Makes a key, and prints it once",
@@ -108,7 +108,7 @@ nowhere. A Caddy that runs takes the change by itself.`,
 	flags.String("max-concurrent", "", "How many turns may run at once")
 	flags.StringArray("requests", nil, "A limit of requests, such as 60/1m or 1000/day; may be repeated")
 	flags.StringArray("tokens", nil, "A limit of tokens, such as 500000/5h; may be repeated")
-	return configured.onFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
+	return configured.withKeyFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
 		options, err := keyOptions(cmd)
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ nowhere. A Caddy that runs takes the change by itself.`,
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "The key %s, which cannot be shown again, was added to %s:\n", args[0], file)
 		fmt.Fprintln(cmd.OutOrStdout(), key)
-		fmt.Fprint(cmd.ErrOrStderr(), readableBy(file))
+		fmt.Fprint(cmd.ErrOrStderr(), ownerWarning(file))
 		return nil
 	})
 }
@@ -159,9 +159,9 @@ func keyOptions(cmd *cobra.Command) (options []apikeys.Option, err error) {
 	return options, nil
 }
 
-func (configured KeyFiles) list() *cobra.Command {
+func (configured KeyFilesFunc) list() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "Lists the keys of the file", Args: cobra.NoArgs}
-	return configured.onFile(cmd, func(cmd *cobra.Command, file string, _ []string) error {
+	return configured.withKeyFile(cmd, func(cmd *cobra.Command, file string, _ []string) error {
 		keys, err := apikeys.List(file)
 		if err != nil {
 			return err
@@ -171,8 +171,8 @@ func (configured KeyFiles) list() *cobra.Command {
 }
 
 // writeKeys writes a table of keys.
-func writeKeys(to io.Writer, keys []*apikeys.Key, now time.Time) error {
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+func writeKeys(out io.Writer, keys []*apikeys.Key, now time.Time) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KEY\tUSER\tEXPIRES\tMODELS\tLIMITS")
 	for _, k := range keys {
 		expires, models := "never", "all"
@@ -185,13 +185,13 @@ func writeKeys(to io.Writer, keys []*apikeys.Key, now time.Time) error {
 		if k.Models != nil {
 			models = strings.Join(k.Models, " ")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.User, expires, models, limitsOf(k))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.User, expires, models, limitsText(k))
 	}
 	return table.Flush()
 }
 
-// limitsOf returns a text with the limits of a key.
-func limitsOf(k *apikeys.Key) string {
+// limitsText returns a text with the limits of a key.
+func limitsText(k *apikeys.Key) string {
 	var limits []string
 	if k.MaxConcurrent > 0 {
 		limits = append(limits, fmt.Sprintf("%d at once", k.MaxConcurrent))
@@ -202,7 +202,7 @@ func limitsOf(k *apikeys.Key) string {
 	return cmp.Or(strings.Join(limits, ", "), "none")
 }
 
-func (configured KeyFiles) revoke() *cobra.Command {
+func (configured KeyFilesFunc) revoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke <id>...",
 		Short: "Removes keys from the file",
@@ -211,7 +211,7 @@ Removes the entries of keys from the file. A Caddy that runs refuses the keys
 within seconds; answers that have begun continue.`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	return configured.onFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
+	return configured.withKeyFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
 		for _, id := range slices.Compact(slices.Clone(args)) {
 			if err := apikeys.Revoke(file, id); err != nil {
 				return err

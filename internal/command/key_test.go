@@ -14,11 +14,11 @@ import (
 // TestKeyRights checks what is said about a file that the command or the service cannot read or
 // write, and that root's new file belongs to the owner of its directory.
 func TestKeyRights(t *testing.T) {
-	err := withRights(fmt.Errorf("opening: %w", &fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission}))
+	err := withPermissionAdvice(fmt.Errorf("opening: %w", &fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission}))
 	if !strings.Contains(err.Error(), "sudo -u caddy-codex") {
 		t.Error(err)
 	}
-	if err := withRights(fs.ErrNotExist); err.Error() != fs.ErrNotExist.Error() {
+	if err := withPermissionAdvice(fs.ErrNotExist); err.Error() != fs.ErrNotExist.Error() {
 		t.Error(err)
 	}
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestKeyRights(t *testing.T) {
 		if _, err := apikeys.Add(path, "alice", nil); err != nil {
 			t.Fatal(err)
 		}
-		return readableBy(path)
+		return ownerWarning(path)
 	}
 	root := os.Geteuid() == 0
 	if said := add("first"); strings.Contains(said, "chown caddy-codex") != root {

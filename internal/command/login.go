@@ -18,7 +18,7 @@ import (
 )
 
 // Login returns the command `caddy codex login`.
-func Login(configured Configured) *cobra.Command {
+func Login(configured AppServersFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [<app_server>] [--with-api-key] [--config <path> [--adapter <name>]] [--address <admin>]",
 		Short: "Signs an app-server in",
@@ -35,8 +35,8 @@ uses the new login at once. Run it as the user that Caddy runs as.`,
 
 // signIn runs `codex login` for an app-server. If a Caddy is running, signIn then restarts its
 // app-servers, so that they use the new login.
-func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-	servers, err := configured.read(fl)
+func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+	servers, err := configured.load(fl)
 	if err != nil {
 		return err
 	}
@@ -45,11 +45,11 @@ func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl 
 		return err
 	}
 	server := &chosen[0]
-	how := "--device-auth"
+	flag := "--device-auth"
 	if fl.Bool("with-api-key") {
-		how = "--with-api-key"
+		flag = "--with-api-key"
 	}
-	login, err := server.Config.LoginCommand(ctx, how)
+	login, err := server.Config.LoginCommand(ctx, flag)
 	if err != nil {
 		return err
 	}
@@ -60,27 +60,27 @@ func (configured Configured) signIn(ctx context.Context, cmd *cobra.Command, fl 
 	if err != nil {
 		return fmt.Errorf("making the CODEX_HOME: %w", err)
 	}
-	to := cmd.OutOrStdout()
-	fmt.Fprintf(to, "Signing in %s: %s\n", server.title(), server.is())
-	login.Stdin, login.Stdout, login.Stderr = cmd.InOrStdin(), to, cmd.ErrOrStderr()
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "Signing in %s: %s\n", server.title(), server.description())
+	login.Stdin, login.Stdout, login.Stderr = cmd.InOrStdin(), out, cmd.ErrOrStderr()
 	if err := login.Run(); err != nil {
 		return fmt.Errorf("codex login: %w", err)
 	}
-	restarted, err := restart(ctx, fl, server.IDs)
+	restarted, err := restartAll(ctx, fl, server.IDs)
 	switch {
 	case err != nil:
-		fmt.Fprintf(to, "Signed in. Whether a Caddy runs that uses it is not known (%v).\n", err)
+		fmt.Fprintf(out, "Signed in. Whether a Caddy runs that uses it is not known (%v).\n", err)
 	case restarted == 0:
-		fmt.Fprintln(to, "Signed in. The Caddy that runs has no such app-server; load its configuration.")
+		fmt.Fprintln(out, "Signed in. The Caddy that runs has no such app-server; load its configuration.")
 	default:
-		fmt.Fprintln(to, "Signed in. The Caddy that runs uses it now; `caddy codex status` shows how it does.")
+		fmt.Fprintln(out, "Signed in. The Caddy that runs uses it now; `caddy codex status` shows how it does.")
 	}
 	return nil
 }
 
-// restart replaces the app-servers of the running Caddy that have these ids. It returns how many it
+// restartAll replaces the app-servers of the running Caddy that have these ids. It returns how many it
 // has replaced.
-func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
+func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {
 		return 0, err
@@ -89,21 +89,21 @@ func restart(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted in
 		if !slices.Contains(ids, s.ID) {
 			continue
 		}
-		failed := restartOne(ctx, fl, s.ID)
-		if err = errors.Join(err, failed); failed == nil {
+		restartErr := restartOne(ctx, fl, s.ID)
+		if err = errors.Join(err, restartErr); restartErr == nil {
 			restarted++
 		}
 	}
 	return restarted, err
 }
 
-// startWait is how long restartOne waits for an app-server that is still starting. Such an
+// restartTimeout is how long restartOne waits for an app-server that is still starting. Such an
 // app-server may have read the old login, so it must be replaced, but only after its start.
-const startWait = 15 * time.Second
+const restartTimeout = 15 * time.Second
 
-// restartOne replaces an app-server. After a failure, it tries again for at most startWait.
+// restartOne replaces an app-server. After a failure, it tries again for at most restartTimeout.
 func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, startWait)
+	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
 	for {
 		var answer any
@@ -112,7 +112,7 @@ func restartOne(ctx context.Context, fl caddycmd.Flags, id string) error {
 			return nil
 		}
 		select {
-		case <-time.After(startWait / 60):
+		case <-time.After(restartTimeout / 60):
 		case <-ctx.Done():
 			return err
 		}

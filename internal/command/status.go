@@ -23,7 +23,7 @@ import (
 const maxDocument = 16 << 20
 
 // Status returns the command `caddy codex status`.
-func Status(configured Configured) *cobra.Command {
+func Status(configured AppServersFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [--address <admin>] [--config <path> [--adapter <name>]]",
 		Short: "Shows each app-server and its login",
@@ -38,25 +38,25 @@ by its admin API, or else what the configuration and the files of the logins say
 
 // showStatus writes the states of the app-servers of the running Caddy. If it cannot reach a Caddy,
 // it writes what the configuration says about the app-servers.
-func (configured Configured) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
-	to, document := cmd.OutOrStdout(), status.Document{}
-	failed := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)
+func (configured AppServersFunc) showStatus(ctx context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
+	out, document := cmd.OutOrStdout(), status.Document{}
+	adminErr := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document)
 	switch {
-	case failed == nil:
-		return running.Execute(to, document)
+	case adminErr == nil:
+		return statusTemplate.Execute(out, document)
 	case fl.String("address") != "":
-		return failed
+		return adminErr
 	}
-	servers, err := configured.read(fl)
+	servers, err := configured.load(fl)
 	if err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(adminErr, err)
 	}
-	fmt.Fprintf(to, "No Caddy can be asked (%v).\nThis is what its configuration says.\n", failed)
+	fmt.Fprintf(out, "No Caddy can be asked (%v).\nThis is what its configuration says.\n", adminErr)
 	for i := range servers {
 		s := &servers[i]
-		fmt.Fprintf(to, "\n%s: not running\n  %s\n", s.title(), s.is())
+		fmt.Fprintf(out, "\n%s: not running\n  %s\n", s.title(), s.description())
 		if s.Config.Connect == "" {
-			fmt.Fprintf(to, "  login: %s\n", s.loginStatus(ctx))
+			fmt.Fprintf(out, "  login: %s\n", s.loginStatus(ctx))
 		}
 	}
 	return nil
@@ -70,8 +70,8 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	said, err := cmd.CombinedOutput()
-	text := strings.Join(strings.Fields(string(said)), " ")
+	output, err := cmd.CombinedOutput()
+	text := strings.Join(strings.Fields(string(output)), " ")
 	if text == "" && err != nil {
 		return err.Error()
 	}
@@ -81,25 +81,25 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 // adminTimeout bounds a call of the admin API. The slowest calls wait for a login's provider.
 const adminTimeout = 20 * time.Second
 
-// callAdmin calls the admin API of the running Caddy, and decodes the answer into the value into.
-func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, into any) error {
+// callAdmin calls the admin API of the running Caddy, and decodes the answer into the value that result points to.
+func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, result any) error {
 	address, err := adminAddress(fl)
 	if err != nil {
 		return err
 	}
-	answered := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() { // AdminAPIRequest has no deadline
 		response, err := caddycmd.AdminAPIRequest(address, method, path, header, nil)
 		if err == nil {
 			defer response.Body.Close()
-			err = json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(into)
+			err = json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(result)
 		}
-		answered <- err
+		done <- err
 	}()
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	select {
-	case err = <-answered:
+	case err = <-done:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -109,8 +109,8 @@ func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, head
 	return nil
 }
 
-// running is the template of the status of a running Caddy. Its data is a [status.Document].
-var running = template.Must(template.New("").Funcs(template.FuncMap{
+// statusTemplate is the template of the status of a running Caddy. Its data is a [status.Document].
+var statusTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 	"words": func(state string) string { return strings.ReplaceAll(state, "_", " ") },
 	"at": func(what string, at time.Time) string {
 		if at.IsZero() {

@@ -27,8 +27,8 @@ const (
 // integer.
 var states = [...]State{Waiting, Starting, Running, Answering}
 
-// answering is the index of Answering in states. [Entry.Add] sets it.
-const answering = 3
+// answeringIndex is the index of Answering in states. [Entry.Add] sets it.
+const answeringIndex = 3
 
 // Request is a request that is under way, as the page and the admin API show it. It has no text of
 // the conversation.
@@ -53,8 +53,8 @@ const maxModel = 100
 // methods are safe for concurrent use. Its size is bounded by the gateways' limits of waiting
 // requests and running turns.
 type Set struct {
-	mu  sync.Mutex
-	all map[*Entry]struct{}
+	mu      sync.Mutex
+	entries map[*Entry]struct{}
 }
 
 // Entry is a request in a set. The methods are safe for concurrent use.
@@ -77,17 +77,17 @@ func (s *Set) Begin(e *Entry, r Request) {
 	e.Enter(Waiting)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = make(map[*Entry]struct{})
+	if s.entries == nil {
+		s.entries = make(map[*Entry]struct{})
 	}
-	s.all[e] = struct{}{}
+	s.entries[e] = struct{}{}
 }
 
 // Release removes the request. It may be called more than once.
 func (e *Entry) Release() {
 	e.set.mu.Lock()
 	defer e.set.mu.Unlock()
-	delete(e.set.all, e)
+	delete(e.set.entries, e)
 }
 
 // Enter changes the state.
@@ -100,8 +100,8 @@ func (e *Entry) SetProcess(p *appserver.Process) { e.process.CompareAndSwap(nil,
 // Add counts characters of output that has arrived.
 func (e *Entry) Add(characters int) {
 	e.characters.Add(int64(characters))
-	if e.state.Load() != answering {
-		e.state.Store(answering)
+	if e.state.Load() != answeringIndex {
+		e.state.Store(answeringIndex)
 	}
 }
 
@@ -115,15 +115,15 @@ func (e *Entry) Request() Request {
 }
 
 // List returns the requests of the users for which wanted returns true: the oldest first, and not
-// more than most.
-func (s *Set) List(wanted func(user string) bool, most int) []Request {
+// more than limit.
+func (s *Set) List(wanted func(user string) bool, limit int) []Request {
 	s.mu.Lock()
-	all := slices.Collect(maps.Keys(s.all))
+	all := slices.Collect(maps.Keys(s.entries))
 	s.mu.Unlock()
 	all = slices.DeleteFunc(all, func(e *Entry) bool { return !wanted(e.fixed.User) })
 	slices.SortFunc(all, func(a, b *Entry) int { return a.fixed.Since.Compare(b.fixed.Since) })
 	found := []Request{}
-	for _, e := range all[:min(len(all), most)] {
+	for _, e := range all[:min(len(all), limit)] {
 		found = append(found, e.Request())
 	}
 	return found

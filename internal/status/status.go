@@ -93,8 +93,8 @@ type Reset struct {
 	Message string `json:"message"` // the outcome in words
 }
 
-// resets are the outcomes of an attempt to reset the windows.
-var resets = map[codexrpc.ResetOutcome]Reset{
+// resetOutcomes are the outcomes of an attempt to reset the windows.
+var resetOutcomes = map[codexrpc.ResetOutcome]Reset{
 	codexrpc.ResetDone:      {"reset", "A reset credit was spent: the plan's windows are reset."},
 	codexrpc.ResetUseless:   {"nothing_to_reset", "No credit was spent: no window of the plan can be reset now."},
 	codexrpc.ResetNoCredit:  {"no_credit", "No credit was spent: the account has none."},
@@ -103,7 +103,7 @@ var resets = map[codexrpc.ResetOutcome]Reset{
 
 // ResetOf returns an outcome with its message. ok is false if the outcome is unknown.
 func ResetOf(outcome codexrpc.ResetOutcome) (reset Reset, ok bool) {
-	reset, ok = resets[outcome]
+	reset, ok = resetOutcomes[outcome]
 	return reset, ok
 }
 

@@ -33,9 +33,9 @@ type Webhook struct {
 	// URL is where events are posted. It may contain placeholders, such as {env.TOPIC}.
 	URL string `json:"url"`
 
-	waiting chan []byte
-	done    chan struct{}
-	logger  *zap.Logger
+	queue  chan []byte
+	done   chan struct{}
+	logger *zap.Logger
 }
 
 // CaddyModule returns the module events.handlers.codex_webhook.
@@ -60,10 +60,10 @@ func (h *Webhook) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	if to, err := url.Parse(address); err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+	if parsed, err := url.Parse(address); err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
 		return fmt.Errorf("codex_webhook: %q is no URL with http:// or https://", h.URL)
 	}
-	h.logger, h.waiting, h.done = ctx.Logger(), make(chan []byte, maxWaiting), make(chan struct{})
+	h.logger, h.queue, h.done = ctx.Logger(), make(chan []byte, maxWaiting), make(chan struct{})
 	go h.postAll(ctx, address)
 	return nil
 }
@@ -84,7 +84,7 @@ func (h *Webhook) Handle(_ context.Context, e caddy.Event) error {
 		return err
 	}
 	select {
-	case h.waiting <- body:
+	case h.queue <- body:
 		return nil
 	default:
 		return errFull
@@ -97,7 +97,7 @@ func (h *Webhook) postAll(ctx context.Context, address string) {
 		select {
 		case <-ctx.Done():
 			return
-		case body := <-h.waiting:
+		case body := <-h.queue:
 			if err := post(ctx, address, body); err != nil && ctx.Err() == nil {
 				h.logger.Error("cannot post an event", zap.ByteString("event", body), zap.Error(err))
 			}
@@ -115,8 +115,8 @@ func post(ctx context.Context, address string, body []byte) error {
 	req.Header.Set("Content-Type", "application/cloudevents+json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		if with := (*url.Error)(nil); errors.As(err, &with) {
-			err = with.Err // without the URL, which is often a secret
+		if urlErr := (*url.Error)(nil); errors.As(err, &urlErr) {
+			err = urlErr.Err // without the URL, which is often a secret
 		}
 		return err
 	}

@@ -22,11 +22,11 @@ func TestLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := first.Addr().(*net.TCPAddr).Port
-	if _, err := loopback(port); err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)+" is in use") {
+	if _, err := freeLoopbackAddresses(port); err == nil || !strings.Contains(err.Error(), "port "+strconv.Itoa(port)+" is in use") {
 		t.Errorf("%v", err)
 	}
 	_ = first.Close()
-	all, err := loopback(port)
+	all, err := freeLoopbackAddresses(port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestLocal(t *testing.T) {
 		t.Error(text)
 	}
 	for _, port := range []int{-1, 0, 65536} {
-		if _, err := loopback(port); err == nil {
+		if _, err := freeLoopbackAddresses(port); err == nil {
 			t.Errorf("it listens on %d", port)
 		}
 	}

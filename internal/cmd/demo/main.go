@@ -42,7 +42,7 @@ var (
 
 func main() {
 	flag.Parse()
-	ctx, stop := untilEnd(*parentFlag)
+	ctx, stop := signalContext(*parentFlag)
 	defer stop()
 	if err := run(ctx, *portFlag); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -56,7 +56,7 @@ func run(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	addresses, err := loopback(port)
+	addresses, err := freeLoopbackAddresses(port)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func run(ctx context.Context, port int) error {
 	}
 	defer closeModel()
 	if home == "" {
-		stage("your own Codex login answers")
+		printStage("your own Codex login answers")
 	} else {
-		stage("there is no Codex login: the built-in demo model answers (`codex login` is for a real one)")
+		printStage("there is no Codex login: the built-in demo model answers (`codex login` is for a real one)")
 	}
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile(addresses, port, codex, home, filepath.Join(folder, "data"))), nil)
 	if err != nil {
@@ -87,7 +87,7 @@ func run(ctx context.Context, port int) error {
 		return stopCaddy(folder, err)
 	}
 	if ctx.Err() == nil {
-		stage("ready")
+		printStage("ready")
 		fmt.Printf(welcome, port)
 	}
 	<-ctx.Done()
@@ -103,8 +103,8 @@ func findCodex(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// stage prints text, which says what the demo does now, with the time since the start.
-func stage(text string) {
+// printStage prints text, which says what the demo does now, with the time since the start.
+func printStage(text string) {
 	fmt.Printf("[%3.0f s] %s\n", time.Since(time.Unix(*beganFlag, 0)).Seconds(), text)
 }
 
@@ -117,8 +117,8 @@ const welcome = `
 Ctrl-C ends it.
 `
 
-// loopback returns the loopback addresses on which a port is free.
-func loopback(port int) (addresses []string, err error) {
+// freeLoopbackAddresses returns the loopback addresses on which a port is free.
+func freeLoopbackAddresses(port int) (addresses []string, err error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("there is no port %d: choose one with make run PORT=8080", port)
 	}
@@ -219,29 +219,29 @@ func waitReady(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	client, limit := http.Client{Timeout: 10 * time.Second}, time.After(time.Minute)
-	for last := "no answer"; ; {
+	client, timeout := http.Client{Timeout: 10 * time.Second}, time.After(time.Minute)
+	for lastAnswer := "no answer"; ; {
 		if response, err := client.Do(request); err == nil {
 			body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 			_ = response.Body.Close()
 			if response.StatusCode == http.StatusOK {
 				return nil
 			}
-			last = string(body)
+			lastAnswer = string(body)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-limit:
-			return errors.New("codex did not become ready: " + last)
+		case <-timeout:
+			return errors.New("codex did not become ready: " + lastAnswer)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// untilEnd returns a context that ends on Ctrl-C, on SIGTERM, or when the terminal is closed (but
+// signalContext returns a context that ends on Ctrl-C, on SIGTERM, or when the terminal is closed (but
 // not under nohup). It also ends when the parent process ends, since a killed make sends no signal.
-func untilEnd(parent int) (context.Context, context.CancelFunc) {
+func signalContext(parent int) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)

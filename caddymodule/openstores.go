@@ -1,0 +1,109 @@
+package caddymodule
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-codex/caddy-codex/internal/objects"
+	"github.com/caddy-codex/caddy-codex/internal/responsestore"
+	"github.com/caddy-codex/caddy-codex/internal/usage"
+	"github.com/caddy-codex/caddy-codex/stores"
+)
+
+// openStores are the open stores of all configurations. A reload keeps their contents and their
+// connections.
+var openStores = openStorePool{byKey: make(map[string]*openStore)}
+
+// lingerTime is how long a store stays open after its last configuration has ended. Requests of that
+// configuration may still run during this time, and use the store.
+const lingerTime = objects.MaxBackground + 5*time.Minute
+
+// openStorePool holds the open stores by their [openStoreKey]. It is safe for concurrent use.
+type openStorePool struct {
+	mu    sync.Mutex
+	byKey map[string]*openStore
+}
+
+// openStore is an open store.
+type openStore struct {
+	store      stores.Store
+	logger     *slog.Logger
+	usage      *usage.Shared // nil: the store counts no usage
+	configs    int           // configurations that use the store
+	started    bool          // by one of the configurations
+	closeTimer *time.Timer   // closes the store; nil: it is in use
+}
+
+// openStoreKey returns the key of a store module in [openStorePool]. Modules with the same key share
+// an open store.
+func openStoreKey(m stores.Module) string {
+	return string(m.(caddy.Module).CaddyModule().ID) + "\n" + m.Key()
+}
+
+// open returns the open store of a store module. It opens the store if it is not open yet. The caller calls start when its configuration comes into use, and release when the configuration is
+// no longer used.
+func (p *openStorePool) open(m stores.Module, logger *slog.Logger) (_ *openStore, start func() error, release func()) {
+	key := openStoreKey(m)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.byKey[key]
+	if e == nil {
+		e = &openStore{store: m.Open(logger), logger: logger}
+		if shared, ok := e.store.(*responsestore.Redis); ok {
+			e.usage = usage.NewShared(shared.Run)
+		}
+		p.byKey[key] = e
+	}
+	if e.closeTimer != nil {
+		e.closeTimer.Stop()
+		e.closeTimer = nil
+	}
+	e.configs++
+	start = func() error {
+		if err := m.Start(e.store); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e.started = true
+		e.restoreUnsettled(key)
+		return nil
+	}
+	return e, start, sync.OnceFunc(func() { p.release(key, e) })
+}
+
+// release ends the use of an open store by one configuration. After the last use, the store is closed
+// with a delay of lingerTime. A store that was never started, or has nothing to close, is removed at
+// once.
+func (p *openStorePool) release(key string, e *openStore) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.configs--; e.configs > 0 {
+		return
+	}
+	store, closable := e.store.(stores.Closer)
+	if closable && e.started {
+		store.Pause()
+		e.saveUnsettled(key)
+		e.closeTimer = time.AfterFunc(lingerTime, func() { p.close(key, e) })
+		return
+	}
+	delete(p.byKey, key)
+	if closable {
+		_ = store.Close() // an error does not matter: nobody has used the store
+	}
+}
+
+// close closes an open store, unless a configuration uses it again.
+func (p *openStorePool) close(key string, e *openStore) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.configs > 0 || p.byKey[key] != e {
+		return
+	}
+	delete(p.byKey, key)
+	_ = e.store.(stores.Closer).Close() // an error does not matter: nobody uses the store
+}
