@@ -52,15 +52,15 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, body)
 }
 
-// liveRequests holds the requests of all handlers that are under way. A reload keeps them.
+// liveRequests holds the unfinished requests of all handlers. A reload keeps them.
 var liveRequests status.Set
 
 // maxRequests is the most requests that requestsOf returns.
 const maxRequests = 50
 
-// requestsOf returns at most maxRequests requests of a user or of [usage.Everybody]. The running
-// requests come first, oldest first. Then come the requests whose turns wait for the results of
-// tool calls.
+// requestsOf returns at most maxRequests requests: those of a user, or those of all users for
+// [usage.Everybody]. Running requests come first, from the oldest on. Then come the requests whose
+// turns wait for the results of tool calls.
 func requestsOf(user string) []status.Request {
 	wanted := func(other string) bool { return user == usage.Everybody || user == other }
 	found, ids := liveRequests.List(wanted, maxRequests), make(map[*appserver.Process]string)
@@ -132,12 +132,12 @@ var version = sync.OnceValue(func() string {
 	return versionIn(info)
 })
 
-// versionIn returns the version of this module in a build, in which it may be the main module or a
-// dependency. If go.mod replaces this module by another version, versionIn returns that version. If
-// go.mod replaces it by a directory, versionIn returns the version that go.mod requires, which the
-// Makefile sets from the git tag.
+// versionIn returns the version of this module in a build. The module may be the main module of the
+// build or a dependency. If go.mod replaces the module by another version, versionIn returns that
+// version. If go.mod replaces it by a directory, versionIn returns the version that go.mod
+// requires. The Makefile sets the required version from the git tag.
 func versionIn(info *debug.BuildInfo) string {
-	const develVersion = "(devel)" // as Go calls it
+	const develVersion = "(devel)" // the version that Go gives to a module in a directory
 	if info == nil {
 		return "unknown"
 	}

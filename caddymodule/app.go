@@ -27,11 +27,11 @@ type App struct {
 	logger      *slog.Logger
 	ctx         caddy.Context
 	servers     *pool.Configuration
-	aliases     []string       // the aliases of models in all handlers; complete at Start
-	hasKeyFile  bool           // a handler has a file of keys; complete at Start
-	storeStarts []func() error // start the handlers' stores; complete at Start
+	aliases     []string       // of models, in all handlers; complete at Start
+	hasKeyFile  bool           // a handler counts the keys of a file in localLimits; complete at Start
+	storeStarts []func() error // each starts the store of a handler; complete at Start
 
-	releaseBooks []func()
+	releaseBooks []func() // from keepBooks, for Cleanup
 }
 
 // supervisor runs the app-servers of all configurations.
@@ -75,9 +75,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	})
 }
 
-// Start starts the processes that do not run yet. It forks them before it returns: Caddy then swaps
-// listeners, and a process forked during that swap would inherit the old listeners and lose waiting
-// connections.
+// Start starts the processes that do not run yet. It forks them before it returns, because Caddy
+// replaces its listeners afterwards. A process that is forked during the replacement would inherit
+// the old listeners, and connections that wait at them would be lost.
 func (a *App) Start() error {
 	for _, start := range a.storeStarts {
 		if err := start(); err != nil {
@@ -127,14 +127,14 @@ func (a *App) Handle(_ context.Context, e caddy.Event) error {
 // exit detects the exit of this Caddy.
 var exit = newExitWatch(caddy.Exiting)
 
-// exitPollInterval is how often poll asks Caddy whether it is exiting. If no event reports the exit,
-// requests notice it after this time at most.
+// exitPollInterval is how often poll asks Caddy whether it is exiting. If no event reports the
+// exit, requests notice it after this time at most.
 const exitPollInterval = 100 * time.Millisecond
 
 // exitWatch detects an exit of Caddy before Caddy waits for the running requests of this and
-// earlier configurations. It notices the exit by an event of the current configuration
-// ([App.Handle]), or when a new request calls [exitWatch.hasBegun]. If the current configuration lacks
-// this module, poll asks Caddy every exitPollInterval.
+// earlier configurations. It learns of the exit from an event of the current configuration
+// ([App.Handle]), or when a new request calls [exitWatch.hasBegun]. If the current configuration
+// lacks this module, poll asks Caddy every exitPollInterval.
 type exitWatch struct {
 	isCaddyExiting func() bool
 	untilBegun     context.Context // ends when the exit begins
@@ -155,10 +155,9 @@ func (w *exitWatch) hasBegun() bool {
 	return w.untilBegun.Err() != nil
 }
 
-// poll is called when the configuration of an app ends. It asks Caddy at once, and then every
-// exitPollInterval, whether an exit has begun. It stops after an exit, when no process is left, or when
-// there is a newer configuration with this module: Caddy reports an exit to that configuration by
-// an event.
+// poll is called when the configuration of an app ends. It asks Caddy whether an exit has begun: at
+// once, and then every exitPollInterval. It stops after an exit, when no process is left, or when a
+// newer configuration has this module. Caddy reports an exit to that configuration by an event.
 func (w *exitWatch) poll(a *App) {
 	newest := supervisor.Newest()
 	if w.hasBegun() || newest != nil && newest != a.servers || len(supervisor.All()) == 0 {
@@ -167,8 +166,8 @@ func (w *exitWatch) poll(a *App) {
 	time.AfterFunc(exitPollInterval, func() { w.poll(a) })
 }
 
-// list holds values that configurations have registered, in the order of their registration. It is
-// safe for concurrent use.
+// list holds values that configurations have registered, in the order of registration. It is safe
+// for concurrent use.
 type list[T comparable] struct {
 	mu    sync.Mutex
 	items []T
@@ -193,12 +192,12 @@ func (l *list[T]) all() []T {
 	return slices.Clone(l.items)
 }
 
-// handlersInUse are the handlers that get new requests. Handlers of earlier configurations, which only
-// finish their requests, are not among them.
+// handlersInUse are the handlers that get new requests. Handlers of earlier configurations, which
+// only finish their requests, are not among them.
 var handlersInUse list[*Handler]
 
-// queueTotals returns the running turns, the waiting requests, and the bytes of request bodies in memory,
-// summed over the handlers in use.
+// queueTotals returns three sums over the handlers in use: the running turns, the waiting requests,
+// and the bytes of request bodies in memory.
 func queueTotals() (running, waiting int, bodyBytes int64) {
 	for _, h := range handlersInUse.all() {
 		r, w := h.gateway.Queue()

@@ -74,7 +74,7 @@ type AppServer struct {
 
 const (
 	defaultMaxMemory = 1 << 30
-	// defaultProviderRetries bridges a single failure. Clients repeat requests, too.
+	// defaultProviderRetries is enough to get over a single failure. Clients repeat requests, too.
 	defaultProviderRetries = 1
 	// defaultProviderTimeout is more than a handshake takes over a slow network, TLS included.
 	defaultProviderTimeout = 3 * time.Second
@@ -82,10 +82,9 @@ const (
 	maxProcesses = 1024
 )
 
-// logEnv has environment variables that make the app-server's log readable within Caddy's log:
-// without colours, and without the error that Codex logs when a tool call of the client ends a
-// turn. The log keeps the lines that this module reads. Caddy's environment and the option env take
-// precedence.
+// logEnv has environment variables that make the app-server's log readable within Caddy's log. They
+// turn off colours, and the error that Codex logs when a tool call of the client ends a turn. They
+// turn on the lines that this module reads. Caddy's environment and the option env take precedence.
 var logEnv = map[string]string{
 	"NO_COLOR": "1",
 	"RUST_LOG": "error,codex_core::tools::router=off," + appserver.HeededLog,
@@ -114,7 +113,8 @@ func (a *AppServer) complete() error {
 
 // resolve replaces placeholders and fills in the command. An empty placeholder is an error: an
 // empty home, for example, would stand for the default home, which may have another login. In the
-// command and in env, other braces than those of placeholders stay, since an argument may be JSON.
+// command and in env, braces that are no placeholder stay as they are, since an argument may be
+// JSON.
 func (a *AppServer) resolve(repl *caddy.Replacer) (cfg appserver.Config, err error) {
 	cfg = appserver.Config{
 		StartTimeout: time.Duration(a.StartTimeout),
@@ -194,8 +194,8 @@ func absolutePath(repl *caddy.Replacer, path string) (string, error) {
 	return caddy.FastAbs(path)
 }
 
-// checkConflicts returns an error if connect is set together with an option for local processes, or if
-// token is set without connect.
+// checkConflicts returns an error if connect is set together with an option for local processes, or
+// if token is set without connect.
 func (a *AppServer) checkConflicts() error {
 	switch {
 	case a.Connect == "" && a.Token != "":
@@ -276,8 +276,8 @@ type Conversations struct {
 }
 
 // maxKeptBytes bounds the histories of all kept threads of one process together, in bytes. A byte
-// of history takes two bytes of the process's memory, so this is a quarter of the default
-// max_memory.
+// of history takes two bytes of the process's memory. So the histories take at most a quarter of
+// the default max_memory.
 const maxKeptBytes = 128 << 20
 
 // parse reads on, off, or a block.

@@ -32,9 +32,9 @@ type APIKey struct {
 	User string `json:"user,omitempty"`
 }
 
-// keyring maps the hashes of keys to their users, each a string or an [unnamedKey]. A look-up does
-// not take constant time, but its time reveals at most a part of a hash, and nobody can make a key
-// from that.
+// keyring maps the hashes of keys to their users. A user is a string or an [unnamedKey]. A look-up
+// does not take constant time, but its time reveals at most a part of a hash, and nobody can make a
+// key from that.
 type keyring map[apikeys.Hash]any
 
 // unnamedKey is the user of a key without a configured name, as the value of {http.auth.user.id}.
@@ -62,7 +62,7 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 		}
 		var user any = name
 		if name == "" {
-			// The holders of two keys must not share an account.
+			// Each key gets a user of its own: the holders of two keys must not share an account.
 			user = unnamedKey(fmt.Sprintf(unnamedPrefix+"%d", i+1))
 		}
 		hash := sha256.Sum256([]byte(key))
@@ -74,8 +74,8 @@ func newKeyring(keys []APIKey, repl *caddy.Replacer) (keyring, error) {
 	return ring, nil
 }
 
-// authenticate sets the user of a request whose key is in the ring. It returns false if the ring has keys
-// and the request's key is not among them.
+// authenticate sets the user of a request whose key is in the ring. It returns false if the ring
+// has keys and the request's key is not among them.
 func (ring keyring) authenticate(r *http.Request) bool {
 	user, found := ring[sha256.Sum256([]byte(presentedKey(r)))]
 	if found {
@@ -114,7 +114,7 @@ func replacerOf(r *http.Request) *caddy.Replacer {
 	return caddy.NewEmptyReplacer()
 }
 
-// userVariable is where Caddy's authentication puts the user's name.
+// userVariable is the name of the variable in which Caddy's authentication stores the user's name.
 const userVariable = "http.auth.user.id"
 
 // openKeys reads the file of keys, and watches it until Cleanup.
@@ -151,9 +151,9 @@ func (h *Handler) authenticate(r *http.Request) *apierror.Error {
 	return apiErr
 }
 
-// checkKey checks the key of a request and sets the user. It returns the key if it is in the file of
-// keys. It returns nil for a key of the configuration, since these keys have no limits, and if
-// there are no keys at all.
+// checkKey checks the key of a request and sets the user. It returns the key if the key is in the
+// file of keys. It returns nil for a key of the configuration, since such keys have no limits. It
+// also returns nil if no keys are configured.
 func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	if h.keyFile == nil && len(h.keys) == 0 {
 		return nil, nil
@@ -171,9 +171,9 @@ func (h *Handler) checkKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	return &k.Key, nil
 }
 
-// recheckKey checks the key of a request on a WebSocket again, as checkKey does, since the user may have
-// been identified long ago. If the key belongs to another user now, recheckKey refuses the request,
-// so that the client connects again.
+// recheckKey checks the key of a request on a WebSocket again, since checkKey may have checked it
+// long ago. If the key belongs to another user now, recheckKey refuses the request, so that the
+// client connects again.
 func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	repl := replacerOf(r)
 	before, _ := repl.Get(userVariable)
@@ -185,12 +185,12 @@ func (h *Handler) recheckKey(r *http.Request) (*quota.Key, *apierror.Error) {
 	return k, apiErr
 }
 
-// wrongKeyLines is how many log lines about wrong keys are written in a minute before [sampleWrongKeys]
-// drops most of them.
+// wrongKeyLines is how many log lines about wrong keys are written in a minute. [sampleWrongKeys]
+// drops most of the further lines.
 const wrongKeyLines = 20
 
-// sampleWrongKeys returns a core that writes wrongKeyLines lines a minute, then each thousandth line:
-// attempts to guess a key must not fill the disk.
+// sampleWrongKeys returns a core that writes the first wrongKeyLines lines of a minute, and then
+// each thousandth line. Otherwise attempts to guess a key could fill the disk.
 func sampleWrongKeys(core zapcore.Core) zapcore.Core {
 	return zapcore.NewSamplerWithOptions(core, time.Minute, wrongKeyLines, 1000)
 }

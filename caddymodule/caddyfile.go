@@ -108,7 +108,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return parseBlock(d, h, h.customOptions())
 }
 
-// customOptions are the options that the tags of the fields do not describe, or only in part.
+// customOptions returns the options that the tags of the fields do not describe, or only in part.
 func (h *Handler) customOptions() map[string]customOption {
 	return map[string]customOption{
 		"app_server":       {parse: h.parseAppServer, repeats: true},
@@ -126,7 +126,8 @@ func (h *Handler) customOptions() map[string]customOption {
 	}
 }
 
-// customOptions are the options of an app_server block that the tags of the fields do not describe.
+// customOptions returns the options of an app_server block that the tags of the fields do not
+// describe.
 func (a *AppServer) customOptions() map[string]customOption {
 	return map[string]customOption{
 		"command":       {parse: a.parseCommand},

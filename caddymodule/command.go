@@ -32,7 +32,8 @@ func init() {
 	})
 }
 
-// configuredAppServers returns the app-servers in a configuration, in order and each once.
+// configuredAppServers returns the app-servers in a configuration, in their order and without
+// duplicates.
 func configuredAppServers(config []byte) (servers []command.AppServer, err error) {
 	known := make(map[string]bool)
 	repl := caddy.NewReplacer()
@@ -57,7 +58,7 @@ func configuredAppServers(config []byte) (servers []command.AppServer, err error
 	return servers, err
 }
 
-// configuredKeyFiles returns the files of keys in a configuration, each once.
+// configuredKeyFiles returns the files of keys in a configuration, without duplicates.
 func configuredKeyFiles(config []byte) (files []string, err error) {
 	repl := caddy.NewReplacer()
 	err = eachHandler(config, func(h *Handler) error {
@@ -70,7 +71,7 @@ func configuredKeyFiles(config []byte) (files []string, err error) {
 	return files, err
 }
 
-// eachHandler calls do with each codex handler in a part of a configuration.
+// eachHandler calls do for each codex handler in config, which is a configuration or a part of one.
 func eachHandler(config json.RawMessage, do func(*Handler) error) error {
 	var object map[string]json.RawMessage
 	var elements []json.RawMessage
@@ -79,7 +80,7 @@ func eachHandler(config json.RawMessage, do func(*Handler) error) error {
 		if !json.Valid(config) {
 			return fmt.Errorf("reading the configuration: %w", err)
 		}
-		return nil // it has no parts
+		return nil // for example a string, which has no handlers
 	}
 	if string(object["handler"]) == `"codex"` {
 		h := new(Handler)

@@ -77,15 +77,15 @@ func canonicalOrigin(origin string) (string, error) {
 }
 
 // serve sets the headers that let a page read the answer, even if the answer is an error. It
-// answers preflights itself and then returns true. The key must be checked only after serve, since
-// browsers send preflights without credentials.
+// answers preflights itself and then returns true. The caller must check the key only after serve,
+// since browsers send preflights without credentials.
 func (c *cors) serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if c == nil {
 		return false
 	}
 	header, origin := w.Header(), r.Header.Get("Origin")
 	preflight := r.Method == http.MethodOptions && origin != "" && r.Header.Get("Access-Control-Request-Method") != ""
-	header.Add("Vary", "Origin") // also for a wildcard: an answer to a request without an origin has no other CORS header
+	header.Add("Vary", "Origin") // also for a wildcard: a cache must not give a page the answer to a request without Origin
 	if origin == "" {
 		return false
 	}
@@ -139,12 +139,12 @@ var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded"
 // crossOrigin detects requests that browsers mark as coming from another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// isForged reports whether a request comes from a page that may not use the API, and is of a kind for
-// which browsers send no preflight. The page could not read the answer, but the turn would use up
-// the plan. Browsers mark such requests by headers that programs do not send.
+// isForged reports whether a request comes from a page that may not use the API, and browsers send
+// no preflight before it. The page could not read the answer, but the turn would use up the plan.
+// Browsers mark such requests by headers that programs do not send.
 func (c *cors) isForged(r *http.Request) bool {
 	contentType := r.Header.Get("Content-Type")
-	if contentType == "application/json" { // as nearly all programs send it
+	if contentType == "application/json" { // nearly all programs send this; browsers send a preflight before it
 		return false
 	}
 	media, _, err := mime.ParseMediaType(contentType)

@@ -20,8 +20,8 @@ func (h *Handler) warnIfExposed(ctx caddy.Context) {
 	}
 }
 
-// exposedAddresses returns the addresses of the server that ctx belongs to, if everybody who reaches them
-// may use the handler. Else it returns nil.
+// exposedAddresses returns the addresses of the server that ctx belongs to, if everybody who
+// reaches them may use the handler. Else it returns nil.
 func (h *Handler) exposedAddresses(ctx context.Context) []string {
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server == nil || len(h.keys) > 0 || h.keyFile != nil {
@@ -33,8 +33,8 @@ func (h *Handler) exposedAddresses(ctx context.Context) []string {
 	return server.Listen
 }
 
-// isExposed reports whether other machines reach the addresses of a server, and no route of the server
-// authenticates clients.
+// isExposed reports whether other machines can reach a server at its addresses, and no route of the
+// server authenticates clients.
 func isExposed(addresses []string, routes []byte) bool {
 	for _, marker := range []string{`"authentication"`, "http.auth.user.id"} {
 		if bytes.Contains(routes, []byte(marker)) {

@@ -31,7 +31,7 @@ func init() {
 	caddy.RegisterModule(Handler{})
 }
 
-// minBodies is how many bodies of the largest size max_body_memory must have room for.
+// minBodies is how many bodies of the size max_body must have room in max_body_memory.
 const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
@@ -70,9 +70,10 @@ type Handler struct {
 	MaxConcurrent int `json:"max_concurrent,omitempty" option:"<n>" default:"64"`
 
 	// How many turns of one user run at the same time; callers without a name are one user. Further
-	// requests wait, and requests of other users overtake them. Default: all of max_concurrent. If
-	// the keys have several users, or another user has sent a request within the last hour: at most
-	// seven times as many turns as slots stay free, so 56 of 64 while only this user has turns.
+	// requests wait, and requests of other users overtake them. Default: max_concurrent. But if the
+	// keys have several users, or another user has sent a request within the last hour, a user runs
+	// at most seven turns for each slot that stays free. A user who alone has turns then runs 56 of
+	// 64.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
 	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
@@ -187,7 +188,7 @@ type Handler struct {
 	releases       []func() // called by Cleanup
 	cors           *cors
 	hosts          *hosts
-	realmSuffix    string // of all users, if the option realm is set; else empty
+	realmSuffix    string // @ and the option realm; empty: the realm of the site
 	pool           *pool.Pool
 }
 
@@ -241,7 +242,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return h.setUpGateway(ctx, repl, options)
 }
 
-// setUpGateway makes the gateway between the routes and the app-servers of the app.
+// setUpGateway makes the gateway, which serves the routes with the app-servers of the app.
 func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options gateway.Options) error {
 	loaded, err := ctx.App("codex")
 	if err != nil {
@@ -287,7 +288,8 @@ func (h *Handler) setUpGateway(ctx caddy.Context, repl *caddy.Replacer, options 
 	return nil
 }
 
-// gatewayOptions returns the options of the gateway, without those that setUpGateway and Provision set.
+// gatewayOptions returns the options of the gateway, without those that setUpGateway and Provision
+// set up.
 func (h *Handler) gatewayOptions(ctx caddy.Context) gateway.Options {
 	return gateway.Options{
 		MaxBody:       h.MaxBody,

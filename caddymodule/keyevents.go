@@ -10,10 +10,10 @@ import (
 // eventKeyUsed is the name of the event that a key has used 80 or 100 percent of a limit.
 const eventKeyUsed = "codex.key_used"
 
-// keyThresholds remember which thresholds of the limits of all keys were passed. A reload keeps them.
+// keyThresholds remembers which thresholds each limit of a key has passed. A reload keeps it.
 var keyThresholds quota.Thresholds
 
-// reportLimits emits an event for each limit of the turn's key that has just been used to 80 or 100
+// reportLimits emits an event for each limit of the turn's key whose use has just reached 80 or 100
 // percent.
 func reportLimits(r *gateway.Record) {
 	for _, s := range r.Limits {

@@ -113,9 +113,9 @@ var modelLabels = labelSet{limit: 50}
 // otherModel has the metrics of all models without a label of their own.
 var otherModel = newModelMetrics("other")
 
-// modelMetrics are the metrics of a model's turns. Each function looks its metric up by the labels
-// at the first use only, since a look-up costs more than counting does. Before that, the metric
-// does not exist.
+// modelMetrics are the metrics of a model's turns. Each function returns one metric. Its first call
+// looks the metric up by its labels, which costs more than counting does; later calls return the
+// same metric. The metric does not exist before the first call.
 type modelMetrics struct {
 	label                                string
 	duration, firstOutput, input, output func() prometheus.Observer // duration: of requests that succeed
@@ -165,7 +165,7 @@ type labelSet struct {
 	known map[string]*modelMetrics
 }
 
-// add adds values while there is room.
+// add adds models while there is room.
 func (l *labelSet) add(values ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,8 @@ func (l *labelSet) add(values ...string) {
 	}
 }
 
-// metricsFor returns the metrics with the label of a value: the value itself, or "other".
+// metricsFor returns the metrics of a model with a label of its own. For any other model, it
+// returns otherModel.
 func (l *labelSet) metricsFor(value string) *modelMetrics {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -207,7 +208,8 @@ type reading struct {
 // readingDescs are the descriptions of all readings.
 var readingDescs []*prometheus.Desc
 
-// newReading returns a reading: a counter if its name ends in _total, else a gauge.
+// newReading returns a reading, and adds its description to readingDescs. A reading is a counter if
+// its name ends in _total, else a gauge.
 func newReading(name, help string, labels ...string) reading {
 	r := reading{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 	if strings.HasSuffix(name, "_total") {
@@ -217,7 +219,7 @@ func newReading(name, help string, labels ...string) reading {
 	return r
 }
 
-// newProcessReading returns a reading of each app-server.
+// newProcessReading returns a reading whose first label is the id of an app-server.
 func newProcessReading(name, help string, labels ...string) reading {
 	return newReading(name, help, append([]string{"app_server"}, labels...)...)
 }
@@ -280,7 +282,7 @@ func send[T int | int64 | float64](ch chan<- prometheus.Metric, r reading, value
 	ch <- prometheus.MustNewConstMetric(r.desc, r.kind, float64(value), labels...)
 }
 
-// sendState sends 1 for a state and 0 for the others.
+// sendState sends 1 for the current state and 0 for each other state.
 func sendState[T comparable](ch chan<- prometheus.Metric, r reading, allStates []T, current T, id string) {
 	for _, state := range allStates {
 		value := 0

@@ -73,7 +73,7 @@ type requestContext struct {
 	failure    *apierror.Error  // nil: the request succeeded
 	encoder    apierror.Encoder // of errors; nil: OpenAI's
 	user       string           // what userOf returns, once the user is identified
-	identified bool
+	identified bool             // user is set
 	ids        [2]string        // its id, as the value of two headers
 	turns      []gateway.Record // the turns of its answer, once they have ended
 }
@@ -105,7 +105,7 @@ type routeCounts struct {
 	succeeded func() prometheus.Counter // of requests with status 200; looked up by its labels only once
 }
 
-// countsOf returns the counts of all routes that have the given name.
+// countsOf returns a counter for the routes that have the given name.
 func countsOf(route string) *routeCounts {
 	return &routeCounts{route, sync.OnceValue(func() prometheus.Counter {
 		return requestsMetric.WithLabelValues(route, strconv.Itoa(http.StatusOK))
@@ -157,11 +157,11 @@ func countTurn(r *gateway.Record) {
 	}
 }
 
-// maxLogged bounds a text from a client or a provider in the log, in bytes, such as the name of the
-// model or the code of an error.
+// maxLogged is the most bytes that shorten returns.
 const maxLogged = 200
 
-// shorten returns a text from a client or a provider for the log: valid UTF-8, at most maxLogged bytes.
+// shorten returns the beginning of a text from a client or a provider, such as the name of a model,
+// for logs, metrics and traces. The result is valid UTF-8 and has at most maxLogged bytes.
 func shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "")
 }

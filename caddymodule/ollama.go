@@ -45,7 +45,7 @@ func ollamaRoute(methods []string, serve func(*gateway.Gateway, http.ResponseWri
 	return route{counts: ollamaCounts, methods: methods, errorFormat: ollamaErrors, serve: fromGateway(serve)}
 }
 
-// withoutAPIKey returns the route with noAPIKey set.
+// withoutAPIKey returns a copy of the route that needs no API key.
 func (rt route) withoutAPIKey() route {
 	rt.noAPIKey = true
 	return rt
@@ -84,7 +84,7 @@ func ollamaRouteOf(path string) (route, bool) {
 	return ollamaUnknownRoute, !isMisspelt
 }
 
-// routeOf returns the route of a path, and false if the path is none of the handler's APIs.
+// routeOf returns the route of a path, and false if the path belongs to none of the handler's APIs.
 func (h *Handler) routeOf(path string) (route, bool) {
 	if h.Ollama {
 		if found, ok := ollamaRouteOf(path); ok {

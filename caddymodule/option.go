@@ -27,7 +27,7 @@ import (
 type option struct {
 	name, syntax, defaultValue string
 
-	lineName string // the option that begins the line: this one, or the one that this one follows
+	lineName string // the option at the beginning of the line: this one, or another one that this one follows
 	field    reflect.Value
 }
 
@@ -50,11 +50,11 @@ func optionsOf(block any) (options []option) {
 	return options
 }
 
-// customOption describes an option beyond its tags.
+// customOption describes what the tags of an option cannot describe.
 type customOption struct {
-	parse   func(d *caddyfile.Dispenser) error // reads what follows the name; nil: by the tags
+	parse   func(d *caddyfile.Dispenser) error // reads the values after the name; nil: parseLine reads them
 	check   func() error                       // refuses values that do not fit together; nil: no check
-	repeats bool
+	repeats bool                               // the option may be given several times
 }
 
 // renamedOptions maps options of earlier releases to the errors that advise what to write instead.
@@ -64,7 +64,7 @@ var renamedOptions = map[string]string{
 		"`store redis <url>` for several instead of `response_store storage`, or `store off`",
 }
 
-// parseBlock reads a block of options. Errors have file and line.
+// parseBlock reads the options of a block into the struct block. Errors have file and line.
 func parseBlock(d *caddyfile.Dispenser, block any, customOptions map[string]customOption) error {
 	options, seen := optionsOf(block), make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
@@ -165,7 +165,7 @@ func parseLine(d *caddyfile.Dispenser, options []option, check func() error) err
 	return nil
 }
 
-// parseTexts reads the rest of a line, which must have one text or more.
+// parseTexts reads the rest of a line into field. There must be at least one text.
 func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
 	if *field = d.RemainingArgs(); len(*field) == 0 {
 		return d.ArgErr()
@@ -173,7 +173,7 @@ func parseTexts(d *caddyfile.Dispenser, field *[]string) error {
 	return nil
 }
 
-// quantity is a kind of value that is a number.
+// quantity is a kind of number that an option can have as its value.
 type quantity struct {
 	parse                        func(string) (int64, error)
 	description, zeroDescription string // describe a value that must be above zero, and one that may be zero

@@ -49,7 +49,7 @@ func hasPage(name string) bool {
 	return err == nil
 }
 
-// servePage answers a GET or HEAD of a file that hasPage reports.
+// servePage answers a GET or HEAD request for a file of the page. The file must exist, see hasPage.
 func servePage(w http.ResponseWriter, r *http.Request, name string) {
 	body, _ := readPage(name)
 	header := w.Header()
@@ -124,8 +124,8 @@ func (h *Handler) statusDocument(r *http.Request, user string) status.Document {
 	return body
 }
 
-// serveAdminStatus answers with the whole state of this handler's app-servers, as the admin API does,
-// and with the requests of all users.
+// serveAdminStatus answers with the whole state of this handler's app-servers, as the admin API
+// does, and with the requests of all users.
 func (h *Handler) serveAdminStatus(w http.ResponseWriter, r *http.Request, _ []string) {
 	h.gateway.Document(w, r, func() (any, *apierror.Error) { return h.statusDocument(r, usage.Everybody), nil })
 }

@@ -22,14 +22,14 @@ type route struct {
 	counts       *routeCounts // nil: requests are not counted
 	onlyFailures bool         // only requests that fail are counted
 	methods      []string     // the first one is the canonical method; nil: any
-	noAPIKey     bool         // needs neither a key nor an allowed host, since probes have neither
+	noAPIKey     bool         // needs neither an API key nor an allowed host
 	admin        bool         // needs the admin key in place of an API key, and refuses pages of other origins
 	socket       bool         // WebSockets are served as well
-	noBody       bool         // a POST needs no body, either
+	noBody       bool         // even a POST needs no body
 	images       bool         // exists only with the option images
 	errorFormat  *errorFormat // nil: Anthropic's for Anthropic's clients, else OpenAI's
 	serve        func(h *Handler, w http.ResponseWriter, r *http.Request, args []string)
-	args         []string // the parts of the path that stand for * in the pattern
+	args         []string // the segments of the path that match a * of the pattern
 }
 
 // errorFormat is the format of errors for the clients of an API.
@@ -50,7 +50,7 @@ var (
 	responsesCounts = countsOf("responses")
 	messagesCounts  = countsOf("messages")
 
-	// routes maps paths to routes. A * in a path stands for one part that is not empty.
+	// routes maps paths to routes. A * in a path stands for one segment that is not empty.
 	routes = map[string]route{
 		"/v1/chat/completions": {counts: countsOf("chat"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).Chat)},
 		"/v1/completions":      {counts: countsOf("completions"), methods: writeMethods, serve: fromGateway((*gateway.Gateway).Completions)},
@@ -102,7 +102,8 @@ func fromGatewayWithID(serve func(*gateway.Gateway, http.ResponseWriter, *http.R
 	}
 }
 
-// apiRouteOf returns the route of a path, and false if the path does not belong to the API.
+// apiRouteOf returns the entry of routes for a path, also if a path below /v1/ is misspelt. For an
+// unknown path below /v1/ it returns unknownRoute. For any other path it returns false.
 func apiRouteOf(path string) (route, bool) {
 	if r, ok := exactRouteOf(path); ok || !strings.HasPrefix(path, "/v1/") {
 		return r, ok
@@ -132,8 +133,8 @@ func exactRouteOf(path string) (route, bool) {
 	return route{}, false
 }
 
-// match reports whether a path matches a pattern, and returns the parts of the path that match the
-// * in the pattern.
+// match reports whether a path matches a pattern, and returns the segments of the path that match a
+// * of the pattern.
 func match(pattern, path string) (args []string, ok bool) {
 	before, after, hasWildcard := strings.Cut(pattern, "*")
 	remainder, ok := strings.CutPrefix(path, before)
@@ -289,8 +290,9 @@ func isSocketHandshake(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// isForgedSocketHandshake reports whether a handshake comes from a page that may not use the API. Browsers
-// send no preflight before a handshake, so the handshake is checked like a POST without a preflight.
+// isForgedSocketHandshake reports whether the handshake of a WebSocket comes from a page that may
+// not use the API. Browsers send no preflight before such a handshake. So it is checked like a POST
+// without a preflight.
 func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 	post := r.Clone(r.Context())
 	post.Method = http.MethodPost
@@ -303,8 +305,8 @@ func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 // names the model.
 var misspeltPrefix = regexp.MustCompile(`^(/api)?(/openai)?(/deployments/[^/]+)?(/v1)*/`)
 
-// misspeltRouteOf returns the route that a client means by a path with doubled or trailing slashes, or
-// with a wrong base URL. It returns false if it finds no such route, or if the path needs no
+// misspeltRouteOf returns the route that a client means by a path with doubled or trailing slashes,
+// or with a wrong base URL. It returns false if it finds no such route, or if the path needs no
 // correction.
 func misspeltRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
@@ -331,8 +333,8 @@ var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: f
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}
 
-// notTheAPIRouteOf returns notTheAPIRoute for a path. Below /api/ the error has the format of Ollama's
-// errors, for clients of Ollama's API on a site without the option ollama.
+// notTheAPIRouteOf returns notTheAPIRoute for a path. Below /api/ the error has the format of
+// Ollama's errors, for clients of Ollama's API on a site without the option ollama.
 func notTheAPIRouteOf(path string) route {
 	rt := notTheAPIRoute
 	if strings.HasPrefix(path, "/api/") {
@@ -350,10 +352,11 @@ func baseURL(r *http.Request) string {
 	return scheme + r.Host + "/v1"
 }
 
-// withoutWriteDeadlines returns w without the writer with which Caddy sets a deadline before each write and
-// each flush of an answer, since that costs more than writing a small chunk. Streams set their own
-// write deadlines, which are shorter than Caddy's default. It returns w itself if the
-// operator has set a stricter limit, or if Caddy's writer is not the outermost one.
+// withoutWriteDeadlines returns w without the writer with which Caddy sets a deadline before each
+// write and each flush of an answer. That deadline costs more than writing a small chunk. Streams
+// set their own write deadlines, which are shorter than Caddy's default. withoutWriteDeadlines
+// returns w itself if the operator has set a stricter limit, or if Caddy's writer is not the
+// outermost one.
 func withoutWriteDeadlines(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	_, idle := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	if idle == nil {

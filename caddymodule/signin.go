@@ -58,7 +58,7 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 		return apierror.OriginNotAllowed(r.Header.Get("Origin"))
 	}
 	key := ""
-	if r.Header.Get("Authorization") != "" { // only here: access logs show the other headers with keys
+	if r.Header.Get("Authorization") != "" { // no other header may have this key, since access logs show the others
 		key = presentedKey(r)
 	}
 	hash := sha256.Sum256([]byte(key))
@@ -71,8 +71,8 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 // adminAction is an action of an administrator on an app-server. It returns the body of the answer.
 type adminAction func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// runFor finds the app-server whose id is in the query, runs action for it, and returns the results. It
-// returns an error if processes has no app-server with this id.
+// runFor runs action for the app-server in processes whose id is in the query. It returns an error
+// if there is none.
 func (action adminAction) runFor(processes []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
 	for _, p := range processes {
@@ -114,8 +114,8 @@ func signIn(r *http.Request, p *pool.Process) (any, *apierror.Error) {
 	return current, nil
 }
 
-// maxAttemptName bounds the header Idempotency-Key, which names an attempt to reset the windows of a
-// plan, in bytes.
+// maxAttemptName bounds the header Idempotency-Key, in bytes. The header names an attempt to reset
+// the windows of a plan.
 const maxAttemptName = 128
 
 // spendResetCredit spends a credit to reset the windows of an app-server's plan. The header

@@ -20,15 +20,15 @@ import (
 // this server, and browsers then treat the server as the page's origin, but the requests still
 // carry the page's host name.
 type hosts struct {
-	listed caddyhttp.MatchHost // the names of the option
+	listed caddyhttp.MatchHost // the names of the option hosts
 
 	once              sync.Once
 	sites             []siteMatcher // the matchers of the routes that lead to the handler
 	serverRealmSuffix string        // made from the address of the handler's server
 }
 
-// siteMatcher matches the requests for the host names of a route that leads to this handler. realmSuffix
-// is made from the first of these names, see serverOf.
+// siteMatcher matches the requests for the host names of a route that leads to this handler.
+// realmSuffix is made from the first of these names.
 type siteMatcher struct {
 	*caddyhttp.MatchHost
 	realmSuffix string
@@ -70,8 +70,9 @@ func (h *hosts) allow(handler *Handler, r *http.Request) bool {
 	return h.listed.Match(r) || slices.ContainsFunc(h.sites, func(s siteMatcher) bool { return s.Match(r) })
 }
 
-// serverOf returns the server of a request, or nil if the request does not come from Caddy. A handler
-// belongs to only one server; the first call also finds that server's routes to the handler.
+// serverOf returns the server of a request, or nil if the request does not come from Caddy. The
+// first call also sets h.sites and h.serverRealmSuffix. Later calls leave them, since a handler
+// belongs to only one server.
 func (h *hosts) serverOf(handler *Handler, r *http.Request) *caddyhttp.Server {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil {
@@ -135,7 +136,7 @@ func (s *siteSearch) search(routes caddyhttp.RouteList, onError *caddyhttp.HTTPE
 	return found
 }
 
-// leadsToHandler reports whether handler is the handler that s looks for, or has a route to it.
+// leadsToHandler reports whether handler is s.handler, or has a route to it.
 func (s *siteSearch) leadsToHandler(handler caddyhttp.MiddlewareHandler) bool {
 	switch h := handler.(type) {
 	case *Handler:
@@ -197,10 +198,10 @@ func (h *Handler) resolveRealm(repl *caddy.Replacer) error {
 	return checkRealm(realm)
 }
 
-// siteRealmSuffix returns the realm of a request's site. It is the first name of the outermost host matcher
-// that has led the request to the handler, followed by the server's port if that is not 80 or 443.
-// Without a host matcher, the realm is the server's address. siteRealmSuffix returns "" for a request that
-// does not come from Caddy.
+// siteRealmSuffix returns the [realmSuffix] of a request's site. The realm is the first name of the
+// outermost host matcher that has led the request to the handler, followed by the server's port if
+// that is not 80 or 443. Without a host matcher, the realm is the server's address. siteRealmSuffix
+// returns "" for a request that does not come from Caddy.
 func (h *hosts) siteRealmSuffix(handler *Handler, r *http.Request) string {
 	if h.serverOf(handler, r) == nil {
 		return ""

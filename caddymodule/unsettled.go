@@ -55,8 +55,8 @@ func (e *openStore) saveUnsettled(key string) {
 	e.logger.Warn("Redis did not work; what it could not count waits for the next start", "turns", len(u.Limits), "file", file.Name())
 }
 
-// restoreUnsettled adds the counts in the files of earlier processes to the store, and removes the files.
-// Only one process can remove a file, so each file is counted once.
+// restoreUnsettled adds the counts in the files of earlier processes to the store, and removes the
+// files. Only one process can remove a file, so each file is counted once.
 func (e *openStore) restoreUnsettled(key string) {
 	shared, ok := e.store.(*responsestore.Redis)
 	if !ok {

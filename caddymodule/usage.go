@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/usage"
 )
 
-// usageBook has the usage of this process, and keyLedger has what API keys have used of their limits. A
-// reload keeps both.
+// usageBook has the usage of this process. keyLedger has what API keys have used of their limits, as
+// localLimits counts it. A reload keeps all of them.
 var (
 	usageBook   = usage.New()
 	keyLedger   = quota.NewLedger(time.Now)
@@ -34,7 +34,7 @@ var (
 	keyLedgerKeeper = storedbook.NewKeeper(keyLedger, "the use of API keys", quota.SaveInterval)
 )
 
-// lookupTimeout bounds the requests to an app-server that belong to no turn.
+// lookupTimeout bounds a look-up that belongs to no turn, for example of the limits of a plan.
 const lookupTimeout = 5 * time.Second
 
 // keepBooks begins to store the usage in Caddy's data directory. If a handler has a file of keys,
@@ -66,9 +66,9 @@ func userOf(r *http.Request) string {
 	return usage.UserName(name)
 }
 
-// unnamedUserName matches the names that keys without a name get, such as key-1, also with one or more
-// "user:" in front. If another user has such a name, userOf adds one more "user:" to it, so that no
-// two users get the same name.
+// unnamedUserName matches the names that keys without a name get, such as key-1, also with one or
+// more "user:" in front. If another user has such a name, userOf adds one more "user:" to it, so
+// that no two users get the same name.
 var unnamedUserName = regexp.MustCompile(`^(?:user:)*` + unnamedPrefix + `[0-9]+$`)
 
 // The values of the option usage.
@@ -77,8 +77,8 @@ const (
 	usageAll = "all"
 )
 
-// visibleUser returns the user whose usage and requests a caller may see: the caller's own account, or
-// [usage.Everybody].
+// visibleUser returns the user whose usage and requests a caller may see: the caller's own account,
+// or [usage.Everybody] with the option `usage all`.
 func (h *Handler) visibleUser(r *http.Request) (user string) {
 	if h.Usage == usageAll {
 		return usage.Everybody

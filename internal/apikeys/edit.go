@@ -85,11 +85,11 @@ func List(path string) ([]*Key, error) {
 	return set.Keys, nil
 }
 
-// editTimeout is how long a command waits for another one that changes the same file.
+// editTimeout is how long a command waits for another command that changes the same file.
 const editTimeout = 2 * time.Second
 
-// createNewFile creates the file at path for the new content. If another command has created it,
-// createNewFile waits until that command removes the file, at most for editTimeout.
+// createNewFile creates the file at path, which must not exist. If another command has created it,
+// createNewFile waits until the file is gone, at most for editTimeout.
 func createNewFile(path string) (*os.File, error) {
 	for end := time.Now().Add(editTimeout); ; time.Sleep(editTimeout / 200) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

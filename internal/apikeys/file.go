@@ -27,10 +27,10 @@ type File struct {
 	set    atomic.Pointer[Set]
 
 	// After Open, only the goroutine of Watch uses the next four fields.
-	info       fs.FileInfo       // of the version that was read last, good or bad
-	sum        [sha256.Size]byte // of its content
+	info       fs.FileInfo       // of the version that was read last, even if it had an error
+	sum        [sha256.Size]byte // of the content of that version
 	recheck    bool              // the file may have changed without a new time
-	unreadable bool              // the file could not be read, which is logged
+	unreadable bool              // the last attempt to read the file failed, and this was logged
 
 	stop func()
 }
@@ -81,7 +81,7 @@ func (f *File) watch(ctx context.Context) {
 }
 
 // poll reads the file if it has changed. If the new version has an error, poll logs the error once,
-// and the version before stays in use.
+// and the previous version stays in use.
 func (f *File) poll(ctx context.Context) {
 	info, err := os.Stat(f.path)
 	if err == nil && !f.unreadable && !f.recheck && f.isUnchanged(info) {
@@ -99,7 +99,7 @@ func (f *File) poll(ctx context.Context) {
 	if f.unreadable = false; f.sum == oldSum {
 		return
 	}
-	if len(content) == 0 && f.recheck { // it is being written
+	if len(content) == 0 && f.recheck { // the file is probably being written
 		f.sum = oldSum
 		return
 	}
@@ -148,8 +148,8 @@ func (f *File) read() ([]byte, error) {
 	case len(content) > maxSize:
 		return nil, fmt.Errorf("%s has more than %d bytes", f.path, maxSize)
 	}
-	// The times of files are coarse: two changes in quick succession may leave the same time. So
-	// for three seconds after a change, poll reads the file even if its time is the same.
+	// The times of files are coarse: a file may have the same time after two quick changes. So for
+	// three seconds after a change, poll reads the file even if its time is the same.
 	f.info, f.sum, f.recheck = info, sha256.Sum256(content), time.Since(info.ModTime()) < 3*time.Second
 	return content, nil
 }

@@ -37,8 +37,8 @@ type AppServersFunc func(config []byte) ([]AppServer, error)
 // title returns a name for the app-server in messages: its number, and the id of its first process.
 func (a *AppServer) title() string { return fmt.Sprintf("app_server %d (%s)", a.number, a.IDs[0]) }
 
-// description returns a description of the app-server for a message: its program and CODEX_HOME, or that it
-// runs elsewhere.
+// description describes the app-server in a message. It returns the program and CODEX_HOME, or that
+// the app-server runs elsewhere.
 func (a *AppServer) description() string {
 	if a.Config.Connect != "" {
 		return "elsewhere, at an address"
@@ -72,8 +72,8 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 }
 
 // loadConfig returns the configuration that the flags name, or else the Caddyfile of this
-// directory. If there is none, the error advises to name one with --config. The parameter alternative is a
-// text about another choice that the command offers; the error puts this text before the advice.
+// directory. If there is none, the error advises to name one with --config. alternative is a text
+// about another choice that the command offers; the error puts it before this advice.
 func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
 	config, file, err = readConfig(fl)
 	advice := "; name " + alternative + "the configuration with --config"
@@ -86,8 +86,8 @@ func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file stri
 	return config, file, err
 }
 
-// readConfig reads the configuration that the flags name. It drops the lines that Caddy logs during
-// that, so that they do not appear in the terminal before the output of the command.
+// readConfig reads the configuration that the flags name. It drops the lines that Caddy logs
+// meanwhile, so that they do not appear in the terminal before the output of the command.
 func readConfig(fl caddycmd.Flags) (config []byte, file string, err error) {
 	_, log, _ := caddy.BufferedLog()
 	defer func() {

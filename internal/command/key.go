@@ -36,8 +36,8 @@ func Key(configured KeyFilesFunc) *cobra.Command {
 	return cmd
 }
 
-// withKeyFile adds the flag --file to cmd, makes cmd call run with the chosen file of keys, and returns
-// cmd.
+// withKeyFile adds the flag --file to cmd, makes cmd call run with the chosen file of keys, and
+// returns cmd.
 func (configured KeyFilesFunc) withKeyFile(cmd *cobra.Command, run func(cmd *cobra.Command, file string, args []string) error) *cobra.Command {
 	cmd.Flags().StringP("file", "f", "", "File of keys (default: the api_keys_file of the configuration)")
 	return withConfig(cmd, func(_ context.Context, cmd *cobra.Command, fl caddycmd.Flags) error {
@@ -52,7 +52,8 @@ func (configured KeyFilesFunc) withKeyFile(cmd *cobra.Command, run func(cmd *cob
 	})
 }
 
-// withPermissionAdvice adds advice to an error about missing rights.
+// withPermissionAdvice adds advice to an error about missing permissions. It returns other errors
+// unchanged.
 func withPermissionAdvice(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; run this as the user that Caddy runs as, for example with sudo -u caddy-codex, and keep the file in a directory of that user", err)
@@ -60,8 +61,8 @@ func withPermissionAdvice(err error) error {
 	return err
 }
 
-// ownerWarning returns a warning if only root can read a file of keys. As a service, Caddy runs as
-// another user and could not read it. If all is well, the warning is empty.
+// ownerWarning returns a warning if only root can read a file of keys, else "". As a service, Caddy
+// runs as another user and could not read such a file.
 func ownerWarning(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || os.Geteuid() != 0 || info.Mode().Perm()&0o077 != 0 || !ownedByRoot(info) {

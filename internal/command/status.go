@@ -81,7 +81,8 @@ func (a *AppServer) loginStatus(ctx context.Context) string {
 // adminTimeout bounds a call of the admin API. The slowest calls wait for a login's provider.
 const adminTimeout = 20 * time.Second
 
-// callAdmin calls the admin API of the running Caddy, and decodes the answer into the value that result points to.
+// callAdmin calls the admin API of the running Caddy, and decodes the answer into result, a
+// pointer.
 func callAdmin(ctx context.Context, fl caddycmd.Flags, method, path string, header http.Header, result any) error {
 	address, err := adminAddress(fl)
 	if err != nil {

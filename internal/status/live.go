@@ -27,7 +27,7 @@ const (
 // integer.
 var states = [...]State{Waiting, Starting, Running, Answering}
 
-// answeringIndex is the index of Answering in states. [Entry.Add] sets it.
+// answeringIndex is the index of Answering in states. [Entry.Add] sets this state.
 const answeringIndex = 3
 
 // Request is a request that is under way, as the page and the admin API show it. It has no text of
@@ -60,7 +60,7 @@ type Set struct {
 // Entry is a request in a set. The methods are safe for concurrent use.
 type Entry struct {
 	set        *Set
-	fixed      Request
+	fixed      Request      // the fields that do not change
 	state      atomic.Int32 // index in states
 	process    atomic.Pointer[appserver.Process]
 	characters atomic.Int64
@@ -114,8 +114,8 @@ func (e *Entry) Request() Request {
 	return r
 }
 
-// List returns the requests of the users for which wanted returns true: the oldest first, and not
-// more than limit.
+// List returns the requests of the users for which wanted returns true: at most limit requests, the
+// oldest first.
 func (s *Set) List(wanted func(user string) bool, limit int) []Request {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.entries))

@@ -50,9 +50,9 @@ func (a AppServer) Public(remedy string) AppServer {
 // Login is what is known of the login of an app-server.
 type Login struct {
 	State    string    `json:"state"`              // "unknown", "fine", "spent" or "signed_out"
-	Reason   string    `json:"reason,omitempty"`   // why it is spent or signed out, or rests
+	Reason   string    `json:"reason,omitempty"`   // why it is spent or signed out, or why turns do not use it for a while
 	ResetsAt time.Time `json:"resets_at,omitzero"` // of a spent plan
-	// RestsUntil is when the login is tried again, if it rests.
+	// RestsUntil is when a turn tries the login again, if turns do not use it now.
 	RestsUntil time.Time `json:"rests_until,omitzero"`
 	Plan       string    `json:"plan,omitempty"` // its name, for example "plus"
 	// Allowed is whether the provider now allows the use that the plan includes; nil: not known.
@@ -72,7 +72,7 @@ const (
 	SignInStarting SignInState = "starting"  // the issuer is asked for a code
 	SignInWaiting  SignInState = "waiting"   // somebody has to enter the code
 	SignInDone     SignInState = "signed_in" // somebody has entered the code
-	SignInFailed   SignInState = "failed"    // there was no sign-in; Reason says why
+	SignInFailed   SignInState = "failed"    // the sign-in failed; Reason says why
 )
 
 // SignIn is a sign-in of a login, by a code that a person enters in a browser.
