@@ -53,7 +53,7 @@ func TestCommandKey(t *testing.T) {
 			t.Errorf("no %q in %v\n%s", want, err, output)
 		}
 	}
-	if output, err := runCommand(t, "key", "revoke", "ann-1", "old", "--config", config); err != nil {
+	if output, err := runCommand(t, "key", "revoke", "ann-1", "old", "ann-1", "--config", config); err != nil {
 		t.Fatal(err, output)
 	}
 	if output, err := runCommand(t, "key", "list", "--config", config); err != nil || strings.Count(output, "\n") != 1 {

@@ -13,16 +13,18 @@ func TestFailBeginning(t *testing.T) {
 		c, p := dial(t)
 		heard := openTurn(t, c, p, "thr-heard", "trn-heard")
 		p.notify(methodItemStarted, `{"threadId":"thr-heard","turnId":"trn-heard","item":{"type":"reasoning","id":"rs-1"}}`)
+		bare := openTurn(t, c, p, "thr-bare", "trn-bare")
+		p.notify("item/agentMessage/delta", `{"threadId":"thr-bare","turnId":"trn-bare","itemId":"msg-1","delta":"Hi"}`)
 		idle := openThread(t, c, p, "thr-idle")
 		other := openTurn(t, c, p, "thr-other", "trn-other")
 		fresh := openTurn(t, c, p, "thr-fresh", "trn-fresh")
 		p.notify(methodItemStarted, `{"threadId":"thr-fresh","turnId":"trn-fresh","item":{"type":"userMessage","id":"msg-1"}}`)
 		synctest.Wait()
 		limited := errors.New("limited")
-		for _, id := range []string{"thr-heard", "thr-idle", "thr-fresh", "thr-none"} {
+		for _, id := range []string{"thr-heard", "thr-bare", "thr-idle", "thr-fresh", "thr-none"} {
 			c.FailBeginning(id, limited)
 		}
-		for name, th := range map[string]*Thread{"heard": heard, "idle": idle, "other": other} {
+		for name, th := range map[string]*Thread{"heard": heard, "bare": bare, "idle": idle, "other": other} {
 			for {
 				events, err := th.Recv()
 				if err != nil {

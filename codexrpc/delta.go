@@ -52,7 +52,10 @@ func (c *Conn) handleDelta(d *delta) {
 // acceptDelta queues a delta for the consumer of the thread. It reports false if the delta belongs
 // to another turn.
 func (t *Thread) acceptDelta(d *delta) bool {
-	turnID := t.currentTurnID()
+	t.mu.Lock()
+	turnID := t.turnID
+	t.modelWrote = t.modelWrote || turnID != "" && turnID == d.turnID
+	t.mu.Unlock()
 	if turnID == "" {
 		return t.accept(&Event{
 			Kind: d.kind, Index: d.index, ItemID: d.itemID, Text: d.text, threadID: t.id, turnID: d.turnID, size: len(d.text),

@@ -87,7 +87,8 @@ func (s *publishedStatus) setStatusLocked(next Status) {
 	s.status = next
 }
 
-// setServing publishes in as the serving instance. If old is not nil, it publishes old as draining.
+// setServing publishes in as the serving instance. The account of a new instance is not known yet.
+// If old is not nil, setServing publishes old as draining.
 func (s *publishedStatus) setServing(in, old *instance) {
 	s.update(func() {
 		if old != nil {
@@ -95,6 +96,9 @@ func (s *publishedStatus) setServing(in, old *instance) {
 			s.status.Replacements++
 		}
 		s.conn, s.memory = in.conn, 0
+		if s.account.conn != in.conn {
+			s.account = accountState{conn: in.conn, asked: time.Now()}
+		}
 		s.setStatusLocked(Status{State: StateReady, PID: in.pid(), Version: in.version})
 	})
 }

@@ -99,7 +99,6 @@ func (s *supervisor) makeServing(in *instance) {
 	s.serving = in
 	s.publish(in, old)
 	s.monitor(in)
-	s.published.update(func() { s.published.account = accountState{conn: in.conn, asked: time.Now()} })
 	s.background.Go(func() { s.learnAccount(in) })
 	if in.home != nil {
 		s.background.Go(func() { s.renewLoginEarly(in) })

@@ -213,7 +213,7 @@ within seconds; answers that have begun continue.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	return configured.withKeyFile(cmd, func(cmd *cobra.Command, file string, args []string) error {
-		for _, id := range slices.Compact(slices.Clone(args)) {
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {
 			if err := apikeys.Revoke(file, id); err != nil {
 				return err
 			}

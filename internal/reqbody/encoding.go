@@ -105,8 +105,11 @@ func (d *decoder) open() error {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // an empty body is no gzip
 		}
+		if err != nil {
+			return err
+		}
 		d.decoded = reader
-		return err
+		return nil
 	}
 	reader, err := zstd.NewReader(d.body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 	if err != nil {

@@ -76,26 +76,26 @@ func (i *inputItem) readToolSearchOutput(r *Request, fields itemFields) *field.E
 // checkOutputs checks that each call is followed by one output, and that each output follows its
 // call. Codex would silently invent an output for a call without one, and drop an output without a
 // call. earlierItems are the items before the input.
-func checkOutputs(earlierItems, input []inputItem) *field.Error {
+func (r *Request) checkOutputs(earlierItems []inputItem) *field.Error {
 	pendingCalls := map[string]bool{} // the ids of calls without an output so far
 	for i := range earlierItems {
 		if f := checkOutput(&earlierItems[i], pendingCalls); f != nil {
-			return f.In("previous_response_id")
+			return f.In(r.earlierParam())
 		}
 	}
-	for i := range input {
-		if f := checkOutput(&input[i], pendingCalls); f != nil {
+	for i := range r.input {
+		if f := checkOutput(&r.input[i], pendingCalls); f != nil {
 			return f.At(i).In("input")
 		}
 	}
 	if len(pendingCalls) == 0 {
 		return nil
 	}
-	if i := slices.IndexFunc(input, func(i inputItem) bool { return pendingCalls[i.callID] }); i >= 0 {
-		return field.Invalid("there is no output for the call %.64q", input[i].callID).In("call_id").At(i).In("input")
+	if i := slices.IndexFunc(r.input, func(i inputItem) bool { return pendingCalls[i.callID] }); i >= 0 {
+		return field.Invalid("there is no output for the call %.64q", r.input[i].callID).In("call_id").At(i).In("input")
 	}
 	first := slices.Min(slices.Collect(maps.Keys(pendingCalls)))
-	return field.Invalid("there is no output for the call %.64q of the previous response", first).In("input")
+	return field.Invalid("there is no output for the call %.64q in the items before the input", first).In("input")
 }
 
 func checkOutput(item *inputItem, pendingCalls map[string]bool) *field.Error {

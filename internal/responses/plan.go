@@ -45,7 +45,7 @@ func (r *Request) Resolve(earlier []json.RawMessage, found map[string]json.RawMe
 			return apiErr
 		}
 	}
-	if f := checkOutputs(earlierItems, r.input); f != nil {
+	if f := r.checkOutputs(earlierItems); f != nil {
 		return f.APIError()
 	}
 	r.buildMessages(earlierItems)

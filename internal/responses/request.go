@@ -239,7 +239,7 @@ func DecodeInput(root wirejson.Value) (*Request, *field.Error) {
 			return nil, f.At(i).In("input")
 		}
 	}
-	if f := checkOutputs(nil, r.input); f != nil {
+	if f := r.checkOutputs(nil); f != nil {
 		return nil, f
 	}
 	r.buildMessages(nil)

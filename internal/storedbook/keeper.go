@@ -124,7 +124,7 @@ func (k *Keeper) load(logger *slog.Logger, file string, oldNames []string) {
 			continue
 		}
 		if err != nil {
-			k.logFailure(logger, k.name+" of before cannot be loaded", err)
+			k.logFailure(logger, "the stored "+k.name+" cannot be loaded", err)
 			return
 		}
 		if reason := k.restore(content); reason != nil {
