@@ -41,20 +41,20 @@ type Choice struct {
 	scanner  *Scanner // nil: text is not searched
 	segments []usetool.Segment
 
-	calls   []*call // the calls that are shown, in the order of their ordinals
-	keys    map[key]*namesakes
-	places  map[place]*call // the call that was bound last to each place
-	heads   map[headKey]*call
-	last    *call                      // the call created last
-	waiting []*call                    // calls that are not shown before they are complete
-	unseen  int                        // calls that wait for their name, or were dropped
-	room    int                        // bytes of arguments that may still be kept
-	idRoom  int                        // bytes of names and ids that may still be kept
-	runs    usetool.Runs               // counts the blocks that an Obsidian client runs; not used without a limit of calls
-	fits    bool                       // the block that is being read may be sent as it is
-	read    int64                      // the offset up to which runs has read
-	actions map[usetool.ActionKey]seen // nil: no call can repeat another one
-	stats   Stats
+	calls        []*callState // the calls that are shown, in the order of their ordinals
+	callsByID    map[key]*idCalls
+	callsByPlace map[place]*callState // the call that was bound last to each place
+	callsByHead  map[headKey]*callState
+	lastCall     *callState                        // the call created last
+	waitingCalls []*callState                      // calls that are not shown before they are complete
+	hiddenCalls  int                               // calls that wait for their name, or were dropped
+	argumentRoom int                               // bytes of arguments that may still be kept
+	idRoom       int                               // bytes of names and ids that may still be kept
+	runs         usetool.Runs                      // counts the blocks that an Obsidian client runs; not used without a limit of calls
+	blockFits    bool                              // the block that is being read may be sent as it is
+	runsOffset   int64                             // the offset up to which runs has read
+	actions      map[usetool.ActionKey]actionCount // nil: no call can repeat another one
+	stats        Stats
 
 	deltas   []Delta // of the parts that the last method call returned
 	position uint64  // highest position given to Aggregator.IngestEvent
@@ -75,12 +75,12 @@ func (c *Choice) Reset(opts ChoiceOptions) {
 	if opts.MaxArgumentBytes < 1 {
 		opts.MaxArgumentBytes = DefaultMaxArgumentBytes
 	}
-	*c = Choice{opts: opts, room: opts.MaxArgumentBytes, idRoom: maxIDBytes}
+	*c = Choice{opts: opts, argumentRoom: opts.MaxArgumentBytes, idRoom: maxIDBytes}
 	if opts.Scanner != nil {
 		c.scanner = NewScanner(*opts.Scanner)
 	}
 	if opts.Dedup {
-		c.actions = make(map[usetool.ActionKey]seen)
+		c.actions = make(map[usetool.ActionKey]actionCount)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *Choice) Text(text string, out []Part) []Part {
 	}
 	c.deltas = c.deltas[:0]
 	c.segments = c.scanner.Feed(text, c.segments[:0])
-	return c.scanned(out)
+	return c.appendParts(out)
 }
 
 // Plain is the fast path of Text. If the piece cannot hold any part of a block and no earlier text
@@ -151,47 +151,47 @@ func (c *Choice) EndMessage(reason usetool.AbortReason, out []Part) []Part {
 	}
 	c.deltas = c.deltas[:0]
 	c.segments = c.scanner.Finish(reason, c.segments[:0])
-	return c.scanned(out)
+	return c.appendParts(out)
 }
 
-// scanned appends the parts for the scanner's segments to out, and returns out.
-func (c *Choice) scanned(out []Part) []Part {
+// appendParts appends the parts for the scanner's segments to out, and returns out.
+func (c *Choice) appendParts(out []Part) []Part {
 	for i := range c.segments {
 		s := &c.segments[i]
 		switch s.Kind {
 		case usetool.SegmentText:
-			out = c.readText(s, out)
+			out = c.addText(s, out)
 		case usetool.SegmentStarted:
 			out = append(out, Part{Kind: PartBlockStarted, Pattern: s.Pattern, Offset: s.Offset})
 		case usetool.SegmentBlock:
-			out = c.block(s, out)
+			out = c.addBlock(s, out)
 		case usetool.SegmentAborted:
-			out = c.aborted(s, s.Reason, out)
+			out = c.addAborted(s, s.Reason, out)
 		case usetool.SegmentUndeclared:
-			out = c.aborted(s, AbortUndeclared, out)
+			out = c.addAborted(s, AbortUndeclared, out)
 		}
 	}
 	clear(c.segments)
 	return out
 }
 
-// block makes a call of a block.
-func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
+// addBlock makes a call of a block.
+func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	from, name, before := len(out), s.Name, c.runs
 	if c.opts.ToolName != nil {
 		name = c.opts.ToolName(name)
 	}
 	rewrite := true // a block of another form than <use_tool> is always written anew
 	if s.Pattern == "" {
-		rewrite = c.limited() && c.runs.Read(s.Text, c.opts.MaxCalls) < len(s.Text)
+		rewrite = c.limitsBlocks() && c.runs.Read(s.Text, c.opts.MaxCalls) < len(s.Text)
 	}
 	if rewrite {
 		c.runs = before
 	}
 	after := c.runs
-	c.runs, c.fits = before, !rewrite
-	out = c.textCall(place{}, name, s.Arguments, out)
-	c.fits = false
+	c.runs, c.blockFits = before, !rewrite
+	out = c.addBlockCall(place{}, name, s.Arguments, out)
+	c.blockFits = false
 	for i := from; i < len(out); i++ {
 		p := &out[i]
 		p.Text, p.Pattern, p.Offset = s.Text, s.Pattern, s.Offset
@@ -204,17 +204,17 @@ func (c *Choice) block(s *usetool.Segment, out []Part) []Part {
 	return out
 }
 
-// limited reports whether the limit of calls also bounds the blocks that an Obsidian client would
+// limitsBlocks reports whether the limit of calls also bounds the blocks that an Obsidian client would
 // run. It returns true if the text is searched for blocks and the limit is lower than the default.
-func (c *Choice) limited() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
+func (c *Choice) limitsBlocks() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
 
-// readText appends the part for text that is no call. For an Obsidian client, a block that the
+// addText appends the part for text that is no call. For an Obsidian client, a block that the
 // scanner gave up may still be open in this text. If the client would run that block as a call
-// above the limit, readText cuts the text before the byte that makes the client run it.
-func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
+// above the limit, addText cuts the text before the byte that makes the client run it.
+func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
-	if fresh := int(max(0, c.read-s.Offset)); c.limited() && fresh < len(s.Text) {
-		if n := fresh + c.runs.ReadOpen(s.Text[fresh:], c.opts.MaxCalls); n < len(s.Text) {
+	if unread := int(max(0, c.runsOffset-s.Offset)); c.limitsBlocks() && unread < len(s.Text) {
+		if n := unread + c.runs.ReadOpen(s.Text[unread:], c.opts.MaxCalls); n < len(s.Text) {
 			p.Text = s.Text[:n]
 			return append(out, p, Part{Kind: PartOverLimit})
 		}
@@ -222,14 +222,14 @@ func (c *Choice) readText(s *usetool.Segment, out []Part) []Part {
 	return append(out, p)
 }
 
-// aborted appends the part for a block that does not become a call. An Obsidian client may run such
-// a block nevertheless. If limited returns true, a block that would run counts towards the limit
+// addAborted appends the part for a block that does not become a call. An Obsidian client may run such
+// a block nevertheless. If limitsBlocks returns true, a block that would run counts towards the limit
 // of calls, and the part for a block above the limit is a PartOverLimit. This applies to clients of
 // all kinds, so that they have the same limit.
-func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
+func (c *Choice) addAborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
-	if s.Pattern == "" && c.limited() {
-		c.read = s.Offset + int64(len(s.Block))
+	if s.Pattern == "" && c.limitsBlocks() {
+		c.runsOffset = s.Offset + int64(len(s.Block))
 		if c.runs.Read(s.Block, c.opts.MaxCalls) < len(s.Block) {
 			p.Kind = PartOverLimit
 		}
@@ -237,12 +237,12 @@ func (c *Choice) aborted(s *usetool.Segment, reason usetool.AbortReason, out []P
 	return append(out, p)
 }
 
-// full reports whether the limit of calls is reached.
-func (c *Choice) full() bool {
+// isFull reports whether the limit of calls is reached.
+func (c *Choice) isFull() bool {
 	if len(c.calls) >= c.opts.MaxCalls {
 		return true
 	}
-	return c.limited() && !c.fits && c.runs.Count() >= c.opts.MaxCalls
+	return c.limitsBlocks() && !c.blockFits && c.runs.Count() >= c.opts.MaxCalls
 }
 
 // BlockOpen reports whether the Choice holds back a block: the opener of the block is complete, but
@@ -275,8 +275,8 @@ func (c *Choice) Calls() []Record {
 		return nil
 	}
 	records := make([]Record, len(c.calls))
-	for i, made := range c.calls {
-		records[i] = made.record(c.opts.Index)
+	for i, call := range c.calls {
+		records[i] = call.record(c.opts.Index)
 	}
 	return records
 }
@@ -290,8 +290,8 @@ func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 // Stats returns the counts so far. Its Events, Unknown and Malformed are 0.
 func (c *Choice) Stats() Stats { return c.stats }
 
-// keep returns a copy of a name or an id. It returns false if there is no room for the copy.
-func (c *Choice) keep(text string) (string, bool) {
+// copyID returns a copy of a name or an id. It returns false if there is no room for the copy.
+func (c *Choice) copyID(text string) (string, bool) {
 	if len(text) > c.idRoom {
 		return "", false
 	}

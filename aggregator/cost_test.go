@@ -129,7 +129,7 @@ func TestManyCalls(t *testing.T) {
 	}
 	for choice := range 3 {
 		s := b.choices[choice]
-		if held, keys := s.unseen+len(s.calls), len(s.keys)+len(s.places)+len(s.heads); held > 10+maxUnseen || keys > (10+maxUnseen)*keysPerCall {
+		if held, keys := s.hiddenCalls+len(s.calls), len(s.callsByID)+len(s.callsByPlace)+len(s.callsByHead); held > 10+maxHidden || keys > (10+maxHidden)*keysPerCall {
 			t.Errorf("choice %d holds %d calls and %d keys", choice, held, keys)
 		}
 	}
@@ -171,7 +171,7 @@ func TestLongNames(t *testing.T) {
 func TestLimitOptions(t *testing.T) {
 	for _, n := range []int{-1, 0} {
 		c := New(Options{MaxCalls: n, MaxArgumentBytes: n}).choice(0)
-		if c.opts.MaxCalls != DefaultMaxCalls || c.room != DefaultMaxArgumentBytes {
+		if c.opts.MaxCalls != DefaultMaxCalls || c.argumentRoom != DefaultMaxArgumentBytes {
 			t.Errorf("%d means %+v", n, c.opts)
 		}
 	}

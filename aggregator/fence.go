@@ -4,11 +4,11 @@ package aggregator
 type lineState uint8
 
 const (
-	lineStart lineState = iota // nothing, or up to three spaces
-	lineRun                    // the same, followed by marks: only ` or only ~
-	lineInfo                   // an opening fence, and some text after its marks
-	lineTail                   // a closing fence, and white space
-	lineRest                   // anything else: no fence
+	lineStart   lineState = iota // nothing, or up to three spaces
+	lineMarks                    // the same, followed by marks: only ` or only ~
+	lineOpening                  // an opening fence, and some text after its marks
+	lineClosing                  // a closing fence, and white space
+	lineOther                    // anything else: no fence
 )
 
 const (
@@ -28,18 +28,18 @@ type codeFence struct {
 	line   lineState
 	indent int  // spaces, in lineStart
 	mark   byte // of this line's run
-	run    int  // marks in this line's run
+	marks  int  // marks in this line's run
 
-	open byte // the mark of the open fence, 0: none is open
-	size int  // marks of the open fence
+	openMark  byte // the mark of the open fence, 0: none is open
+	openMarks int  // marks of the open fence
 }
 
-// afterText returns a codeFence in the middle of a line that is no fence.
-func afterText() codeFence { return codeFence{line: lineRest} }
+// fenceAfterText returns a codeFence in the middle of a line that is no fence.
+func fenceAfterText() codeFence { return codeFence{line: lineOther} }
 
 // inside reports whether the byte that step has read last is in a fenced code block, or is after the
 // marks on the line that opens a block.
-func (t *codeFence) inside() bool { return t.open != 0 || t.line == lineInfo }
+func (t *codeFence) inside() bool { return t.openMark != 0 || t.line == lineOpening }
 
 // step looks at the next byte.
 func (t *codeFence) step(b byte) {
@@ -49,43 +49,43 @@ func (t *codeFence) step(b byte) {
 	}
 	switch t.line {
 	case lineStart:
-		t.begin(b)
-	case lineRun:
-		t.goOn(b)
-	case lineInfo:
+		t.stepStart(b)
+	case lineMarks:
+		t.stepMarks(b)
+	case lineOpening:
 		if b == '`' && t.mark == '`' {
-			t.line = lineRest
+			t.line = lineOther
 		}
-	case lineTail:
+	case lineClosing:
 		if b != ' ' && b != '\t' {
-			t.line = lineRest
+			t.line = lineOther
 		}
 	}
 }
 
-// begin looks at the next byte of a line that so far has only spaces.
-func (t *codeFence) begin(b byte) {
+// stepStart looks at the next byte of a line that so far has only spaces.
+func (t *codeFence) stepStart(b byte) {
 	switch {
 	case b == ' ' && t.indent < maxIndent:
 		t.indent++
-	case (b == '`' || b == '~') && (t.open == 0 || t.open == b):
-		t.line, t.mark, t.run = lineRun, b, 1
+	case (b == '`' || b == '~') && (t.openMark == 0 || t.openMark == b):
+		t.line, t.mark, t.marks = lineMarks, b, 1
 	default:
-		t.line = lineRest
+		t.line = lineOther
 	}
 }
 
-// goOn looks at the next byte of a line that so far has only spaces and then marks.
-func (t *codeFence) goOn(b byte) {
+// stepMarks looks at the next byte of a line that so far has only spaces and then marks.
+func (t *codeFence) stepMarks(b byte) {
 	switch {
 	case b == t.mark:
-		t.run++
-	case t.open == 0 && t.run >= minFence:
-		t.line = lineInfo
-	case t.open != 0 && t.run >= t.size && (b == ' ' || b == '\t'):
-		t.line = lineTail
+		t.marks++
+	case t.openMark == 0 && t.marks >= minFence:
+		t.line = lineOpening
+	case t.openMark != 0 && t.marks >= t.openMarks && (b == ' ' || b == '\t'):
+		t.line = lineClosing
 	default:
-		t.line = lineRest
+		t.line = lineOther
 	}
 }
 
@@ -93,10 +93,10 @@ func (t *codeFence) goOn(b byte) {
 // second call is for an empty line, which is no fence.
 func (t *codeFence) endLine() {
 	switch {
-	case t.open == 0 && (t.line == lineInfo || t.line == lineRun && t.run >= minFence):
-		t.open, t.size = t.mark, t.run
-	case t.open != 0 && (t.line == lineTail || t.line == lineRun && t.run >= t.size):
-		t.open, t.size = 0, 0
+	case t.openMark == 0 && (t.line == lineOpening || t.line == lineMarks && t.marks >= minFence):
+		t.openMark, t.openMarks = t.mark, t.marks
+	case t.openMark != 0 && (t.line == lineClosing || t.line == lineMarks && t.marks >= t.openMarks):
+		t.openMark, t.openMarks = 0, 0
 	}
 	t.line, t.indent = lineStart, 0
 }

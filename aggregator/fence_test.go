@@ -32,7 +32,7 @@ func TestFence(t *testing.T) {
 			t.Errorf("%q: %t", text, !want)
 		}
 	}
-	fence := afterText()
+	fence := fenceAfterText()
 	for _, b := range []byte("```\nx") {
 		fence.step(b)
 	}

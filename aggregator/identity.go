@@ -42,13 +42,13 @@ type headKey struct {
 	slot int
 }
 
-// namesakes are the calls that share one id, in the order of their creation. A backend may give
+// idCalls are the calls that share one id, in the order of their creation. A backend may give
 // several calls the same id.
-type namesakes struct {
+type idCalls struct {
 	id      string
-	calls   []*call
-	first   [1]*call // the memory of calls, unless there are more
-	current *call    // the first of the calls with the name that came last
+	calls   []*callState
+	memory  [1]*callState // the memory of calls, unless there are more
+	current *callState    // the first of the calls with the name that came last
 }
 
 // keysPerCall bounds the ids and places of a call. A call has a call id, ids of items and places;
@@ -60,21 +60,21 @@ const keysPerCall = 16
 // the call that was created last. find skips a call whose name, item or place differs from that of
 // the input. It also skips a call that got other complete arguments from the same kind of input,
 // except if in.summary is set: such an input comes from a list that repeats earlier items.
-func (c *Choice) find(in *Input) *call {
-	if in.head {
-		return c.findEntry(in)
+func (c *Choice) find(in *Input) *callState {
+	if in.isChatEntry {
+		return c.findChatEntry(in)
 	}
-	if found, known := c.byItem(in); known {
+	if found, known := c.findByItem(in); known {
 		return found
 	}
-	if found, known := c.byID(in); known {
+	if found, known := c.findByID(in); known {
 		return found
 	}
-	if found := c.places[in.place]; found != nil && c.free(found, in) && (in.ID == "" || found.backend() == "") {
+	if found := c.callsByPlace[in.place]; found != nil && c.isCompatible(found, in) && (in.ID == "" || found.backendID() == "") {
 		return found
 	}
-	if last := c.last; in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == (place{}) &&
-		last != nil && !last.done && !last.textual && last.fits(in.Name) {
+	if last := c.lastCall; in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == (place{}) &&
+		last != nil && !last.done && !last.fromText && last.matchesName(in.Name) {
 		return last
 	}
 	return nil
@@ -94,20 +94,20 @@ func (in *Input) id(kind keyKind) string {
 	return ""
 }
 
-// byItem finds the call of an input by the ids of its items. If known is true and found is nil, the
+// findByItem finds the call of an input by the ids of its items. If known is true and found is nil, the
 // input is about a new call. If known is false, these ids do not decide which call it is.
-func (c *Choice) byItem(in *Input) (found *call, known bool) {
+func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 	for kind := keyItem; kind < keyKinds && !known; kind++ {
 		if id := in.id(kind); id != "" {
-			found, known = c.among(c.keys[key{kind, id}], in)
+			found, known = c.pickCall(c.callsByID[key{kind, id}], in)
 		}
 	}
 	return found, known
 }
 
-// byID finds the call of an input by the id of the call, or by the id of the app-server's item:
-// both have the same value. found and known mean the same as in byItem.
-func (c *Choice) byID(in *Input) (found *call, known bool) {
+// findByID finds the call of an input by the id of the call, or by the id of the app-server's item:
+// both have the same value. found and known mean the same as in findByItem.
+func (c *Choice) findByID(in *Input) (found *callState, known bool) {
 	id := in.ID
 	if id == "" {
 		id = in.ThreadItem
@@ -115,34 +115,34 @@ func (c *Choice) byID(in *Input) (found *call, known bool) {
 	if id == "" {
 		return nil, false
 	}
-	if found, known = c.among(c.keys[key{keyID, id}], in); known {
+	if found, known = c.pickCall(c.callsByID[key{keyID, id}], in); known {
 		return found, true
 	}
-	return c.among(c.keys[key{keyThreadItem, id}], in)
+	return c.pickCall(c.callsByID[key{keyThreadItem, id}], in)
 }
 
-// among picks the call that an input is about from the calls that share an id. There are three
+// pickCall picks the call that an input is about from the calls that share an id. There are three
 // results:
 //   - found is the call.
 //   - found is nil and known is true: the input is about a new call with the same id, since the
 //     other calls already have other complete arguments.
 //   - known is false: the input contradicts all calls, for example by its name. Other ids of the
 //     input may then find the call.
-func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
-	if same == nil {
+func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known bool) {
+	if sharing == nil {
 		return nil, false
 	}
-	if in.whole == wholeNone {
-		return c.open(same, in)
+	if in.completeKind == completeNone {
+		return c.pickWithoutText(sharing, in)
 	}
-	for _, other := range same.calls {
+	for _, other := range sharing.calls {
 		switch {
-		case !c.free(other, in) || in.round > 0 && other.round == in.round:
-		case other.gave(in):
+		case !c.isCompatible(other, in) || in.list > 0 && other.lastList == in.list:
+		case other.receivedText(in):
 			return other, true
-		case found == nil && other.wholes[in.whole].state == wholeUnknown:
+		case found == nil && other.completeTexts[in.completeKind].state == textUnknown:
 			found = other
-		case in.summary:
+		case in.isSummary:
 			known = true // the list repeats a call, in another version
 			if found == nil {
 				found = other
@@ -154,146 +154,146 @@ func (c *Choice) among(same *namesakes, in *Input) (found *call, known bool) {
 	return found, known || found != nil
 }
 
-// open does what among does, for an input without a complete text. It returns the call at the
+// pickWithoutText does what pickCall does, for an input without a complete text. It returns the call at the
 // input's place, or otherwise the first call with the input's name. For an input without a name,
 // that is the first call with the name that came last.
-func (c *Choice) open(same *namesakes, in *Input) (found *call, known bool) {
-	if at := c.places[in.place]; at != nil && c.free(at, in) && slices.Contains(same.calls, at) {
-		return at, true
+func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState, known bool) {
+	if placed := c.callsByPlace[in.place]; placed != nil && c.isCompatible(placed, in) && slices.Contains(sharing.calls, placed) {
+		return placed, true
 	}
-	if in.Name == "" && same.current != nil && c.free(same.current, in) {
-		return same.current, true
+	if in.Name == "" && sharing.current != nil && c.isCompatible(sharing.current, in) {
+		return sharing.current, true
 	}
-	for _, other := range same.calls {
-		if c.free(other, in) {
+	for _, other := range sharing.calls {
+		if c.isCompatible(other, in) {
 			return other, true
 		}
 	}
 	return nil, false
 }
 
-// free reports whether an input may be about a call: the ids of their items, their names and their
+// isCompatible reports whether an input may be about a call: the ids of their items, their names and their
 // places do not contradict each other.
-func (c *Choice) free(found *call, in *Input) bool {
-	same := false // the item is the same; its place may differ in another response
+func (c *Choice) isCompatible(found *callState, in *Input) bool {
+	sameItem := false // the item is the same; its place may differ in another response
 	for kind := keyItem; kind < keyKinds; kind++ {
-		if id, own := in.id(kind), found.ids[kind]; id != "" && own != "" {
-			if id != own {
+		if id, known := in.id(kind), found.backendIDs[kind]; id != "" && known != "" {
+			if id != known {
 				return false
 			}
-			same = true
+			sameItem = true
 		}
 	}
-	return found.fits(in.Name) && (same || in.loose() || found.place.kind != in.place.kind || found.place == in.place)
+	return found.matchesName(in.Name) && (sameItem || in.lacksPlace() || found.place.kind != in.place.kind || found.place == in.place)
 }
 
-// loose reports whether the place of an input is useless for finding its call: the input has no
+// lacksPlace reports whether the place of an input is useless for finding its call: the input has no
 // place, or it is a chat entry without an index, whose place is only its number in the list.
-func (in *Input) loose() bool { return in.place == place{} || in.head && !in.fixed }
+func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
-// create makes a call for an input. The call is not shown yet. If maxUnseen calls already wait to
+// create makes a call for an input. The call is not shown yet. If maxHidden calls already wait to
 // be shown or were dropped, create does not store the new call. It then returns a transient call,
 // which is lost unless it is shown at once, or nil if the input has no name.
-func (c *Choice) create(in *Input) *call {
-	made := &call{ordinal: -1}
-	if c.unseen >= maxUnseen {
+func (c *Choice) create(in *Input) *callState {
+	call := &callState{ordinal: -1}
+	if c.hiddenCalls >= maxHidden {
 		if in.Name == "" {
 			c.stats.OverLimit++
 			return nil
 		}
-		made.transient = true
-		return made
+		call.transient = true
+		return call
 	}
-	c.unseen++
-	c.last = made
-	return made
+	c.hiddenCalls++
+	c.lastCall = call
+	return call
 }
 
 // bindAll makes the ids and the place of an input refer to a call. fresh is true if the call was
 // made for this input.
-func (c *Choice) bindAll(made *call, in *Input, fresh bool) {
+func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	for kind := range keyKinds {
-		c.bindID(made, in, kind)
+		c.bindID(call, in, kind)
 	}
-	if in.head && in.Name == "" && !fresh {
+	if in.isChatEntry && in.Name == "" && !isNew {
 		return // the call was found by the entry's place or id; no place is added
 	}
-	if !in.loose() {
-		made.place = in.place
+	if !in.lacksPlace() {
+		call.place = in.place
 	}
-	c.bindPlace(made, in.place)
-	if in.head && in.Name != "" && in.ID == "" {
-		c.bindHead(made, headKey{made.name, in.place.index})
+	c.bindPlace(call, in.place)
+	if in.isChatEntry && in.Name != "" && in.ID == "" {
+		c.bindHead(call, headKey{call.name, in.place.index})
 	}
 }
 
 // bindID makes the input's id of a kind refer to a call. The first id of each kind is kept in the
 // call.
-func (c *Choice) bindID(made *call, in *Input, kind keyKind) {
+func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
-	if id == "" || made.transient || kind == keyThreadItem && id == made.ids[keyID] {
+	if id == "" || call.transient || kind == keyThreadItem && id == call.backendIDs[keyID] {
 		return
 	}
-	same := c.keys[key{kind, id}]
-	if same == nil {
-		kept, ok := c.keep(id)
+	sharing := c.callsByID[key{kind, id}]
+	if sharing == nil {
+		stored, ok := c.copyID(id)
 		if !ok {
 			c.stats.OverLimit++
 			return
 		}
-		if c.keys == nil {
-			c.keys = make(map[key]*namesakes)
+		if c.callsByID == nil {
+			c.callsByID = make(map[key]*idCalls)
 		}
-		same = &namesakes{id: kept}
-		same.calls = same.first[:0]
-		c.keys[key{kind, kept}] = same
+		sharing = &idCalls{id: stored}
+		sharing.calls = sharing.memory[:0]
+		c.callsByID[key{kind, stored}] = sharing
 	}
-	if same.current != made && !slices.Contains(same.calls, made) {
-		if made.bindings >= keysPerCall {
+	if sharing.current != call && !slices.Contains(sharing.calls, call) {
+		if call.bindings >= keysPerCall {
 			c.stats.OverLimit++
 			return
 		}
-		made.bindings++
-		same.calls = append(same.calls, made)
+		call.bindings++
+		sharing.calls = append(sharing.calls, call)
 	}
-	if same.current == nil || in.Name != "" && same.current.name != in.Name {
-		same.current = made
+	if sharing.current == nil || in.Name != "" && sharing.current.name != in.Name {
+		sharing.current = call
 	}
-	if made.ids[kind] == "" {
-		made.ids[kind] = same.id
+	if call.backendIDs[kind] == "" {
+		call.backendIDs[kind] = sharing.id
 	}
 }
 
 // bindPlace makes a place refer to a call, and no longer to any other.
-func (c *Choice) bindPlace(made *call, at place) {
-	if at == (place{}) || c.places[at] == made || made.transient || made.bindings >= keysPerCall {
+func (c *Choice) bindPlace(call *callState, at place) {
+	if at == (place{}) || c.callsByPlace[at] == call || call.transient || call.bindings >= keysPerCall {
 		return
 	}
-	if c.places == nil {
-		c.places = make(map[place]*call)
+	if c.callsByPlace == nil {
+		c.callsByPlace = make(map[place]*callState)
 	}
-	if c.places[at] == nil {
-		text, ok := c.keep(at.text)
+	if c.callsByPlace[at] == nil {
+		text, ok := c.copyID(at.text)
 		if !ok {
 			c.stats.OverLimit++
 			return
 		}
 		at.text = text
-		made.bindings++
+		call.bindings++
 	}
-	c.places[at] = made
+	c.callsByPlace[at] = call
 }
 
 // bindHead makes a name at a place refer to a call.
-func (c *Choice) bindHead(made *call, at headKey) {
-	if c.heads[at] == made || made.transient || made.bindings >= keysPerCall {
+func (c *Choice) bindHead(call *callState, at headKey) {
+	if c.callsByHead[at] == call || call.transient || call.bindings >= keysPerCall {
 		return
 	}
-	if c.heads == nil {
-		c.heads = make(map[headKey]*call)
+	if c.callsByHead == nil {
+		c.callsByHead = make(map[headKey]*callState)
 	}
-	if c.heads[at] == nil {
-		made.bindings++
+	if c.callsByHead[at] == nil {
+		call.bindings++
 	}
-	c.heads[at] = made
+	c.callsByHead[at] = call
 }

@@ -16,24 +16,24 @@ type ingestOptions struct {
 
 // ingestion is the state of one ingest. It collects the deltas.
 type ingestion struct {
-	agg    *Aggregator
-	opts   ingestOptions
-	deltas []Delta
-	calls  bool  // a call was found in the input, even if it was refused
-	err    error // the first reason why a part of it is ignored
+	agg       *Aggregator
+	opts      ingestOptions
+	deltas    []Delta
+	foundCall bool  // a call was found in the input, even if it was refused
+	err       error // the first reason why a part of it is ignored
 }
 
-// fail records why a part of the input is ignored.
-func (in *ingestion) fail(kind error, reason string) {
+// setError records why a part of the input is ignored.
+func (in *ingestion) setError(kind error, reason string) {
 	if in.err == nil {
 		in.err = fmt.Errorf("%w: %s", kind, reason)
 	}
 }
 
-// malformed counts a part of the input that cannot be read.
-func (in *ingestion) malformed(reason string) {
+// countMalformed counts a part of the input that cannot be read.
+func (in *ingestion) countMalformed(reason string) {
 	in.agg.stats.Malformed++
-	in.fail(ErrMalformed, reason)
+	in.setError(ErrMalformed, reason)
 }
 
 // ingest reads one event and hands it to the reader of its shape.
@@ -42,12 +42,12 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	in := ingestion{agg: a, opts: opts}
 	text, ok := wirejson.Valid(event)
 	if !ok || !wirejson.IsObject(text) {
-		in.malformed("it is not a JSON object")
+		in.countMalformed("it is not a JSON object")
 		return Result{Err: in.err}
 	}
 	refusedBefore := a.stats.Malformed
 	in.dispatch(choice, readMembers(text))
-	if !in.calls && a.stats.Malformed == refusedBefore {
+	if !in.foundCall && a.stats.Malformed == refusedBefore {
 		a.stats.Unknown++
 	}
 	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
@@ -56,45 +56,45 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 // choice returns the result of Aggregator.choice. If that is nil, choice also counts the refused
 // index in Stats.
 func (in *ingestion) choice(index int) *Choice {
-	in.calls = true
+	in.foundCall = true
 	c := in.agg.choice(index)
 	switch {
 	case c != nil:
 	case index < 0:
-		in.malformed("the index of a choice is negative")
+		in.countMalformed("the index of a choice is negative")
 	default:
 		in.agg.stats.OverLimit++
-		in.fail(ErrOverLimit, "too many choices")
+		in.setError(ErrOverLimit, "too many choices")
 	}
 	return c
 }
 
-// take passes an input about a call to the choice with an index. It returns false if the choice
+// applyInput passes an input about a call to the choice with an index. It returns false if the choice
 // does not exist and there is no room for another one.
-func (in *ingestion) take(choice int, u *Input) (room bool) {
+func (in *ingestion) applyInput(choice int, input *Input) (room bool) {
 	c := in.choice(choice)
 	if c == nil {
 		return false
 	}
-	if c.echoes(u) {
+	if c.isFromSnapshot(input) {
 		c.stats.Duplicates++
 		return true
 	}
 	c.deltas = c.deltas[:0]
 	before := c.stats
-	parts := c.take(u, in.agg.parts[:0])
+	parts := c.applyInput(input, in.agg.parts[:0])
 	if c.stats.Malformed > before.Malformed {
-		in.fail(ErrMalformed, "a call has no name")
+		in.setError(ErrMalformed, "a call has no name")
 	}
-	in.collect(c, &before, parts)
+	in.collectDeltas(c, &before, parts)
 	return true
 }
 
-// collect keeps the deltas that announce a call or change its arguments. before is the Stats of the
+// collectDeltas keeps the deltas that announce a call or change its arguments. before is the Stats of the
 // choice before these parts were made.
-func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
+func (in *ingestion) collectDeltas(c *Choice, before *Stats, parts []Part) {
 	if c.stats.OverLimit > before.OverLimit {
-		in.fail(ErrOverLimit, "too many calls, or too large ones")
+		in.setError(ErrOverLimit, "too many calls, or too large ones")
 	}
 	for i := range parts {
 		if d := parts[i].Call; d != nil && (d.First || d.Replaced || d.Fragment != "") {
@@ -105,27 +105,27 @@ func (in *ingestion) collect(c *Choice, before *Stats, parts []Part) {
 	in.agg.parts = parts[:0]
 }
 
-// echoes reports whether an input was made from a snapshot of the choice, so that it adds nothing.
+// isFromSnapshot reports whether an input was made from a snapshot of the choice, so that it adds nothing.
 // Such an input has an id that this package made, not the backend. Its name and its arguments are
 // those that the call has or had.
-func (c *Choice) echoes(in *Input) bool {
-	if in.ID == "" || c.keys[key{keyID, in.ID}] != nil {
+func (c *Choice) isFromSnapshot(in *Input) bool {
+	if in.ID == "" || c.callsByID[key{keyID, in.ID}] != nil {
 		return false
 	}
-	own := c.own(in.ID)
+	own := c.callByOwnID(in.ID)
 	return own != nil && in.Name == own.name && strings.HasPrefix(own.args.String(), in.Text) && (in.Done || in.Text != "")
 }
 
-// own returns the call to which this package gave an id, or nil.
-func (c *Choice) own(id string) *call {
-	rest, ok := strings.CutPrefix(id, callPrefix)
+// callByOwnID returns the call to which this package gave an id, or nil.
+func (c *Choice) callByOwnID(id string) *callState {
+	digits, ok := strings.CutPrefix(id, callPrefix)
 	if !ok {
 		return nil
 	}
-	_, rest, _ = strings.Cut(rest, "_") // after the index of the choice
+	_, digits, _ = strings.Cut(digits, "_") // after the index of the choice
 	n := 0
-	for i := 0; i < len(rest) && rest[i] >= '0' && rest[i] <= '9' && n < len(c.calls); i++ {
-		n = n*10 + int(rest[i]-'0')
+	for i := 0; i < len(digits) && digits[i] >= '0' && digits[i] <= '9' && n < len(c.calls); i++ {
+		n = n*10 + int(digits[i]-'0')
 	}
 	if n >= len(c.calls) || c.calls[n].id != id {
 		return nil

@@ -6,74 +6,74 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// chatChoice reads an element of the choices of a chat.completion.chunk or of a chat.completion; id
+// readChatChoice reads an element of the choices of a chat.completion.chunk or of a chat.completion; id
 // is the id of that object. If the element has an index, this index is used instead of choice.
-func (in *ingestion) chatChoice(choice int, id string, m members) {
-	if n := in.number(m.index); n >= 0 {
+func (in *ingestion) readChatChoice(choice int, id string, m members) {
+	if n := in.readNumber(m.index); n >= 0 {
 		choice = int(n)
 	}
 	switch {
 	case wirejson.IsObject(m.delta):
-		in.takeChat(choice, readMembers(m.delta), false)
+		in.readChatCalls(choice, readMembers(m.delta), false)
 	case wirejson.IsObject(m.message):
-		in.chatMessage(choice, id, readMembers(m.message))
+		in.readChatMessage(choice, id, readMembers(m.message))
 	}
 }
 
 // readFunction reads the function of a tool call, or a function_call.
 func (in *ingestion) readFunction(object string, whole bool) Input {
 	m := readMembers(object)
-	u := Input{Name: in.identifier(m.name), Done: whole, head: true, position: in.opts.positioned}
+	input := Input{Name: in.readIdentifier(m.name), Done: whole, isChatEntry: true, hasPosition: in.opts.positioned}
 	if whole {
-		u.round = in.agg.stats.Events
-		if u.Text, u.Source = in.argumentText(m.arguments, SourceText); u.Source == SourceText {
-			u.whole = wholeMessage
+		input.list = in.agg.stats.Events
+		if input.Text, input.Source = in.readArguments(m.arguments, SourceText); input.Source == SourceText {
+			input.completeKind = completeMessage
 		}
 	} else {
-		u.Text, u.Source = in.argumentText(m.arguments, SourceFragment)
+		input.Text, input.Source = in.readArguments(m.arguments, SourceFragment)
 	}
-	return u
+	return input
 }
 
-// takeChat reads the calls of a delta or, if whole is true, of a complete message. It ignores a
-// function_call beside tool_calls: it is the same call in the older form. takeChat returns false if
+// readChatCalls reads the calls of a delta or, if whole is true, of a complete message. It ignores a
+// function_call beside tool_calls: it is the same call in the older form. readChatCalls returns false if
 // there is no room for the choice.
-func (in *ingestion) takeChat(choice int, m members, whole bool) bool {
+func (in *ingestion) readChatCalls(choice int, m members, whole bool) bool {
 	n, room := 0, true
 	for w := wirejson.Walk(m.toolCalls); w.Next(); {
 		if !wirejson.IsObject(w.Value) {
-			in.calls = true
-			in.malformed("a tool call is not an object")
+			in.foundCall = true
+			in.countMalformed("a tool call is not an object")
 			continue
 		}
 		entry := readMembers(w.Value)
-		u := in.readFunction(entry.function, whole)
-		u.ID = in.identifier(entry.id)
-		u.place = place{kind: placeSlot, index: int(in.number(entry.index))}
-		if u.fixed = u.place.index >= 0; !u.fixed {
-			u.place.index = n
+		input := in.readFunction(entry.function, whole)
+		input.ID = in.readIdentifier(entry.id)
+		input.place = place{kind: placeSlot, index: int(in.readNumber(entry.index))}
+		if input.hasIndex = input.place.index >= 0; !input.hasIndex {
+			input.place.index = n
 		}
 		n++
-		room = room && in.take(choice, &u)
+		room = room && in.applyInput(choice, &input)
 	}
 	if n > 0 || !wirejson.IsObject(m.functionCall) {
 		return room
 	}
-	u := in.readFunction(m.functionCall, whole)
-	u.place = place{kind: placeSlot, index: legacySlot}
-	return in.take(choice, &u)
+	input := in.readFunction(m.functionCall, whole)
+	input.place = place{kind: placeSlot, index: legacySlot}
+	return in.applyInput(choice, &input)
 }
 
-// chatMessage reads a complete message: its calls, and the blocks of its text if
+// readChatMessage reads a complete message: its calls, and the blocks of its text if
 // the options ask for them.
-func (in *ingestion) chatMessage(choice int, id string, m members) {
-	if in.takeChat(choice, m, true) && in.opts.synthesize {
-		in.textCalls(choice, id, m.wholeText())
+func (in *ingestion) readChatMessage(choice int, id string, m members) {
+	if in.readChatCalls(choice, m, true) && in.opts.synthesize {
+		in.readTextCalls(choice, id, m.wholeText())
 	}
 }
 
-// textCalls makes a call of each block of a text.
-func (in *ingestion) textCalls(choice int, id, text string) {
+// readTextCalls makes a call of each block of a text.
+func (in *ingestion) readTextCalls(choice int, id, text string) {
 	blocks := extract(in.agg.patterns, text)
 	if len(blocks) == 0 {
 		return
@@ -88,7 +88,7 @@ func (in *ingestion) textCalls(choice int, id, text string) {
 		at := place{kind: placeBlock, index: b.Start, text: id + "\x00" + b.Name}
 		c.deltas = c.deltas[:0]
 		before := c.stats
-		in.collect(c, &before, c.textCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
+		in.collectDeltas(c, &before, c.addBlockCall(at, b.Name, b.Arguments, in.agg.parts[:0]))
 	}
 }
 

@@ -76,44 +76,44 @@ func readMembers(object string) (m members) {
 
 // dispatch finds the shape of an object, by members that only this shape has, and reads the object.
 func (in *ingestion) dispatch(choice int, m members) {
-	kind := in.tag(m.kind)
+	kind := in.readTag(m.kind)
 	switch {
-	case in.tag(m.method) != "":
-		in.notification(choice, in.tag(m.method), readMembers(m.params))
+	case in.readTag(m.method) != "":
+		in.readNotification(choice, in.readTag(m.method), readMembers(m.params))
 	case strings.HasPrefix(kind, "response."):
-		in.responsesEvent(choice, kind, m)
+		in.readResponsesEvent(choice, kind, m)
 	case kind != "" && kind != "message":
-		in.takeItem(choice, m, Input{}, true)
+		in.readItem(choice, m, Input{}, true)
 	case wirejson.IsObject(m.item):
-		in.takeItem(choice, readMembers(m.item), Input{}, true)
+		in.readItem(choice, readMembers(m.item), Input{}, true)
 	case m.choices != "":
 		for w := wirejson.Walk(m.choices); w.Next(); {
-			in.chatChoice(choice, in.looseID(m.id), readMembers(w.Value))
+			in.readChatChoice(choice, in.readID(m.id), readMembers(w.Value))
 		}
 	case wirejson.IsObject(m.delta), wirejson.IsObject(m.message):
-		in.chatChoice(choice, in.looseID(m.id), m)
-	case in.tag(m.callID) != "" && in.tag(m.tool) != "":
-		in.toolCall(choice, m)
+		in.readChatChoice(choice, in.readID(m.id), m)
+	case in.readTag(m.callID) != "" && in.readTag(m.tool) != "":
+		in.readToolCall(choice, m)
 	case wirejson.IsObject(m.response):
-		in.outputItems(choice, readMembers(m.response).output)
+		in.readOutputItems(choice, readMembers(m.response).output)
 	case m.output != "":
-		in.outputItems(choice, m.output)
+		in.readOutputItems(choice, m.output)
 	case in.opts.message:
-		in.chatMessage(choice, in.looseID(m.id), m)
+		in.readChatMessage(choice, in.readID(m.id), m)
 	default:
-		in.takeChat(choice, m, false)
+		in.readChatCalls(choice, m, false)
 	}
 }
 
-// tag reads a string that identifies a shape, such as a type. It returns "" if the value is not a
+// readTag reads a string that identifies a shape, such as a type. It returns "" if the value is not a
 // string.
-func (in *ingestion) tag(value string) string {
+func (in *ingestion) readTag(value string) string {
 	text, _ := wirejson.AsString(value)
 	return text.String()
 }
 
-// looseID reads an id. It returns "" for a value that is not a string or is too long.
-func (in *ingestion) looseID(value string) string {
+// readID reads an id. It returns "" for a value that is not a string or is too long.
+func (in *ingestion) readID(value string) string {
 	text, ok := wirejson.AsString(value)
 	if !ok || text.Size() > maxNameBytes {
 		return ""
@@ -121,20 +121,20 @@ func (in *ingestion) looseID(value string) string {
 	return text.String()
 }
 
-// identifier reads the name or an id of a call. It returns "" for null. It also returns "" for a
+// readIdentifier reads the name or an id of a call. It returns "" for null. It also returns "" for a
 // value of another type and for a text that is too long, and counts these as malformed.
-func (in *ingestion) identifier(value string) string {
-	id := in.looseID(value)
+func (in *ingestion) readIdentifier(value string) string {
+	id := in.readID(value)
 	if id == "" && value != "" && value != "null" && value != `""` {
-		in.malformed("a name or an id is not a string, or too long")
+		in.countMalformed("a name or an id is not a string, or too long")
 	}
 	return id
 }
 
-// argumentText returns the text of arguments and its source. A string is text as the model wrote
+// readArguments returns the text of arguments and its source. A string is text as the model wrote
 // it: its source is from. An object was parsed by a backend: its source is SourceParsed. The text
 // is valid until the next call.
-func (in *ingestion) argumentText(value string, from Source) (string, Source) {
+func (in *ingestion) readArguments(value string, from Source) (string, Source) {
 	text, ok := wirejson.AsString(value)
 	switch {
 	case ok && from == SourceFragment:
@@ -144,19 +144,19 @@ func (in *ingestion) argumentText(value string, from Source) (string, Source) {
 	case wirejson.IsObject(value):
 		return value, SourceParsed
 	case value != "" && value != "null":
-		in.malformed("arguments are neither a string nor an object")
+		in.countMalformed("arguments are neither a string nor an object")
 	}
 	return "", SourceNone
 }
 
-// number reads a whole number from 0 on. It returns -1 for anything else.
-func (in *ingestion) number(value string) int64 {
+// readNumber reads a whole number from 0 on. It returns -1 for anything else.
+func (in *ingestion) readNumber(value string) int64 {
 	if value == "" || value == "null" {
 		return -1
 	}
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || len(value) > 18 {
-		in.malformed("an index is not a number")
+		in.countMalformed("an index is not a number")
 		return -1
 	}
 	return int64(n)

@@ -16,21 +16,21 @@ type Input struct {
 	Source     Source // SourceNone: the event has no arguments
 	Done       bool   // the call is complete
 
-	raw      bool // Item is the id of a raw item of the app-server
-	place    place
-	sequence int64 // the number of the event plus 1; a repetition has the same number; 0: no number
-	begun    bool  // the event announces an item
-	whole    wholeKind
-	round    uint64            // identifies the list with this call: equal calls of one list are two calls; 0: no list
-	summary  bool              // the list repeats items that came before
-	head     bool              // an entry of a chat delta, or of a message: see callHead
-	fixed    bool              // the entry has an index
-	sum      [sha256.Size]byte // of Text, computed when it is needed; zero: not computed
-	position bool              // the event has a position, so that an equal head is a new fragment
+	raw          bool // Item is the id of a raw item of the app-server
+	place        place
+	sequence     int64 // the number of the event plus 1; a repetition has the same number; 0: no number
+	announces    bool  // the event announces an item
+	completeKind completeKind
+	list         uint64            // identifies the list with this call: equal calls of one list are two calls; 0: no list
+	isSummary    bool              // the list repeats items that came before
+	isChatEntry  bool              // an entry of a chat delta, or of a message: see callHead
+	hasIndex     bool              // the entry has an index
+	cachedHash   [sha256.Size]byte // of Text, computed when it is needed; zero: not computed
+	hasPosition  bool              // the event has a position, so that an equal head is a new fragment
 }
 
-// nameless reports whether the input has no name, no id and no place to find its call by.
-func (in *Input) nameless() bool {
+// isAnonymous reports whether the input has no name, no id and no place to find its call by.
+func (in *Input) isAnonymous() bool {
 	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{} && in.Name == ""
 }
 
@@ -38,155 +38,155 @@ func (in *Input) nameless() bool {
 // and returns out. An input that changes nothing adds no part.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]
-	in.asRaw()
-	return c.take(&in, out)
+	in.markRaw()
+	return c.applyInput(&in, out)
 }
 
 // Repeats reports whether an earlier input of the same kind has given the call the same complete
 // arguments. Call ignores such an input.
 func (c *Choice) Repeats(in Input) bool {
-	in.asRaw()
+	in.markRaw()
 	found := c.find(&in)
-	return found != nil && found.gave(&in)
+	return found != nil && found.receivedText(&in)
 }
 
 // Knows reports whether an input is about a call that has come before.
 func (c *Choice) Knows(in Input) bool {
-	in.asRaw()
+	in.markRaw()
 	return c.find(&in) != nil
 }
 
 // Ended reports whether an input is about a call that is complete.
 func (c *Choice) Ended(in Input) bool {
-	in.asRaw()
+	in.markRaw()
 	found := c.find(&in)
 	return found != nil && found.done
 }
 
-// asRaw marks the item of an input as a raw item of the app-server.
-func (in *Input) asRaw() {
+// markRaw marks the item of an input as a raw item of the app-server.
+func (in *Input) markRaw() {
 	if in.raw = true; in.Source == SourceItem {
-		in.whole = wholeRaw
+		in.completeKind = completeRawItem
 	}
 }
 
-// take finds or makes the call that an input is about, and applies the input to this call.
-func (c *Choice) take(in *Input, out []Part) []Part {
-	made := c.find(in)
-	fresh := made == nil
-	if fresh {
-		if c.says(in) {
-			made = c.create(in)
+// applyInput finds or makes the call that an input is about, and applies the input to this call.
+func (c *Choice) applyInput(in *Input, out []Part) []Part {
+	call := c.find(in)
+	isNew := call == nil
+	if isNew {
+		if c.canCreate(in) {
+			call = c.create(in)
 		}
-		if made == nil {
+		if call == nil {
 			return out
 		}
 	}
-	made.round = in.round
-	named := made.name == "" && in.Name != ""
+	call.lastList = in.list
+	named := call.name == "" && in.Name != ""
 	if named {
-		name, ok := c.keep(in.Name)
+		name, ok := c.copyID(in.Name)
 		if !ok {
-			return c.refuse(made, out)
+			return c.refuse(call, out)
 		}
-		made.name = name
+		call.name = name
 	}
-	c.bindAll(made, in, fresh)
-	if in.head {
-		c.readHead(made, in)
+	c.bindAll(call, in, isNew)
+	if in.isChatEntry {
+		c.dropRepeatedHead(call, in)
 	}
-	return c.apply(made, in, named, out)
+	return c.applyTo(call, in, named, out)
 }
 
-// apply applies an input to a call. named is true if this input has given the call its name. An
+// applyTo applies an input to a call. named is true if this input has given the call its name. An
 // input that changes nothing counts as a duplicate.
-func (c *Choice) apply(made *call, in *Input, named bool, out []Part) []Part {
-	wasCut, news := made.truncated, false
+func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []Part {
+	wasCut, changed := call.truncated, false
 	switch in.Source {
 	case SourceFragment:
-		news = c.fragment(made, in)
+		changed = c.addFragment(call, in)
 	case SourceParsed, SourceText, SourceItem:
-		news = c.complete(made, in)
-		made.note(in)
+		changed = c.setCompleteText(call, in)
+		call.recordText(in)
 	}
-	made.sequence = max(made.sequence, in.sequence)
-	made.begun = made.begun || in.begun
-	ended := in.Done && !made.done
+	call.lastSequence = max(call.lastSequence, in.sequence)
+	call.announced = call.announced || in.announces
+	ended := in.Done && !call.done
 	if ended {
-		made.done = true
-		made.endHalf(c)
+		call.done = true
+		call.flushHalf(c)
 	}
-	if !named && !news && !ended {
+	if !named && !changed && !ended {
 		c.stats.Duplicates++
 		return out
 	}
-	out = c.show(made, out)
-	if made.truncated && !wasCut && made.shown() {
+	out = c.show(call, out)
+	if call.truncated && !wasCut && call.isShown() {
 		out = append(out, Part{Kind: PartOverLimit})
 	}
 	return out
 }
 
-// fragment appends the next part of the arguments. A part whose number was seen is a repetition. A
-// part without a number always counts, since two parts may have equal text. fragment returns false
+// addFragment appends the next part of the arguments. A part whose number was seen is a repetition. A
+// part without a number always counts, since two parts may have equal text. addFragment returns false
 // for a repetition or an empty part. For a part that it refuses it returns true, and counts the
 // refusal.
-func (c *Choice) fragment(made *call, in *Input) bool {
-	if in.Text == "" || in.sequence > 0 && in.sequence <= made.sequence {
+func (c *Choice) addFragment(call *callState, in *Input) bool {
+	if in.Text == "" || in.sequence > 0 && in.sequence <= call.lastSequence {
 		return false
 	}
-	if made.source == SourceParsed && !made.done {
-		made.replace(c)
-		made.source = SourceNone
+	if call.source == SourceParsed && !call.done {
+		call.discardArguments(c)
+		call.source = SourceNone
 	}
 	switch {
-	case made.done:
+	case call.done:
 		c.stats.Late++
-	case made.truncated || !made.grow(in.Text, c):
+	case call.truncated || !call.appendFragment(in.Text, c):
 		c.stats.OverLimit++
 	}
-	made.source = max(made.source, SourceFragment)
+	call.source = max(call.source, SourceFragment)
 	return true
 }
 
-// complete sets the complete text of a call. It returns false if the text adds nothing to what the
-// call has. It returns true if the text changed the call, and also if complete refused and counted
+// setCompleteText sets the complete text of a call. It returns false if the text adds nothing to what the
+// call has. It returns true if the text changed the call, and also if setCompleteText refused and counted
 // it.
-func (c *Choice) complete(made *call, in *Input) bool {
-	made.half = ""
-	have, wasCut := made.args.String(), made.truncated
+func (c *Choice) setCompleteText(call *callState, in *Input) bool {
+	call.pendingHalf = ""
+	current, wasCut := call.args.String(), call.truncated
 	switch {
-	case in.Source == SourceParsed && (made.source != SourceNone || made.truncated || in.Text == ""):
+	case in.Source == SourceParsed && (call.source != SourceNone || call.truncated || in.Text == ""):
 		return false
-	case in.Source == SourceParsed && len(in.Text) > c.room:
-		made.truncated = true // a part of the JSON would be invalid
+	case in.Source == SourceParsed && len(in.Text) > c.argumentRoom:
+		call.truncated = true // a part of the JSON would be invalid
 		c.stats.OverLimit++
 		return true
-	case in.Text == "", made.has(in):
-		if in.Text != "" || made.source != SourceParsed {
-			made.source = max(made.source, in.Source)
+	case in.Text == "", call.hasText(in):
+		if in.Text != "" || call.source != SourceParsed {
+			call.source = max(call.source, in.Source)
 		}
 		return false
 	}
-	rest, longer := strings.CutPrefix(in.Text, have)
-	refused := in.Source <= made.source || c.opts.AppendOnly && !longer && made.emitted > 0
-	if refused || !longer && made.source > SourceParsed {
+	added, longer := strings.CutPrefix(in.Text, current)
+	refused := in.Source <= call.source || c.opts.AppendOnly && !longer && call.emittedBytes > 0
+	if refused || !longer && call.source > SourceParsed {
 		c.stats.Conflicts++
 	}
 	if refused {
 		return true
 	}
-	made.part()
+	call.storeTextHash()
 	if !longer {
-		made.replace(c)
-		rest = in.Text
+		call.discardArguments(c)
+		added = in.Text
 	}
-	made.source = in.Source
-	made.head.equal = 0
-	if !made.grow(rest, c) && !wasCut {
+	call.source = in.Source
+	call.head.equalHeads = 0
+	if !call.appendFragment(added, c) && !wasCut {
 		c.stats.OverLimit++
 	}
-	made.endHalf(c)
+	call.flushHalf(c)
 	return true
 }
 
@@ -194,39 +194,39 @@ func (c *Choice) complete(made *call, in *Input) bool {
 // shown for the first time gets its ordinal and its id. show drops a call that repeats another one
 // or is above the limit. It does nothing yet for a call that has no name, or for which mayRepeat is
 // true.
-func (c *Choice) show(made *call, out []Part) []Part {
-	if made.name == "" || made.dropped {
+func (c *Choice) show(call *callState, out []Part) []Part {
+	if call.name == "" || call.dropped {
 		return out
 	}
-	first := !made.shown()
+	first := !call.isShown()
 	if first {
 		switch {
-		case !made.done && c.mayRepeat(made):
-			if !made.waits {
-				made.waits = true
-				c.waiting = append(c.waiting, made)
+		case !call.done && c.mayRepeat(call):
+			if !call.waiting {
+				call.waiting = true
+				c.waitingCalls = append(c.waitingCalls, call)
 			}
 			return out
-		case made.done && c.repeats(made):
-			return c.drop(made, PartDuplicate, out)
-		case c.full():
+		case call.done && c.isRepeat(call):
+			return c.drop(call, PartDuplicate, out)
+		case c.isFull():
 			c.stats.OverLimit++
-			return c.drop(made, PartOverLimit, out)
+			return c.drop(call, PartOverLimit, out)
 		}
-		if !made.transient {
-			c.unseen--
+		if !call.transient {
+			c.hiddenCalls--
 		}
-		made.ordinal = len(c.calls)
-		made.id = CallID(c.opts.Index, made.ordinal, c.opts.IDSuffix)
-		c.calls = append(c.calls, made)
+		call.ordinal = len(c.calls)
+		call.id = CallID(c.opts.Index, call.ordinal, c.opts.IDSuffix)
+		c.calls = append(c.calls, call)
 		c.runs.Made()
-	} else if made.done && !made.ended {
-		c.remember(made)
+	} else if call.done && !call.doneEmitted {
+		c.countAction(call)
 	}
-	if !first && !made.replaced && made.emitted == made.args.Len() && made.ended == made.done {
+	if !first && !call.replaced && call.emittedBytes == call.args.Len() && call.doneEmitted == call.done {
 		return out
 	}
-	c.deltas = append(c.deltas, made.delta(c.opts.Index, first))
+	c.deltas = append(c.deltas, call.nextDelta(c.opts.Index, first))
 	return append(out, Part{Kind: PartCall, Call: &c.deltas[len(c.deltas)-1]})
 }
 
@@ -234,23 +234,23 @@ func (c *Choice) show(made *call, out []Part) []Part {
 // changes to out, and returns out.
 func (c *Choice) End(out []Part) []Part {
 	c.deltas = c.deltas[:0]
-	for _, list := range [][]*call{c.calls, c.waiting} {
-		for _, made := range list {
-			if !made.done {
-				made.done = true
-				made.endHalf(c)
-				out = c.show(made, out)
+	for _, list := range [][]*callState{c.calls, c.waitingCalls} {
+		for _, call := range list {
+			if !call.done {
+				call.done = true
+				call.flushHalf(c)
+				out = c.show(call, out)
 			}
 		}
 	}
-	c.waiting = nil
+	c.waitingCalls = nil
 	return out
 }
 
 // drop keeps a call out of the choice, and appends a part of the given kind to out. The ids and
 // places of the call stay, so that further inputs about the call are recognised.
-func (c *Choice) drop(made *call, kind PartKind, out []Part) []Part {
-	made.dropped = true
+func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
+	call.dropped = true
 	if kind == PartDuplicate {
 		c.stats.Duplicates++
 	}
@@ -258,44 +258,44 @@ func (c *Choice) drop(made *call, kind PartKind, out []Part) []Part {
 }
 
 // refuse drops a call for which there is no room.
-func (c *Choice) refuse(made *call, out []Part) []Part {
+func (c *Choice) refuse(call *callState, out []Part) []Part {
 	c.stats.OverLimit++
-	if made.dropped {
+	if call.dropped {
 		return out
 	}
-	return c.drop(made, PartOverLimit, out)
+	return c.drop(call, PartOverLimit, out)
 }
 
-// says reports whether an input has enough to make a call. It refuses these inputs, and counts them
+// canCreate reports whether an input has enough to make a call. It refuses these inputs, and counts them
 // in Stats: an input without a name, an id and a place; a nameless entry of a complete message; a
 // chat delta without a name, an id and text.
-func (c *Choice) says(in *Input) bool {
+func (c *Choice) canCreate(in *Input) bool {
 	switch {
 	case in.Name != "":
-	case in.head && !in.Done && in.ID == "" && in.Text == "":
+	case in.isChatEntry && !in.Done && in.ID == "" && in.Text == "":
 		c.stats.Duplicates++
 		return false
-	case in.head && in.Done, in.nameless():
+	case in.isChatEntry && in.Done, in.isAnonymous():
 		c.stats.Malformed++
 		return false
 	}
 	return true
 }
 
-// textCall makes a call of a block. A second block at the same place of a message is the same call;
+// addBlockCall makes a call of a block. A second block at the same place of a message is the same call;
 // each block without a place is a call of its own.
-func (c *Choice) textCall(at place, name, arguments string, out []Part) []Part {
-	c.watchActions()
+func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Part {
+	c.countActions()
 	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}
-	made := c.places[at]
-	if made == nil {
-		made = c.create(&in)
-		made.textual = true
-		if made.name, _ = c.keep(name); made.name == "" {
-			return c.refuse(made, out)
+	call := c.callsByPlace[at]
+	if call == nil {
+		call = c.create(&in)
+		call.fromText = true
+		if call.name, _ = c.copyID(name); call.name == "" {
+			return c.refuse(call, out)
 		}
-		c.bindPlace(made, at)
-		return c.apply(made, &in, true, out)
+		c.bindPlace(call, at)
+		return c.applyTo(call, &in, true, out)
 	}
-	return c.apply(made, &in, false, out)
+	return c.applyTo(call, &in, false, out)
 }

@@ -142,8 +142,8 @@ func TestRenderedArgumentsLimit(t *testing.T) {
 	// The text of the model takes the place of what was rendered.
 	feed(a, 0, rawItem("c1", "f", `{"a": 1}`), toolCallRequest("c2", "g", `{"b":2}`))
 	wantCalls(t, a, 0, "f", `{"a": 1}`, "g", `{"b":2}`, "h", "")
-	if s := a.choices[0]; s.room != 1 {
-		t.Errorf("room for %d bytes is left", s.room)
+	if s := a.choices[0]; s.argumentRoom != 1 {
+		t.Errorf("room for %d bytes is left", s.argumentRoom)
 	}
 }
 

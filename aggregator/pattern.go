@@ -73,24 +73,24 @@ type NamedPattern struct {
 type patternReader struct{ BlockReader }
 
 // read implements blockReader.
-func (r patternReader) read(block []byte, from int) ending {
+func (r patternReader) read(block []byte, from int) readResult {
 	for i := from; i < len(block); i++ {
 		switch state := r.Next(block[i]); state {
 		case BlockOpen:
 		case BlockComplete:
-			return ending{state: state, at: i + 1, read: i + 1}
+			return readResult{state: state, at: i + 1, read: i + 1}
 		default:
-			return ending{state: BlockBroken, at: 1, read: i + 1}
+			return readResult{state: BlockBroken, at: 1, read: i + 1}
 		}
 	}
-	return ending{read: len(block)}
+	return readResult{read: len(block)}
 }
 
-// last implements blockReader.
-func (patternReader) last() ending { return ending{at: 1} }
+// finish implements blockReader.
+func (patternReader) finish() readResult { return readResult{at: 1} }
 
-// check returns an error that wraps ErrPattern if the pattern cannot be used together with others.
-func (p NamedPattern) check(others []NamedPattern) error {
+// validate returns an error that wraps ErrPattern if the pattern cannot be used together with others.
+func (p NamedPattern) validate(others []NamedPattern) error {
 	opener, problem := "", ""
 	if p.Pattern != nil {
 		opener = p.Pattern.Opener()
@@ -118,7 +118,7 @@ func (p NamedPattern) check(others []NamedPattern) error {
 // together.
 func CheckPatterns(patterns []NamedPattern) error {
 	for i, p := range patterns {
-		if err := p.check(patterns[:i]); err != nil {
+		if err := p.validate(patterns[:i]); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ type Block struct {
 // replaces an earlier form with this name. Its errors wrap ErrPattern.
 func (a *Aggregator) RegisterTextPattern(name string, pattern Pattern) error {
 	added := NamedPattern{Name: name, Pattern: pattern}
-	if err := added.check(nil); err != nil {
+	if err := added.validate(nil); err != nil {
 		return err
 	}
 	a.mu.Lock()

@@ -70,11 +70,11 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	if opts.MaxBlock <= 0 {
 		opts.MaxBlock = DefaultMaxBlock
 	}
-	s := &Scanner{useTool: layer{opts: &opts, openings: useToolOpenings}}
+	s := &Scanner{useTool: layer{opts: &opts, forms: useToolForms}}
 	if len(opts.Patterns) > 0 {
 		s.patterns = &layer{opts: &opts}
 		for _, p := range opts.Patterns {
-			s.patterns.openings = append(s.patterns.openings, opening{p, p.Pattern.Opener()})
+			s.patterns.forms = append(s.patterns.forms, blockForm{p, p.Pattern.Opener()})
 		}
 	}
 	return s
@@ -123,7 +123,7 @@ func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 			}
 			out = s.patterns.feed(segment.Text, out)
 		case usetool.SegmentBlock:
-			out = append(s.patterns.finish(usetool.AbortNested, afterText(), out), *segment)
+			out = append(s.patterns.finish(usetool.AbortNested, fenceAfterText(), out), *segment)
 		default:
 			out = append(out, *segment)
 		}

@@ -59,8 +59,8 @@ func checkCost(t *testing.T, opts ScannerOptions, text string, size int) {
 	if given += textBytes(s.Finish("", segments[:0])); given != len(text) {
 		t.Errorf("pieces of %d: %d bytes given, of %d", size, given, len(text))
 	}
-	if s.useTool.looks > 2*int64(len(text)) {
-		t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.looks, len(text))
+	if s.useTool.examined > 2*int64(len(text)) {
+		t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.examined, len(text))
 	}
 	if most := 2 * (opts.MaxBlock + size); cap(s.useTool.held) > most {
 		t.Errorf("pieces of %d: the buffer has grown to %d bytes", size, cap(s.useTool.held))
@@ -84,8 +84,8 @@ func TestScannerLooksOnce(t *testing.T) {
 			s.Feed(piece, nil)
 		}
 		s.Finish("", nil)
-		if s.useTool.looks != int64(len(text)) {
-			t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.looks, len(text))
+		if s.useTool.examined != int64(len(text)) {
+			t.Errorf("pieces of %d: %d looks at %d bytes", size, s.useTool.examined, len(text))
 		}
 	}
 }
@@ -99,8 +99,8 @@ func TestScannerLooksAgain(t *testing.T) {
 		for _, piece := range pieces(block+tail, size) {
 			s.Feed(piece, nil)
 		}
-		if want := int64(len(block) + 2*len(tail)); s.useTool.looks != want {
-			t.Errorf("pieces of %d: %d looks, want %d", size, s.useTool.looks, want)
+		if want := int64(len(block) + 2*len(tail)); s.useTool.examined != want {
+			t.Errorf("pieces of %d: %d looks, want %d", size, s.useTool.examined, want)
 		}
 	}
 }

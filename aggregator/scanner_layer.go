@@ -17,21 +17,21 @@ var (
 	errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 )
 
-// opening describes how the blocks of a textual form of calls begin. Without a Pattern, the form is
+// blockForm describes how the blocks of a textual form of calls begin. Without a Pattern, the form is
 // <use_tool>.
-type opening struct {
+type blockForm struct {
 	NamedPattern
-	start string // the beginning of every opener
+	prefix string // the beginning of every opener
 }
 
 // match returns the size of the opener at the beginning of a text. If there is none, more reports
 // whether the text may yet become one.
-func (f *opening) match(text []byte) (size int, more bool) {
-	n := min(len(text), len(f.start))
+func (f *blockForm) match(text []byte) (size int, more bool) {
+	n := min(len(text), len(f.prefix))
 	switch {
-	case string(text[:n]) != f.start[:n]:
+	case string(text[:n]) != f.prefix[:n]:
 		return 0, false
-	case n < len(f.start):
+	case n < len(f.prefix):
 		return 0, true
 	case f.Pattern == nil:
 		return usetool.Opener(text)
@@ -43,17 +43,17 @@ func (f *opening) match(text []byte) (size int, more bool) {
 type blockReader interface {
 	// read reads block[from:]. Earlier calls have read block[:from]. block always begins at the
 	// start of the block.
-	read(block []byte, from int) ending
-	// last returns the ending of a block that gets no more bytes. Its state is BlockOpen if nothing
+	read(block []byte, from int) readResult
+	// finish returns the ending of a block that gets no more bytes. Its state is BlockOpen if nothing
 	// has ended the block.
-	last() ending
+	finish() readResult
 }
 
 // blockNested is the state of a block in which another one begins.
 const blockNested = BlockBroken + 1
 
-// ending is what a blockReader has found.
-type ending struct {
+// readResult is what a blockReader has found.
+type readResult struct {
 	state BlockState
 	read  int // bytes of the block that were looked at
 	// at is where the block ends, if state is BlockComplete or blockNested. In the other states, at
@@ -68,23 +68,23 @@ type ending struct {
 // Bytes that were fed and not yet returned are pending: window[given:]. Outside of a block, no
 // opener begins in window[given:pos]. An open block begins at window[given] and is read up to pos.
 type layer struct {
-	openings []opening
-	opts     *ScannerOptions
+	forms []blockForm
+	opts  *ScannerOptions
 
-	held   []byte // the pending bytes between two pieces
-	window []byte // held and the piece
-	piece  string // the end of window
-	given  int
-	pos    int
-	offset int64 // of window[given] in the whole text
+	held         []byte // the pending bytes between two pieces
+	window       []byte // held and the piece
+	piece        string // the end of window
+	pendingStart int
+	pos          int
+	offset       int64 // of window[given] in the whole text
 
-	opening *opening      // of the open block
+	form    *blockForm    // of the open block
 	reader  blockReader   // nil: no block is open
-	tags    useToolReader // memory for reader
+	useTool useToolReader // memory for reader
 	fence   codeFence     // before window[pos], or before the open block
 
-	out   []usetool.Segment
-	looks int64 // bytes looked at, for the tests of linear cost
+	out      []usetool.Segment
+	examined int64 // bytes looked at, for the tests of linear cost
 }
 
 // feed reads the next piece. It appends the segments that are certain now to out, and returns
@@ -101,12 +101,12 @@ func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	l.out, l.piece = out, text
 	l.scan()
 	if l.reader == nil {
-		l.give(min(l.pos, len(l.window)-begunRune(l.window)))
+		l.emitText(min(l.pos, len(l.window)-partialRune(l.window)))
 	}
-	if l.given > 0 || len(l.held) == 0 {
-		l.held = append(l.held[:0], l.window[l.given:]...)
+	if l.pendingStart > 0 || len(l.held) == 0 {
+		l.held = append(l.held[:0], l.window[l.pendingStart:]...)
 	}
-	l.pos, l.given, l.window, l.piece = l.pos-l.given, 0, nil, ""
+	l.pos, l.pendingStart, l.window, l.piece = l.pos-l.pendingStart, 0, nil, ""
 	out, l.out = l.out, nil
 	return out
 }
@@ -117,18 +117,18 @@ func (l *layer) skip(text string) bool {
 	if len(l.held) > 0 || !l.isPlain(text) {
 		return false
 	}
-	l.looks += int64(len(text))
+	l.examined += int64(len(text))
 	l.offset += int64(len(text))
-	l.follow(wirejson.View(text))
+	l.moveFence(wirejson.View(text))
 	return true
 }
 
 // isPlain reports whether a text has not even the first byte of an opener, and ends with a whole
 // character, as nearly all pieces do. It always returns false if the layer has several forms.
 func (l *layer) isPlain(text string) bool {
-	return len(l.openings) == 1 && len(text) > 0 &&
-		(text[len(text)-1] < utf8.RuneSelf || begunRune(wirejson.View(text)) == 0) &&
-		strings.IndexByte(text, l.openings[0].start[0]) < 0
+	return len(l.forms) == 1 && len(text) > 0 &&
+		(text[len(text)-1] < utf8.RuneSelf || partialRune(wirejson.View(text)) == 0) &&
+		strings.IndexByte(text, l.forms[0].prefix[0]) < 0
 }
 
 // finish ends the text: it appends everything pending to out, and returns out. An open block
@@ -137,20 +137,20 @@ func (l *layer) isPlain(text string) bool {
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
 	for l.reader != nil {
-		if !l.end(l.reader.last()) {
-			l.abort(reason, nil, len(l.window)-l.given)
+		if !l.endBlock(l.reader.finish()) {
+			l.abortBlock(reason, nil, len(l.window)-l.pendingStart)
 		}
 		l.scan()
 	}
-	l.give(len(l.window))
-	l.held, l.window, l.given, l.pos, l.fence = l.held[:0], nil, 0, 0, fence
+	l.emitText(len(l.window))
+	l.held, l.window, l.pendingStart, l.pos, l.fence = l.held[:0], nil, 0, 0, fence
 	out, l.out = l.out, nil
 	return out
 }
 
-// begunRune returns how many bytes at the end of a text are the beginning of a UTF-8
+// partialRune returns how many bytes at the end of a text are the beginning of a UTF-8
 // sequence.
-func begunRune(text []byte) int {
+func partialRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
 			if utf8.FullRune(last) {
@@ -166,59 +166,59 @@ func begunRune(text []byte) int {
 func (l *layer) scan() {
 	for l.pos < len(l.window) {
 		if l.reader != nil {
-			l.read()
-		} else if !l.search() {
+			l.readBlock()
+		} else if !l.findOpener() {
 			return
 		}
 	}
 }
 
-// search looks for the first complete opener, and begins its block. If several openers end with the
+// findOpener looks for the first complete opener, and begins its block. If several openers end with the
 // same byte, search picks the longest. It reports whether it found a complete opener. If not, it
 // moves pos to where an opener may have begun.
-func (l *layer) search() bool {
-	var found *opening
-	start, end, begun := 0, len(l.window)+1, len(l.window)
+func (l *layer) findOpener() bool {
+	var found *blockForm
+	start, end, partial := 0, len(l.window)+1, len(l.window)
 	fence := l.fence
 	for i := l.pos; i < len(l.window) && i < end; i++ {
 		if l.opts.SkipFenced {
 			if fence.step(l.window[i]); fence.inside() {
 				continue
 			}
-		} else if len(l.openings) == 1 {
-			if i += index(l.window[i:], l.openings[0].start); i == len(l.window) {
+		} else if len(l.forms) == 1 {
+			if i += indexPrefix(l.window[i:], l.forms[0].prefix); i == len(l.window) {
 				break
 			}
 		}
-		for f := range l.openings {
-			if l.openings[f].start[0] != l.window[i] {
+		for f := range l.forms {
+			if l.forms[f].prefix[0] != l.window[i] {
 				continue
 			}
-			size, more := l.openings[f].match(l.window[i:])
+			size, more := l.forms[f].match(l.window[i:])
 			if size > 0 && i+size < end {
-				found, start, end = &l.openings[f], i, i+size
+				found, start, end = &l.forms[f], i, i+size
 			}
 			if more {
-				begun = min(begun, i)
+				partial = min(partial, i)
 			}
 		}
 	}
 	if found != nil {
-		l.begin(found, start, end)
+		l.beginBlock(found, start, end)
 		return true
 	}
-	l.looks += int64(begun - l.pos)
-	if begun < len(l.window) {
-		l.step(begun)
+	l.examined += int64(partial - l.pos)
+	if partial < len(l.window) {
+		l.moveTo(partial)
 	} else {
-		l.pos, l.fence = begun, fence
+		l.pos, l.fence = partial, fence
 	}
 	return false
 }
 
-// index returns the first offset at which text has the first two bytes of start, or ends with
+// indexPrefix returns the first offset at which text has the first two bytes of start, or ends with
 // the first byte of start. It returns len(text) if there is none.
-func index(text []byte, start string) int {
+func indexPrefix(text []byte, start string) int {
 	switch n := bytes.IndexByte(text, start[0]); {
 	case n < 0:
 		return len(text)
@@ -234,14 +234,14 @@ func index(text []byte, start string) int {
 	return len(text)
 }
 
-// step moves pos, and the fence with it.
-func (l *layer) step(pos int) {
-	l.follow(l.window[l.pos:pos])
+// moveTo moves pos, and the fence with it.
+func (l *layer) moveTo(pos int) {
+	l.moveFence(l.window[l.pos:pos])
 	l.pos = pos
 }
 
-// follow moves the fence over a text.
-func (l *layer) follow(text []byte) {
+// moveFence moves the fence over a text.
+func (l *layer) moveFence(text []byte) {
 	if l.opts.SkipFenced {
 		for _, b := range text {
 			l.fence.step(b)
@@ -249,66 +249,66 @@ func (l *layer) follow(text []byte) {
 	}
 }
 
-// begin begins a block of a form, whose opener is window[start:end].
-func (l *layer) begin(f *opening, start, end int) {
-	l.looks += int64(end - l.pos)
-	l.give(start)
-	l.step(start)
-	l.opening, l.pos = f, end
-	l.notice(usetool.Segment{Kind: usetool.SegmentStarted})
+// beginBlock begins a block of a form, whose opener is window[start:end].
+func (l *layer) beginBlock(f *blockForm, start, end int) {
+	l.examined += int64(end - l.pos)
+	l.emitText(start)
+	l.moveTo(start)
+	l.form, l.pos = f, end
+	l.emitNotice(usetool.Segment{Kind: usetool.SegmentStarted})
 	switch {
 	case f.Pattern == nil && isSelfClosed(l.window[start:end]):
-		l.abort(usetool.AbortMalformed, errSelfClosed, end-start)
+		l.abortBlock(usetool.AbortMalformed, errSelfClosed, end-start)
 	case end-start > l.opts.MaxBlock:
-		l.abort(usetool.AbortTooLarge, nil, end-start)
+		l.abortBlock(usetool.AbortTooLarge, nil, end-start)
 	case f.Pattern == nil:
-		l.tags = useToolReader{}
-		l.reader = &l.tags
+		l.useTool = useToolReader{}
+		l.reader = &l.useTool
 	default:
 		l.reader = patternReader{f.Pattern.Begin()}
 	}
 }
 
-// read reads on in the open block.
-func (l *layer) read() {
-	block := l.window[l.given:min(len(l.window), l.given+l.opts.MaxBlock)]
-	from := l.pos - l.given
+// readBlock reads on in the open block.
+func (l *layer) readBlock() {
+	block := l.window[l.pendingStart:min(len(l.window), l.pendingStart+l.opts.MaxBlock)]
+	from := l.pos - l.pendingStart
 	e := l.reader.read(block, from)
-	l.looks += int64(e.read - from)
-	l.pos = l.given + e.read
+	l.examined += int64(e.read - from)
+	l.pos = l.pendingStart + e.read
 	switch {
-	case l.end(e):
+	case l.endBlock(e):
 	case e.state == BlockBroken:
-		l.abort(usetool.AbortMalformed, errBroken, l.begun(e.at, e.read-1))
+		l.abortBlock(usetool.AbortMalformed, errBroken, l.openerAtEnd(e.at, e.read-1))
 	case l.pos < len(l.window): // and MaxBlock bytes were read
-		if e := l.reader.last(); !l.end(e) {
-			l.abort(usetool.AbortTooLarge, nil, l.begun(e.at, len(block)))
+		if e := l.reader.finish(); !l.endBlock(e) {
+			l.abortBlock(usetool.AbortTooLarge, nil, l.openerAtEnd(e.at, len(block)))
 		}
 	}
 }
 
-// end ends the open block if the block is complete, or if another block begins in it. It reports
+// endBlock ends the open block if the block is complete, or if another block begins in it. It reports
 // whether the block has ended.
-func (l *layer) end(e ending) bool {
+func (l *layer) endBlock(e readResult) bool {
 	switch e.state {
 	case BlockComplete:
-		l.complete(e.at)
+		l.completeBlock(e.at)
 	case blockNested:
-		l.abort(usetool.AbortNested, nil, e.at)
+		l.abortBlock(usetool.AbortNested, nil, e.at)
 	default:
 		return false
 	}
 	return true
 }
 
-// begun is called when the open block is given up after size bytes. It looks for an opener that has
+// openerAtEnd is called when the open block is given up after size bytes. It looks for an opener that has
 // begun at the end of these bytes, but not before the offset from. It returns the offset of the
 // opener, or size if it finds none. If from is 0, it searches nothing.
-func (l *layer) begun(from, size int) int {
-	block := l.window[l.given : l.given+size]
+func (l *layer) openerAtEnd(from, size int) int {
+	block := l.window[l.pendingStart : l.pendingStart+size]
 	for k := max(from, size-usetool.MaxOpener); from > 0 && k < size; k++ {
-		for f := range l.openings {
-			if _, more := l.openings[f].match(block[k:]); more {
+		for f := range l.forms {
+			if _, more := l.forms[f].match(block[k:]); more {
 				return k
 			}
 		}
@@ -316,14 +316,14 @@ func (l *layer) begun(from, size int) int {
 	return size
 }
 
-// complete ends the open block after its first size bytes. It returns these bytes as a block if
+// completeBlock ends the open block after its first size bytes. It returns these bytes as a block if
 // they are a call, and otherwise as text.
-func (l *layer) complete(size int) {
-	s := usetool.Segment{Pattern: l.opening.Name, Offset: l.offset}
-	l.leave(size)
-	text, parse := l.take(size), usetool.Parse
-	if l.opening.Pattern != nil {
-		parse = l.opening.Pattern.Parse
+func (l *layer) completeBlock(size int) {
+	s := usetool.Segment{Pattern: l.form.Name, Offset: l.offset}
+	l.leaveBlock(size)
+	text, parse := l.takePending(size), usetool.Parse
+	if l.form.Pattern != nil {
+		parse = l.form.Pattern.Parse
 	}
 	name, arguments, err := parse(text)
 	if err == nil && (name == "" || len(name) > maxNameBytes) {
@@ -335,7 +335,7 @@ func (l *layer) complete(size int) {
 	case l.opts.Accept != nil && !l.opts.Accept(name):
 		s.Kind, s.Name = usetool.SegmentUndeclared, name
 	default:
-		l.fence = afterText() // a block is no Markdown
+		l.fence = fenceAfterText() // a block is no Markdown
 		s.Kind, s.Text, s.Name, s.Arguments = usetool.SegmentBlock, text, name, arguments
 		l.out = append(l.out, s)
 		return
@@ -344,51 +344,51 @@ func (l *layer) complete(size int) {
 	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
 }
 
-// abort gives up the open block, so that its bytes become text. The search for openers continues
+// abortBlock gives up the open block, so that its bytes become text. The search for openers continues
 // after the first size bytes of the block.
-func (l *layer) abort(reason usetool.AbortReason, err error, size int) {
-	block := string(l.window[l.given : l.given+size])
-	l.notice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})
-	l.leave(size)
+func (l *layer) abortBlock(reason usetool.AbortReason, err error, size int) {
+	block := string(l.window[l.pendingStart : l.pendingStart+size])
+	l.emitNotice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})
+	l.leaveBlock(size)
 }
 
-// leave returns to the state outside of a block, after the first size bytes of the open block.
-func (l *layer) leave(size int) {
-	l.reader, l.pos = nil, l.given
-	l.step(l.given + size)
+// leaveBlock returns to the state outside of a block, after the first size bytes of the open block.
+func (l *layer) leaveBlock(size int) {
+	l.reader, l.pos = nil, l.pendingStart
+	l.moveTo(l.pendingStart + size)
 }
 
-// notice adds a segment without text for the open block.
-func (l *layer) notice(s usetool.Segment) {
-	s.Pattern, s.Offset = l.opening.Name, l.offset
+// emitNotice adds a segment without text for the open block.
+func (l *layer) emitNotice(s usetool.Segment) {
+	s.Pattern, s.Offset = l.form.Name, l.offset
 	l.out = append(l.out, s)
 }
 
-// give returns the pending bytes before end as text. Held bytes become a segment of their own, so
+// emitText returns the pending bytes before end as text. Held bytes become a segment of their own, so
 // that the bytes of the piece need no copy. If a character begins in the held bytes and ends in the
 // piece, both are one segment.
-func (l *layer) give(end int) {
-	for l.given < end {
+func (l *layer) emitText(end int) {
+	for l.pendingStart < end {
 		n := end
-		if held := len(l.window) - len(l.piece); l.given < held && held < end && utf8.RuneStart(l.window[held]) {
+		if held := len(l.window) - len(l.piece); l.pendingStart < held && held < end && utf8.RuneStart(l.window[held]) {
 			n = held
 		}
 		offset := l.offset
-		l.out = append(l.out, usetool.Segment{Kind: usetool.SegmentText, Text: l.take(n - l.given), Offset: offset})
+		l.out = append(l.out, usetool.Segment{Kind: usetool.SegmentText, Text: l.takePending(n - l.pendingStart), Offset: offset})
 	}
 }
 
-// take removes size bytes from the beginning of the pending bytes, and returns them. If all of them
+// takePending removes size bytes from the beginning of the pending bytes, and returns them. If all of them
 // are in the piece, they are not copied. Bytes that were held from earlier pieces are copied,
 // unless they are the beginning of an opening tag, as they are most often.
-func (l *layer) take(size int) string {
-	start, tag := l.given, useToolOpenings[0].start
-	l.given += size
+func (l *layer) takePending(size int) string {
+	start, tag := l.pendingStart, useToolForms[0].prefix
+	l.pendingStart += size
 	l.offset += int64(size)
 	if held := len(l.window) - len(l.piece); start >= held {
-		return l.piece[start-held : l.given-held]
+		return l.piece[start-held : l.pendingStart-held]
 	}
-	text := l.window[start:l.given]
+	text := l.window[start:l.pendingStart]
 	if size <= len(tag) && string(text) == tag[:size] {
 		return tag[:size]
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// useToolOpenings has the one opening of <use_tool> blocks.
-var useToolOpenings = []opening{{start: "<use_tool"}}
+// useToolForms has the one opening of <use_tool> blocks.
+var useToolForms = []blockForm{{prefix: "<use_tool"}}
 
 func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 
@@ -26,22 +26,22 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 //   - So the tag in B's string is outside the strings of A, and broke A there. That is earlier than
 //     supposed: a contradiction.
 type useToolReader struct {
-	json wirejson.Lexer
-	tag  int    // the offset of the last < if no > has come since; 0: there is none
-	mark ending // where the block ends if the JSON value being read is broken: at the first tag in its strings that can end it
+	json      wirejson.Lexer
+	tag       int        // the offset of the last < if no > has come since; 0: there is none
+	brokenEnd readResult // where the block ends if the JSON value being read is broken: at the first tag in its strings that can end it
 }
 
 // read implements blockReader.
-func (r *useToolReader) read(block []byte, from int) ending {
+func (r *useToolReader) read(block []byte, from int) readResult {
 	for i := from; i < len(block); i++ {
 		switch r.json.Step(block[i]) {
 		case wirejson.EndOfJSON:
 			// Tags in the value's strings are data, also one that began in a string.
-			r.tag, r.mark = 0, ending{}
+			r.tag, r.brokenEnd = 0, readResult{}
 		case wirejson.BrokenJSON:
-			if r.mark.state != BlockOpen {
-				r.mark.read = i + 1
-				return r.mark
+			if r.brokenEnd.state != BlockOpen {
+				r.brokenEnd.read = i + 1
+				return r.brokenEnd
 			}
 		}
 		switch {
@@ -53,39 +53,39 @@ func (r *useToolReader) read(block []byte, from int) ending {
 			}
 		}
 	}
-	return ending{read: len(block)}
+	return readResult{read: len(block)}
 }
 
 // endTag reads the tag at the end of block, and returns an ending if the tag ends the block. A tag
-// in a JSON value may be data: its ending is kept in mark.
-func (r *useToolReader) endTag(block []byte) (e ending) {
+// in a JSON value may be data: its ending is kept in brokenEnd.
+func (r *useToolReader) endTag(block []byte) (e readResult) {
 	start, tag := r.tag, block[r.tag:]
 	r.tag = 0
 	switch {
 	case string(tag) == usetool.Closer:
-		e = ending{state: BlockComplete, at: len(block), read: len(block)}
+		e = readResult{state: BlockComplete, at: len(block), read: len(block)}
 	case string(tag) == usetool.ArgsOpener:
 		if !r.json.Active() {
 			r.json.Begin()
 		}
 	case !isSelfClosed(tag):
 		if size, _ := usetool.Opener(tag); size > 0 {
-			e = ending{state: blockNested, at: start, read: start}
+			e = readResult{state: blockNested, at: start, read: start}
 		}
 	}
 	if !r.json.Active() {
 		return e
 	}
-	if r.mark.state == BlockOpen {
-		r.mark = e
+	if r.brokenEnd.state == BlockOpen {
+		r.brokenEnd = e
 	}
-	return ending{}
+	return readResult{}
 }
 
-// last implements blockReader.
-func (r *useToolReader) last() ending {
-	if r.mark.state != BlockOpen {
-		return r.mark
+// finish implements blockReader.
+func (r *useToolReader) finish() readResult {
+	if r.brokenEnd.state != BlockOpen {
+		return r.brokenEnd
 	}
-	return ending{at: r.tag}
+	return readResult{at: r.tag}
 }

@@ -29,8 +29,8 @@ func scan(t testing.TB, opts ScannerOptions, reason usetool.AbortReason, pieces 
 	}
 	text := strings.Join(pieces, "")
 	checkScanned(t, opts.Patterns, text, segments)
-	if limit := 2 * int64(len(text)); s.useTool.looks > limit {
-		t.Errorf("%d looks at %d bytes, more than two each", s.useTool.looks, len(text))
+	if limit := 2 * int64(len(text)); s.useTool.examined > limit {
+		t.Errorf("%d looks at %d bytes, more than two each", s.useTool.examined, len(text))
 	}
 	return segments
 }

@@ -12,12 +12,12 @@ import (
 // line break as LF. It returns the error of an earlier write, or of the write of
 // a full buffer. In a stream of JSON lines it writes the data and a line break.
 func (w *Writer) WriteData(data []byte) error {
-	if w.lines {
-		put(w, data)
-		put(w, "\n")
+	if w.jsonLines {
+		appendBytes(w, data)
+		appendBytes(w, "\n")
 		return w.err
 	}
-	return w.frame("data: ", data)
+	return w.writeFrame("data: ", data)
 }
 
 // WriteEvent writes an event with a type: "event: TYPE" and then the same as
@@ -27,9 +27,9 @@ func (w *Writer) WriteEvent(event string, data []byte) error {
 		return ErrEventType
 	}
 	if event != "" {
-		put(w, "event: ")
-		put(w, event)
-		put(w, "\n")
+		appendBytes(w, "event: ")
+		appendBytes(w, event)
+		appendBytes(w, "\n")
 	}
 	return w.WriteData(data)
 }
@@ -37,26 +37,26 @@ func (w *Writer) WriteEvent(event string, data []byte) error {
 // WriteComment writes ": TEXT" and an empty line, which clients ignore. Each line
 // of text becomes a comment line. In a stream of JSON lines it writes nothing.
 func (w *Writer) WriteComment(text string) error {
-	if w.lines {
+	if w.jsonLines {
 		return w.err
 	}
-	return w.frame(": ", wirejson.View(text))
+	return w.writeFrame(": ", wirejson.View(text))
 }
 
 // WriteDone writes "data: [DONE]", the last frame of a stream in the OpenAI API.
-func (w *Writer) WriteDone() error { return w.frame("data: ", wirejson.View("[DONE]")) }
+func (w *Writer) WriteDone() error { return w.writeFrame("data: ", wirejson.View("[DONE]")) }
 
-// frame writes each line of a content with a prefix, and then an empty line.
-func (w *Writer) frame(prefix string, content []byte) error {
+// writeFrame writes each line of a content with a prefix, and then an empty line.
+func (w *Writer) writeFrame(prefix string, content []byte) error {
 	for {
 		end := lineBreak(content)
 		if end < 0 {
-			w.last(prefix, content)
+			w.writeLastLine(prefix, content)
 			return w.err
 		}
-		put(w, prefix)
-		put(w, content[:end])
-		put(w, "\n")
+		appendBytes(w, prefix)
+		appendBytes(w, content[:end])
+		appendBytes(w, "\n")
 		if bytes.HasPrefix(content[end:], []byte("\r\n")) {
 			end++
 		}
@@ -64,15 +64,15 @@ func (w *Writer) frame(prefix string, content []byte) error {
 	}
 }
 
-// last writes the last line of a frame. Nearly all frames are one line, which fits into the buffer.
-func (w *Writer) last(prefix string, line []byte) {
-	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.room() {
+// writeLastLine writes the last line of a frame. Nearly all frames are one line, which fits into the buffer.
+func (w *Writer) writeLastLine(prefix string, line []byte) {
+	if len(w.buf)+len(prefix)+len(line)+len("\n\n") <= bufferSize && w.makeRoom() {
 		w.buf = append(append(append(w.buf, prefix...), line...), "\n\n"...)
 		return
 	}
-	put(w, prefix)
-	put(w, line)
-	put(w, "\n\n")
+	appendBytes(w, prefix)
+	appendBytes(w, line)
+	appendBytes(w, "\n\n")
 }
 
 // lineBreak returns the index of the first LF or CR, or -1. Two calls of IndexByte
@@ -88,24 +88,24 @@ func lineBreak(data []byte) int {
 	return lf
 }
 
-// put appends s to the buffer, and writes the buffer each time it is full.
-func put[T string | []byte](w *Writer, s T) {
-	for len(s) > 0 && w.room() {
+// appendBytes appends s to the buffer, and writes the buffer each time it is full.
+func appendBytes[T string | []byte](w *Writer, s T) {
+	for len(s) > 0 && w.makeRoom() {
 		n := min(len(s), bufferSize-len(w.buf))
 		w.buf = append(w.buf, s[:n]...)
 		s = s[n:]
 	}
 }
 
-// room makes room in the buffer for at least one byte. It reports false after an error.
-func (w *Writer) room() bool {
+// makeRoom makes room in the buffer for at least one byte. It reports false after an error.
+func (w *Writer) makeRoom() bool {
 	if w.buf == nil {
 		w.buf = w.memory.Take()
 	}
 	if w.err == nil && len(w.buf) == bufferSize {
-		w.begin()
+		w.beginWrite()
 		w.writeBuffer()
-		w.end()
+		w.endWrite()
 	}
 	return w.err == nil
 }

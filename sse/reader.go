@@ -38,13 +38,13 @@ type ReaderOptions struct {
 // Reader reads a stream of events as the standard defines it, whichever line breaks it has. It
 // must not be used by several goroutines at once.
 type Reader struct {
-	from  *bufio.Reader
-	opts  ReaderOptions
-	begun bool // the first line was read; no byte order mark can follow
-	cr    bool // the last line has ended with CR: an LF right after it belongs to the same line break
-	id    string
-	retry time.Duration
-	buf   []byte // the last line
+	stream     *bufio.Reader
+	opts       ReaderOptions
+	started    bool // the first line was read; no byte order mark can follow
+	afterCR    bool // the last line has ended with CR: an LF right after it belongs to the same line break
+	id         string
+	retry      time.Duration
+	lineBuffer []byte // the last line
 }
 
 // NewReader returns a Reader of a stream. It may read ahead.
@@ -52,7 +52,7 @@ func NewReader(stream io.Reader, opts ReaderOptions) *Reader {
 	if opts.MaxEvent <= 0 {
 		opts.MaxEvent = maxEvent
 	}
-	return &Reader{from: bufio.NewReader(stream), opts: opts}
+	return &Reader{stream: bufio.NewReader(stream), opts: opts}
 }
 
 // Next returns the next event. It skips events without data. The error is [io.EOF] at the end of
@@ -60,10 +60,10 @@ func NewReader(stream io.Reader, opts ReaderOptions) *Reader {
 // matches [ErrEventTooLarge] for an event above the limit; nothing can be read after that event.
 // Other errors are those of the stream.
 func (r *Reader) Next() (Event, error) {
-	e := new(pending)
+	e := new(pendingEvent)
 	left := r.opts.MaxEvent
 	for {
-		line, err := r.line(left)
+		line, err := r.readLine(left)
 		switch {
 		case errors.Is(err, io.EOF) && (left < r.opts.MaxEvent || len(line) > 0):
 			return Event{}, io.ErrUnexpectedEOF
@@ -71,11 +71,11 @@ func (r *Reader) Next() (Event, error) {
 			return Event{}, err
 		case len(line) > 0:
 			left -= len(line)
-			r.field(e, line)
+			r.addField(e, line)
 		case e.hasData:
 			return Event{e.kind, string(e.data), r.id}, nil
 		default:
-			*e, left = pending{}, r.opts.MaxEvent
+			*e, left = pendingEvent{}, r.opts.MaxEvent
 		}
 	}
 }
@@ -97,15 +97,15 @@ func (r *Reader) Events() iter.Seq2[Event, error] {
 // stream. 0: there was none.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
-// pending is an event that is being read.
-type pending struct {
+// pendingEvent is an event that is being read.
+type pendingEvent struct {
 	kind    string
 	data    []byte
 	hasData bool
 }
 
-// field adds a line, which is not empty, to e.
-func (r *Reader) field(e *pending, line []byte) {
+// addField adds a line, which is not empty, to e.
+func (r *Reader) addField(e *pendingEvent, line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
@@ -135,23 +135,23 @@ func (r *Reader) field(e *pending, line []byte) {
 // byteOrderMark may be at the beginning of a stream.
 var byteOrderMark = []byte("\uFEFF")
 
-// line returns the next line without its line break. The line is valid until the next call. If the
-// stream fails, line returns the bytes before the error, and the error. A line of more than limit
+// readLine returns the next line without its line break. The line is valid until the next call. If the
+// stream fails, readLine returns the bytes before the error, and the error. A line of more than limit
 // bytes is an error.
-func (r *Reader) line(limit int) ([]byte, error) {
-	line := r.buf[:0]
-	defer func() { r.buf = line }()
+func (r *Reader) readLine(limit int) ([]byte, error) {
+	line := r.lineBuffer[:0]
+	defer func() { r.lineBuffer = line }()
 	for {
-		if _, err := r.from.Peek(1); err != nil {
+		if _, err := r.stream.Peek(1); err != nil {
 			return line, err
 		}
-		part, _ := r.from.Peek(r.from.Buffered())
-		if r.cr && part[0] == '\n' {
-			r.cr = false
-			_, _ = r.from.Discard(1)
+		part, _ := r.stream.Peek(r.stream.Buffered())
+		if r.afterCR && part[0] == '\n' {
+			r.afterCR = false
+			_, _ = r.stream.Discard(1)
 			continue
 		}
-		r.cr = false
+		r.afterCR = false
 		end := lineBreak(part)
 		taken := part
 		if end >= 0 {
@@ -161,13 +161,13 @@ func (r *Reader) line(limit int) ([]byte, error) {
 			return nil, fmt.Errorf("%w: it has more than %d bytes", ErrEventTooLarge, r.opts.MaxEvent)
 		}
 		if end < 0 {
-			_, _ = r.from.Discard(len(part))
+			_, _ = r.stream.Discard(len(part))
 			continue
 		}
-		r.cr = part[end] == '\r'
-		_, _ = r.from.Discard(end + 1)
-		if !r.begun {
-			r.begun = true
+		r.afterCR = part[end] == '\r'
+		_, _ = r.stream.Discard(end + 1)
+		if !r.started {
+			r.started = true
 			return bytes.TrimPrefix(line, byteOrderMark), nil
 		}
 		return line, nil

@@ -63,16 +63,16 @@ type Writer struct {
 	flush interface{ FlushError() error } // flushes the response
 	opts  WriterOptions
 
-	buf      []byte          // frames not yet written, at most bufferSize bytes; nil: none
-	memory   wirejson.Buffer // the memory of buf
-	started  bool            // the header has been written
-	headers  [3]string       // the values of the headers
-	lastSent time.Time       // time of the last write or flush
-	ping     string          // the type of keepalive events; empty: keepalives are comments
-	pingData []byte          // the data of keepalive events, or the keepalive line of a stream of JSON lines
-	lines    bool            // the stream is one of JSON lines
-	watch    watch
-	err      error // the first failure, or ErrClosed
+	buf       []byte          // frames not yet written, at most bufferSize bytes; nil: none
+	memory    wirejson.Buffer // the memory of buf
+	started   bool            // the header has been written
+	headers   [3]string       // the values of the headers
+	lastSent  time.Time       // time of the last write or flush
+	pingType  string          // the type of keepalive events; empty: keepalives are comments
+	pingData  []byte          // the data of keepalive events, or the keepalive line of a stream of JSON lines
+	jsonLines bool            // the stream is one of JSON lines
+	watchdog  writeWatchdog
+	err       error // the first failure, or ErrClosed
 }
 
 // NewWriter returns a Writer for the response w. Nothing is written yet.
@@ -86,7 +86,7 @@ func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
 // [NewWriter] does. It is for a Writer that is a field of another struct.
 func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
 	*w = Writer{w: response, flush: flusher(response), opts: opts, lastSent: time.Now()}
-	w.watch.limit, w.watch.rc = opts.WriteTimeout, *http.NewResponseController(innermost(response))
+	w.watchdog.limit, w.watchdog.controller = opts.WriteTimeout, *http.NewResponseController(innermost(response))
 }
 
 // flusher returns the writer that flushes a response. It is called once for a response, while
@@ -137,15 +137,15 @@ func (w *Writer) Flush() error {
 	if w.err != nil {
 		return w.err
 	}
-	w.begin()
+	w.beginWrite()
 	w.writeBuffer()
 	if w.err == nil {
 		if err := w.flush.FlushError(); err != nil {
 			w.fail("flush", err)
 		}
 	}
-	w.end()
-	w.idle() // the client has its event already
+	w.endWrite()
+	w.releaseBuffer() // the client has its event already
 	return w.err
 }
 
@@ -156,7 +156,7 @@ func (w *Writer) Flush() error {
 // and the handler may still answer in another way. Later calls return [ErrClosed], or the first
 // error.
 func (w *Writer) Close() error {
-	w.watch.stop()
+	w.watchdog.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
 			// This replaces a deadline that the server may have set. writeHeader would clear it, so
@@ -166,7 +166,7 @@ func (w *Writer) Close() error {
 		}
 		w.writeHead()
 		w.writeBuffer()
-		w.idle()
+		w.releaseBuffer()
 	}
 	if w.err != nil {
 		return w.err
@@ -191,13 +191,13 @@ func (w *Writer) NextKeepalive() time.Duration {
 
 // SetPing makes a keepalive an event with a type and data, instead of a comment. Some clients
 // expect events.
-func (w *Writer) SetPing(event string, data []byte) { w.ping, w.pingData = event, data }
+func (w *Writer) SetPing(event string, data []byte) { w.pingType, w.pingData = event, data }
 
 // SetLines makes the stream one of JSON lines, for clients that cannot read events. Data are then
 // written as lines without a prefix, and ping is the line of a keepalive. Comments are not written.
 // SetLines must be called before anything is written, and WriteDone must not be called. Data must
 // have no line breaks.
-func (w *Writer) SetLines(ping []byte) { w.lines, w.pingData = true, ping }
+func (w *Writer) SetLines(ping []byte) { w.jsonLines, w.pingData = true, ping }
 
 // Keepalive sends a keepalive if nothing has been sent for [WriterOptions].Keepalive: the comment
 // ": keepalive", or what [Writer.SetPing] or [Writer.SetLines] has set. If there are buffered
@@ -239,11 +239,11 @@ func (w *Writer) Keepalive() (next time.Duration, err error) {
 }
 
 func (w *Writer) writePing() error {
-	if w.lines {
+	if w.jsonLines {
 		return w.WriteData(w.pingData)
 	}
-	if w.ping != "" {
-		return w.WriteEvent(w.ping, w.pingData)
+	if w.pingType != "" {
+		return w.WriteEvent(w.pingType, w.pingData)
 	}
 	return w.WriteComment("keepalive")
 }
@@ -286,7 +286,7 @@ func (w *Writer) writeHead() {
 		// nginx buffers proxied responses unless told not to.
 		"no",
 	}
-	if w.lines {
+	if w.jsonLines {
 		w.headers[0] = LinesContentType
 	}
 	h, values := w.w.Header(), &w.headers
@@ -294,9 +294,9 @@ func (w *Writer) writeHead() {
 	w.w.WriteHeader(http.StatusOK)
 }
 
-// idle gives back the memory of the buffer, which is empty. After a failure it drops the memory
+// releaseBuffer gives back the memory of the buffer, which is empty. After a failure it drops the memory
 // instead: the server may still be reading the bytes that it could not write in time.
-func (w *Writer) idle() {
+func (w *Writer) releaseBuffer() {
 	if w.buf != nil && w.err == nil {
 		w.memory.Keep(w.buf)
 		w.memory.Release()

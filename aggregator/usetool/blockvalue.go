@@ -42,16 +42,16 @@ func tagsOf(text string) []tag {
 // markup is a text with its tags, and the closer of each opener. One pass finds them all, so the
 // time is linear even for a text that has only openers, or nested pairs.
 type markup struct {
-	text  string
-	tags  []tag
-	match []int // for an opener, the index of the next closer with its name; 0: there is none
+	text     string
+	tags     []tag
+	closerOf []int // for an opener, the index of the next closer with its name; 0: there is none
 }
 
 // readMarkup finds the tags of a text and the closer of each opener. An opener with
 // attributes, or with a slash, has no closer: it is text.
 func readMarkup(text string) markup {
 	m := markup{text: text, tags: tagsOf(text)}
-	m.match = make([]int, len(m.tags))
+	m.closerOf = make([]int, len(m.tags))
 	next := make(map[string]int)
 	for i := len(m.tags) - 1; i >= 0; i-- {
 		t := m.tags[i]
@@ -59,7 +59,7 @@ func readMarkup(text string) markup {
 		case t.closer:
 			next[t.name] = i
 		case !strings.ContainsAny(t.name, " \t\r\n/"):
-			m.match[i] = next[t.name]
+			m.closerOf[i] = next[t.name]
 		}
 	}
 	return m
@@ -70,7 +70,7 @@ func readMarkup(text string) markup {
 func (m *markup) pairs(first, last int) []int {
 	var pairs []int
 	for i := first; i < last; i++ {
-		if closer := m.match[i]; closer > 0 && closer < last {
+		if closer := m.closerOf[i]; closer > 0 && closer < last {
 			pairs = append(pairs, i)
 			i = closer
 		}
@@ -124,7 +124,7 @@ func (m *markup) write(out *strings.Builder, brackets string, pairs []int, depth
 // with pairs and with other text around them also becomes a string, since an object would lose the
 // other text.
 func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
-	closer := m.match[opener]
+	closer := m.closerOf[opener]
 	text := strings.TrimSpace(m.text[m.tags[opener].end:m.tags[closer].start])
 	if closer == opener+1 && isJSONContainer(text) {
 		out.WriteString(text)
@@ -159,7 +159,7 @@ func (m *markup) isMixed(pairs []int, opener, closer int) bool {
 		if !isBlank(m.text[from:m.tags[p].start]) {
 			return true
 		}
-		from = m.tags[m.match[p]].end
+		from = m.tags[m.closerOf[p]].end
 	}
 	return !isBlank(m.text[from:m.tags[closer].start])
 }

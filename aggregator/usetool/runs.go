@@ -8,11 +8,11 @@ import "strings"
 // </use_tool> inside a JSON string. The zero value is at the beginning of a text. A copy of a Runs
 // reads on independently.
 type Runs struct {
-	closed  int  // blocks that ended
-	open    bool // a block is open
-	name    nameState
-	letters int               // bytes of the name, and of the tag after it, that are not white space
-	seen    [len(Closer)]byte // the last bytes
+	closedBlocks int  // blocks that ended
+	open         bool // a block is open
+	nameState    nameState
+	nameBytes    int               // bytes of the name, and of the tag after it, that are not white space
+	lastBytes    [len(Closer)]byte // the last bytes
 }
 
 // nameState says how much of the open block's name was read.
@@ -27,10 +27,10 @@ const (
 
 // Count returns how many blocks of the text so far the client runs.
 func (r *Runs) Count() int {
-	if r.open && r.name == nameGiven {
-		return r.closed + 1
+	if r.open && r.nameState == nameGiven {
+		return r.closedBlocks + 1
 	}
-	return r.closed
+	return r.closedBlocks
 }
 
 // Open reports whether a block is open, so that more text may belong to it.
@@ -64,38 +64,40 @@ func (r *Runs) ReadOpen(text string, most int) int {
 // Made counts one block for a call that is rendered as a block of its own. It first ends the block
 // that is open.
 func (r *Runs) Made() {
-	r.end()
-	r.closed++
+	r.endBlock()
+	r.closedBlocks++
 }
 
-// end ends the open block.
-func (r *Runs) end() {
-	r.closed = r.Count()
-	*r = Runs{closed: r.closed}
+// endBlock ends the open block.
+func (r *Runs) endBlock() {
+	r.closedBlocks = r.Count()
+	*r = Runs{closedBlocks: r.closedBlocks}
 }
 
 func (r *Runs) step(b byte) {
-	copy(r.seen[:], r.seen[1:])
-	r.seen[len(r.seen)-1] = b
-	if r.name == nameBegun && !isSpace(b) {
-		r.letters++
+	copy(r.lastBytes[:], r.lastBytes[1:])
+	r.lastBytes[len(r.lastBytes)-1] = b
+	if r.nameState == nameBegun && !isSpace(b) {
+		r.nameBytes++
 	}
 	switch {
 	case b != '>':
 	case !r.open:
-		r.open = r.ends(blockOpener + ">")
-	case r.ends(Closer):
-		r.end()
-	case r.name == nameMissing && r.ends(nameOpener):
-		r.name, r.letters = nameBegun, 0
-	case r.name == nameBegun && r.ends(nameCloser):
-		if r.name = nameGiven; r.letters == len(nameCloser) {
-			r.name = nameEmpty
+		r.open = r.endsWith(blockOpener + ">")
+	case r.endsWith(Closer):
+		r.endBlock()
+	case r.nameState == nameMissing && r.endsWith(nameOpener):
+		r.nameState, r.nameBytes = nameBegun, 0
+	case r.nameState == nameBegun && r.endsWith(nameCloser):
+		if r.nameState = nameGiven; r.nameBytes == len(nameCloser) {
+			r.nameState = nameEmpty
 		}
 	}
 }
 
-// ends reports whether the text so far ends with a tag.
-func (r *Runs) ends(tag string) bool { return string(r.seen[len(r.seen)-len(tag):]) == tag }
+// endsWith reports whether the text so far ends with a tag.
+func (r *Runs) endsWith(tag string) bool {
+	return string(r.lastBytes[len(r.lastBytes)-len(tag):]) == tag
+}
 
 func isSpace(b byte) bool { return strings.IndexByte(" \t\r\n\f\v", b) >= 0 }

@@ -61,8 +61,8 @@ func (s *Session) withdrawAnnouncement() {
 // Keep keeps the thread for the next request, if the thread has exactly the answer that the client
 // got. It is called when the client has got the whole answer. state describes the thread after the
 // turn. usage counts the tokens of the turn.
-func (s *Session) Keep(state turn.Rest, usage codexrpc.Usage) {
-	if s.historyHash == (Hash{}) || !state.Whole {
+func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
+	if s.historyHash == (Hash{}) || !state.InSync {
 		return
 	}
 	current := s.current
@@ -70,7 +70,7 @@ func (s *Session) Keep(state turn.Rest, usage codexrpc.Usage) {
 	kept := &keptThread{
 		hash: s.historyHash, user: s.request.User, size: s.chain.Size + s.answer.Size(),
 		thread: current.thread, place: current.place, usage: current.usageBefore.Add(usage),
-		pendingCalls: state.Waits, schema: s.schema, effort: s.effort, request: s.request.Live.Request(),
+		pendingCalls: state.PendingCalls, schema: s.schema, effort: s.effort, request: s.request.Live.Request(),
 	}
 	kept.request.Since = time.Now()
 	announcement := s.announcement

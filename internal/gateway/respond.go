@@ -57,7 +57,7 @@ func (g *Gateway) respond(ctx context.Context, run *running, to responder) reque
 	for _, c := range run.choices {
 		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))
 		if outcome.apiErr == nil && outcome.lost == nil {
-			c.session.Keep(c.machine.Rest(), c.end.usage)
+			c.session.Keep(c.machine.ThreadState(), c.end.usage)
 		}
 	}
 	if req.limits != nil {

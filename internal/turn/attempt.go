@@ -10,11 +10,11 @@ import (
 // response breaks off. Codex does not always report the retry: over a WebSocket to the provider,
 // the first retry is silent.
 type attempt struct {
-	item string // id of the item that is being written; empty: none
-	cut  bool   // the model did not finish its last item
-	over bool   // the response broke off after calls, and Codex has their answers
+	openItem      string // id of the item that is being written; empty: none
+	itemCut       bool   // the model did not finish its last item
+	callsAnswered bool   // the response broke off after calls, and Codex has their answers
 
-	failure string // the last failure that Codex has reported of an earlier attempt; it explains a silence
+	lastFailure string // the last failure that Codex has reported of an earlier attempt; it explains a silence
 }
 
 // errBrokeOff is the failure if a response broke off and Codex has asked the model again silently.
@@ -22,70 +22,70 @@ var errBrokeOff = &codexrpc.TurnError{
 	Message: "the model's response broke off", Code: "responseStreamDisconnected",
 }
 
-// checkAttempt detects a silent retry when an item begins. In one response, an item begins only
+// detectRetry detects a silent retry when an item begins. In one response, an item begins only
 // after the model has finished the previous item. If the previous item is not finished, the new
 // item belongs to another response.
-func (m *Machine) checkAttempt(e *codexrpc.Event) {
+func (m *Machine) detectRetry(e *codexrpc.Event) {
 	switch e.ItemType {
 	case codexrpc.ItemContextCompaction:
 		m.fail(ErrCompacted)
 	case codexrpc.ItemAgentMessage, codexrpc.ItemReasoning:
 		switch a := m.attempt; {
-		case a.cut:
+		case a.itemCut:
 			// Only after a content filter does Codex retry an incomplete response.
-			m.retried(&codexrpc.TurnError{Message: incompleteMark + string(FinishContentFilter)})
-		case a.over, a.item != "" && a.item != e.ItemID:
-			m.retried(errBrokeOff)
+			m.handleRetry(&codexrpc.TurnError{Message: incompletePrefix + string(FinishContentFilter)})
+		case a.callsAnswered, a.openItem != "" && a.openItem != e.ItemID:
+			m.handleRetry(errBrokeOff)
 		}
-		m.attempt = attempt{item: e.ItemID, failure: m.attempt.failure}
+		m.attempt = attempt{openItem: e.ItemID, lastFailure: m.attempt.lastFailure}
 	}
 }
 
 // itemCompleted records the end of an item.
 func (a *attempt) itemCompleted(e *codexrpc.Event) {
-	if e.ItemID == a.item {
-		a.item = ""
+	if e.ItemID == a.openItem {
+		a.openItem = ""
 	}
 }
 
-// retried handles a retry by Codex after the error err. If the model's response was incomplete, the
+// handleRetry handles a retry by Codex after the error err. If the model's response was incomplete, the
 // turn ends: another response would be no better. If the client has seen a part of the response,
 // the turn fails, since the retry would repeat this part. Otherwise the client gets the next
 // response.
-func (m *Machine) retried(err *codexrpc.TurnError) {
-	reason, ok := incomplete(err)
+func (m *Machine) handleRetry(err *codexrpc.TurnError) {
+	reason, ok := incompleteReason(err)
 	switch {
 	case ok:
 		m.finishCut(reason)
-	case m.out.begun || m.texts.begun || m.structured.partial:
+	case m.out.responseStarted || m.messages.responseHasText || m.structured.hasPartial:
 		m.fail(err)
 	default:
 		m.out.forgetReasoning() // it belongs to the failed attempt
-		m.rest.again()
+		m.thread.forgetResponse()
 	}
 }
 
-// Waits reports whether Codex waits for the answers to structured calls (calls outside of the
+// waitsForResults reports whether Codex waits for the answers to structured calls (calls outside of the
 // text). While Codex waits, it does not report that the model's response broke off. brokeOff is
 // true if earlier events show that the response did.
-func (m *Machine) Waits() (waits, brokeOff bool) {
-	return m.structured.whole && !m.structured.refused && !m.done && len(m.pictures.open) == 0, m.attempt.cut
+func (m *Machine) waitsForResults() (waits, brokeOff bool) {
+	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pending.ids) == 0, m.attempt.itemCut
 }
 
-// CallsRefused records that the calls were answered with a failure.
-func (m *Machine) CallsRefused() { m.structured.refused, m.rest.differs = true, true }
+// setCallsRefused records that the calls were answered with a failure.
+func (m *Machine) setCallsRefused() { m.structured.refused, m.thread.differs = true, true }
 
-// incompleteMark precedes the reason in Codex's message when the model's response ended
+// incompletePrefix precedes the reason in Codex's message when the model's response ended
 // with response.incomplete.
-const incompleteMark = "Incomplete response returned, reason: "
+const incompletePrefix = "Incomplete response returned, reason: "
 
-// incomplete reports whether err means that the model's response was cut, which is no failure for
+// incompleteReason reports whether err means that the model's response was cut, which is no failure for
 // the client. It returns the finish reason of the turn.
-func incomplete(err *codexrpc.TurnError) (FinishReason, bool) {
+func incompleteReason(err *codexrpc.TurnError) (FinishReason, bool) {
 	if err == nil {
 		return "", false
 	}
-	_, reason, ok := strings.Cut(err.Message+" "+err.Details, incompleteMark) // if Codex retries, the reason is in the details
+	_, reason, ok := strings.Cut(err.Message+" "+err.Details, incompletePrefix) // if Codex retries, the reason is in the details
 	if !ok {
 		return "", false
 	}

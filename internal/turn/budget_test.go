@@ -89,7 +89,7 @@ func TestBudget(t *testing.T) {
 		if got.text.String() != want.text.String() || got.finish != want.finish || got.usage != want.usage {
 			t.Fatalf("seed %d: %d of %d tokens: %s %+v, want %s %+v", seed, least, all, got.finish, got.usage, want.finish, want.usage)
 		}
-		if used := tokens.Count(got.text.String()); from.taken > 2*used+leastStep+lookAhead || from.taken > budget {
+		if used := tokens.Count(got.text.String()); from.taken > 2*used+minBudgetStep+maxBudgetPiece || from.taken > budget {
 			t.Errorf("seed %d: %d tokens taken for %d", seed, from.taken, used)
 		}
 	}
@@ -108,7 +108,7 @@ func TestBudgetIsShared(t *testing.T) {
 		}
 		sum := 0
 		for i := range answers {
-			sum += int(machines[i].usage.counted)
+			sum += int(machines[i].usage.sentTokens)
 			if machines[i].Done() && answers[i].finish != FinishLength {
 				t.Errorf("seed %d: finished with %s", seed, answers[i].finish)
 			}
@@ -178,14 +178,14 @@ func TestBudgetOfCalls(t *testing.T) {
 // TestStrayCalls checks that a model that calls other tools than the client's is not asked again
 // for ever, nor beyond the budget.
 func TestStrayCalls(t *testing.T) {
-	for left, want := range map[int]int{0: maxStrays, 10_000: maxStrays, 4001: 8, 1470: 2, 980: 1} {
+	for left, want := range map[int]int{0: maxStrayResponses, 10_000: maxStrayResponses, 4001: 8, 1470: 2, 980: 1} {
 		opts := &Options{ClientName: func(name string) (string, bool) { return name, name == "f" }}
 		if left > 0 {
 			opts.Budget = &purse{left: left}
 		}
 		m, rounds := New(opts), 0
 		var got answer
-		for !m.Done() && rounds < 2*maxStrays {
+		for !m.Done() && rounds < 2*maxStrayResponses {
 			rounds++
 			completed := response(10)
 			completed.Usage.InputTokens = 490

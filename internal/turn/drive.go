@@ -40,7 +40,7 @@ type Consumer interface {
 // not an error of Drive. The error is the consumer's error, or the cause of the end of ctx, which
 // means that the client has gone. If the cause is ErrShutdown, the client is still there, and the
 // turn fails instead.
-func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idle time.Duration) error {
+func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idleTimeout time.Duration) error {
 	defer func() {
 		if held := m.Abandon(); len(held) > 0 { // empty once the turn is done
 			consumer.Leave(held)
@@ -49,14 +49,14 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	// Drive waits for one channel only: to wait for several channels costs more than to process a
 	// small delta.
 	wake := source.Wake
-	d := driver{m: m, source: source, consumer: consumer, idle: idle, silence: idle, wake: consumer.NextWake(), grace: never}
-	d.clock = newClock(wake)
-	defer d.clock.timer.Stop()
+	d := driver{m: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
+	d.timer = newLazyTimer(wake)
+	defer d.timer.timer.Stop()
 	defer context.AfterFunc(ctx, wake)()
 	for {
 		events, err := source.Recv()
 		if len(events) > 0 {
-			d.active = d.active || alive(events)
+			d.active = d.active || showsActivity(events)
 			if err := consume(consumer, m.Feed(events)); err != nil || m.Done() {
 				return err
 			}
@@ -66,8 +66,8 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			return consume(consumer, m.Fail(err))
 		}
 		// All events that have arrived are processed.
-		now := d.clock.now()
-		next, err := d.due(now)
+		now := d.timer.now()
+		next, err := d.runDue(now)
 		if err != nil || m.Done() {
 			return err
 		}
@@ -77,115 +77,115 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 			}
 			return consume(consumer, m.Fail(ErrShutdown))
 		}
-		d.clock.ringBy(next, now)
+		d.timer.callBy(next, now)
 		<-source.Ready()
 	}
 }
 
 // driver has the deadlines of a turn, as times since the turn began.
 type driver struct {
-	m        *Machine
-	source   Source
-	consumer Consumer
-	idle     time.Duration
-	clock    clock
-	active   bool // the model was not silent since the last call of due
+	m           *Machine
+	source      Source
+	consumer    Consumer
+	idleTimeout time.Duration
+	timer       lazyTimer
+	active      bool // the model was not silent since the last call of due
 
-	silence    time.Duration // when the silence of the model ends the turn
-	refusal    time.Duration // when calls are refused, since the model is silent for too long after them
-	wake       time.Duration // when the consumer is woken
-	grace      time.Duration // when the grace of the machine is over
+	idleAt     time.Duration // when the silence of the model ends the turn
+	refuseAt   time.Duration // when calls are refused, since the model is silent for too long after them
+	wakeAt     time.Duration // when the consumer is woken
+	graceEnd   time.Duration // when the grace of the machine is over
 	generation int           // of the machine's grace
 }
 
-// due does what is due now, and returns when it has to be called again.
-func (d *driver) due(now time.Duration) (next time.Duration, err error) {
+// runDue does what is due now, and returns when it has to be called again.
+func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 	if d.active {
-		d.active, d.silence = false, later(now, d.m.patience(d.idle))
-		d.refusal = later(now, min(d.idle/2, patience))
+		d.active, d.idleAt = false, addTime(now, d.m.maxSilence(d.idleTimeout))
+		d.refuseAt = addTime(now, min(d.idleTimeout/2, maxCallSilence))
 	}
-	d.watchGrace(now)
-	if now >= d.grace {
-		d.grace = never
+	d.updateGrace(now)
+	if now >= d.graceEnd {
+		d.graceEnd = never
 		if err := consume(d.consumer, d.m.GraceOver()); err != nil || d.m.Done() {
 			return 0, err
 		}
-		d.watchGrace(now)
+		d.updateGrace(now)
 	}
-	if now >= d.silence {
+	if now >= d.idleAt {
 		return 0, consume(d.consumer, d.m.Fail(ErrIdle))
 	}
-	if now >= d.wake {
+	if now >= d.wakeAt {
 		if err := d.consumer.Wake(); err != nil {
 			return 0, err
 		}
-		d.wake = later(now, d.consumer.NextWake())
+		d.wakeAt = addTime(now, d.consumer.NextWake())
 	}
-	return min(d.silence, d.wake, d.grace, d.refuseCalls(now)), nil
+	return min(d.idleAt, d.wakeAt, d.graceEnd, d.refuseCalls(now)), nil
 }
 
-// patience is how long the model may be silent after a call before its calls are refused. If its
+// maxCallSilence is how long the model may be silent after a call before its calls are refused. If its
 // response broke off, the refusal makes Codex report the failure now instead of after the idle
 // timeout. If the model is only writing another call, the refusal costs the thread: it cannot be
 // kept for the next request.
-const patience = 30 * time.Second
+const maxCallSilence = 30 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
 // off or may have broken off. next is when refuseCalls has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
-	waits, brokeOff := d.m.Waits()
+	waits, brokeOff := d.m.waitsForResults()
 	switch {
 	case !waits:
 		return never
-	case !brokeOff && now < d.refusal:
-		return d.refusal
+	case !brokeOff && now < d.refuseAt:
+		return d.refuseAt
 	}
-	d.m.CallsRefused()
+	d.m.setCallsRefused()
 	d.source.RefuseCalls()
 	return never
 }
 
-// watchGrace sets the deadline of the [grace], the wait for more calls, when the machine has
+// updateGrace sets the deadline of the [grace], the wait for more calls, when the machine has
 // started a new one.
-func (d *driver) watchGrace(now time.Duration) {
+func (d *driver) updateGrace(now time.Duration) {
 	after, generation, running := d.m.Grace()
 	if running && generation != d.generation {
-		d.generation, d.grace = generation, later(now, after)
+		d.generation, d.graceEnd = generation, addTime(now, after)
 	}
 }
 
 // never is later than any time of a turn.
 const never = time.Duration(math.MaxInt64)
 
-// later returns now plus after, or never if that is too large.
-func later(now, after time.Duration) time.Duration {
-	if after > never-now {
+// addTime returns now plus after, or never if that is too large.
+func addTime(from, after time.Duration) time.Duration {
+	if after > never-from {
 		return never
 	}
-	return now + after
+	return from + after
 }
 
-// clock rings at a set time: it calls a function. An event moves deadlines later, but does not set
+// lazyTimer rings at a set time: it calls a function. An event moves deadlines later, but does not set
 // the clock again. So the clock may ring before the deadline, and only then is it set to the
 // deadline. Without this, each event would set a timer, which would wake other threads of the
 // process.
-type clock struct {
+type lazyTimer struct {
 	start time.Time
 	timer *time.Timer
-	set   time.Duration // when it rings, or has rung; never: not at all
+	due   time.Duration // when it rings, or has rung; never: not at all
 }
 
-// newClock returns a clock that calls ring.
-func newClock(ring func()) clock {
-	return clock{start: time.Now(), timer: time.AfterFunc(never, ring), set: never}
+// newLazyTimer returns a clock that calls ring.
+func newLazyTimer(call func()) lazyTimer {
+	return lazyTimer{start: time.Now(), timer: time.AfterFunc(never, call), due: never}
 }
 
-func (c *clock) now() time.Duration { return time.Since(c.start) }
+func (c *lazyTimer) now() time.Duration { return time.Since(c.start) }
 
-// ringBy makes the clock ring at the time at, or earlier. now is the current time.
-func (c *clock) ringBy(at, now time.Duration) {
-	if at < c.set || c.set <= now {
-		c.set = at
+// callBy makes the clock ring at the time at, or earlier. now is the current time.
+func (c *lazyTimer) callBy(at, now time.Duration) {
+	if at < c.due || c.due <= now {
+		c.due = at
 		c.timer.Reset(at - c.now())
 	}
 }
@@ -198,9 +198,9 @@ func consume(consumer Consumer, outputs []Output) error {
 	return consumer.Consume(outputs)
 }
 
-// alive reports whether one of the events shows that the model is at work. Events about failed
+// showsActivity reports whether one of the events shows that the model is at work. Events about failed
 // attempts do not show that.
-func alive(events []codexrpc.Event) bool {
+func showsActivity(events []codexrpc.Event) bool {
 	for i := range events {
 		if events[i].Kind != codexrpc.EventError {
 			return true

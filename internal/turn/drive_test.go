@@ -181,7 +181,7 @@ func TestDriveIdle(t *testing.T) {
 // than the idle timeout.
 func TestDriveRefusesCalls(t *testing.T) {
 	silent := &codexrpc.TurnError{Message: "stream disconnected", Code: "other"}
-	cut := &codexrpc.TurnError{Message: incompleteMark + "max_output_tokens", Code: "other"}
+	cut := &codexrpc.TurnError{Message: incompletePrefix + "max_output_tokens", Code: "other"}
 	incomplete := call("c", "find", "{}")
 	incomplete.Status = codexrpc.StatusIncomplete
 	output := codexrpc.Event{Kind: codexrpc.EventCallOutput}
@@ -193,11 +193,11 @@ func TestDriveRefusesCalls(t *testing.T) {
 		"a call that was cut": {[]codexrpc.Event{incomplete}, []codexrpc.Event{output, ended(codexrpc.StatusFailed, cut)}, 0, "finish tool_calls 2\n"},
 		"a message that was cut": {[]codexrpc.Event{call("c", "find", "{}"), begun("m"), whole("m", "a"), {Kind: codexrpc.EventItemCut, ItemID: "m"}},
 			[]codexrpc.Event{output, ended(codexrpc.StatusFailed, cut)}, 0, "finish tool_calls 3\n"},
-		"silence": {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, ended(codexrpc.StatusFailed, silent)}, patience,
+		"silence": {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, ended(codexrpc.StatusFailed, silent)}, maxCallSilence,
 			"failure " + silent.Error() + "\n"},
-		"silence and a hidden retry":   {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, begun("m"), delta("m", "a")}, patience, "failure " + errBrokeOff.Error() + "\n"},
-		"silence and another call":     {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, call("d", "find", "{}")}, patience, "failure " + errBrokeOff.Error() + "\n"},
-		"a response that only paused":  {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{response(3)}, patience, "finish tool_calls 3\n"},
+		"silence and a hidden retry":   {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, begun("m"), delta("m", "a")}, maxCallSilence, "failure " + errBrokeOff.Error() + "\n"},
+		"silence and another call":     {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{output, call("d", "find", "{}")}, maxCallSilence, "failure " + errBrokeOff.Error() + "\n"},
+		"a response that only paused":  {[]codexrpc.Event{call("c", "find", "{}")}, []codexrpc.Event{response(3)}, maxCallSilence, "finish tool_calls 3\n"},
 		"the end of the response":      {[]codexrpc.Event{call("c", "find", "{}"), response(3)}, nil, 0, "finish tool_calls 3\n"},
 		"results of a turn that waits": {[]codexrpc.Event{output, call("c", "find", "{}"), response(3)}, nil, 0, "finish tool_calls 3\n"},
 	} {
@@ -215,7 +215,7 @@ func TestDriveRefusesCalls(t *testing.T) {
 				if took := time.Since(begin); took != c.after {
 					t.Errorf("it took %v, want %v", took, c.after)
 				}
-				if whole := m.Rest().Whole; whole != (c.refused == nil) {
+				if whole := m.ThreadState().InSync; whole != (c.refused == nil) {
 					t.Errorf("the thread goes on: %v", whole)
 				}
 			})

@@ -15,9 +15,9 @@ func TestHeldOutputs(t *testing.T) {
 	if got, want := told(outputs), `{0:{"q":`; got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
-	piece, waited := strings.Repeat("x", maxHeldBytes/4), ""
-	for len(waited) <= maxHeldBytes {
-		if outputs = m.Feed([]codexrpc.Event{delta("m", piece)}); len(outputs) > 0 && len(waited) < maxHeldBytes/2 {
+	piece, waited := strings.Repeat("x", maxDelayedBytes/4), ""
+	for len(waited) <= maxDelayedBytes {
+		if outputs = m.Feed([]codexrpc.Event{delta("m", piece)}); len(outputs) > 0 && len(waited) < maxDelayedBytes/2 {
 			t.Fatalf("%d outputs after %d bytes", len(outputs), len(waited))
 		}
 		if waited += piece; len(outputs) > 0 {

@@ -12,9 +12,9 @@ func (m *Machine) attemptFailed(e *codexrpc.Event) {
 	if e.Err == nil {
 		return
 	}
-	m.attempt.failure = e.Err.Message
+	m.attempt.lastFailure = e.Err.Message
 	if e.WillRetry {
-		m.retried(e.Err)
+		m.handleRetry(e.Err)
 	}
 }
 
@@ -22,16 +22,16 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 	switch e.Status {
 	case codexrpc.StatusCompleted:
 		if m.opts.PictureOnly {
-			m.withoutPicture()
+			m.failWithoutPicture()
 			return
 		}
-		m.closeBuffer("")
-		m.rest.natural = !m.done
-		m.finish(m.reason())
+		m.flushMessage("")
+		m.thread.modelFinished = !m.done
+		m.finish(m.finishReason())
 	case codexrpc.StatusInterrupted:
-		m.failAfter(usetool.AbortInterrupted, ErrInterrupted)
+		m.failInBlock(usetool.AbortInterrupted, ErrInterrupted)
 	default:
-		if reason, cut := incomplete(e.Err); cut { // by the provider
+		if reason, cut := incompleteReason(e.Err); cut { // by the provider
 			m.finishCut(reason)
 		} else {
 			m.fail(cmp.Or(e.Err, errNoReason))
@@ -47,18 +47,18 @@ var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason
 // FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	if m.opts.PictureOnly {
-		m.withoutPicture()
+		m.failWithoutPicture()
 		return
 	}
-	m.closeBuffer("")
-	if m.report.Calls > 0 && (m.policy.closed() || !m.last.isCut()) {
+	m.flushMessage("")
+	if m.report.Calls > 0 && (m.policy.isClosed() || !m.lastCall.isCut()) {
 		reason = FinishToolCalls
 	}
 	m.finish(reason)
 }
 
-// reason returns the finish of a turn that ended well.
-func (m *Machine) reason() FinishReason {
+// finishReason returns the finish of a turn that ended well.
+func (m *Machine) finishReason() FinishReason {
 	if m.report.Calls > 0 {
 		return FinishToolCalls
 	}
@@ -68,32 +68,32 @@ func (m *Machine) reason() FinishReason {
 // stopped reports whether further text and calls of the model are ignored.
 func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 
-// hasAll reports whether the client has all the text and calls that it will get. Only the usage,
+// clientHasAll reports whether the client has all the text and calls that it will get. Only the usage,
 // and whether the model makes more calls, may still be unknown.
-func (m *Machine) hasAll() bool { return m.report.Truncated || m.policy.closed() }
+func (m *Machine) clientHasAll() bool { return m.report.Truncated || m.policy.isClosed() }
 
 // finish ends the turn without a failure. It treats a <use_tool> block that is still open as a
 // block that is never closed.
 func (m *Machine) finish(reason FinishReason) {
-	m.closeBuffer("")
-	if !m.done { // closeBuffer may have ended the turn with a call
-		m.end(reason)
+	m.flushMessage("")
+	if !m.done { // flushMessage may have ended the turn with a call
+		m.emitFinish(reason)
 	}
 }
 
-func (m *Machine) end(reason FinishReason) {
-	m.pictures.last = ""
-	m.endItems()
+func (m *Machine) emitFinish(reason FinishReason) {
+	m.pending.finish = ""
+	m.endCallsAndPictures()
 	m.policy.end()
 	m.done = true
-	if !m.rest.natural {
-		m.usage.interrupt()
+	if !m.thread.modelFinished {
+		m.usage.interrupted()
 	}
 	if reason != FinishStop {
-		m.cuts.sequence = "" // something else has ended the turn
+		m.limits.stopSequence = "" // something else has ended the turn
 	}
 	total, estimated := m.usage.total()
-	m.out.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.cuts.sequence, Usage: total, Estimated: estimated})
+	m.out.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.limits.stopSequence, Usage: total, Estimated: estimated})
 }
 
 // Usage returns the tokens of the turn so far, and whether this package has estimated some of them.
@@ -104,40 +104,40 @@ func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usag
 // so far.
 func (m *Machine) Price() Price { return m.usage.price }
 
-func (m *Machine) fail(err error) { m.failAfter(usetool.AbortError, err) }
+func (m *Machine) fail(err error) { m.failInBlock(usetool.AbortError, err) }
 
-// failAfter sends the text that was withheld, and ends the turn with the failure err. But if the
+// failInBlock sends the text that was withheld, and ends the turn with the failure err. But if the
 // client already has all that it will get, the turn ends without a failure. If a <use_tool> block
-// is open, it is not a call, and held is the reason to report for that.
-func (m *Machine) failAfter(held usetool.AbortReason, err error) {
-	m.closeBuffer(held)
+// is open, it is not a call, and blockReason is the reason to report for that.
+func (m *Machine) failInBlock(blockReason usetool.AbortReason, err error) {
+	m.flushMessage(blockReason)
 	switch {
 	case m.done:
 		return
-	case m.hasAll():
-		m.end(m.reason())
+	case m.clientHasAll():
+		m.emitFinish(m.finishReason())
 		return
 	}
-	m.policy.release()
-	m.pictures.last = ""
-	if len(m.out.held) > 0 {
-		m.endItems()
+	m.policy.sendWithheld()
+	m.pending.finish = ""
+	if len(m.out.delayed) > 0 {
+		m.endCallsAndPictures()
 	}
 	m.done = true
-	m.usage.interrupt()
+	m.usage.interrupted()
 	m.out.fail(err)
 }
 
-// lastUsage processes an event after the limit of calls was exceeded, when only the usage
+// eventAfterTruncate processes an event after the limit of calls was exceeded, when only the usage
 // is missing.
-func (m *Machine) lastUsage(e *codexrpc.Event) {
+func (m *Machine) eventAfterTruncate(e *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventResponseCompleted:
-		m.usage.response(e)
-		m.end(m.reason())
+		m.usage.addResponse(e)
+		m.emitFinish(m.finishReason())
 	case codexrpc.EventTokenUsage:
-		m.usage.thread(e.Usage, m.opts.Spent)
+		m.usage.setThreadTotal(e.Usage, m.opts.Spent)
 	case codexrpc.EventTurnCompleted:
-		m.end(m.reason())
+		m.emitFinish(m.finishReason())
 	}
 }

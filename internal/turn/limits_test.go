@@ -12,7 +12,7 @@ func TestLimits(t *testing.T) {
 	tokens := func(n int) Options { return Options{MaxTokens: n} }
 	with := func(o Options, change func(*Options)) Options { change(&o); return o }
 	textual := func(o *Options) { o.TextualTools, o.OutputMode, o.StopAfterTools = TextualOn, ModeXML, StopOff }
-	incomplete := ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompleteMark + "max_output_tokens"})
+	incomplete := ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompletePrefix + "max_output_tokens"})
 	const find = "<use_tool><name>f</name></use_tool>"
 	const findTold = "text \"" + find + "\"\ncall 0 tool_0_0 f\narguments 0 {}\nend 0\n"
 	for name, c := range map[string]struct {

@@ -19,47 +19,49 @@ import (
 // Machine is the state of one turn of one choice. It must not be used by several
 // goroutines at once.
 type Machine struct {
-	opts       *Options
-	texts      texts
-	cuts       cuts
-	choice     aggregator.Choice // the calls, and the blocks in the text
-	policy     policy
-	out        emitter
-	report     Report
-	usage      usage
-	rest       rest
-	grace      grace
-	attempt    attempt
-	search     webSearch
-	picture    picture
-	pictures   pictures
-	strays     strays
-	structured structured
-	last       lastSaid
-	done       bool // the last output was returned
+	opts        *Options
+	messages    messages
+	limits      textLimits
+	choice      aggregator.Choice // the calls, and the blocks in the text
+	policy      policy
+	out         emitter
+	report      Report
+	usage       usage
+	thread      threadTracker
+	grace       grace
+	attempt     attempt
+	search      webSearch
+	pictureTool pictureTool
+	pending     pendingPictures
+	strays      strayCalls
+	structured  structuredState
+	lastCall    lastCall
+	done        bool // the last output was returned
 
-	parts    []aggregator.Part
-	fewParts [1]aggregator.Part // the memory of parts for most pieces of text
+	parts      []aggregator.Part
+	partMemory [1]aggregator.Part // the memory of parts for most pieces of text
 }
 
-// structured is what is known of the structured calls of a turn.
-type structured struct {
-	whole   bool // there was a complete call, and Codex waits for its answer
-	partial bool // there was a call that was not complete at once
-	refused bool // their answers were failures
+// structuredState is what is known of the structured calls of a turn.
+type structuredState struct {
+	hasComplete bool // there was a complete call, and Codex waits for its answer
+	hasPartial  bool // there was a call that was not complete at once
+	refused     bool // their answers were failures
 }
 
-// lastSaid describes the call that the model has written last. It is zero if text came after the
+// lastCall describes the call that the model has written last. It is zero if text came after the
 // call.
-type lastSaid struct {
-	open      bool   // it is a block without an end
-	call      bool   // it is a structured call
-	arguments string // of the structured call
+type lastCall struct {
+	openBlock  bool   // it is a block without an end
+	structured bool   // it is a structured call
+	arguments  string // of the structured call
 }
 
 // isCut reports whether the model's last words are a call without an end: an open block, or a
 // structured call whose arguments are not JSON.
-func (l *lastSaid) isCut() bool { return l.open || l.call && !json.Valid([]byte(l.arguments)) }
+func (l *lastCall) isCut() bool {
+	return l.openBlock || l.structured && !json.Valid([]byte(l.arguments))
+}
 
 // New returns a machine at the start of a turn. opts must not change until the turn ends.
 func New(opts *Options) *Machine {
@@ -71,18 +73,18 @@ func New(opts *Options) *Machine {
 // Reset puts a machine at the start of a turn, as [New] does. It is for a machine that is a part of
 // a larger value. The machine forgets its previous turn.
 func (m *Machine) Reset(opts *Options) {
-	*m = Machine{opts: opts, cuts: newCuts(opts)}
-	m.out.batch, m.parts = m.out.short[:0], m.fewParts[:0]
-	m.out.counts = opts.WebSearch
+	*m = Machine{opts: opts, limits: newTextLimits(opts)}
+	m.out.batch, m.parts = m.out.batchMemory[:0], m.partMemory[:0]
+	m.out.countsChars = opts.WebSearch
 	m.policy = policy{opts: opts, report: &m.report, out: &m.out}
 	calls := aggregator.ChoiceOptions{
-		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.limit(), Dedup: opts.ToolBlockDedup, AppendOnly: true,
+		Index: opts.Choice, IDSuffix: strings.ToLower(opts.IDSuffix), MaxCalls: opts.maxCalls(), Dedup: opts.ToolBlockDedup, AppendOnly: true,
 	}
-	if opts.textual() {
+	if opts.findsBlocks() {
 		calls.ToolName = m.blockName
 		calls.Scanner = &aggregator.ScannerOptions{
 			Patterns: opts.Patterns, Accept: opts.AcceptTextual,
-			SkipFenced: !opts.xml(), // an Obsidian client runs blocks in code fences as well
+			SkipFenced: !opts.writesBlocks(), // an Obsidian client runs blocks in code fences as well
 		}
 	}
 	m.choice.Reset(calls)
@@ -94,7 +96,7 @@ func (m *Machine) Done() bool { return m.done }
 
 // Report returns what the turn has done with tool calls and text so far.
 func (m *Machine) Report() Report {
-	m.report.TextDiffers = m.texts.differs
+	m.report.TextDiffers = m.messages.differs
 	return m.report
 }
 
@@ -108,13 +110,13 @@ func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
 // Feed processes a batch of events and returns their outputs. The slice is valid until
 // the next call.
 func (m *Machine) Feed(events []codexrpc.Event) []Output {
-	m.out.start()
+	m.out.startBatch()
 	for i := range events {
 		if m.done {
 			break
 		}
-		if m.event(&events[i]); m.out.overfull() {
-			m.endItems()
+		if m.processEvent(&events[i]); m.out.isOverfull() {
+			m.endCallsAndPictures()
 		}
 	}
 	return m.out.batch
@@ -124,10 +126,10 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 // writing a <use_tool> block or its tag, or a picture is being made, GraceOver starts the grace
 // again.
 func (m *Machine) GraceOver() []Output {
-	m.out.start()
+	m.out.startBatch()
 	switch {
 	case m.done || !m.grace.running:
-	case m.tagHeld() && !m.hasAll(), len(m.pictures.open) > 0:
+	case m.mayHoldTag() && !m.clientHasAll(), len(m.pending.ids) > 0:
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -138,15 +140,15 @@ func (m *Machine) GraceOver() []Output {
 // Fail ends the turn with a failure that is no event, such as a lost connection. It
 // returns nothing if the turn has already ended.
 func (m *Machine) Fail(err error) []Output {
-	m.out.start()
+	m.out.startBatch()
 	switch {
 	case m.done:
 	case m.report.Truncated:
-		m.end(m.reason())
-	case errors.Is(err, ErrIdle) && strings.HasSuffix(m.attempt.failure, "waiting for network"):
+		m.emitFinish(m.finishReason())
+	case errors.Is(err, ErrIdle) && strings.HasSuffix(m.attempt.lastFailure, "waiting for network"):
 		m.fail(fmt.Errorf("the model's provider cannot be reached: this server has no network, or needs a proxy; %w", err))
-	case errors.Is(err, ErrIdle) && m.attempt.failure != "":
-		m.fail(fmt.Errorf("%w; its last message: %s", err, m.attempt.failure))
+	case errors.Is(err, ErrIdle) && m.attempt.lastFailure != "":
+		m.fail(fmt.Errorf("%w; its last message: %s", err, m.attempt.lastFailure))
 	default:
 		m.fail(err)
 	}
@@ -156,65 +158,65 @@ func (m *Machine) Fail(err error) []Output {
 // Abandon ends the turn because its client has gone. It returns the text that was withheld, since
 // the answer may be stored. It returns no OutputFinish or OutputFailure.
 func (m *Machine) Abandon() []Output {
-	m.out.start()
+	m.out.startBatch()
 	if !m.done {
-		m.closeBuffer(usetool.AbortDisconnect)
+		m.flushMessage(usetool.AbortDisconnect)
 	}
 	if !m.done {
 		m.policy.end()
 		m.done = true
-		m.usage.interrupt()
+		m.usage.interrupted()
 	}
 	return m.out.batch
 }
 
-func (m *Machine) event(e *codexrpc.Event) {
+func (m *Machine) processEvent(e *codexrpc.Event) {
 	if m.report.Truncated {
-		m.lastUsage(e)
+		m.eventAfterTruncate(e)
 		return
 	}
 	if e.Kind != codexrpc.EventAnnotations {
-		m.endMessage()
+		m.emitMessageEnd()
 	}
 	switch e.Kind {
 	case codexrpc.EventTextDelta:
-		m.text(m.texts.delta(e.ItemID, e.Text))
+		m.addText(m.messages.addDelta(e.ItemID, e.Text))
 	case codexrpc.EventReasoningDelta:
-		m.reasoning(e)
+		m.emitReasoning(e)
 	case codexrpc.EventItemStarted:
 		m.itemStarted(e)
 	case codexrpc.EventArgumentsDelta:
 		m.partialCall(aggregator.Input{ID: e.CallID, ThreadItem: e.ItemID, Text: e.Text, Source: aggregator.SourceFragment})
 	case codexrpc.EventWebSearch:
-		m.searched(Output{Kind: OutputSearchEnd, ID: e.ItemID, Text: e.Text})
+		m.emitSearch(Output{Kind: OutputSearchEnd, ID: e.ItemID, Text: e.Text})
 	case codexrpc.EventAnnotations:
-		m.annotated(e)
+		m.emitAnnotations(e)
 	case codexrpc.EventItemCut:
-		m.attempt.cut = true
+		m.attempt.itemCut = true
 	case codexrpc.EventItemCompleted:
 		m.attempt.itemCompleted(e)
 		switch {
 		case e.ItemType == codexrpc.ItemAgentMessage:
 			if e.Text != "" {
-				m.rest.items++
+				m.thread.items++
 			}
 			m.messageCompleted(e)
 		case e.ItemType == codexrpc.ItemPicture && m.opts.Pictures:
-			m.pictureDone(e)
+			m.pictureItemCompleted(e)
 		}
 	case codexrpc.EventFunctionCall:
 		m.functionCall(e)
-		m.attempt.cut = m.attempt.cut || e.Status == codexrpc.StatusIncomplete
+		m.attempt.itemCut = m.attempt.itemCut || e.Status == codexrpc.StatusIncomplete
 	case codexrpc.EventCallOutput:
 		if m.callAnswered(e) {
 			return
 		}
-		m.attempt.over = m.structured.refused // a complete response would have ended the turn before
+		m.attempt.callsAnswered = m.structured.refused // a complete response would have ended the turn before
 		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
 			m.fail(ErrOwnTools)
 		}
 	case codexrpc.EventOffered:
-		m.offered(e)
+		m.checkOffered(e)
 	case codexrpc.EventOwnCall:
 		m.report.Unoffered++
 		m.fail(ErrOwnTools)
@@ -223,7 +225,7 @@ func (m *Machine) event(e *codexrpc.Event) {
 	case codexrpc.EventResponseCompleted:
 		m.responseCompleted(e)
 	case codexrpc.EventTokenUsage:
-		m.usage.thread(e.Usage, m.opts.Spent)
+		m.usage.setThreadTotal(e.Usage, m.opts.Spent)
 	case codexrpc.EventError:
 		m.attemptFailed(e)
 	case codexrpc.EventTurnCompleted:
@@ -233,56 +235,56 @@ func (m *Machine) event(e *codexrpc.Event) {
 
 // itemStarted processes the begin of an item.
 func (m *Machine) itemStarted(e *codexrpc.Event) {
-	m.checkAttempt(e)
+	m.detectRetry(e)
 	switch e.ItemType {
 	case codexrpc.ItemWebSearch:
-		m.searched(Output{Kind: OutputSearchStart, ID: e.ItemID})
+		m.emitSearch(Output{Kind: OutputSearchStart, ID: e.ItemID})
 	case codexrpc.ItemToolCall:
-		m.callBegun(e)
-		m.pictures.held = true
-		m.endHeldPictures()
+		m.callStarted(e)
+		m.pending.blocked = true
+		m.failBlockedPictures()
 	case codexrpc.ItemPicture:
-		m.picture.waits, m.pictures.begun = m.opts.Pictures, e.ItemID
+		m.pictureTool.inProgress, m.pending.lastBegun = m.opts.Pictures, e.ItemID
 	}
 }
 
-// text processes a new piece of a message. gap is the separator between the previous message and
+// addText processes a new piece of a message. gap is the separator between the previous message and
 // this one, or empty.
-func (m *Machine) text(gap, text string) {
+func (m *Machine) addText(gap, text string) {
 	if m.opts.PictureOnly {
-		m.picture.say(gap + text)
+		m.pictureTool.addText(gap + text)
 		return
 	}
 	if text == "" {
 		return
 	}
 	if gap != "" {
-		m.closeBuffer("") // a block does not span two messages
-		if m.stopped() || m.full() {
+		m.flushMessage("") // a block does not span two messages
+		if m.stopped() || m.checkTokenLimit() {
 			return
 		}
-		m.texts.gapDue = gap
+		m.messages.pendingGap = gap
 	}
-	m.untilStop(text)
+	m.applyStopSequences(text)
 }
 
 // messageCompleted ends a message and the block that is open in the message. If another message has
 // already begun, the open block belongs to that message and stays open.
 func (m *Machine) messageCompleted(e *codexrpc.Event) {
-	m.text(m.texts.completed(e.ItemID, e.Text))
-	if m.texts.last == e.ItemID && !m.stopped() {
-		m.closeBuffer("")
+	m.addText(m.messages.complete(e.ItemID, e.Text))
+	if m.messages.lastItem == e.ItemID && !m.stopped() {
+		m.flushMessage("")
 		if !m.stopped() {
 			m.messageEnded(e.Phase)
 		}
 	}
 }
 
-func (m *Machine) reasoning(e *codexrpc.Event) {
-	if m.opts.NoReasoning || m.hasAll() {
+func (m *Machine) emitReasoning(e *codexrpc.Event) {
+	if m.opts.NoReasoning || m.clientHasAll() {
 		return
 	}
-	if gap := m.texts.reasoning(e.ItemID, e.Index); gap != "" {
+	if gap := m.messages.gapBeforeReasoning(e.ItemID, e.Index); gap != "" {
 		m.out.emit(Output{Kind: OutputReasoning, ID: e.ItemID, Part: e.Index, Text: gap, Gap: true})
 	}
 	if e.Text != "" {
@@ -292,25 +294,25 @@ func (m *Machine) reasoning(e *codexrpc.Event) {
 
 // reasoningItem ends a reasoning item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
-	m.rest.reason(e)
-	if m.opts.Items && !m.hasAll() {
+	m.thread.addReasoning(e)
+	if m.opts.Items && !m.clientHasAll() {
 		m.out.endReasoning(Output{Kind: OutputReasoningEnd, ID: e.ItemID, Text: e.Text})
 	}
 }
 
-// offered checks that Codex offers the model the client's tools and no other.
-func (m *Machine) offered(e *codexrpc.Event) {
+// checkOffered checks that Codex offers the model the client's tools and no other.
+func (m *Machine) checkOffered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
 		name = strings.TrimSuffix(name, "\n")
-		if _, own := m.clientName(name); !own && !m.mayHave(name) {
+		if _, own := m.clientName(name); !own && !m.isAllowedTool(name) {
 			m.fail(fmt.Errorf("%w: %s", ErrOwnTools, name))
 			return
 		}
 	}
 }
 
-// mayHave reports whether the turn may have a tool that is not the client's.
-func (m *Machine) mayHave(name string) bool {
+// isAllowedTool reports whether the turn may have a tool that is not the client's.
+func (m *Machine) isAllowedTool(name string) bool {
 	return m.opts.WebSearch && name == webSearchTool || m.opts.Pictures && name == codexrpc.PictureTool
 }
 
@@ -320,8 +322,8 @@ const webSearchTool = "web_search"
 // functionCall processes a structured call. A call of a tool that is not the client's is
 // ignored: Codex answers it.
 func (m *Machine) functionCall(e *codexrpc.Event) {
-	if m.attempt.over {
-		m.retried(errBrokeOff)
+	if m.attempt.callsAnswered {
+		m.handleRetry(errBrokeOff)
 		return
 	}
 	if m.isPictureCall(e) {
@@ -330,7 +332,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	}
 	name, ok := m.clientName(e.Name)
 	call := aggregator.Input{ID: e.CallID, Item: e.ItemID, Name: name, Text: e.Text, Source: aggregator.SourceItem, Done: true}
-	m.rest.call(e, ok)
+	m.thread.addCall(e, ok)
 	if !ok {
 		m.report.Unoffered++
 		m.strays.add(e.CallID)
@@ -342,26 +344,26 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 	}
 	known := m.choice.Knows(call)
 	m.releaseText() // it precedes the call
-	if m.stopped() || !known && m.full() {
+	if m.stopped() || !known && m.checkTokenLimit() {
 		return
 	}
 	// Codex waits for the result of this call, even if the client does not get the call because a
 	// block in the text has made the same call. So the turn ends at the end of the model's
 	// response, and the grace (the wait for more calls) stops. Only in StopFirst, after the first
 	// call, does the grace continue.
-	m.structured.whole = true
-	m.grace.running = m.policy.closed()
-	m.last = lastSaid{call: true, arguments: e.Text}
+	m.structured.hasComplete = true
+	m.grace.running = m.policy.isClosed()
+	m.lastCall = lastCall{structured: true, arguments: e.Text}
 	if !known {
-		m.usage.say(e.Name)
-		m.usage.say(e.Text)
+		m.usage.addText(e.Name)
+		m.usage.addText(e.Text)
 	}
-	ended, conflicts := m.policy.ended, m.choice.Stats().Conflicts
-	m.pass(m.choice.Call(call, m.parts[:0]))
+	ended, conflicts := m.policy.endedCalls, m.choice.Stats().Conflicts
+	m.processParts(m.choice.Call(call, m.parts[:0]))
 	if m.choice.Stats().Conflicts > conflicts {
-		m.texts.differs = true // the client has other arguments: the fragments
+		m.messages.differs = true // the client has other arguments: the fragments
 	}
-	if m.policy.ended > ended {
+	if m.policy.endedCalls > ended {
 		m.countCall(&call)
 	}
 }
@@ -369,8 +371,8 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 // truncate is called when the model exceeds the limit of calls. From then on the machine ignores
 // the text and waits only for the usage, which comes with the end of the model response.
 func (m *Machine) truncate() {
-	m.discard()
-	if !m.policy.closed() || !m.grace.running {
+	m.discardText()
+	if !m.policy.isClosed() || !m.grace.running {
 		m.grace.start()
 	}
 }
@@ -379,36 +381,36 @@ func (m *Machine) truncate() {
 // structured calls, which only the client can answer. It also ends the turn if there were textual
 // calls, except in StopOff.
 func (m *Machine) responseCompleted(e *codexrpc.Event) {
-	m.usage.response(e)
-	m.closeBuffer("")
-	if m.structured.whole || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
-		m.rest.natural = !m.done
-		if reason := m.reason(); !m.awaitPictures(reason) {
+	m.usage.addResponse(e)
+	m.flushMessage("")
+	if m.structured.hasComplete || m.report.Truncated || (m.report.Calls > 0 && m.opts.StopAfterTools != StopOff) {
+		m.thread.modelFinished = !m.done
+		if reason := m.finishReason(); !m.awaitPictures(reason) {
 			m.finish(reason)
 		}
-	} else if m.strays.now && !m.done {
-		m.goOn(e.Usage)
+	} else if m.strays.inResponse && !m.done {
+		m.continueAfterStrays(e.Usage)
 	}
 }
 
-// goOn is called when Codex asks the model again, after a response that only called tools that are
-// not the client's. goOn ends the turn after too many such responses. It also ends the turn if the
+// continueAfterStrays is called when Codex asks the model again, after a response that only called tools that are
+// not the client's. continueAfterStrays ends the turn after too many such responses. It also ends the turn if the
 // budget has too few tokens for the input of the next response, which is at least the input of this
 // one.
-func (m *Machine) goOn(u *codexrpc.Usage) {
-	within := m.strays.responded()
+func (m *Machine) continueAfterStrays(u *codexrpc.Usage) {
+	mayContinue := m.strays.endResponse()
 	if m.opts.PictureOnly { // the picture ends the turn before the next response
-		if !within {
-			m.withoutPicture()
+		if !mayContinue {
+			m.failWithoutPicture()
 		}
 		return
 	}
 	if u != nil && m.opts.Budget != nil {
 		used, _ := m.usage.total()
-		within = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && within
+		mayContinue = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && mayContinue
 	}
-	if within {
-		m.out.begun, m.texts.begun = false, false // Codex may repeat the next response, but not this one
+	if mayContinue {
+		m.out.responseStarted, m.messages.responseHasText = false, false // Codex may repeat the next response, but not this one
 	} else if !m.awaitPictures(FinishLength) {
 		m.finishCut(FinishLength)
 	}

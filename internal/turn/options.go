@@ -182,8 +182,8 @@ type Budget interface {
 	Raise(n int64) bool
 }
 
-// limit returns the most calls of the turn.
-func (o *Options) limit() int {
+// maxCalls returns the most calls of the turn.
+func (o *Options) maxCalls() int {
 	switch {
 	case o.ParallelToolCalls != nil && !*o.ParallelToolCalls, o.StopAfterTools == StopFirst:
 		return 1
@@ -198,6 +198,6 @@ func (o *Options) suppressTail() bool {
 	return o.SuppressTailAfterTools == nil || *o.SuppressTailAfterTools
 }
 
-func (o *Options) textual() bool { return o.TextualTools == TextualOn }
+func (o *Options) findsBlocks() bool { return o.TextualTools == TextualOn }
 
-func (o *Options) xml() bool { return o.OutputMode == ModeXML }
+func (o *Options) writesBlocks() bool { return o.OutputMode == ModeXML }

@@ -11,11 +11,11 @@ import (
 // builds of Codex announce the call first, and then send its arguments in fragments. In this case
 // the client gets the name at once, and then each fragment.
 
-// callBegun processes the begin of a structured call.
-func (m *Machine) callBegun(e *codexrpc.Event) {
+// callStarted processes the begin of a structured call.
+func (m *Machine) callStarted(e *codexrpc.Event) {
 	name, ok := m.clientName(e.Name)
 	call := aggregator.Input{ThreadItem: e.ItemID, Name: name}
-	if ok && e.ItemID != "" && !slices.Contains(m.rest.waits, e.ItemID) {
+	if ok && e.ItemID != "" && !slices.Contains(m.thread.pendingCalls, e.ItemID) {
 		m.partialCall(call)
 	}
 }
@@ -25,35 +25,35 @@ func (m *Machine) partialCall(call aggregator.Input) {
 	if m.choice.Ended(call) {
 		return
 	}
-	if m.attempt.over {
-		m.retried(errBrokeOff)
+	if m.attempt.callsAnswered {
+		m.handleRetry(errBrokeOff)
 		return
 	}
 	if !m.choice.Knows(call) {
 		m.releaseText() // it precedes the call
-		if m.stopped() || m.full() {
+		if m.stopped() || m.checkTokenLimit() {
 			return
 		}
-		m.structured.partial = true
+		m.structured.hasPartial = true
 	}
-	m.grace.running = m.policy.closed()
-	m.last = lastSaid{call: true}
-	m.usage.say(call.Name)
-	m.usage.say(call.Text)
-	m.pass(m.choice.Call(call, m.parts[:0]))
+	m.grace.running = m.policy.isClosed()
+	m.lastCall = lastCall{structured: true}
+	m.usage.addText(call.Name)
+	m.usage.addText(call.Text)
+	m.processParts(m.choice.Call(call, m.parts[:0]))
 }
 
-// endItems ends the calls that were sent in fragments, and the pending pictures, because no more
+// endCallsAndPictures ends the calls that were sent in fragments, and the pending pictures, because no more
 // fragments or pictures will come.
-func (m *Machine) endItems() {
-	m.endPictures()
-	if !m.structured.partial {
+func (m *Machine) endCallsAndPictures() {
+	m.failPendingPictures()
+	if !m.structured.hasPartial {
 		return
 	}
 	for _, part := range m.choice.End(nil) {
 		if part.Kind == aggregator.PartCall {
-			m.rest.differs = true
-			m.policy.call(&part)
+			m.thread.differs = true
+			m.policy.addCall(&part)
 		}
 	}
 }

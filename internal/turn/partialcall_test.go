@@ -90,7 +90,7 @@ func TestNameFirst(t *testing.T) {
 			t.Errorf("the end %+v", last)
 		}
 	}
-	if m.Feed([]codexrpc.Event{response(1)}); !m.Rest().Whole {
+	if m.Feed([]codexrpc.Event{response(1)}); !m.ThreadState().InSync {
 		t.Error("the thread has what the client has, but is not kept")
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxTail is the most bytes of text that the policy withholds. It sends longer text, even if that
+// maxWithheld is the most bytes of text that the policy withholds. It sends longer text, even if that
 // is text after the last call.
-const maxTail = 1 << 20
+const maxWithheld = 1 << 20
 
 // policy decides which of a turn's text and calls the client gets. It is a filter between the
 // scanner, which finds the calls, and the outputs. It may hold text until it knows whether another
@@ -21,96 +21,96 @@ type policy struct {
 	report *Report
 	out    *emitter // gets what the client gets
 
-	tail   strings.Builder   // text that is held
-	flows  bool              // until the next call no text is held, since the tail or a block was too large
-	kept   int64             // the offset in the text up to which nothing is held
-	spoken bool              // visible text was sent since the start or the last call
-	later  []aggregator.Part // complete calls that wait for an earlier call
-	ended  int               // calls that were sent to their end
-	open   bool              // since the last call, the text has a block without an end
+	withheld     strings.Builder   // text that is held
+	passThrough  bool              // until the next call no text is held, since the tail or a block was too large
+	sendUntil    int64             // the offset in the text up to which nothing is held
+	visibleSent  bool              // visible text was sent since the start or the last call
+	waitingCalls []aggregator.Part // complete calls that wait for an earlier call
+	endedCalls   int               // calls that were sent to their end
+	blockOpen    bool              // since the last call, the text has a block without an end
 }
 
-// closed reports whether the client has its first call and gets no more.
-func (p *policy) closed() bool { return p.opts.StopAfterTools == StopFirst && p.ended > 0 }
+// isClosed reports whether the client has its first call and gets no more.
+func (p *policy) isClosed() bool { return p.opts.StopAfterTools == StopFirst && p.endedCalls > 0 }
 
-// text processes the next piece of text.
-func (p *policy) text(text string) {
+// addText processes the next piece of text.
+func (p *policy) addText(text string) {
 	switch {
 	case text == "":
-	case p.closed():
+	case p.isClosed():
 		p.report.TailBytes += len(text)
-	case p.suppressing(), p.holdsBlank() && isBlank(text):
-		p.tail.WriteString(text)
-		if p.tail.Len() > maxTail {
-			p.release()
-			p.flows = true
+	case p.withholdsTail(), p.withholdsBlank() && isBlank(text):
+		p.withheld.WriteString(text)
+		if p.withheld.Len() > maxWithheld {
+			p.sendWithheld()
+			p.passThrough = true
 		}
 	default:
-		p.release()
-		p.speak(text)
+		p.sendWithheld()
+		p.sendText(text)
 	}
 }
 
-// textAt processes text that begins at an offset. Text before p.kept is a block that is not a call,
+// addTextAt processes text that begins at an offset. Text before p.sendUntil is a block that is not a call,
 // or precedes such a block. Such text is sent at once.
-func (p *policy) textAt(text string, offset int64) {
-	if n := int(min(max(0, p.kept-offset), int64(len(text)))); n > 0 {
-		if p.closed() {
+func (p *policy) addTextAt(text string, offset int64) {
+	if n := int(min(max(0, p.sendUntil-offset), int64(len(text)))); n > 0 {
+		if p.isClosed() {
 			p.report.TailBytes += n
 		} else {
-			p.release()
-			p.speak(text[:n])
+			p.sendWithheld()
+			p.sendText(text[:n])
 		}
 		text = text[n:]
 	}
-	p.text(text)
+	p.addText(text)
 }
 
-// gap processes the boundary between two messages. For a client that reads items, gap ends the
+// addGap processes the boundary between two messages. For a client that reads items, addGap ends the
 // first message. But if text of that message is held, both messages become one, with the argument
 // text between them.
-func (p *policy) gap(text string) {
+func (p *policy) addGap(text string) {
 	switch {
-	case p.closed():
-	case !p.opts.Items || p.tail.Len() > 0:
-		p.text(text)
-	case !p.suppressing():
+	case p.isClosed():
+	case !p.opts.Items || p.withheld.Len() > 0:
+		p.addText(text)
+	case !p.withholdsTail():
 		p.out.emit(Output{Kind: OutputText, Gap: true})
 	}
 }
 
-// phase ends a message, for a client that reads items. The argument is the phase that the model
+// endMessage ends a message, for a client that reads items. The argument is the phase that the model
 // gives the message: commentary or final_answer (see [Output]). Without a phase, while text of the
-// message is withheld, or if the client gets no more text, phase does nothing.
-func (p *policy) phase(phase string) {
-	if p.opts.Items && phase != "" && p.tail.Len() == 0 && !p.suppressing() && !p.closed() {
+// message is withheld, or if the client gets no more text, endMessage does nothing.
+func (p *policy) endMessage(phase string) {
+	if p.opts.Items && phase != "" && p.withheld.Len() == 0 && !p.withholdsTail() && !p.isClosed() {
 		p.out.emit(Output{Kind: OutputText, Gap: true, Phase: phase})
 	}
 }
 
-// suppressing reports whether text is held until another call follows.
-func (p *policy) suppressing() bool {
-	return p.opts.suppressTail() && p.report.Calls > 0 && !p.flows
+// withholdsTail reports whether text is held until another call follows.
+func (p *policy) withholdsTail() bool {
+	return p.opts.suppressTail() && p.report.Calls > 0 && !p.passThrough
 }
 
-// holdsBlank reports whether white space is held until visible text follows. In ModeJSON, blocks
+// withholdsBlank reports whether white space is held until visible text follows. In ModeJSON, blocks
 // are removed from the text. If white space was not held, the client would get the line breaks
 // between these blocks.
-func (p *policy) holdsBlank() bool {
-	return p.opts.textual() && !p.opts.xml() && !p.spoken && !p.flows
+func (p *policy) withholdsBlank() bool {
+	return p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.visibleSent && !p.passThrough
 }
 
-func (p *policy) speak(text string) {
-	p.spoken = p.spoken || !isBlank(text)
+func (p *policy) sendText(text string) {
+	p.visibleSent = p.visibleSent || !isBlank(text)
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// release sends the text that is held.
-func (p *policy) release() {
-	if p.tail.Len() > 0 {
-		text := p.tail.String()
-		p.tail.Reset()
-		p.speak(text)
+// sendWithheld sends the text that is held.
+func (p *policy) sendWithheld() {
+	if p.withheld.Len() > 0 {
+		text := p.withheld.String()
+		p.withheld.Reset()
+		p.sendText(text)
 	}
 }
 
@@ -120,87 +120,87 @@ func (p *policy) release() {
 // too large, this text is sent as well, since it may be the end of the block. An opening tag that
 // is only mentioned in prose stays a part of the prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
-	if p.closed() {
+	if p.isClosed() {
 		return
 	}
 	if part.Pattern == "" {
-		p.open = part.Reason == usetool.AbortUnclosed || part.Reason == usetool.AbortTooLarge
+		p.blockOpen = part.Reason == usetool.AbortUnclosed || part.Reason == usetool.AbortTooLarge
 	}
 	if part.Reason == usetool.AbortUnclosed && part.Pattern == "" && usetool.IsProse(part.Block) {
 		return
 	}
-	p.release()
-	p.kept = part.Offset + int64(len(part.Block))
-	p.flows = p.flows || part.Reason == usetool.AbortTooLarge
+	p.sendWithheld()
+	p.sendUntil = part.Offset + int64(len(part.Block))
+	p.passThrough = p.passThrough || part.Reason == usetool.AbortTooLarge
 }
 
-// call sends the new part of a call. ended reports whether that was the end of the call. In
+// addCall sends the new part of a call. ended reports whether that was the end of the call. In
 // ModeXML, it sends a call only as a whole, after all calls that began earlier.
-func (p *policy) call(part *aggregator.Part) (ended bool) {
+func (p *policy) addCall(part *aggregator.Part) (ended bool) {
 	switch {
-	case !p.opts.xml():
-		return p.send(part)
+	case !p.opts.writesBlocks():
+		return p.sendCall(part)
 	case !part.Call.Done:
 		return false
-	case part.Call.Index > p.ended:
+	case part.Call.Index > p.endedCalls:
 		call, later := *part.Call, *part
 		later.Call = &call
-		p.later = append(p.later, later)
+		p.waitingCalls = append(p.waitingCalls, later)
 		return false
 	}
-	p.send(part)
-	for i := 0; i < len(p.later); i++ {
-		if p.later[i].Call.Index == p.ended {
-			p.send(&p.later[i])
+	p.sendCall(part)
+	for i := 0; i < len(p.waitingCalls); i++ {
+		if p.waitingCalls[i].Call.Index == p.endedCalls {
+			p.sendCall(&p.waitingCalls[i])
 			i = -1
 		}
 	}
 	return true
 }
 
-// send sends the new part of a call. It reports whether the call has ended.
-func (p *policy) send(part *aggregator.Part) (ended bool) {
+// sendCall sends the new part of a call. It reports whether the call has ended.
+func (p *policy) sendCall(part *aggregator.Part) (ended bool) {
 	call := part.Call
-	if call.First || p.opts.xml() {
-		p.begin(part)
+	if call.First || p.opts.writesBlocks() {
+		p.beginCall(part)
 	}
 	text := call.Fragment
-	if p.opts.xml() {
+	if p.opts.writesBlocks() {
 		text = call.Arguments
 	}
 	if text != "" {
 		p.out.emit(Output{Kind: OutputCallArguments, Call: call.Index, ID: call.ID, Text: text})
 	}
 	if call.Done {
-		p.ended++
+		p.endedCalls++
 		p.out.emit(Output{Kind: OutputCallEnd, Call: call.Index, ID: call.ID, Name: call.Name, Text: call.Arguments})
 	}
 	return call.Done
 }
 
-// begin sends the begin of a call, with the text before it.
-func (p *policy) begin(part *aggregator.Part) {
+// beginCall sends the begin of a call, with the text before it.
+func (p *policy) beginCall(part *aggregator.Part) {
 	call := part.Call
-	p.beforeCall(call.Index == 0)
-	if p.opts.xml() {
+	p.sendBeforeCall(call.Index == 0)
+	if p.opts.writesBlocks() {
 		p.emitBlock(part)
 	}
 	p.out.emit(Output{Kind: OutputCallStart, Call: call.Index, ID: call.ID, Name: call.Name})
 	p.report.Calls++
-	p.spoken, p.flows, p.open = false, false, false
+	p.visibleSent, p.passThrough, p.blockOpen = false, false, false
 }
 
-// beforeCall sends the withheld text before a call. If this text is white space, and no visible
+// sendBeforeCall sends the withheld text before a call. If this text is white space, and no visible
 // text has come since the last call, it is dropped in ModeJSON. In ModeXML it is sent, and then the
 // delimiter between two blocks. first is true for the first call of the turn, before which there is
 // no block.
-func (p *policy) beforeCall(first bool) {
-	blank := !p.spoken && isBlank(p.tail.String())
-	if blank && !p.opts.xml() {
-		p.tail.Reset()
+func (p *policy) sendBeforeCall(first bool) {
+	blank := !p.visibleSent && isBlank(p.withheld.String())
+	if blank && !p.opts.writesBlocks() {
+		p.withheld.Reset()
 	}
-	p.release()
-	if blank && p.opts.xml() && !first && p.opts.ToolBlockDelimiter != "" {
+	p.sendWithheld()
+	if blank && p.opts.writesBlocks() && !first && p.opts.ToolBlockDelimiter != "" {
 		p.out.emit(Output{Kind: OutputText, Text: p.opts.ToolBlockDelimiter})
 	}
 }
@@ -211,17 +211,17 @@ func (p *policy) beforeCall(first bool) {
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if part.Pattern != "" || text == "" || part.Rewrite {
-		text = p.block(part.Call)
-		if p.open {
+		text = p.renderBlock(part.Call)
+		if p.blockOpen {
 			p.out.emit(Output{Kind: OutputText, Text: "</use_tool>"})
 		}
 	}
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// block returns a call as a <use_tool> block. If the call cannot be written as a block, block
+// renderBlock returns a call as a <use_tool> block. If the call cannot be written as a block, block
 // returns a sentence about it, which no client runs as a call.
-func (p *policy) block(call *aggregator.Delta) string {
+func (p *policy) renderBlock(call *aggregator.Delta) string {
 	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)
 	if err != nil {
 		p.report.Unwritable++
@@ -239,12 +239,12 @@ func quoted(text string) string {
 
 // end sends or drops the text that is held.
 func (p *policy) end() {
-	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.flows || !p.opts.xml() && isBlank(p.tail.String()))
+	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.passThrough || !p.opts.writesBlocks() && isBlank(p.withheld.String()))
 	if drop {
-		p.report.TailBytes += p.tail.Len()
-		p.tail.Reset()
+		p.report.TailBytes += p.withheld.Len()
+		p.withheld.Reset()
 	}
-	p.release()
+	p.sendWithheld()
 }
 
 // isBlank reports whether a text is only white space.

@@ -10,10 +10,10 @@ import "strings"
 // again with the next piece. It moves forward only, and there are at most four sequences of at most
 // 4 KiB, so that the work is linear in the text.
 type stopFilter struct {
-	sequences []string
-	first     [256]bool // the bytes that sequences begin with
-	held      string    // shorter than the longest sequence
-	found     string    // the sequence that feed has found last
+	sequences     []string
+	firstBytes    [256]bool // the bytes that sequences begin with
+	held          string    // shorter than the longest sequence
+	foundSequence string    // the sequence that feed has found last
 }
 
 // newStopFilter returns nil if there is nothing to look for.
@@ -24,7 +24,7 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 				f = new(stopFilter)
 			}
 			f.sequences = append(f.sequences, s)
-			f.first[s[0]] = true
+			f.firstBytes[s[0]] = true
 		}
 	}
 	return f
@@ -34,7 +34,7 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 // sequence. If a sequence is found, out is all text before it, f.found is the sequence, and the
 // filter starts again.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
-	if f.held == "" && len(piece) <= shortPiece && !f.begins(piece) {
+	if f.held == "" && len(piece) <= shortPiece && !f.mayBegin(piece) {
 		return piece, false
 	}
 	text := f.held + piece
@@ -44,16 +44,16 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 		if first < 0 {
 			continue
 		}
-		at := strings.Index(text[first:], s)
-		if at < 0 {
+		offset := strings.Index(text[first:], s)
+		if offset < 0 {
 			if n := overlap(text[first:], s); n > len(held) {
 				held = s[:n] // a part of s: a part of text would keep all of text in memory
 			}
 			continue
 		}
-		from := first + at
+		from := first + offset
 		if to := from + len(s); to < end || to == end && from < start {
-			start, end, found, f.found = from, to, true, s
+			start, end, found, f.foundSequence = from, to, true, s
 		}
 	}
 	if found {
@@ -68,10 +68,10 @@ func (f *stopFilter) feed(piece string) (out string, found bool) {
 // search for each sequence. Nearly all deltas are shorter.
 const shortPiece = 64
 
-// begins reports whether a sequence may begin in a piece.
-func (f *stopFilter) begins(piece string) bool {
+// mayBegin reports whether a sequence may begin in a piece.
+func (f *stopFilter) mayBegin(piece string) bool {
 	for i := range len(piece) {
-		if f.first[piece[i]] {
+		if f.firstBytes[piece[i]] {
 			return true
 		}
 	}

@@ -29,7 +29,7 @@ var (
 )
 
 // tooLong is the end of a turn whose response was cut.
-var tooLong = ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompleteMark + "max_output_tokens"})
+var tooLong = ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompletePrefix + "max_output_tokens"})
 
 func findCall(id, q string) codexrpc.Event { return call(id, "find", `{"q":"`+q+`"}`) }
 

@@ -5,50 +5,50 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// maxSaid bounds the text of a response that is kept to count its tokens, in bytes. Further text
+// maxPendingText bounds the text of a response that is kept to count its tokens, in bytes. Further text
 // counts as one token for four bytes.
-const maxSaid = 8 << 10
+const maxPendingText = 8 << 10
 
 // usage adds up the tokens of a turn. Codex reports the usage of each complete model response. A
 // little later it reports the total of the thread, which also includes earlier turns and responses
 // that broke off. If a response is interrupted, Codex reports neither. So the tokens of its text
 // and calls are counted here.
 type usage struct {
-	responses codexrpc.Usage
-	atThread  codexrpc.Usage
-	price     Price // of the responses
-	counted   int64 // tokens that were sent, if the limit of tokens ended the turn
+	responses  codexrpc.Usage
+	fromThread codexrpc.Usage
+	price      Price // of the responses
+	sentTokens int64 // tokens that were sent, if the limit of tokens ended the turn
 
-	said    []byte // text and calls of the response under way
-	more    int    // bytes of them above maxSaid
-	guessed int64  // tokens of what was said in a response that was interrupted
+	pendingText     []byte // text and calls of the response under way
+	excessBytes     int    // bytes of them above maxPendingText
+	estimatedTokens int64  // tokens of what was said in a response that was interrupted
 }
 
-// say records text of the model, or a part of a call.
-func (u *usage) say(text string) {
-	n := min(len(text), maxSaid-len(u.said))
-	u.said = append(u.said, text[:n]...)
-	u.more += len(text) - n
+// addText records text of the model, or a part of a call.
+func (u *usage) addText(text string) {
+	n := min(len(text), maxPendingText-len(u.pendingText))
+	u.pendingText = append(u.pendingText, text[:n]...)
+	u.excessBytes += len(text) - n
 }
 
-// known forgets what was said, since its usage has come.
-func (u *usage) known() { u.said, u.more = u.said[:0], 0 }
+// clearText forgets what was said, since its usage has come.
+func (u *usage) clearText() { u.pendingText, u.excessBytes = u.pendingText[:0], 0 }
 
-// interrupt counts the tokens of the text and calls of a response that was interrupted, since Codex
+// interrupted counts the tokens of the text and calls of a response that was interrupted, since Codex
 // will not report its usage.
-func (u *usage) interrupt() {
-	if len(u.said) == 0 {
+func (u *usage) interrupted() {
+	if len(u.pendingText) == 0 {
 		return
 	}
 	count := tokens.NewLimit(0) // counts in linear time, whatever the text
-	count.Whole(string(u.said))
-	u.guessed += int64(count.Count() + (u.more+3)/4)
-	u.known()
+	count.Whole(string(u.pendingText))
+	u.estimatedTokens += int64(count.Count() + (u.excessBytes+3)/4)
+	u.clearText()
 }
 
-// response adds a response that has completed.
-func (u *usage) response(e *codexrpc.Event) {
-	u.known()
+// addResponse adds a response that has completed.
+func (u *usage) addResponse(e *codexrpc.Event) {
+	u.clearText()
 	if e.Usage != nil {
 		u.responses = u.responses.Add(*e.Usage)
 	}
@@ -57,12 +57,12 @@ func (u *usage) response(e *codexrpc.Event) {
 	}
 }
 
-func (u *usage) thread(v *codexrpc.Usage, before codexrpc.Usage) {
+func (u *usage) setThreadTotal(v *codexrpc.Usage, before codexrpc.Usage) {
 	if v == nil || v.InputTokens+v.OutputTokens == 0 {
 		return // no usage: if a conversation is too long, Codex reports the size of the context as the total
 	}
-	u.known()
-	u.atThread = v.Sub(before)
+	u.clearText()
+	u.fromThread = v.Sub(before)
 }
 
 // total returns the usage of the responses, or that of the thread if it has more tokens. It adds
@@ -70,13 +70,13 @@ func (u *usage) thread(v *codexrpc.Usage, before codexrpc.Usage) {
 // were sent before the limit of tokens ended the turn. estimated reports whether it has added any.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
-	if u.atThread.TotalTokens > total.TotalTokens {
-		total = u.atThread
+	if u.fromThread.TotalTokens > total.TotalTokens {
+		total = u.fromThread
 	}
-	own := max(u.guessed, u.counted-total.OutputTokens)
-	if own > 0 {
-		total.OutputTokens += own
-		total.TotalTokens += own
+	added := max(u.estimatedTokens, u.sentTokens-total.OutputTokens)
+	if added > 0 {
+		total.OutputTokens += added
+		total.TotalTokens += added
 	}
-	return total, own > 0
+	return total, added > 0
 }

@@ -29,7 +29,7 @@ func TestInterruptedUsage(t *testing.T) {
 		"Codex is lost":                 {Options{}, []codexrpc.Event{delta("m", text)}, func(m *Machine) { m.Fail(codexrpc.ErrClosed) }, 3, true},
 		"a structured call":             {Options{ToolOptions: ToolOptions{StopAfterTools: StopFirst}}, []codexrpc.Event{call("a", "f", `{"a":1}`)}, func(m *Machine) { m.GraceOver() }, 6, true},
 		"nothing was said":              {Options{}, []codexrpc.Event{thought("r", 0, "hm")}, func(m *Machine) { m.Abandon() }, 0, false},
-		"more than is kept":             {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxSaid/4))}, func(m *Machine) { m.Abandon() }, maxSaid/4 + maxSaid/4, true},
+		"more than is kept":             {Options{}, []codexrpc.Event{delta("m", strings.Repeat("one ", 2*maxPendingText/4))}, func(m *Machine) { m.Abandon() }, maxPendingText/4 + maxPendingText/4, true},
 		"the thread's total comes late": {Options{}, []codexrpc.Event{delta("m", text), {Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{OutputTokens: 5, TotalTokens: 5}}, tooLong}, nil, 5, false},
 	} {
 		m := New(&c.opts)
@@ -48,9 +48,9 @@ func TestInterruptedUsage(t *testing.T) {
 // linear time. Counted in one piece it would take longer than a test may.
 func TestInterruptedUsageIsLinear(t *testing.T) {
 	m := New(&Options{})
-	m.Feed([]codexrpc.Event{delta("m", strings.Repeat("a", 10*maxSaid))})
+	m.Feed([]codexrpc.Event{delta("m", strings.Repeat("a", 10*maxPendingText))})
 	m.Abandon()
-	if got, _ := m.Usage(); got.OutputTokens < 10*maxSaid/16 {
+	if got, _ := m.Usage(); got.OutputTokens < 10*maxPendingText/16 {
 		t.Errorf("%d tokens", got.OutputTokens)
 	}
 }

@@ -101,9 +101,9 @@ func TestLostAtTheLimit(t *testing.T) {
 // it was cut; so does white space that nothing visible follows.
 func TestLongTail(t *testing.T) {
 	for _, filling := range []string{"tail ", "\n"} {
-		tail := strings.Repeat(filling, maxTail/len(filling)+10)
+		tail := strings.Repeat(filling, maxWithheld/len(filling)+10)
 		text := block("1") + tail + block("2") + "short"
-		for _, size := range []int{1000, maxTail - 1, len(text)} {
+		for _, size := range []int{1000, maxWithheld - 1, len(text)} {
 			opts := Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}
 			got, report := run(opts, append(said("m", text, size), completed), oneByOne)
 			if want := "{0:1}" + tail + "{1:2}|tool_calls"; got != want || report.TailBytes != len("short") {
@@ -112,9 +112,9 @@ func TestLongTail(t *testing.T) {
 		}
 	}
 	// One byte less, and it is held to the end.
-	tail := strings.Repeat("x", maxTail)
+	tail := strings.Repeat("x", maxWithheld)
 	got, report := run(Options{ToolOptions: ToolOptions{TextualTools: TextualOn}}, append(said("m", block("1")+tail, 999), completed), atOnce)
-	if got != "{0:1}|tool_calls" || report.TailBytes != maxTail {
+	if got != "{0:1}|tool_calls" || report.TailBytes != maxWithheld {
 		t.Errorf("%.100q, %d bytes suppressed", got, report.TailBytes)
 	}
 }

@@ -59,8 +59,8 @@ func TestPicture(t *testing.T) {
 		"mended":                  {[]codexrpc.Event{pictureCall, response(3), pictureAnswer("", ""), pictureCall, response(3), pictureStarted, pictureMade(onePNG)}, nil},
 		"not offered":             {[]codexrpc.Event{pictureCall, response(3), pictureAnswer("", codexrpc.StatusFailed)}, ErrNoPictures},
 		"only written":            {[]codexrpc.Event{delta("m", "I would rather not."), whole("m", "I would rather not."), response(3), completed}, &NoPictureError{Said: "I would rather not."}},
-		"cut":                     {[]codexrpc.Event{delta("m", "I"), ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompleteMark + "content_filter"})}, &NoPictureError{Said: "I"}},
-		"called for ever":         {slicesRepeat(maxStrays, pictureCall, response(3), pictureAnswer("", "")), &NoPictureError{}},
+		"cut":                     {[]codexrpc.Event{delta("m", "I"), ended(codexrpc.StatusFailed, &codexrpc.TurnError{Message: incompletePrefix + "content_filter"})}, &NoPictureError{Said: "I"}},
+		"called for ever":         {slicesRepeat(maxStrayResponses, pictureCall, response(3), pictureAnswer("", "")), &NoPictureError{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(&Options{Pictures: true, PictureOnly: true, ClientName: func(string) (string, bool) { return "", false }})
@@ -132,7 +132,7 @@ func TestPicturePatience(t *testing.T) {
 			want  time.Duration
 		}{{pictureCall, time.Minute}, {pictureStarted, pictureTime}, {pictureFailed, time.Minute}} {
 			m.Feed([]codexrpc.Event{step.event})
-			if got := m.patience(time.Minute); got != step.want {
+			if got := m.maxSilence(time.Minute); got != step.want {
 				t.Errorf("only: %t, after %v: %v", only, step.event.Kind, got)
 			}
 		}

@@ -5,37 +5,37 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// pass processes parts of the choice.
-func (m *Machine) pass(parts []aggregator.Part) {
+// processParts processes parts of the choice.
+func (m *Machine) processParts(parts []aggregator.Part) {
 	m.parts = parts
 	for i := range parts {
 		if m.stopped() {
 			break // the turn ended with a call
 		}
-		m.part(&parts[i])
+		m.processPart(&parts[i])
 	}
 	clear(parts)
 }
 
-func (m *Machine) part(p *aggregator.Part) {
+func (m *Machine) processPart(p *aggregator.Part) {
 	textual := p.Kind != aggregator.PartText && p.Text != ""
 	if textual {
 		m.report.Flushed++
 	}
 	switch p.Kind {
 	case aggregator.PartText:
-		m.policy.textAt(p.Text, p.Offset)
+		m.policy.addTextAt(p.Text, p.Offset)
 	case aggregator.PartBlockStarted:
 		m.report.Started++
 	case aggregator.PartBlockAborted:
 		m.blockAborted(p)
 	case aggregator.PartCall:
-		if m.policy.call(p) {
-			m.called(textual, true)
+		if m.policy.addCall(p) {
+			m.startGraceAfterCall(textual, true)
 		}
 	case aggregator.PartDuplicate:
 		m.report.Duplicates++
-		m.called(textual, false)
+		m.startGraceAfterCall(textual, false)
 	case aggregator.PartOverLimit:
 		if p.Reason != "" {
 			m.report.abort(p.Reason)
@@ -45,14 +45,14 @@ func (m *Machine) part(p *aggregator.Part) {
 	}
 }
 
-// called starts the [grace], the wait for more calls, after a call if the options ask for it.
+// startGraceAfterCall starts the [grace], the wait for more calls, after a call if the options ask for it.
 // textual is true if the call is a <use_tool> block in the text. got is false if the client does
 // not get the call, since the call repeats an earlier call.
-func (m *Machine) called(textual, got bool) {
+func (m *Machine) startGraceAfterCall(textual, sent bool) {
 	switch {
-	case got && m.policy.closed():
+	case sent && m.policy.isClosed():
 		m.grace.start()
-	case textual && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.whole:
+	case textual && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.hasComplete:
 		m.grace.start()
 	}
 }
@@ -65,17 +65,17 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
 	switch {
-	case m.policy.closed():
+	case m.policy.isClosed():
 	case p.Reason == usetool.AbortTooLarge:
 		m.grace.running = false
-	case m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.whole:
+	case m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.hasComplete:
 		m.grace.start()
 	}
 }
 
-// discard ignores the rest of the model's text, and counts each open <use_tool> block as aborted.
-func (m *Machine) discard() {
-	m.cuts.drop()
+// discardText ignores the rest of the model's text, and counts each open <use_tool> block as aborted.
+func (m *Machine) discardText() {
+	m.limits.drop()
 	for m.report.open() > 0 {
 		m.report.abort(usetool.AbortInterrupted)
 	}
@@ -99,15 +99,15 @@ func (m *Machine) blockName(name string) string {
 	return name
 }
 
-// closeBuffer ends a message of the model. It passes on the text that was held. A tag or a
+// flushMessage ends a message of the model. It passes on the text that was held. A tag or a
 // <use_tool> block without an end becomes text, and an open code fence ends. reason is why an open
 // block is not a call; "" stands for [usetool.AbortUnclosed].
-func (m *Machine) closeBuffer(reason usetool.AbortReason) {
+func (m *Machine) flushMessage(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {
-		m.last.open = true
+		m.lastCall.openBlock = true
 	}
-	m.pass(m.choice.EndMessage(reason, m.parts[:0]))
+	m.processParts(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
 // grace is the time for which a turn waits for more calls after a call in the text (a <use_tool>

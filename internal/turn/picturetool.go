@@ -18,22 +18,22 @@ import (
 // pictureTime is how long Codex may wait for a picture. Codex sends no events while it waits.
 const pictureTime = 15 * time.Minute
 
-// picture is the state of a turn with pictures, besides [pictures].
-type picture struct {
-	call    string              // the id of the model's last call of the tool
-	waits   bool                // Codex waits for the picture
-	failed  bool                // Codex could not make the picture
-	failure *codexrpc.TurnError // Codex's error about the failed picture; may be nil
-	said    []byte              // text of the model, which may say why it makes no picture
+// pictureTool is the state of a turn with pictures, besides [pictures].
+type pictureTool struct {
+	lastCallID string              // the id of the model's last call of the tool
+	inProgress bool                // Codex waits for the picture
+	failed     bool                // Codex could not make the picture
+	failure    *codexrpc.TurnError // Codex's error about the failed picture; may be nil
+	modelText  []byte              // text of the model, which may say why it makes no picture
 }
 
-// maxSaidInstead is the most bytes of text that are kept if the model writes text instead of making
+// maxTextInstead is the most bytes of text that are kept if the model writes text instead of making
 // a picture.
-const maxSaidInstead = 2 << 10
+const maxTextInstead = 2 << 10
 
-// say keeps text of the model, which the client does not get.
-func (p *picture) say(text string) {
-	p.said = append(p.said, text[:min(len(text), maxSaidInstead-len(p.said))]...)
+// addText keeps text of the model, which the client does not get.
+func (p *pictureTool) addText(text string) {
+	p.modelText = append(p.modelText, text[:min(len(text), maxTextInstead-len(p.modelText))]...)
 }
 
 // isPictureCall reports whether an event is a call of the picture tool, in a turn with pictures.
@@ -43,58 +43,58 @@ func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
 
 // pictureCalled records a call for a picture. Codex answers it.
 func (m *Machine) pictureCalled(e *codexrpc.Event) {
-	m.picture.call, m.strays.now = e.CallID, true
+	m.pictureTool.lastCallID, m.strays.inResponse = e.CallID, true
 	if !m.opts.PictureOnly {
-		m.pictureBegun(e.CallID)
+		m.startPicture(e.CallID)
 	}
 }
 
-// pictureDone processes a picture. A turn with PictureOnly ends with the picture. If there is no
+// pictureItemCompleted processes a picture. A turn with PictureOnly ends with the picture. If there is no
 // picture, Codex's answer to the call follows, and says why.
-func (m *Machine) pictureDone(e *codexrpc.Event) {
-	m.picture.waits = false
+func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
+	m.pictureTool.inProgress = false
 	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent}
 	switch {
 	case m.stopped():
 	case e.Status == codexrpc.StatusFailed || e.Text == "":
-		m.picture.failed, m.picture.failure = true, e.Err
+		m.pictureTool.failed, m.pictureTool.failure = true, e.Err
 	case !isPNG(e.Text) && m.opts.PictureOnly:
 		m.fail(errNoPNG)
 	case !isPNG(e.Text):
-		m.pictureEnded(Output{ID: e.ItemID, Err: errNoPNG})
+		m.endPicture(Output{ID: e.ItemID, Err: errNoPNG})
 	case !m.opts.PictureOnly:
-		m.pictureEnded(out)
+		m.endPicture(out)
 	default:
 		m.out.emit(out)
 		m.finish(FinishStop)
 	}
 }
 
-// pictureAnswered reads Codex's answer to the call for the picture, and ends the turn if there is
+// pictureCallAnswered reads Codex's answer to the call for the picture, and ends the turn if there is
 // no picture. Otherwise the turn goes on: the model may correct a call that Codex did not
 // understand.
-func (m *Machine) pictureAnswered(e *codexrpc.Event) {
+func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	switch {
 	case e.Status == codexrpc.StatusFailed:
 		m.fail(ErrNoPictures)
-	case m.picture.failed || e.Text != "":
-		m.fail(newPictureError(e.Text, m.picture.failure))
+	case m.pictureTool.failed || e.Text != "":
+		m.fail(newPictureError(e.Text, m.pictureTool.failure))
 	}
 }
 
-// withoutPicture fails a turn in which the model has made no picture.
-func (m *Machine) withoutPicture() {
-	if m.picture.failed {
-		m.fail(newPictureError("", m.picture.failure))
+// failWithoutPicture fails a turn in which the model has made no picture.
+func (m *Machine) failWithoutPicture() {
+	if m.pictureTool.failed {
+		m.fail(newPictureError("", m.pictureTool.failure))
 		return
 	}
-	m.fail(&NoPictureError{Said: strings.ToValidUTF8(string(m.picture.said), "")})
+	m.fail(&NoPictureError{Said: strings.ToValidUTF8(string(m.pictureTool.modelText), "")})
 }
 
-// patience returns how long the model may be silent: idle, or longer while Codex waits for a
+// maxSilence returns how long the model may be silent: idle, or longer while Codex waits for a
 // picture.
-func (m *Machine) patience(idle time.Duration) time.Duration {
-	if m.picture.waits {
+func (m *Machine) maxSilence(idle time.Duration) time.Duration {
+	if m.pictureTool.inProgress {
 		return max(idle, pictureTime)
 	}
 	return idle

@@ -64,7 +64,7 @@ func TestRest(t *testing.T) {
 	} {
 		m := New(&test.opts)
 		m.Feed(test.events)
-		if rest := m.Rest(); rest.Whole != test.whole || !slices.Equal(rest.Waits, test.waits) {
+		if rest := m.ThreadState(); rest.InSync != test.whole || !slices.Equal(rest.PendingCalls, test.waits) {
 			t.Errorf("%s: %+v", name, rest)
 		}
 		if m.Report().TextDiffers != text[name] {
@@ -99,7 +99,7 @@ func TestRestOfReasoning(t *testing.T) {
 		call("c", "f", "{}"), thought("r5"), response(1),
 	})
 	want := []Reasoning{{0, "r1"}, {1, "r3"}, {1, "r4"}, {2, "r5"}}
-	if got := m.Rest().Reasoning; !slices.Equal(got, want) {
+	if got := m.ThreadState().Reasoning; !slices.Equal(got, want) {
 		t.Errorf("the reasoning is %v, want %v", got, want)
 	}
 	m = New(&Options{})
@@ -108,7 +108,7 @@ func TestRestOfReasoning(t *testing.T) {
 	for range 3 {
 		m.Feed([]codexrpc.Event{long})
 	}
-	if got := m.Rest().Reasoning; len(got) != 2 {
+	if got := m.ThreadState().Reasoning; len(got) != 2 {
 		t.Errorf("%d long items were kept", len(got))
 	}
 	m = New(&Options{})
@@ -116,7 +116,7 @@ func TestRestOfReasoning(t *testing.T) {
 		{Kind: codexrpc.EventItemStarted, ItemType: codexrpc.ItemReasoning, ItemID: "r1"}, thought("r1"),
 		{Kind: codexrpc.EventError, WillRetry: true, Err: &codexrpc.TurnError{Message: "again"}}, thought("r2"), response(1),
 	})
-	if got := m.Rest().Reasoning; !slices.Equal(got, []Reasoning{{0, "r2"}}) {
+	if got := m.ThreadState().Reasoning; !slices.Equal(got, []Reasoning{{0, "r2"}}) {
 		t.Errorf("after a retry the reasoning is %v", got)
 	}
 }

@@ -79,7 +79,7 @@ func TestPicturesWithin(t *testing.T) {
 		"a retry behind it": {Options{}, with(pictureCall, response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", ""), complaint("broke off", true)),
 			"begun:c made:c \"There.\" stop:5"},
 		"a retry within":  {Options{}, with(pictureCall, complaint("broke off", true)), "begun:c failed"},
-		"too much behind": {Options{}, with(pictureCall, delta("a", strings.Repeat("x", maxHeldBytes)), whole("a", strings.Repeat("x", maxHeldBytes)), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")), "begun:c none:c:0 \"xxxxxxxxxxxx\" \"\\n\\n\" \"There.\" stop:5"},
+		"too much behind": {Options{}, with(pictureCall, delta("a", strings.Repeat("x", maxDelayedBytes)), whole("a", strings.Repeat("x", maxDelayedBytes)), response(3), pictureStarted, pictureMade(onePNG), pictureAnswer("", "")), "begun:c none:c:0 \"xxxxxxxxxxxx\" \"\\n\\n\" \"There.\" stop:5"},
 		"a client's own":  {Options{}, []codexrpc.Event{call("x", "imagegen", "{}"), response(3)}, "call:imagegen tool_calls:3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestPicturesWithin(t *testing.T) {
 			if said := saidWithPictures(got); said != test.want || !m.Done() {
 				t.Errorf("done %t: %s", m.Done(), said)
 			}
-			if len(test.events) > len(after) && m.Rest().Whole && name != "not called for" && name != "a client's own" {
+			if len(test.events) > len(after) && m.ThreadState().InSync && name != "not called for" && name != "a client's own" {
 				t.Error("the thread would go on, whose history is another one than the client's")
 			}
 		})

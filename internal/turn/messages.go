@@ -1,0 +1,149 @@
+package turn
+
+import "hash/maphash"
+
+// MessageGap separates two messages, or two parts of a reasoning summary, that Codex
+// sends as separate items and a client reads as one text.
+const MessageGap = "\n\n"
+
+// maxMessages bounds the messages of one turn that are tracked. A turn has a few. The client gets the
+// deltas of further messages as well. But if such a delta is lost, its text stays missing, see
+// texts.
+const maxMessages = 1024
+
+// messages tracks the agent messages of a turn. The text of a message comes as deltas, and then once
+// more as a whole. From the whole text, the client gets only what was missing in the deltas.
+// Messages are identified by the id of their item, never by their text, so that repeated text is
+// kept.
+type messages struct {
+	seed          maphash.Seed
+	firstMessage  message             // the only message of most turns
+	otherMessages map[string]*message // the others
+	lastItem      string              // the item of the last text
+
+	lastFound *message // the last result of item; nil: none
+
+	differs    bool // Codex has other text than the client got
+	incomplete int  // messages of which there were deltas, but not yet the whole
+
+	hasText         bool   // there was text
+	responseHasText bool   // there was text in the model response under way
+	pendingGap      string // the gap before the text that comes next
+	lastSummaryPart summaryPart
+	hasReasoning    bool // there was reasoning: summary is its last part
+}
+
+// message has the length and the hash of the text of one item so far. They suffice to compare the
+// deltas with the whole text, so the text itself is not kept.
+type message struct {
+	id     string
+	length int
+	hash   maphash.Hash
+	done   bool
+}
+
+// summaryPart identifies a part of a reasoning summary.
+type summaryPart struct {
+	item  string
+	index int
+}
+
+// addDelta returns the gap and the text that a delta adds.
+func (t *messages) addDelta(item, text string) (gap, added string) {
+	if text == "" {
+		return "", ""
+	}
+	if m := t.message(item); m != nil {
+		if m.done {
+			t.differs = true
+			return "", "" // deltas after the whole are ignored
+		}
+		if m.length == 0 {
+			t.incomplete++
+		}
+		m.length += len(text)
+		_, _ = m.hash.WriteString(text)
+	}
+	return t.gapBefore(item), text
+}
+
+// complete returns the part of an item's whole text that was missing in its deltas, and the gap
+// before this part. Without deltas it returns the whole text. Some providers trim or mend a text at
+// its end, so that it does not begin with the deltas. complete then returns nothing, since the
+// client already has the deltas. The turn does not fail, but the text in Codex's thread differs
+// from the client's.
+func (t *messages) complete(item, whole string) (gap, added string) {
+	m := t.message(item)
+	if m == nil {
+		return "", ""
+	}
+	if m.length > 0 && !m.done {
+		t.incomplete--
+	}
+	switch {
+	case len(whole) < m.length || maphash.String(t.seed, whole[:m.length]) != m.hash.Sum64(),
+		m.done && len(whole) > m.length:
+		t.differs = true
+	case len(whole) > m.length:
+		gap, added = t.gapBefore(item), whole[m.length:]
+		m.length = len(whole)
+		_, _ = m.hash.WriteString(added)
+	}
+	m.done = true
+	return gap, added
+}
+
+// gapBefore returns the separator between the text of the previous item and a new text of this item. It
+// is empty if both are the same item, or if there was no text before.
+func (t *messages) gapBefore(item string) string {
+	changed := t.hasText && item != t.lastItem
+	t.hasText, t.responseHasText, t.lastItem = true, true, item
+	if changed {
+		return MessageGap
+	}
+	return ""
+}
+
+// message returns the message of an item. If there is none, message makes one, or returns nil if there
+// are maxMessages messages.
+func (t *messages) message(id string) *message {
+	if t.lastFound != nil && t.lastFound.id == id {
+		return t.lastFound
+	}
+	m := t.otherMessages[id]
+	switch {
+	case m != nil:
+	case t.lastFound == nil:
+		t.seed = maphash.MakeSeed()
+		m = t.firstMessage.init(id, t.seed)
+	case t.firstMessage.id == id:
+		m = &t.firstMessage
+	case len(t.otherMessages)+1 >= maxMessages:
+		return nil
+	default:
+		if t.otherMessages == nil {
+			t.otherMessages = make(map[string]*message)
+		}
+		m = new(message).init(id, t.seed)
+		t.otherMessages[m.id] = m
+	}
+	t.lastFound = m
+	return m
+}
+
+// init begins the message of an item.
+func (m *message) init(id string, seed maphash.Seed) *message {
+	m.id = id
+	m.hash.SetSeed(seed)
+	return m
+}
+
+// gapBeforeReasoning returns the gap before a delta of a reasoning summary.
+func (t *messages) gapBeforeReasoning(item string, index int) string {
+	before, begun := t.lastSummaryPart, t.hasReasoning
+	t.lastSummaryPart, t.hasReasoning = summaryPart{item, index}, true
+	if begun && t.lastSummaryPart != before {
+		return MessageGap
+	}
+	return ""
+}

@@ -1,0 +1,82 @@
+package turn
+
+import (
+	"slices"
+
+	"github.com/caddy-codex/caddy-codex/codexrpc"
+	"github.com/caddy-codex/caddy-codex/internal/wirejson"
+)
+
+// ThreadState is the state of a thread after a turn that has ended for its client.
+type ThreadState struct {
+	// InSync reports whether the thread has exactly what the client was given, so that the
+	// conversation can go on there.
+	InSync bool
+	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the calls. If
+	// there are none, Codex ends the turn by itself.
+	PendingCalls []string
+	// Reasoning has the reasoning items of the model's response, if they have encrypted content.
+	Reasoning []Reasoning
+}
+
+// Reasoning is an item of the model's reasoning. Only its provider can read it.
+type Reasoning struct {
+	Before int    // how many messages and calls of the response precede the item
+	Item   string // the item of the Responses API, as JSON
+}
+
+// threadTracker records whether a thread differs from what the client was given.
+type threadTracker struct {
+	pendingCalls  []string
+	differs       bool // the thread differs
+	modelFinished bool // the model had finished its response
+
+	items          int // messages and calls of the model's response
+	reasoning      []Reasoning
+	reasoningBytes int
+}
+
+const (
+	maxReasoningItems = 64      // items of reasoning that are kept of a turn
+	maxReasoningBytes = 1 << 20 // bytes that they may have together
+)
+
+// addReasoning records an item of reasoning.
+func (r *threadTracker) addReasoning(e *codexrpc.Event) {
+	if r.reasoningBytes += len(e.Raw); e.Text != "" && len(r.reasoning) < maxReasoningItems && r.reasoningBytes <= maxReasoningBytes {
+		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: e.Raw})
+	}
+}
+
+// forgetResponse forgets the items of a response that broke off.
+func (r *threadTracker) forgetResponse() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
+
+// addCall records a structured call. theirs is true if the tool is the client's. The thread differs
+// from what the client was given in three cases: the tool is not the client's; the call has no id
+// or the id of another call, so that it cannot be answered; or Codex cannot read the arguments, so
+// that Codex answers the call itself.
+func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
+	if !clientsTool || e.CallID == "" || slices.Contains(r.pendingCalls, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
+		r.differs = true
+		return
+	}
+	r.items++
+	if len(r.pendingCalls) < maxPendingCalls {
+		r.pendingCalls = append(r.pendingCalls, e.CallID)
+	}
+}
+
+// maxPendingCalls bounds the calls that a turn may wait for. If there are more, [Rest].Whole is false.
+const maxPendingCalls = 512
+
+// ThreadState returns the state of the thread, once the turn is done.
+func (m *Machine) ThreadState() ThreadState {
+	tools := m.report
+	whole := m.done && m.thread.modelFinished && !m.thread.differs && !m.messages.differs && m.messages.incomplete == 0 && !tools.Truncated &&
+		tools.Duplicates+tools.Unwritable+tools.TailBytes == 0
+	switch structured := len(m.thread.pendingCalls); {
+	case m.opts.writesBlocks() && structured > 0, !m.opts.writesBlocks() && structured != tools.Calls:
+		whole = false // the client reads calls in another form than the model wrote them
+	}
+	return ThreadState{InSync: whole, PendingCalls: m.thread.pendingCalls, Reasoning: m.thread.reasoning}
+}
