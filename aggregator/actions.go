@@ -2,13 +2,14 @@ package aggregator
 
 import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 
-// actionCount counts the calls of one action (a tool with its arguments): textual counts the blocks in the
-// text, structured counts the structured calls.
+// actionCount counts the calls of one action, which is a tool with its arguments. textual counts
+// the blocks in the text, structured counts the structured calls.
 type actionCount struct{ textual, structured int }
 
-// countActions begins to count the calls of each action (tool and arguments) at the first block in
-// the text. Before it, all calls are structured, and two structured calls are two actions, so their
-// arguments need no parsing. With Dedup, Reset already begins to count.
+// countActions begins to count the calls of each action (tool and arguments). It is called at the
+// first block in the text. Before that, all calls are structured, and two structured calls are
+// always two actions, so their arguments need no parsing. With Dedup, Reset already begins to
+// count.
 func (c *Choice) countActions() {
 	if c.actions != nil {
 		return
@@ -21,10 +22,10 @@ func (c *Choice) countActions() {
 	}
 }
 
-// mayRepeat reports whether a call may turn out to be a repetition, and so has to wait until its
-// arguments are complete: there is a call with the same name, and only the arguments can show
-// whether both are one action. An Aggregator never calls End, which would release waiting calls, so
-// its calls do not wait.
+// mayRepeat reports whether a call may turn out to be a repetition. This is so if there is a call
+// with the same name: only the complete arguments show whether both are one action. Until then the
+// call has to wait. The calls of an Aggregator do not wait, since an Aggregator never calls End,
+// which would release waiting calls.
 func (c *Choice) mayRepeat(call *callState) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -37,8 +38,7 @@ func (c *Choice) mayRepeat(call *callState) bool {
 	return false
 }
 
-// countAction counts the tool call made for its action. It returns the counts of the action before
-// this call.
+// countAction counts a call for its action. It returns the counts of the action before this call.
 func (c *Choice) countAction(call *callState) (before actionCount) {
 	if c.actions == nil {
 		return actionCount{}
@@ -46,7 +46,7 @@ func (c *Choice) countAction(call *callState) (before actionCount) {
 	action := usetool.Action(call.name, call.args.String())
 	before = c.actions[action]
 	if !call.isShown() && c.isFull() && before == (actionCount{}) {
-		return before // the call is above the limit: nothing more is remembered
+		return before // the call is above the limit, and its action is not counted
 	}
 	after := before
 	if call.fromText {
@@ -58,9 +58,10 @@ func (c *Choice) countAction(call *callState) (before actionCount) {
 	return before
 }
 
-// isRepeat reports whether a complete call repeats an earlier one. For one action, a model may write
-// a block and also make a structured call. So each block is paired with at most one structured call
-// of the same action. Two blocks, or two structured calls, are two actions, unless Dedup is set.
+// isRepeat reports whether a complete call repeats an earlier one. A model may write a block and
+// also make a structured call for the same action. So each block is paired with at most one
+// structured call of its action. Two blocks, or two structured calls, are two actions, unless Dedup
+// is set.
 func (c *Choice) isRepeat(call *callState) bool {
 	if c.actions == nil {
 		return false

@@ -20,10 +20,11 @@ const (
 	SourceItem                   // the complete item, as the model's response holds it
 )
 
-// callState is one tool call of a choice.
+// callState is one tool call of a choice. A call is shown when it gets its ordinal and its id, and
+// so becomes visible to the user of the Choice.
 type callState struct {
-	ordinal    int              // place among the calls that are shown; -1 until it is shown
-	id         string           // tool_<choice>_<ordinal>[_<suffix>]; empty until it is shown
+	ordinal    int              // index among the shown calls; -1 until the call is shown
+	id         string           // tool_<choice>_<ordinal>[_<suffix>]; empty until the call is shown
 	backendIDs [keyKinds]string // the backend's ids, by kind; empty while none is known
 	place      place
 	name       string
@@ -33,26 +34,26 @@ type callState struct {
 	source        Source
 	completeTexts [completeKinds]completeText
 	pendingHalf   string // the first half of a surrogate pair at the end of the last fragment
-	lastSequence  int64  // the highest number of the events about the call, plus 1; 0: none had one
+	lastSequence  int64  // the highest sequence of the inputs about the call
 	head          callHead
-	announced     bool // a Responses item announced it
+	announced     bool // an event has announced the item of the call
 	done          bool
-	waiting       bool // it is not shown before it is complete, since it may repeat another call
-	dropped       bool // it repeats another call, or is beyond the limit
+	waiting       bool // not shown until its arguments are complete, since it may repeat another call
+	dropped       bool // never shown, since it repeats another call or is above a limit
 	truncated     bool
 
 	cachedHash [sha256.Size]byte // of args, computed when it is needed; zero: not computed
-	transient  bool              // no id or place refers to it: it is forgotten unless it is shown at once
-	bindings   int               // how many ids and places refer to it
-	lastList   uint64            // of the last input about it, see Input
+	transient  bool              // no id or place refers to the call: it is lost unless it is shown at once
+	bindings   int               // how many ids and places refer to the call
+	lastList   uint64            // the list of the last input about the call, see Input
 
-	emittedBytes int  // how many bytes of args the deltas so far had
+	emittedBytes int  // bytes of args that deltas have had
 	replaced     bool // args was replaced since the last delta
-	doneEmitted  bool // a delta has said that the call is done
+	doneEmitted  bool // a delta had Done set
 }
 
-// completeKind is a kind of input that has the complete text of a call's arguments. If two inputs of
-// the same kind have different texts, they are about two calls.
+// completeKind is a kind of input that has the complete arguments of a call. If two inputs of the
+// same kind have different texts, they are about two calls.
 type completeKind uint8
 
 const (
@@ -63,14 +64,15 @@ const (
 	completeKinds
 )
 
-// completeText is a complete text that was given as the arguments of a call.
+// completeText records the first complete text of one completeKind that an input gave as the
+// arguments of a call.
 type completeText struct {
 	state textState
 	hash  [sha256.Size]byte // of the text, in the state textDiffers
 }
 
-// textState is what is known of the complete text of one completeKind: whether it has come, and
-// whether it is the text of the call.
+// textState says whether the complete text of one completeKind has come, and whether it is the text
+// of the call.
 type textState uint8
 
 const (
@@ -79,17 +81,17 @@ const (
 	textDiffers                  // it differs from the text of the call
 )
 
-// matchesName reports whether an event with this name can be about the call: the names are equal, or one
-// of them is empty.
+// matchesName reports whether an event with this name can be about the call: the names are equal,
+// or one of them is empty.
 func (c *callState) matchesName(name string) bool {
 	return name == "" || c.name == "" || c.name == name
 }
 
-// isShown reports whether the call has its id, and is in snapshots.
+// isShown reports whether the call has its ordinal and its id.
 func (c *callState) isShown() bool { return c.ordinal >= 0 }
 
-// backendID returns the backend's id of the call. If that id has not come yet, backend returns the id
-// of the app-server's item for the call: the app-server uses the backend's id for it.
+// backendID returns the backend's id of the call. If that id has not come yet, backendID returns
+// the id of the app-server's item for the call, which has the same value.
 func (c *callState) backendID() string {
 	if c.backendIDs[keyID] == "" {
 		return c.backendIDs[keyThreadItem]
@@ -97,8 +99,8 @@ func (c *callState) backendID() string {
 	return c.backendIDs[keyID]
 }
 
-// nextDelta returns the changes of the call since its last delta; first is true for its first delta.
-// Arguments and Fragment are views of the call's buffer, whose bytes do not change.
+// nextDelta returns the changes of the call since its last delta; first is true for its first
+// delta. Arguments and Fragment are views of the call's buffer, whose bytes do not change.
 func (c *callState) nextDelta(choice int, first bool) Delta {
 	text := c.args.String()
 	d := Delta{
@@ -110,7 +112,7 @@ func (c *callState) nextDelta(choice int, first bool) Delta {
 	return d
 }
 
-// record returns the call as it stands.
+// record returns the current state of the call.
 func (c *callState) record(choice int) Record {
 	return Record{
 		ID: c.id, Type: CallType, Function: Function{Name: c.name, Arguments: c.args.String()},
@@ -128,14 +130,13 @@ func (c *callState) hasText(in *Input) bool {
 	return in.Text == c.args.String()
 }
 
-// receivedText reports whether an earlier input of the same completeKind gave the call the same complete text.
-// A text may have to be compared with the texts of all calls, so long texts are compared by their
-// hashes.
+// receivedText reports whether an earlier input of the same completeKind gave the call the same
+// complete text. This may be asked for many calls, so long texts are compared by their hashes.
 func (c *callState) receivedText(in *Input) bool {
-	switch whole := &c.completeTexts[in.completeKind]; {
-	case whole.state == textDiffers:
-		return whole.hash == in.textHash()
-	case whole.state == textUnknown, !c.truncated && len(in.Text) != c.args.Len():
+	switch earlier := &c.completeTexts[in.completeKind]; {
+	case earlier.state == textDiffers:
+		return earlier.hash == in.textHash()
+	case earlier.state == textUnknown, !c.truncated && len(in.Text) != c.args.Len():
 		return false
 	case c.truncated || len(in.Text) <= sha256.BlockSize:
 		return c.hasText(in)
@@ -143,26 +144,25 @@ func (c *callState) receivedText(in *Input) bool {
 	return c.argumentsHash() == in.textHash()
 }
 
-// recordText records the complete text of an input, so that receivedText can tell when it comes again. It does so
-// only for the first input of each completeKind. While the call itself has that text, no hash of it is
-// stored.
+// recordText records the complete text of an input for receivedText. It records only the first text
+// of each completeKind. If that is the text of the call itself, no hash is stored.
 func (c *callState) recordText(in *Input) {
-	whole := &c.completeTexts[in.completeKind]
+	earlier := &c.completeTexts[in.completeKind]
 	switch {
-	case in.completeKind == completeNone || whole.state != textUnknown:
+	case in.completeKind == completeNone || earlier.state != textUnknown:
 	case !c.truncated && c.hasText(in):
-		whole.state = textMatches
+		earlier.state = textMatches
 	default:
-		*whole = completeText{textDiffers, in.textHash()}
+		*earlier = completeText{textDiffers, in.textHash()}
 	}
 }
 
-// storeTextHash stores the hash of the arguments if an input had them as its complete text. It must be
-// called before the arguments change, since the call then no longer has that text.
+// storeTextHash stores the hash of the arguments if an input had them as its complete text. It must
+// be called before the arguments change, since the call then no longer has that text.
 func (c *callState) storeTextHash() {
 	for kind := range c.completeTexts {
-		if whole := &c.completeTexts[kind]; whole.state == textMatches {
-			*whole = completeText{textDiffers, c.argumentsHash()}
+		if earlier := &c.completeTexts[kind]; earlier.state == textMatches {
+			*earlier = completeText{textDiffers, c.argumentsHash()}
 		}
 	}
 }
@@ -213,19 +213,19 @@ func joinHalves(high, low string) string {
 // replacementChar replaces half a surrogate pair if the other half does not come.
 const replacementChar = "\ufffd"
 
-// appendFragment appends as much of a fragment as the choice has room for; whole reports whether all of it
-// fit. If the fragment ends with the first half of a surrogate pair, that half waits for the next
-// fragment.
-func (c *callState) appendFragment(text string, choice *Choice) (whole bool) {
+// appendFragment appends as much of a fragment as the choice has room for. fits reports whether all
+// of it fit. If the fragment ends with the first half of a surrogate pair, that half waits for the
+// next fragment.
+func (c *callState) appendFragment(text string, choice *Choice) (fits bool) {
 	if c.pendingHalf != "" && text != "" {
 		high := c.pendingHalf
 		c.pendingHalf = ""
 		if startsWithSecondHalf(text) {
-			whole, text = c.appendText(joinHalves(high, text), choice), text[halfSize:]
+			fits, text = c.appendText(joinHalves(high, text), choice), text[halfSize:]
 		} else {
-			whole = c.appendText(replacementChar, choice)
+			fits = c.appendText(replacementChar, choice)
 		}
-		if !whole {
+		if !fits {
 			return false
 		}
 	}
@@ -242,8 +242,9 @@ func (c *callState) appendFragment(text string, choice *Choice) (whole bool) {
 	return c.appendText(text, choice)
 }
 
-// appendText appends as much of a text as the choice has room for; whole reports whether all of it fit.
-func (c *callState) appendText(text string, choice *Choice) (whole bool) {
+// appendText appends as much of a text as the choice has room for. fits reports whether all of it
+// fit.
+func (c *callState) appendText(text string, choice *Choice) (fits bool) {
 	n := min(len(text), choice.argumentRoom)
 	c.args.WriteString(text[:n])
 	choice.argumentRoom -= n
@@ -252,8 +253,8 @@ func (c *callState) appendText(text string, choice *Choice) (whole bool) {
 	return n == len(text)
 }
 
-// flushHalf is called at the end of the arguments. If half a surrogate pair still waits for the other
-// half, flushHalf writes U+FFFD.
+// flushHalf is called at the end of the arguments. If half a surrogate pair still waits for the
+// other half, flushHalf writes U+FFFD.
 func (c *callState) flushHalf(choice *Choice) {
 	if c.pendingHalf != "" {
 		c.pendingHalf = ""
@@ -261,8 +262,8 @@ func (c *callState) flushHalf(choice *Choice) {
 	}
 }
 
-// discardArguments discards the arguments, so that new ones can be written. It begins a new buffer, since
-// deltas are views of the old one.
+// discardArguments discards the arguments, so that new ones can be written. It begins a new buffer,
+// since deltas are views of the old one.
 func (c *callState) discardArguments(choice *Choice) {
 	choice.argumentRoom += c.args.Len()
 	c.args = strings.Builder{}

@@ -43,20 +43,20 @@ type Choice struct {
 
 	calls        []*callState // the calls that are shown, in the order of their ordinals
 	callsByID    map[key]*idCalls
-	callsByPlace map[place]*callState // the call that was bound last to each place
+	callsByPlace map[place]*callState // the last call that was bound to each place
 	callsByHead  map[headKey]*callState
 	lastCall     *callState                        // the call created last
-	waitingCalls []*callState                      // calls that are not shown before they are complete
+	waitingCalls []*callState                      // calls that are not shown until they are complete
 	hiddenCalls  int                               // calls that wait for their name, or were dropped
 	argumentRoom int                               // bytes of arguments that may still be kept
 	idRoom       int                               // bytes of names and ids that may still be kept
 	runs         usetool.Runs                      // counts the blocks that an Obsidian client runs; not used without a limit of calls
-	blockFits    bool                              // the block that is being read may be sent as it is
+	blockFits    bool                              // the block that is being added may be sent unchanged
 	runsOffset   int64                             // the offset up to which runs has read
-	actions      map[usetool.ActionKey]actionCount // nil: no call can repeat another one
+	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
 	stats        Stats
 
-	deltas   []Delta // of the parts that the last method call returned
+	deltas   []Delta // the memory for the Call of the parts that are returned
 	position uint64  // highest position given to Aggregator.IngestEvent
 }
 
@@ -175,13 +175,14 @@ func (c *Choice) appendParts(out []Part) []Part {
 	return out
 }
 
-// addBlock makes a call of a block.
+// addBlock makes a call of a complete block, and appends its parts. It sets Rewrite if an Obsidian
+// client would run a call above the limit when it got the block unchanged.
 func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
-	from, name, before := len(out), s.Name, c.runs
+	first, name, before := len(out), s.Name, c.runs
 	if c.opts.ToolName != nil {
 		name = c.opts.ToolName(name)
 	}
-	rewrite := true // a block of another form than <use_tool> is always written anew
+	rewrite := true // a block of another form than <use_tool> is always rewritten
 	if s.Pattern == "" {
 		rewrite = c.limitsBlocks() && c.runs.Read(s.Text, c.opts.MaxCalls) < len(s.Text)
 	}
@@ -192,7 +193,7 @@ func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	c.runs, c.blockFits = before, !rewrite
 	out = c.addBlockCall(place{}, name, s.Arguments, out)
 	c.blockFits = false
-	for i := from; i < len(out); i++ {
+	for i := first; i < len(out); i++ {
 		p := &out[i]
 		p.Text, p.Pattern, p.Offset = s.Text, s.Pattern, s.Offset
 		if p.Kind == PartCall && s.Pattern == "" {
@@ -204,13 +205,13 @@ func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	return out
 }
 
-// limitsBlocks reports whether the limit of calls also bounds the blocks that an Obsidian client would
-// run. It returns true if the text is searched for blocks and the limit is lower than the default.
+// limitsBlocks reports whether the limit of calls also limits the blocks that an Obsidian client
+// would run. It does if the text is searched for blocks and the limit is lower than the default.
 func (c *Choice) limitsBlocks() bool { return c.scanner != nil && c.opts.MaxCalls < DefaultMaxCalls }
 
 // addText appends the part for text that is no call. For an Obsidian client, a block that the
 // scanner gave up may still be open in this text. If the client would run that block as a call
-// above the limit, addText cuts the text before the byte that makes the client run it.
+// above the limit, addText cuts the text before the byte that completes the call for the client.
 func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
 	p := Part{Kind: PartText, Text: s.Text, Offset: s.Offset}
 	if unread := int(max(0, c.runsOffset-s.Offset)); c.limitsBlocks() && unread < len(s.Text) {
@@ -222,10 +223,10 @@ func (c *Choice) addText(s *usetool.Segment, out []Part) []Part {
 	return append(out, p)
 }
 
-// addAborted appends the part for a block that does not become a call. An Obsidian client may run such
-// a block nevertheless. If limitsBlocks returns true, a block that would run counts towards the limit
-// of calls, and the part for a block above the limit is a PartOverLimit. This applies to clients of
-// all kinds, so that they have the same limit.
+// addAborted appends the part for a block that does not become a call. An Obsidian client may run
+// such a block nevertheless. So if limitsBlocks returns true, a block that would run counts towards
+// the limit of calls, and the part for a block above the limit is a PartOverLimit. This is done for
+// all clients, so that they have the same limit.
 func (c *Choice) addAborted(s *usetool.Segment, reason usetool.AbortReason, out []Part) []Part {
 	p := Part{Kind: PartBlockAborted, Reason: reason, Err: s.Err, Pattern: s.Pattern, Offset: s.Offset, Block: s.Block}
 	if s.Pattern == "" && c.limitsBlocks() {

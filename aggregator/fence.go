@@ -27,21 +27,21 @@ const (
 type codeFence struct {
 	line   lineState
 	indent int  // spaces, in lineStart
-	mark   byte // of this line's run
-	marks  int  // marks in this line's run
+	mark   byte // at the beginning of this line: ` or ~
+	marks  int  // number of marks at the beginning of this line
 
 	openMark  byte // the mark of the open fence, 0: none is open
-	openMarks int  // marks of the open fence
+	openMarks int  // number of marks of the open fence
 }
 
 // fenceAfterText returns a codeFence in the middle of a line that is no fence.
 func fenceAfterText() codeFence { return codeFence{line: lineOther} }
 
-// inside reports whether the byte that step has read last is in a fenced code block, or is after the
-// marks on the line that opens a block.
+// inside reports whether the last byte that step has read is in a fenced code block, or is after
+// the marks on the line that opens a block.
 func (t *codeFence) inside() bool { return t.openMark != 0 || t.line == lineOpening }
 
-// step looks at the next byte.
+// step reads the next byte.
 func (t *codeFence) step(b byte) {
 	if b == '\n' || b == '\r' {
 		t.endLine()
@@ -63,7 +63,7 @@ func (t *codeFence) step(b byte) {
 	}
 }
 
-// stepStart looks at the next byte of a line that so far has only spaces.
+// stepStart reads the next byte of a line that so far has only spaces.
 func (t *codeFence) stepStart(b byte) {
 	switch {
 	case b == ' ' && t.indent < maxIndent:
@@ -75,7 +75,7 @@ func (t *codeFence) stepStart(b byte) {
 	}
 }
 
-// stepMarks looks at the next byte of a line that so far has only spaces and then marks.
+// stepMarks reads the next byte of a line that so far has only spaces and then marks.
 func (t *codeFence) stepMarks(b byte) {
 	switch {
 	case b == t.mark:

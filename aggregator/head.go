@@ -6,15 +6,15 @@ const legacySlot = -1
 
 // callHead records the heads of a call: the chat deltas that contain its name. Each head after the
 // first one is either a fragment of the arguments or a repetition, see the package documentation.
-// At first nobody knows which, so callHead counts the heads that equal the first one and come right
+// At first this is not known, so callHead counts the heads that equal the first one and come right
 // after it. If a later head differs, the counted heads were fragments, and their text is added to
 // the arguments. If a fragment without a name or the end of the call comes first, they were
 // repetitions.
 type callHead struct {
 	seen         bool
-	areFragments bool // each head is a fragment
-	start, size  int  // the place of the first head's text in the arguments
-	equalHeads   int  // heads equal to the first one, while nothing shows what they are
+	areFragments bool // a later head differed: all heads are fragments
+	start, size  int  // offset and size of the first head's text in the arguments
+	equalHeads   int  // heads equal to the first one, while it is not known whether they are fragments
 }
 
 // findChatEntry finds the call that an entry of a chat delta or of a message is about.
@@ -48,9 +48,9 @@ func (c *Choice) findChatEntry(in *Input) *callState {
 	return found
 }
 
-// callAtIndex returns the call whose ordinal is slot, the index of an entry; legacySlot counts as 0. It
-// is used for entries that do not identify their call by an id or a name. It returns nil for a call
-// made from text.
+// callAtIndex returns the call whose ordinal is slot, the index of an entry; legacySlot counts as
+// 0. It is used for entries that do not identify their call by an id or a name. It returns nil if
+// there is no such call or if it was made from text.
 func (c *Choice) callAtIndex(slot int) *callState {
 	at := max(slot, 0)
 	if at >= len(c.calls) || c.calls[at].fromText {
@@ -59,9 +59,9 @@ func (c *Choice) callAtIndex(slot int) *callState {
 	return c.calls[at]
 }
 
-// dropRepeatedHead drops the text of a head (a chat delta with the name of its call) that repeats the first
-// head. A delta without the name shows that the backend does not send the name with every fragment.
-// So dropRepeatedHead then forgets the heads counted so far: they were repetitions.
+// dropRepeatedHead drops the text of a head (a chat delta with the name of its call) that repeats
+// the first head. A delta without the name shows that the backend does not send the name with every
+// fragment: the heads counted so far were repetitions, and dropRepeatedHead resets their count.
 func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 	switch {
 	case in.Source != SourceFragment:
@@ -74,8 +74,8 @@ func (c *Choice) dropRepeatedHead(call *callState, in *Input) {
 	}
 }
 
-// isFragmentHead reports whether the text of a head (a chat delta with the name of its call) has to be
-// appended to the arguments. It returns false for a repetition.
+// isFragmentHead reports whether the text of a head (a chat delta with the name of its call) has to
+// be appended to the arguments. It returns false for a repetition.
 func (c *Choice) isFragmentHead(call *callState, in *Input) bool {
 	h, text := &call.head, ""
 	text, _ = cutFirstHalf(in.Text)

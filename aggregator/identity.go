@@ -47,11 +47,11 @@ type headKey struct {
 type idCalls struct {
 	id      string
 	calls   []*callState
-	memory  [1]*callState // the memory of calls, unless there are more
-	current *callState    // the first of the calls with the name that came last
+	memory  [1]*callState // the memory of calls while there is only one
+	current *callState    // the first of the calls that have the name which came last
 }
 
-// keysPerCall bounds the ids and places of a call. A call has a call id, ids of items and places;
+// keysPerCall bounds the ids and places of a call. A call has a call id, item ids and places;
 // the bound leaves room for backends that change them.
 const keysPerCall = 16
 
@@ -59,7 +59,7 @@ const keysPerCall = 16
 // the item, then for the id of the call, then for the place. An input with none of these is about
 // the call that was created last. find skips a call whose name, item or place differs from that of
 // the input. It also skips a call that got other complete arguments from the same kind of input,
-// except if in.summary is set: such an input comes from a list that repeats earlier items.
+// except if in.isSummary is set: such an input comes from a list that repeats earlier items.
 func (c *Choice) find(in *Input) *callState {
 	if in.isChatEntry {
 		return c.findChatEntry(in)
@@ -94,8 +94,8 @@ func (in *Input) id(kind keyKind) string {
 	return ""
 }
 
-// findByItem finds the call of an input by the ids of its items. If known is true and found is nil, the
-// input is about a new call. If known is false, these ids do not decide which call it is.
+// findByItem finds the call of an input by the ids of its items. If known is true and found is nil,
+// the input is about a new call. If known is false, these ids do not decide which call it is.
 func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 	for kind := keyItem; kind < keyKinds && !known; kind++ {
 		if id := in.id(kind); id != "" {
@@ -105,8 +105,8 @@ func (c *Choice) findByItem(in *Input) (found *callState, known bool) {
 	return found, known
 }
 
-// findByID finds the call of an input by the id of the call, or by the id of the app-server's item:
-// both have the same value. found and known mean the same as in findByItem.
+// findByID finds the call of an input by the id of the call or, if the input has none, by the id of
+// the app-server's item, which has the same value. found and known mean the same as in findByItem.
 func (c *Choice) findByID(in *Input) (found *callState, known bool) {
 	id := in.ID
 	if id == "" {
@@ -154,9 +154,9 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 	return found, known || found != nil
 }
 
-// pickWithoutText does what pickCall does, for an input without a complete text. It returns the call at the
-// input's place, or otherwise the first call with the input's name. For an input without a name,
-// that is the first call with the name that came last.
+// pickWithoutText does what pickCall does, for an input without a complete text. It returns the
+// call at the input's place, or otherwise the first call with the input's name. For an input
+// without a name, that is the first call with the name that came last.
 func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState, known bool) {
 	if placed := c.callsByPlace[in.place]; placed != nil && c.isCompatible(placed, in) && slices.Contains(sharing.calls, placed) {
 		return placed, true
@@ -172,10 +172,10 @@ func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState,
 	return nil, false
 }
 
-// isCompatible reports whether an input may be about a call: the ids of their items, their names and their
-// places do not contradict each other.
+// isCompatible reports whether an input may be about a call: their item ids, names and places do
+// not contradict each other.
 func (c *Choice) isCompatible(found *callState, in *Input) bool {
-	sameItem := false // the item is the same; its place may differ in another response
+	sameItem := false // if the item is the same, its place may differ: it may be in another response
 	for kind := keyItem; kind < keyKinds; kind++ {
 		if id, known := in.id(kind), found.backendIDs[kind]; id != "" && known != "" {
 			if id != known {
@@ -187,13 +187,14 @@ func (c *Choice) isCompatible(found *callState, in *Input) bool {
 	return found.matchesName(in.Name) && (sameItem || in.lacksPlace() || found.place.kind != in.place.kind || found.place == in.place)
 }
 
-// lacksPlace reports whether the place of an input is useless for finding its call: the input has no
-// place, or it is a chat entry without an index, whose place is only its number in the list.
+// lacksPlace reports whether the place of an input does not help to find its call. This is so if
+// the input has no place, or is a chat entry without an index, whose place is only its number in
+// the list.
 func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
-// create makes a call for an input. The call is not shown yet. If maxHidden calls already wait to
-// be shown or were dropped, create does not store the new call. It then returns a transient call,
-// which is lost unless it is shown at once, or nil if the input has no name.
+// create makes a call for an input. The call is not shown yet. If there are already maxHidden
+// hidden calls, create does not store the new call. It then returns a transient call, which is lost
+// unless it is shown at once, or nil if the input has no name.
 func (c *Choice) create(in *Input) *callState {
 	call := &callState{ordinal: -1}
 	if c.hiddenCalls >= maxHidden {
@@ -209,7 +210,7 @@ func (c *Choice) create(in *Input) *callState {
 	return call
 }
 
-// bindAll makes the ids and the place of an input refer to a call. fresh is true if the call was
+// bindAll makes the ids and the place of an input refer to a call. isNew is true if the call was
 // made for this input.
 func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	for kind := range keyKinds {
@@ -227,8 +228,7 @@ func (c *Choice) bindAll(call *callState, in *Input, isNew bool) {
 	}
 }
 
-// bindID makes the input's id of a kind refer to a call. The first id of each kind is kept in the
-// call.
+// bindID makes the input's id of a kind refer to a call. The call keeps the first id of each kind.
 func (c *Choice) bindID(call *callState, in *Input, kind keyKind) {
 	id := in.id(kind)
 	if id == "" || call.transient || kind == keyThreadItem && id == call.backendIDs[keyID] {

@@ -19,8 +19,8 @@ type ingestion struct {
 	agg       *Aggregator
 	opts      ingestOptions
 	deltas    []Delta
-	foundCall bool  // a call was found in the input, even if it was refused
-	err       error // the first reason why a part of it is ignored
+	foundCall bool  // the input has a call, even if that call was refused
+	err       error // why the first ignored part of the input is ignored
 }
 
 // setError records why a part of the input is ignored.
@@ -36,7 +36,7 @@ func (in *ingestion) countMalformed(reason string) {
 	in.setError(ErrMalformed, reason)
 }
 
-// ingest reads one event and hands it to the reader of its shape.
+// ingest reads one event.
 func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result {
 	a.stats.Events++
 	in := ingestion{agg: a, opts: opts}
@@ -69,9 +69,9 @@ func (in *ingestion) choice(index int) *Choice {
 	return c
 }
 
-// applyInput passes an input about a call to the choice with an index. It returns false if the choice
-// does not exist and there is no room for another one.
-func (in *ingestion) applyInput(choice int, input *Input) (room bool) {
+// applyInput passes an input about a call to the choice with an index. It returns false if the
+// choice does not exist and there is no room for another one.
+func (in *ingestion) applyInput(choice int, input *Input) (hasRoom bool) {
 	c := in.choice(choice)
 	if c == nil {
 		return false
@@ -90,8 +90,8 @@ func (in *ingestion) applyInput(choice int, input *Input) (room bool) {
 	return true
 }
 
-// collectDeltas keeps the deltas that announce a call or change its arguments. before is the Stats of the
-// choice before these parts were made.
+// collectDeltas keeps the deltas that announce a call or change its arguments. before is the Stats
+// of the choice before these parts were made.
 func (in *ingestion) collectDeltas(c *Choice, before *Stats, parts []Part) {
 	if c.stats.OverLimit > before.OverLimit {
 		in.setError(ErrOverLimit, "too many calls, or too large ones")
@@ -105,9 +105,9 @@ func (in *ingestion) collectDeltas(c *Choice, before *Stats, parts []Part) {
 	in.agg.parts = parts[:0]
 }
 
-// isFromSnapshot reports whether an input was made from a snapshot of the choice, so that it adds nothing.
-// Such an input has an id that this package made, not the backend. Its name and its arguments are
-// those that the call has or had.
+// isFromSnapshot reports whether an input was made from a snapshot of the choice, so that it adds
+// nothing. Such an input has an id that this package made, not the backend. Its name and its
+// arguments are those that the call has or had.
 func (c *Choice) isFromSnapshot(in *Input) bool {
 	if in.ID == "" || c.callsByID[key{keyID, in.ID}] != nil {
 		return false
@@ -116,7 +116,7 @@ func (c *Choice) isFromSnapshot(in *Input) bool {
 	return own != nil && in.Name == own.name && strings.HasPrefix(own.args.String(), in.Text) && (in.Done || in.Text != "")
 }
 
-// callByOwnID returns the call to which this package gave an id, or nil.
+// callByOwnID returns the call that has an id made by [CallID], or nil.
 func (c *Choice) callByOwnID(id string) *callState {
 	digits, ok := strings.CutPrefix(id, callPrefix)
 	if !ok {

@@ -6,8 +6,9 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// readChatChoice reads an element of the choices of a chat.completion.chunk or of a chat.completion; id
-// is the id of that object. If the element has an index, this index is used instead of choice.
+// readChatChoice reads an element of the choices of a chat.completion.chunk or of a
+// chat.completion. id is the id of that object. If the element has an index, this index is used
+// instead of choice.
 func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	if n := in.readNumber(m.index); n >= 0 {
 		choice = int(n)
@@ -20,11 +21,12 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	}
 }
 
-// readFunction reads the function of a tool call, or a function_call.
-func (in *ingestion) readFunction(object string, whole bool) Input {
+// readFunction reads the function of a tool call, or a function_call. complete is true if it
+// belongs to a complete message.
+func (in *ingestion) readFunction(object string, complete bool) Input {
 	m := readMembers(object)
-	input := Input{Name: in.readIdentifier(m.name), Done: whole, isChatEntry: true, hasPosition: in.opts.positioned}
-	if whole {
+	input := Input{Name: in.readIdentifier(m.name), Done: complete, isChatEntry: true, hasPosition: in.opts.positioned}
+	if complete {
 		input.list = in.agg.stats.Events
 		if input.Text, input.Source = in.readArguments(m.arguments, SourceText); input.Source == SourceText {
 			input.completeKind = completeMessage
@@ -35,11 +37,11 @@ func (in *ingestion) readFunction(object string, whole bool) Input {
 	return input
 }
 
-// readChatCalls reads the calls of a delta or, if whole is true, of a complete message. It ignores a
-// function_call beside tool_calls: it is the same call in the older form. readChatCalls returns false if
-// there is no room for the choice.
-func (in *ingestion) readChatCalls(choice int, m members, whole bool) bool {
-	n, room := 0, true
+// readChatCalls reads the calls of a delta or, if complete is true, of a complete message. It
+// ignores a function_call beside tool_calls, which is the same call in the older form. It returns
+// false if there is no room for the choice.
+func (in *ingestion) readChatCalls(choice int, m members, complete bool) bool {
+	n, hasRoom := 0, true
 	for w := wirejson.Walk(m.toolCalls); w.Next(); {
 		if !wirejson.IsObject(w.Value) {
 			in.foundCall = true
@@ -47,19 +49,19 @@ func (in *ingestion) readChatCalls(choice int, m members, whole bool) bool {
 			continue
 		}
 		entry := readMembers(w.Value)
-		input := in.readFunction(entry.function, whole)
+		input := in.readFunction(entry.function, complete)
 		input.ID = in.readIdentifier(entry.id)
 		input.place = place{kind: placeSlot, index: int(in.readNumber(entry.index))}
 		if input.hasIndex = input.place.index >= 0; !input.hasIndex {
 			input.place.index = n
 		}
 		n++
-		room = room && in.applyInput(choice, &input)
+		hasRoom = hasRoom && in.applyInput(choice, &input)
 	}
 	if n > 0 || !wirejson.IsObject(m.functionCall) {
-		return room
+		return hasRoom
 	}
-	input := in.readFunction(m.functionCall, whole)
+	input := in.readFunction(m.functionCall, complete)
 	input.place = place{kind: placeSlot, index: legacySlot}
 	return in.applyInput(choice, &input)
 }

@@ -74,7 +74,7 @@ func readMembers(object string) (m members) {
 	return m
 }
 
-// dispatch finds the shape of an object, by members that only this shape has, and reads the object.
+// dispatch finds the shape of an object by members that only this shape has, and reads the object.
 func (in *ingestion) dispatch(choice int, m members) {
 	kind := in.readTag(m.kind)
 	switch {
@@ -105,8 +105,7 @@ func (in *ingestion) dispatch(choice int, m members) {
 	}
 }
 
-// readTag reads a string that identifies a shape, such as a type. It returns "" if the value is not a
-// string.
+// readTag reads a string that identifies a shape, such as a type. It returns "" for other values.
 func (in *ingestion) readTag(value string) string {
 	text, _ := wirejson.AsString(value)
 	return text.String()
@@ -121,8 +120,8 @@ func (in *ingestion) readID(value string) string {
 	return text.String()
 }
 
-// readIdentifier reads the name or an id of a call. It returns "" for null. It also returns "" for a
-// value of another type and for a text that is too long, and counts these as malformed.
+// readIdentifier reads the name or an id of a call. It returns "" for null. It also returns "" for
+// a value of another type and for a text that is too long, and counts these as malformed.
 func (in *ingestion) readIdentifier(value string) string {
 	id := in.readID(value)
 	if id == "" && value != "" && value != "null" && value != `""` {
@@ -132,15 +131,15 @@ func (in *ingestion) readIdentifier(value string) string {
 }
 
 // readArguments returns the text of arguments and its source. A string is text as the model wrote
-// it: its source is from. An object was parsed by a backend: its source is SourceParsed. The text
-// is valid until the next call.
-func (in *ingestion) readArguments(value string, from Source) (string, Source) {
+// it, and its source is textSource. An object was parsed by a backend, and its source is
+// SourceParsed. The text is valid until the next call.
+func (in *ingestion) readArguments(value string, textSource Source) (string, Source) {
 	text, ok := wirejson.AsString(value)
 	switch {
-	case ok && from == SourceFragment:
-		return text.Part(&in.agg.text), from
+	case ok && textSource == SourceFragment:
+		return text.Part(&in.agg.text), textSource
 	case ok:
-		return text.String(), from
+		return text.String(), textSource
 	case wirejson.IsObject(value):
 		return value, SourceParsed
 	case value != "" && value != "null":

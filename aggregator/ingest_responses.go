@@ -24,11 +24,11 @@ func (in *ingestion) readResponsesEvent(choice int, kind string, m members) {
 
 // readArgumentsEvent reads response.function_call_arguments.delta and .done. If the item was not
 // announced, the call is not shown until its name comes.
-func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, arguments string, from Source) {
+func (in *ingestion) readArgumentsEvent(choice int, m members, input Input, arguments string, source Source) {
 	in.foundCall = true
 	input.Name, input.ID, input.Item = in.readIdentifier(m.name), in.readIdentifier(m.callID), in.readIdentifier(m.itemID)
-	input.Done = from != SourceFragment
-	input.Text, input.Source = in.readArguments(arguments, from)
+	input.Done = source != SourceFragment
+	input.Text, input.Source = in.readArguments(arguments, source)
 	if input.Source == SourceParsed || !input.Done && input.Source == SourceNone {
 		in.countMalformed("arguments are not a string")
 		return
@@ -44,8 +44,8 @@ func (in *ingestion) readOutputItems(choice int, items string) {
 }
 
 // readItem reads an item of the Responses API or, if its type is in camel case, of the app-server.
-// input has the place that the event gives the item. If complete is false, the item is only announced:
-// more of it follows. Items of other types have no call.
+// input has the place that the event gives the item. If complete is false, the item is only
+// announced, and more of it follows. Items of other types have no call.
 func (in *ingestion) readItem(choice int, m members, input Input, complete bool) {
 	input.ID, input.Name = in.readIdentifier(m.callID), in.readIdentifier(m.name)
 	switch in.readTag(m.kind) {
@@ -63,9 +63,9 @@ func (in *ingestion) readItem(choice int, m members, input Input, complete bool)
 	}
 }
 
-// readFunctionCall reads a Responses function_call, which has the model's own text of the arguments. If
-// the item is only announced and already has arguments, they are a first fragment. A repeated
-// announcement does not add them again.
+// readFunctionCall reads a Responses function_call, which has the arguments as the model wrote
+// them. If the item is only announced and already has arguments, they are a first fragment. A
+// repeated announcement does not add them again.
 func (in *ingestion) readFunctionCall(choice int, m members, input Input, complete bool) {
 	in.foundCall = true
 	input.Item = in.readID(m.id)
@@ -90,8 +90,8 @@ func (in *ingestion) readFunctionCall(choice int, m members, input Input, comple
 	in.applyInput(choice, &input)
 }
 
-// readNotification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send it.
-// The caller must leave out messages of other turns, since Codex replays injected items as
+// readNotification reads a message of the app-server's protocol v2, as codex 0.150 to 0.169 send
+// it. The caller must leave out messages of other turns, since Codex replays injected items as
 // rawResponseItem/completed.
 func (in *ingestion) readNotification(choice int, method string, params members) {
 	switch method {
@@ -104,14 +104,14 @@ func (in *ingestion) readNotification(choice int, method string, params members)
 	}
 }
 
-// readToolCall reads the params of item/tool/call, the request to run a tool, which Codex sends
-// for complete calls only.
+// readToolCall reads the params of item/tool/call, the request to run a tool. Codex sends it for
+// complete calls only.
 func (in *ingestion) readToolCall(choice int, m members) {
 	in.readParsedCall(choice, m, Input{ID: in.readIdentifier(m.callID)}, true)
 }
 
-// readParsedCall reads a tool call whose arguments Codex has parsed, so that they may differ from the
-// model's text. If done is false, the call is only announced.
+// readParsedCall reads a tool call whose arguments Codex has parsed, so that they may differ from
+// the model's text. If done is false, the call is only announced.
 func (in *ingestion) readParsedCall(choice int, m members, input Input, done bool) {
 	in.foundCall = true
 	input.Name, input.Done = in.readIdentifier(m.tool), done

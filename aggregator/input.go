@@ -18,12 +18,12 @@ type Input struct {
 
 	raw          bool // Item is the id of a raw item of the app-server
 	place        place
-	sequence     int64 // the number of the event plus 1; a repetition has the same number; 0: no number
+	sequence     int64 // the number of the event plus 1; 0: no number
 	announces    bool  // the event announces an item
 	completeKind completeKind
-	list         uint64            // identifies the list with this call: equal calls of one list are two calls; 0: no list
+	list         uint64            // identifies the list with this entry: two equal entries of one list are two calls; 0: no list
 	isSummary    bool              // the list repeats items that came before
-	isChatEntry  bool              // an entry of a chat delta, or of a message: see callHead
+	isChatEntry  bool              // an entry of a chat delta or of a chat message
 	hasIndex     bool              // the entry has an index
 	cachedHash   [sha256.Size]byte // of Text, computed when it is needed; zero: not computed
 	hasPosition  bool              // the event has a position, so that an equal head is a new fragment
@@ -127,10 +127,10 @@ func (c *Choice) applyTo(call *callState, in *Input, named bool, out []Part) []P
 	return out
 }
 
-// addFragment appends the next part of the arguments. A part whose number was seen is a repetition. A
-// part without a number always counts, since two parts may have equal text. addFragment returns false
-// for a repetition or an empty part. For a part that it refuses it returns true, and counts the
-// refusal.
+// addFragment appends the next fragment of the arguments. A fragment whose number was seen is a
+// repetition. A fragment without a number always counts, since two fragments may have equal text.
+// addFragment returns false for a repetition or an empty fragment. If it refuses a fragment, it
+// counts the refusal and returns true.
 func (c *Choice) addFragment(call *callState, in *Input) bool {
 	if in.Text == "" || in.sequence > 0 && in.sequence <= call.lastSequence {
 		return false
@@ -149,9 +149,9 @@ func (c *Choice) addFragment(call *callState, in *Input) bool {
 	return true
 }
 
-// setCompleteText sets the complete text of a call. It returns false if the text adds nothing to what the
-// call has. It returns true if the text changed the call, and also if setCompleteText refused and counted
-// it.
+// setCompleteText sets the complete text of a call. It returns false if the text adds nothing to
+// the call. It returns true if the text changed the call, and also if the text was refused and
+// counted.
 func (c *Choice) setCompleteText(call *callState, in *Input) bool {
 	call.pendingHalf = ""
 	current, wasCut := call.args.String(), call.truncated
@@ -191,9 +191,9 @@ func (c *Choice) setCompleteText(call *callState, in *Input) bool {
 }
 
 // show appends the changes of a call since its last delta to out, and returns out. A call that is
-// shown for the first time gets its ordinal and its id. show drops a call that repeats another one
-// or is above the limit. It does nothing yet for a call that has no name, or for which mayRepeat is
-// true.
+// shown for the first time gets its ordinal and its id. A call that repeats another one or is above
+// the limit is dropped instead. show does nothing yet for a call that has no name, or for which
+// mayRepeat is true.
 func (c *Choice) show(call *callState, out []Part) []Part {
 	if call.name == "" || call.dropped {
 		return out
@@ -247,8 +247,8 @@ func (c *Choice) End(out []Part) []Part {
 	return out
 }
 
-// drop keeps a call out of the choice, and appends a part of the given kind to out. The ids and
-// places of the call stay, so that further inputs about the call are recognised.
+// drop makes sure that a call is never shown, and appends a part of the given kind to out. The ids
+// and places of the call stay, so that further inputs about the call are recognised.
 func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	call.dropped = true
 	if kind == PartDuplicate {
@@ -257,7 +257,7 @@ func (c *Choice) drop(call *callState, kind PartKind, out []Part) []Part {
 	return append(out, Part{Kind: kind})
 }
 
-// refuse drops a call for which there is no room.
+// refuse drops a call because there is no room for its name.
 func (c *Choice) refuse(call *callState, out []Part) []Part {
 	c.stats.OverLimit++
 	if call.dropped {
@@ -266,9 +266,9 @@ func (c *Choice) refuse(call *callState, out []Part) []Part {
 	return c.drop(call, PartOverLimit, out)
 }
 
-// canCreate reports whether an input has enough to make a call. It refuses these inputs, and counts them
-// in Stats: an input without a name, an id and a place; a nameless entry of a complete message; a
-// chat delta without a name, an id and text.
+// canCreate reports whether an input has enough to make a call. It refuses these inputs, and counts
+// them in Stats: an input without a name, an id and a place; a nameless entry of a complete
+// message; a chat delta without a name, an id and text.
 func (c *Choice) canCreate(in *Input) bool {
 	switch {
 	case in.Name != "":
@@ -282,8 +282,8 @@ func (c *Choice) canCreate(in *Input) bool {
 	return true
 }
 
-// addBlockCall makes a call of a block. A second block at the same place of a message is the same call;
-// each block without a place is a call of its own.
+// addBlockCall makes a call of a block. A second block at the same place of a message is the same
+// call. A block without a place is always a new call.
 func (c *Choice) addBlockCall(at place, name, arguments string, out []Part) []Part {
 	c.countActions()
 	in := Input{Name: name, Text: arguments, Source: SourceText, Done: true, place: at}

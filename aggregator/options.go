@@ -14,7 +14,8 @@ const (
 	// maxNameBytes bounds the length of names and ids. Codex allows names of 128
 	// characters.
 	maxNameBytes = 4 << 10
-	// maxHidden bounds the calls of a choice that wait for their names, or were dropped.
+	// maxHidden bounds the calls of a choice that are not shown, since they wait for their names or
+	// were dropped.
 	maxHidden = 256
 	// maxIDBytes bounds the bytes of names and ids that a choice keeps. The names and ids of 1,024
 	// calls have some 100 KiB.

@@ -78,16 +78,16 @@ func (r patternReader) read(block []byte, from int) readResult {
 		switch state := r.Next(block[i]); state {
 		case BlockOpen:
 		case BlockComplete:
-			return readResult{state: state, at: i + 1, read: i + 1}
+			return readResult{state: state, offset: i + 1, bytesRead: i + 1}
 		default:
-			return readResult{state: BlockBroken, at: 1, read: i + 1}
+			return readResult{state: BlockBroken, offset: 1, bytesRead: i + 1}
 		}
 	}
-	return readResult{read: len(block)}
+	return readResult{bytesRead: len(block)}
 }
 
 // finish implements blockReader.
-func (patternReader) finish() readResult { return readResult{at: 1} }
+func (patternReader) finish() readResult { return readResult{offset: 1} }
 
 // validate returns an error that wraps ErrPattern if the pattern cannot be used together with others.
 func (p NamedPattern) validate(others []NamedPattern) error {

@@ -17,15 +17,14 @@ var (
 	errSelfClosed = errors.New("aggregator: the <use_tool/> tag holds no call")
 )
 
-// blockForm describes how the blocks of a textual form of calls begin. Without a Pattern, the form is
-// <use_tool>.
+// blockForm is a textual form of calls. Without a Pattern, it is <use_tool>.
 type blockForm struct {
 	NamedPattern
 	prefix string // the beginning of every opener
 }
 
 // match returns the size of the opener at the beginning of a text. If there is none, more reports
-// whether the text may yet become one.
+// whether the text may become an opener.
 func (f *blockForm) match(text []byte) (size int, more bool) {
 	n := min(len(text), len(f.prefix))
 	switch {
@@ -44,39 +43,40 @@ type blockReader interface {
 	// read reads block[from:]. Earlier calls have read block[:from]. block always begins at the
 	// start of the block.
 	read(block []byte, from int) readResult
-	// finish returns the ending of a block that gets no more bytes. Its state is BlockOpen if nothing
+	// finish returns the result for a block that gets no more bytes. Its state is BlockOpen if nothing
 	// has ended the block.
 	finish() readResult
 }
 
-// blockNested is the state of a block in which another one begins.
+// blockNested is the state of a block that contains the opener of another block.
 const blockNested = BlockBroken + 1
 
-// readResult is what a blockReader has found.
+// readResult is the result of a blockReader.
 type readResult struct {
-	state BlockState
-	read  int // bytes of the block that were looked at
-	// at is where the block ends, if state is BlockComplete or blockNested. In the other states, at
-	// is the first offset where another opener may have begun, or 0 if none has begun.
-	at int
+	state     BlockState
+	bytesRead int // bytes of the block that were read
+	// offset is where the block ends, if state is BlockComplete or blockNested. In the other states,
+	// it is the first offset where another opener may have begun, or 0 if none has begun.
+	offset int
 }
 
 // layer separates the blocks of some forms from a text. It reads most bytes once, and the bytes of
 // a broken JSON value twice (see useToolReader). If a piece ends within an opener, the layer reads
 // the begun opener again with the next piece.
 //
-// Bytes that were fed and not yet returned are pending: window[given:]. Outside of a block, no
-// opener begins in window[given:pos]. An open block begins at window[given] and is read up to pos.
+// Bytes that were fed and not yet returned are pending: window[pendingStart:]. Outside of a block,
+// no opener begins in window[pendingStart:pos]. An open block begins at window[pendingStart] and is
+// read up to pos.
 type layer struct {
 	forms []blockForm
 	opts  *ScannerOptions
 
 	held         []byte // the pending bytes between two pieces
-	window       []byte // held and the piece
-	piece        string // the end of window
+	window       []byte // held, and then piece
+	piece        string // the last piece that was fed; the end of window
 	pendingStart int
 	pos          int
-	offset       int64 // of window[given] in the whole text
+	offset       int64 // of window[pendingStart] in the whole text
 
 	form    *blockForm    // of the open block
 	reader  blockReader   // nil: no block is open
@@ -84,7 +84,7 @@ type layer struct {
 	fence   codeFence     // before window[pos], or before the open block
 
 	out      []usetool.Segment
-	examined int64 // bytes looked at, for the tests of linear cost
+	examined int64 // bytes examined, for the tests of linear cost
 }
 
 // feed reads the next piece. It appends the segments that are certain now to out, and returns
@@ -132,7 +132,7 @@ func (l *layer) isPlain(text string) bool {
 }
 
 // finish ends the text: it appends everything pending to out, and returns out. An open block
-// becomes text, and reason is the Reason of its SegmentAborted. The layer is then ready for another
+// becomes text, and reason is the Reason of its SegmentAborted. Then the layer is ready for another
 // text; fence is the Markdown state at the beginning of that text.
 func (l *layer) finish(reason usetool.AbortReason, fence codeFence, out []usetool.Segment) []usetool.Segment {
 	l.out, l.window = out, l.held
@@ -162,7 +162,7 @@ func partialRune(text []byte) int {
 	return 0
 }
 
-// scan looks at the window from pos on.
+// scan reads the window from pos on.
 func (l *layer) scan() {
 	for l.pos < len(l.window) {
 		if l.reader != nil {
@@ -173,8 +173,8 @@ func (l *layer) scan() {
 	}
 }
 
-// findOpener looks for the first complete opener, and begins its block. If several openers end with the
-// same byte, search picks the longest. It reports whether it found a complete opener. If not, it
+// findOpener looks for the first complete opener, and begins its block. If several openers end with
+// the same byte, it picks the longest. It reports whether it found a complete opener. If not, it
 // moves pos to where an opener may have begun.
 func (l *layer) findOpener() bool {
 	var found *blockForm
@@ -240,7 +240,7 @@ func (l *layer) moveTo(pos int) {
 	l.pos = pos
 }
 
-// moveFence moves the fence over a text.
+// moveFence updates the fence with a text.
 func (l *layer) moveFence(text []byte) {
 	if l.opts.SkipFenced {
 		for _, b := range text {
@@ -249,7 +249,7 @@ func (l *layer) moveFence(text []byte) {
 	}
 }
 
-// beginBlock begins a block of a form, whose opener is window[start:end].
+// beginBlock begins a block of the form f, whose opener is window[start:end].
 func (l *layer) beginBlock(f *blockForm, start, end int) {
 	l.examined += int64(end - l.pos)
 	l.emitText(start)
@@ -269,40 +269,40 @@ func (l *layer) beginBlock(f *blockForm, start, end int) {
 	}
 }
 
-// readBlock reads on in the open block.
+// readBlock reads more of the open block.
 func (l *layer) readBlock() {
 	block := l.window[l.pendingStart:min(len(l.window), l.pendingStart+l.opts.MaxBlock)]
 	from := l.pos - l.pendingStart
 	e := l.reader.read(block, from)
-	l.examined += int64(e.read - from)
-	l.pos = l.pendingStart + e.read
+	l.examined += int64(e.bytesRead - from)
+	l.pos = l.pendingStart + e.bytesRead
 	switch {
 	case l.endBlock(e):
 	case e.state == BlockBroken:
-		l.abortBlock(usetool.AbortMalformed, errBroken, l.openerAtEnd(e.at, e.read-1))
+		l.abortBlock(usetool.AbortMalformed, errBroken, l.openerAtEnd(e.offset, e.bytesRead-1))
 	case l.pos < len(l.window): // and MaxBlock bytes were read
 		if e := l.reader.finish(); !l.endBlock(e) {
-			l.abortBlock(usetool.AbortTooLarge, nil, l.openerAtEnd(e.at, len(block)))
+			l.abortBlock(usetool.AbortTooLarge, nil, l.openerAtEnd(e.offset, len(block)))
 		}
 	}
 }
 
-// endBlock ends the open block if the block is complete, or if another block begins in it. It reports
-// whether the block has ended.
+// endBlock ends the open block if the block is complete, or if another block begins in it. It
+// reports whether the block has ended.
 func (l *layer) endBlock(e readResult) bool {
 	switch e.state {
 	case BlockComplete:
-		l.completeBlock(e.at)
+		l.completeBlock(e.offset)
 	case blockNested:
-		l.abortBlock(usetool.AbortNested, nil, e.at)
+		l.abortBlock(usetool.AbortNested, nil, e.offset)
 	default:
 		return false
 	}
 	return true
 }
 
-// openerAtEnd is called when the open block is given up after size bytes. It looks for an opener that has
-// begun at the end of these bytes, but not before the offset from. It returns the offset of the
+// openerAtEnd is called when the open block is given up after size bytes. It looks for a begun
+// opener at the end of these bytes, but not before the offset from. It returns the offset of the
 // opener, or size if it finds none. If from is 0, it searches nothing.
 func (l *layer) openerAtEnd(from, size int) int {
 	block := l.window[l.pendingStart : l.pendingStart+size]
@@ -316,8 +316,8 @@ func (l *layer) openerAtEnd(from, size int) int {
 	return size
 }
 
-// completeBlock ends the open block after its first size bytes. It returns these bytes as a block if
-// they are a call, and otherwise as text.
+// completeBlock ends the open block after its first size bytes. It returns these bytes as a block
+// if they are a call, and otherwise as text.
 func (l *layer) completeBlock(size int) {
 	s := usetool.Segment{Pattern: l.form.Name, Offset: l.offset}
 	l.leaveBlock(size)
@@ -344,8 +344,8 @@ func (l *layer) completeBlock(size int) {
 	l.out = append(l.out, s, usetool.Segment{Kind: usetool.SegmentText, Text: text, Offset: s.Offset})
 }
 
-// abortBlock gives up the open block, so that its bytes become text. The search for openers continues
-// after the first size bytes of the block.
+// abortBlock gives up the open block, so that its bytes become text. The search for openers
+// continues after the first size bytes of the block.
 func (l *layer) abortBlock(reason usetool.AbortReason, err error, size int) {
 	block := string(l.window[l.pendingStart : l.pendingStart+size])
 	l.emitNotice(usetool.Segment{Kind: usetool.SegmentAborted, Reason: reason, Err: err, Block: block})
@@ -364,9 +364,9 @@ func (l *layer) emitNotice(s usetool.Segment) {
 	l.out = append(l.out, s)
 }
 
-// emitText returns the pending bytes before end as text. Held bytes become a segment of their own, so
-// that the bytes of the piece need no copy. If a character begins in the held bytes and ends in the
-// piece, both are one segment.
+// emitText returns the pending bytes before end as text. Held bytes become a segment of their own,
+// so that the bytes of the piece need no copy. If a character begins in the held bytes and ends in
+// the piece, both are one segment.
 func (l *layer) emitText(end int) {
 	for l.pendingStart < end {
 		n := end
@@ -378,9 +378,9 @@ func (l *layer) emitText(end int) {
 	}
 }
 
-// takePending removes size bytes from the beginning of the pending bytes, and returns them. If all of them
-// are in the piece, they are not copied. Bytes that were held from earlier pieces are copied,
-// unless they are the beginning of an opening tag, as they are most often.
+// takePending removes size bytes from the beginning of the pending bytes, and returns them. If all
+// of them are in the piece, they are not copied. Bytes that were held from earlier pieces are
+// copied, unless they are the beginning of <use_tool, as they are most often.
 func (l *layer) takePending(size int) string {
 	start, tag := l.pendingStart, useToolForms[0].prefix
 	l.pendingStart += size

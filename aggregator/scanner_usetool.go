@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// useToolForms has the one opening of <use_tool> blocks.
+// useToolForms has only the form of <use_tool> blocks.
 var useToolForms = []blockForm{{prefix: "<use_tool"}}
 
 func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
@@ -28,7 +28,7 @@ func isSelfClosed(tag []byte) bool { return bytes.HasSuffix(tag, []byte("/>")) }
 type useToolReader struct {
 	json      wirejson.Lexer
 	tag       int        // the offset of the last < if no > has come since; 0: there is none
-	brokenEnd readResult // where the block ends if the JSON value being read is broken: at the first tag in its strings that can end it
+	brokenEnd readResult // where the block ends if the current JSON value is broken: at the first tag in its strings that can end a block
 }
 
 // read implements blockReader.
@@ -40,7 +40,7 @@ func (r *useToolReader) read(block []byte, from int) readResult {
 			r.tag, r.brokenEnd = 0, readResult{}
 		case wirejson.BrokenJSON:
 			if r.brokenEnd.state != BlockOpen {
-				r.brokenEnd.read = i + 1
+				r.brokenEnd.bytesRead = i + 1
 				return r.brokenEnd
 			}
 		}
@@ -53,24 +53,24 @@ func (r *useToolReader) read(block []byte, from int) readResult {
 			}
 		}
 	}
-	return readResult{read: len(block)}
+	return readResult{bytesRead: len(block)}
 }
 
-// endTag reads the tag at the end of block, and returns an ending if the tag ends the block. A tag
-// in a JSON value may be data: its ending is kept in brokenEnd.
+// endTag reads the tag at the end of block, and returns the result if the tag ends the block. A tag
+// in a JSON value may be data, so its result is only kept in brokenEnd.
 func (r *useToolReader) endTag(block []byte) (e readResult) {
 	start, tag := r.tag, block[r.tag:]
 	r.tag = 0
 	switch {
 	case string(tag) == usetool.Closer:
-		e = readResult{state: BlockComplete, at: len(block), read: len(block)}
+		e = readResult{state: BlockComplete, offset: len(block), bytesRead: len(block)}
 	case string(tag) == usetool.ArgsOpener:
 		if !r.json.Active() {
 			r.json.Begin()
 		}
 	case !isSelfClosed(tag):
 		if size, _ := usetool.Opener(tag); size > 0 {
-			e = readResult{state: blockNested, at: start, read: start}
+			e = readResult{state: blockNested, offset: start, bytesRead: start}
 		}
 	}
 	if !r.json.Active() {
@@ -87,5 +87,5 @@ func (r *useToolReader) finish() readResult {
 	if r.brokenEnd.state != BlockOpen {
 		return r.brokenEnd
 	}
-	return readResult{at: r.tag}
+	return readResult{offset: r.tag}
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// writeWatchdog bounds the time of each write. If each write set and cleared a deadline, that would cost
-// more than writing a small frame. So a write only records when it began. A timer checks, after the
-// limit, whether a write is in progress and for how long. If the write has time left, the timer
-// checks again when this time is over. A write that takes too long gets a deadline in the past,
-// which ends it.
+// writeWatchdog bounds the time of each write. If each write set and cleared a deadline, that would
+// cost more than writing a small frame. So a write only records when it began. A timer checks,
+// after the limit, whether a write is in progress and for how long. If the write has time left, the
+// timer checks again when this time is over. A write that takes too long gets a deadline in the
+// past, which ends it.
 //
 // A response writer must not be used after its handler has returned. So the timer uses it only
 // while a write is in progress.
@@ -22,7 +22,7 @@ type writeWatchdog struct {
 
 	mu            sync.Mutex
 	timer         *time.Timer // nil: there was no write yet
-	running       bool        // the timer runs
+	timerRunning  bool        // the timer is set
 	writeStart    time.Time   // when the write in progress began; zero: there is none
 	wroteSinceSet bool        // there was a write since the timer was set
 	timedOut      bool        // a write took too long
@@ -39,15 +39,15 @@ func (w *writeWatchdog) beginWrite(now time.Time) {
 	switch {
 	case w.timer == nil:
 		w.timer = time.AfterFunc(w.limit, w.check)
-	case !w.running:
+	case !w.timerRunning:
 		w.timer.Reset(w.limit)
 	}
-	w.running = true
+	w.timerRunning = true
 }
 
-// endWrite is called after a write. It reports whether the write took too long. If so, the connection
-// cannot be used any more, even if the write was complete.
-func (w *writeWatchdog) endWrite() (cut bool) {
+// endWrite is called after a write. timedOut reports whether a write took too long. If so, the
+// connection cannot be used any more, even if the write was complete.
+func (w *writeWatchdog) endWrite() (timedOut bool) {
 	if w.limit <= 0 {
 		return false
 	}
@@ -61,40 +61,40 @@ func (w *writeWatchdog) endWrite() (cut bool) {
 func (w *writeWatchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.running {
-		w.running = !w.timer.Stop()
+	if w.timerRunning {
+		w.timerRunning = !w.timer.Stop()
 	}
 }
 
-// check cuts the write in progress if it has taken too long. If there was no write since the timer
+// check ends the write in progress if it has taken too long. If there was no write since the timer
 // was set, the timer is not set again.
 func (w *writeWatchdog) check() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running = false
+	w.timerRunning = false
 	next := w.limit
 	switch {
 	case !w.writeStart.IsZero():
 		if next = w.limit - time.Since(w.writeStart); next <= 0 {
 			if errors.Is(w.controller.SetWriteDeadline(time.Now().Add(-time.Second)), http.ErrNotSupported) {
-				return // a response writer without deadlines cannot be cut
+				return // without deadlines, the write cannot be ended
 			}
-			w.timedOut, next = true, time.Second // cut the write again in a second, in case another deadline has replaced this one
+			w.timedOut, next = true, time.Second // set it again in a second, in case another deadline has replaced this one
 		}
 	case !w.wroteSinceSet:
 		return
 	}
-	w.running, w.wroteSinceSet = true, false
+	w.timerRunning, w.wroteSinceSet = true, false
 	w.timer.Reset(next)
 }
 
-// beginWrite begins a write.
+// beginWrite records the time of a write that begins now.
 func (w *Writer) beginWrite() {
 	w.lastSent = time.Now()
 	w.watchdog.beginWrite(w.lastSent)
 }
 
-// endWrite ends a write.
+// endWrite is called after a write, and fails the Writer if the write took too long.
 func (w *Writer) endWrite() {
 	if w.watchdog.endWrite() && !errors.Is(w.err, ErrStalled) {
 		w.err = nil

@@ -41,10 +41,10 @@ type Reader struct {
 	stream     *bufio.Reader
 	opts       ReaderOptions
 	started    bool // the first line was read; no byte order mark can follow
-	afterCR    bool // the last line has ended with CR: an LF right after it belongs to the same line break
-	id         string
+	afterCR    bool // the last line has ended with CR; an LF after it belongs to the same line break
+	lastID     string
 	retry      time.Duration
-	lineBuffer []byte // the last line
+	lineBuffer []byte // the memory of the line that is read
 }
 
 // NewReader returns a Reader of a stream. It may read ahead.
@@ -73,7 +73,7 @@ func (r *Reader) Next() (Event, error) {
 			left -= len(line)
 			r.addField(e, line)
 		case e.hasData:
-			return Event{e.kind, string(e.data), r.id}, nil
+			return Event{e.kind, string(e.data), r.lastID}, nil
 		default:
 			*e, left = pendingEvent{}, r.opts.MaxEvent
 		}
@@ -104,7 +104,7 @@ type pendingEvent struct {
 	hasData bool
 }
 
-// addField adds a line, which is not empty, to e.
+// addField adds a line of the stream to e. The line is not empty.
 func (r *Reader) addField(e *pendingEvent, line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -122,7 +122,7 @@ func (r *Reader) addField(e *pendingEvent, line []byte) {
 		e.data, e.hasData = append(e.data, value...), true
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
-			r.id = string(value)
+			r.lastID = string(value)
 		}
 	case "retry":
 		digits := strings.Trim(string(value), "0123456789") == ""
@@ -135,9 +135,9 @@ func (r *Reader) addField(e *pendingEvent, line []byte) {
 // byteOrderMark may be at the beginning of a stream.
 var byteOrderMark = []byte("\uFEFF")
 
-// readLine returns the next line without its line break. The line is valid until the next call. If the
-// stream fails, readLine returns the bytes before the error, and the error. A line of more than limit
-// bytes is an error.
+// readLine returns the next line without its line break. The line is valid until the next call. If
+// the stream fails, readLine returns the bytes before the error, and the error. A line of more than
+// limit bytes is an error.
 func (r *Reader) readLine(limit int) ([]byte, error) {
 	line := r.lineBuffer[:0]
 	defer func() { r.lineBuffer = line }()

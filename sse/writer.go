@@ -59,39 +59,39 @@ type WriterOptions struct {
 // The first error is kept and returned by every later call. A Writer is not safe for concurrent
 // use.
 type Writer struct {
-	w     http.ResponseWriter
-	flush interface{ FlushError() error } // flushes the response
-	opts  WriterOptions
+	response http.ResponseWriter
+	flusher  interface{ FlushError() error } // flushes the response
+	opts     WriterOptions
 
-	buf       []byte          // frames not yet written, at most bufferSize bytes; nil: none
-	memory    wirejson.Buffer // the memory of buf
-	started   bool            // the header has been written
-	headers   [3]string       // the values of the headers
-	lastSent  time.Time       // time of the last write or flush
-	pingType  string          // the type of keepalive events; empty: keepalives are comments
-	pingData  []byte          // the data of keepalive events, or the keepalive line of a stream of JSON lines
-	jsonLines bool            // the stream is one of JSON lines
-	watchdog  writeWatchdog
-	err       error // the first failure, or ErrClosed
+	buf          []byte          // frames not yet written, at most bufferSize bytes; nil: none
+	memory       wirejson.Buffer // the memory of buf
+	started      bool            // the header has been written
+	headerValues [3]string       // the values of the headers
+	lastSent     time.Time       // time of the last write or flush
+	pingType     string          // the type of keepalive events; empty: keepalives are comments
+	pingData     []byte          // the data of keepalive events, or the keepalive line of a stream of JSON lines
+	jsonLines    bool            // the stream has JSON lines instead of events
+	watchdog     writeWatchdog
+	err          error // the first failure, or ErrClosed
 }
 
-// NewWriter returns a Writer for the response w. Nothing is written yet.
-func NewWriter(w http.ResponseWriter, opts WriterOptions) *Writer {
-	to := new(Writer)
-	to.Reset(w, opts)
-	return to
+// NewWriter returns a Writer for a response. Nothing is written yet.
+func NewWriter(response http.ResponseWriter, opts WriterOptions) *Writer {
+	writer := new(Writer)
+	writer.Reset(response, opts)
+	return writer
 }
 
 // Reset prepares a Writer that is not in use, such as the zero value, for a response, as
 // [NewWriter] does. It is for a Writer that is a field of another struct.
 func (w *Writer) Reset(response http.ResponseWriter, opts WriterOptions) {
-	*w = Writer{w: response, flush: flusher(response), opts: opts, lastSent: time.Now()}
+	*w = Writer{response: response, flusher: findFlusher(response), opts: opts, lastSent: time.Now()}
 	w.watchdog.limit, w.watchdog.controller = opts.WriteTimeout, *http.NewResponseController(innermost(response))
 }
 
-// flusher returns the writer that flushes a response. It is called once for a response, while
+// findFlusher returns the writer that flushes a response. It is called once for a response, while
 // [http.ResponseController] would search for this writer at each flush.
-func flusher(w http.ResponseWriter) interface{ FlushError() error } {
+func findFlusher(w http.ResponseWriter) interface{ FlushError() error } {
 	for {
 		switch t := w.(type) {
 		case interface{ FlushError() error }:
@@ -140,7 +140,7 @@ func (w *Writer) Flush() error {
 	w.beginWrite()
 	w.writeBuffer()
 	if w.err == nil {
-		if err := w.flush.FlushError(); err != nil {
+		if err := w.flusher.FlushError(); err != nil {
 			w.fail("flush", err)
 		}
 	}
@@ -159,12 +159,12 @@ func (w *Writer) Close() error {
 	w.watchdog.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// This replaces a deadline that the server may have set. writeHeader would clear it, so
-			// Close calls writeHead instead. If the response writer has a stricter limit, its Write
+			// This replaces a deadline that the server may have set. startResponse would clear it, so
+			// Close calls writeHeader instead. If the response writer has a stricter limit, its Write
 			// sets that limit again.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
-		w.writeHead()
+		w.writeHeader()
 		w.writeBuffer()
 		w.releaseBuffer()
 	}
@@ -248,38 +248,38 @@ func (w *Writer) writePing() error {
 	return w.WriteComment("keepalive")
 }
 
-// writeBuffer writes the buffer to the response writer. The first call also writes the header,
-// before the buffer.
+// writeBuffer writes the buffer to the response. The first call also writes the header, before the
+// buffer.
 func (w *Writer) writeBuffer() {
-	if w.writeHeader(); w.err != nil || len(w.buf) == 0 {
+	if w.startResponse(); w.err != nil || len(w.buf) == 0 {
 		return
 	}
-	if _, err := w.w.Write(w.buf); err != nil {
+	if _, err := w.response.Write(w.buf); err != nil {
 		w.fail("write", err)
 	}
 	w.buf = w.buf[:0]
 }
 
-// writeHeader clears the server's write deadline and writes the status and the headers, unless they
-// are written already.
-func (w *Writer) writeHeader() {
+// startResponse clears the server's write deadline and writes the header, unless the header is
+// written already.
+func (w *Writer) startResponse() {
 	if w.err != nil || w.started {
 		return
 	}
 	if w.opts.WriteTimeout > 0 {
 		w.setDeadline(time.Time{}) // the server may have set one
 	}
-	w.writeHead()
+	w.writeHeader()
 }
 
-// writeHead writes the status and the headers, unless they are written already. It does not change
-// the write deadline.
-func (w *Writer) writeHead() {
+// writeHeader writes the status and the headers, unless they are written already. It does not
+// change the write deadline.
+func (w *Writer) writeHeader() {
 	if w.err != nil || w.started {
 		return
 	}
 	w.started = true
-	w.headers = [...]string{
+	w.headerValues = [...]string{
 		ContentType,
 		// no-transform keeps intermediaries from compressing, and so from buffering.
 		"no-cache, no-transform",
@@ -287,15 +287,15 @@ func (w *Writer) writeHead() {
 		"no",
 	}
 	if w.jsonLines {
-		w.headers[0] = LinesContentType
+		w.headerValues[0] = LinesContentType
 	}
-	h, values := w.w.Header(), &w.headers
+	h, values := w.response.Header(), &w.headerValues
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = values[0:1:1], values[1:2:2], values[2:3:3]
-	w.w.WriteHeader(http.StatusOK)
+	w.response.WriteHeader(http.StatusOK)
 }
 
-// releaseBuffer gives back the memory of the buffer, which is empty. After a failure it drops the memory
-// instead: the server may still be reading the bytes that it could not write in time.
+// releaseBuffer gives back the memory of the buffer, which is empty. After a failure it drops the
+// memory instead: the server may still be reading the bytes that it could not write in time.
 func (w *Writer) releaseBuffer() {
 	if w.buf != nil && w.err == nil {
 		w.memory.Keep(w.buf)

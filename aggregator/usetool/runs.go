@@ -8,11 +8,11 @@ import "strings"
 // </use_tool> inside a JSON string. The zero value is at the beginning of a text. A copy of a Runs
 // reads on independently.
 type Runs struct {
-	closedBlocks int  // blocks that ended
+	closedBlocks int  // blocks that have ended and that the client runs
 	open         bool // a block is open
 	nameState    nameState
 	nameBytes    int               // bytes of the name, and of the tag after it, that are not white space
-	lastBytes    [len(Closer)]byte // the last bytes
+	lastBytes    [len(Closer)]byte // the last bytes that were read
 }
 
 // nameState says how much of the open block's name was read.
@@ -22,7 +22,7 @@ const (
 	nameMissing nameState = iota
 	nameBegun
 	nameGiven
-	nameEmpty // the block is not run
+	nameEmpty // the client does not run the block
 )
 
 // Count returns how many blocks of the text so far the client runs.
@@ -37,11 +37,11 @@ func (r *Runs) Count() int {
 func (r *Runs) Open() bool { return r.open }
 
 // Read reads the next piece of the text, and returns the number of bytes read. It stops before the
-// byte that would raise Count above the parameter most.
-func (r *Runs) Read(text string, most int) int {
+// byte that would raise Count above limit.
+func (r *Runs) Read(text string, limit int) int {
 	for i := range len(text) {
 		next := *r
-		if next.step(text[i]); next.Count() > most {
+		if next.step(text[i]); next.Count() > limit {
 			return i
 		}
 		*r = next
@@ -52,9 +52,9 @@ func (r *Runs) Read(text string, most int) int {
 // ReadOpen reads the next piece of the text as Read does, but only up to the end of the open block.
 // It reads nothing if no block is open. If it stops at the limit, it returns the number of bytes
 // read. Otherwise it returns the length of text, even if the block ended earlier.
-func (r *Runs) ReadOpen(text string, most int) int {
+func (r *Runs) ReadOpen(text string, limit int) int {
 	for i := 0; i < len(text) && r.open; i++ {
-		if r.Read(text[i:i+1], most) == 0 {
+		if r.Read(text[i:i+1], limit) == 0 {
 			return i
 		}
 	}

@@ -6,15 +6,15 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// attempt follows the items of one model response. Codex asks the model again by itself when a
-// response breaks off. Codex does not always report the retry: over a WebSocket to the provider,
-// the first retry is silent.
+// attempt follows the items of one model response. When a response breaks off, Codex asks the model
+// again by itself. Codex does not always report this retry: over a WebSocket to the provider, the
+// first retry is silent.
 type attempt struct {
-	openItem      string // id of the item that is being written; empty: none
+	openItem      string // id of the item that the model is writing; empty: none
 	itemCut       bool   // the model did not finish its last item
-	callsAnswered bool   // the response broke off after calls, and Codex has their answers
+	callsAnswered bool   // the response broke off after calls, and these calls were answered
 
-	lastFailure string // the last failure that Codex has reported of an earlier attempt; it explains a silence
+	lastFailure string // the last failure of an attempt that Codex has reported; it may explain why no more events come
 }
 
 // errBrokeOff is the failure if a response broke off and Codex has asked the model again silently.
@@ -48,10 +48,10 @@ func (a *attempt) itemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// handleRetry handles a retry by Codex after the error err. If the model's response was incomplete, the
-// turn ends: another response would be no better. If the client has seen a part of the response,
-// the turn fails, since the retry would repeat this part. Otherwise the client gets the next
-// response.
+// handleRetry handles a retry by Codex after the error err. If the model's response was incomplete,
+// the turn ends: another response would be no better. If the client has seen a part of the
+// response, the turn fails, since the retry would repeat this part. Otherwise the client gets the
+// next response.
 func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	reason, ok := incompleteReason(err)
 	switch {
@@ -65,22 +65,22 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	}
 }
 
-// waitsForResults reports whether Codex waits for the answers to structured calls (calls outside of the
-// text). While Codex waits, it does not report that the model's response broke off. brokeOff is
-// true if earlier events show that the response did.
+// waitsForResults reports whether Codex waits for the results of structured calls. While Codex
+// waits, it does not report that the model's response broke off. brokeOff is true if earlier events
+// show that the response did.
 func (m *Machine) waitsForResults() (waits, brokeOff bool) {
-	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pending.ids) == 0, m.attempt.itemCut
+	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pictures.pendingIDs) == 0, m.attempt.itemCut
 }
 
 // setCallsRefused records that the calls were answered with a failure.
 func (m *Machine) setCallsRefused() { m.structured.refused, m.thread.differs = true, true }
 
-// incompletePrefix precedes the reason in Codex's message when the model's response ended
-// with response.incomplete.
+// incompletePrefix precedes the reason in Codex's message when the model's response ended with
+// response.incomplete.
 const incompletePrefix = "Incomplete response returned, reason: "
 
-// incompleteReason reports whether err means that the model's response was cut, which is no failure for
-// the client. It returns the finish reason of the turn.
+// incompleteReason reports whether err means that the model's response was cut, which is no failure
+// for the client. If so, it also returns the finish reason of the turn.
 func incompleteReason(err *codexrpc.TurnError) (FinishReason, bool) {
 	if err == nil {
 		return "", false

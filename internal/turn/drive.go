@@ -35,11 +35,11 @@ type Consumer interface {
 	Wake() error
 }
 
-// Drive runs a turn until its last output has been consumed. If the turn has no event for the time
-// idle, it fails. Events about failed attempts do not count. A failure of the turn is an output,
-// not an error of Drive. The error is the consumer's error, or the cause of the end of ctx, which
-// means that the client has gone. If the cause is ErrShutdown, the client is still there, and the
-// turn fails instead.
+// Drive runs a turn until its last output has been consumed. The turn fails if it has no event for
+// idleTimeout. Events about failed attempts do not count. A failure of the turn is an output, not
+// an error of Drive. The error is the consumer's error, or the cause of the end of ctx, which means
+// that the client has gone. If the cause is ErrShutdown, the client is still there, and the turn
+// fails instead.
 func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, idleTimeout time.Duration) error {
 	defer func() {
 		if held := m.Abandon(); len(held) > 0 { // empty once the turn is done
@@ -49,7 +49,7 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 	// Drive waits for one channel only: to wait for several channels costs more than to process a
 	// small delta.
 	wake := source.Wake
-	d := driver{m: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
+	d := driver{machine: m, source: source, consumer: consumer, idleTimeout: idleTimeout, idleAt: idleTimeout, wakeAt: consumer.NextWake(), graceEnd: never}
 	d.timer = newLazyTimer(wake)
 	defer d.timer.timer.Stop()
 	defer context.AfterFunc(ctx, wake)()
@@ -84,36 +84,36 @@ func Drive(ctx context.Context, source Source, m *Machine, consumer Consumer, id
 
 // driver has the deadlines of a turn, as times since the turn began.
 type driver struct {
-	m           *Machine
+	machine     *Machine
 	source      Source
 	consumer    Consumer
 	idleTimeout time.Duration
 	timer       lazyTimer
-	active      bool // the model was not silent since the last call of due
+	active      bool // the model was not silent since the last call of runDue
 
-	idleAt     time.Duration // when the silence of the model ends the turn
-	refuseAt   time.Duration // when calls are refused, since the model is silent for too long after them
-	wakeAt     time.Duration // when the consumer is woken
+	idleAt     time.Duration // when the turn ends if the model stays silent
+	refuseAt   time.Duration // when open calls are refused if the model stays silent
+	wakeAt     time.Duration // when Wake of the consumer is called
 	graceEnd   time.Duration // when the grace of the machine is over
 	generation int           // of the machine's grace
 }
 
-// runDue does what is due now, and returns when it has to be called again.
+// runDue does everything that is due now. next is when runDue has to be called again.
 func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 	if d.active {
-		d.active, d.idleAt = false, addTime(now, d.m.maxSilence(d.idleTimeout))
+		d.active, d.idleAt = false, addTime(now, d.machine.maxSilence(d.idleTimeout))
 		d.refuseAt = addTime(now, min(d.idleTimeout/2, maxCallSilence))
 	}
 	d.updateGrace(now)
 	if now >= d.graceEnd {
 		d.graceEnd = never
-		if err := consume(d.consumer, d.m.GraceOver()); err != nil || d.m.Done() {
+		if err := consume(d.consumer, d.machine.GraceOver()); err != nil || d.machine.Done() {
 			return 0, err
 		}
 		d.updateGrace(now)
 	}
 	if now >= d.idleAt {
-		return 0, consume(d.consumer, d.m.Fail(ErrIdle))
+		return 0, consume(d.consumer, d.machine.Fail(ErrIdle))
 	}
 	if now >= d.wakeAt {
 		if err := d.consumer.Wake(); err != nil {
@@ -124,23 +124,23 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 	return min(d.idleAt, d.wakeAt, d.graceEnd, d.refuseCalls(now)), nil
 }
 
-// maxCallSilence is how long the model may be silent after a call before its calls are refused. If its
-// response broke off, the refusal makes Codex report the failure now instead of after the idle
-// timeout. If the model is only writing another call, the refusal costs the thread: it cannot be
-// kept for the next request.
+// maxCallSilence is how long the model may be silent after a call before its calls are refused. If
+// its response broke off, the refusal makes Codex report the failure now instead of after the idle
+// timeout. If the model is only writing another call, the thread cannot be kept for the next
+// request because of the refusal.
 const maxCallSilence = 30 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
 // off or may have broken off. next is when refuseCalls has to be called again.
 func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
-	waits, brokeOff := d.m.waitsForResults()
+	waits, brokeOff := d.machine.waitsForResults()
 	switch {
 	case !waits:
 		return never
 	case !brokeOff && now < d.refuseAt:
 		return d.refuseAt
 	}
-	d.m.setCallsRefused()
+	d.machine.setCallsRefused()
 	d.source.RefuseCalls()
 	return never
 }
@@ -148,7 +148,7 @@ func (d *driver) refuseCalls(now time.Duration) (next time.Duration) {
 // updateGrace sets the deadline of the [grace], the wait for more calls, when the machine has
 // started a new one.
 func (d *driver) updateGrace(now time.Duration) {
-	after, generation, running := d.m.Grace()
+	after, generation, running := d.machine.Grace()
 	if running && generation != d.generation {
 		d.generation, d.graceEnd = generation, addTime(now, after)
 	}
@@ -157,32 +157,32 @@ func (d *driver) updateGrace(now time.Duration) {
 // never is later than any time of a turn.
 const never = time.Duration(math.MaxInt64)
 
-// addTime returns now plus after, or never if that is too large.
-func addTime(from, after time.Duration) time.Duration {
-	if after > never-from {
+// addTime returns t plus d, or never if the sum is too large.
+func addTime(t, d time.Duration) time.Duration {
+	if d > never-t {
 		return never
 	}
-	return from + after
+	return t + d
 }
 
-// lazyTimer rings at a set time: it calls a function. An event moves deadlines later, but does not set
-// the clock again. So the clock may ring before the deadline, and only then is it set to the
-// deadline. Without this, each event would set a timer, which would wake other threads of the
+// lazyTimer calls a function at a set time, or earlier. Each event moves the deadlines of a turn
+// later. The timer is not set again for that: it calls the function too early, and only then is it
+// set to the new deadline. A timer that was set at each event would wake other threads of the
 // process.
 type lazyTimer struct {
 	start time.Time
 	timer *time.Timer
-	due   time.Duration // when it rings, or has rung; never: not at all
+	due   time.Duration // when the function is called, or was called last; never: it is not called
 }
 
-// newLazyTimer returns a clock that calls ring.
+// newLazyTimer returns a timer that calls the given function. It is not set yet.
 func newLazyTimer(call func()) lazyTimer {
 	return lazyTimer{start: time.Now(), timer: time.AfterFunc(never, call), due: never}
 }
 
 func (c *lazyTimer) now() time.Duration { return time.Since(c.start) }
 
-// callBy makes the clock ring at the time at, or earlier. now is the current time.
+// callBy makes the timer call its function at the time at, or earlier. now is the current time.
 func (c *lazyTimer) callBy(at, now time.Duration) {
 	if at < c.due || c.due <= now {
 		c.due = at
@@ -198,8 +198,8 @@ func consume(consumer Consumer, outputs []Output) error {
 	return consumer.Consume(outputs)
 }
 
-// showsActivity reports whether one of the events shows that the model is at work. Events about failed
-// attempts do not show that.
+// showsActivity reports whether one of the events shows that the model is at work. Events about
+// failed attempts do not show that.
 func showsActivity(events []codexrpc.Event) bool {
 	for i := range events {
 		if events[i].Kind != codexrpc.EventError {

@@ -4,16 +4,16 @@ import "unicode/utf8"
 
 // emitter collects the outputs of a turn, in the order in which the client gets them.
 type emitter struct {
-	batch            []Output  // the outputs since the last call of start
-	batchMemory      [1]Output // the memory of batch for most turns
+	batch            []Output  // the outputs since the last call of startBatch
+	batchMemory      [1]Output // the memory of small batches
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	openPicture      string    // the id of the picture that has begun but not ended; empty: none
-	delayed          []Output  // outputs that wait for the end of that call or picture
-	delayedBytes     int       // about the memory of held
-	countsChars      bool      // the characters of the text are counted
-	chars            int       // characters of the text so far, if counts is set
-	responseStarted  bool      // there was an output of the model response under way
+	delayed          []Output  // outputs that wait for the end of the open call or picture
+	delayedBytes     int       // about the memory of delayed
+	countsChars      bool      // whether chars is counted
+	chars            int       // characters of the text so far
+	responseStarted  bool      // there was an output of the current model response
 }
 
 // startBatch begins a batch. It uses the memory of the previous batch again.
@@ -47,7 +47,7 @@ func (e *emitter) emit(o Output) {
 	}
 }
 
-// mustWait reports whether an output has to wait for the end of the call or of the picture under way.
+// mustWait reports whether an output has to wait for the end of the open call or picture.
 func (e *emitter) mustWait(o *Output) bool {
 	return e.openCall != 0 && (o.Call != e.openCall-1 || !o.Kind.isCall()) || e.openPicture != "" && (o.ID != e.openPicture || o.Kind != OutputPicture)
 }
@@ -57,11 +57,11 @@ func (k OutputKind) isCall() bool {
 	return k == OutputCallStart || k == OutputCallArguments || k == OutputCallEnd
 }
 
-// emitDelayed emits what has waited for the end of a call or of a picture.
+// emitDelayed emits the outputs that have waited for the end of a call or picture.
 func (e *emitter) emitDelayed() {
-	held := e.delayed
+	delayed := e.delayed
 	e.delayed, e.delayedBytes = nil, 0
-	for _, o := range held {
+	for _, o := range delayed {
 		e.emit(o)
 	}
 }
@@ -71,8 +71,8 @@ const (
 	outputSize      = 200     // about what an output needs beside its text, in bytes
 )
 
-// isOverfull reports whether too much waits for the end of a call or of a picture. The caller then
-// has to end the call or the picture.
+// isOverfull reports whether the delayed outputs need too much memory. The caller then has to end
+// the open call or picture.
 func (e *emitter) isOverfull() bool { return e.delayedBytes > maxDelayedBytes }
 
 // maxPendingReasoning bounds the number of pending reasoning items; a model has one or

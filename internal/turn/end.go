@@ -29,7 +29,7 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 		m.thread.modelFinished = !m.done
 		m.finish(m.finishReason())
 	case codexrpc.StatusInterrupted:
-		m.failInBlock(usetool.AbortInterrupted, ErrInterrupted)
+		m.failWith(usetool.AbortInterrupted, ErrInterrupted)
 	default:
 		if reason, cut := incompleteReason(e.Err); cut { // by the provider
 			m.finishCut(reason)
@@ -57,7 +57,7 @@ func (m *Machine) finishCut(reason FinishReason) {
 	m.finish(reason)
 }
 
-// finishReason returns the finish of a turn that ended well.
+// finishReason returns the finish reason of a turn that ends without a failure or a cut.
 func (m *Machine) finishReason() FinishReason {
 	if m.report.Calls > 0 {
 		return FinishToolCalls
@@ -68,12 +68,11 @@ func (m *Machine) finishReason() FinishReason {
 // stopped reports whether further text and calls of the model are ignored.
 func (m *Machine) stopped() bool { return m.done || m.report.Truncated }
 
-// clientHasAll reports whether the client has all the text and calls that it will get. Only the usage,
-// and whether the model makes more calls, may still be unknown.
+// clientHasAll reports whether the client has all the text and calls that it will get. Only the
+// usage, and whether the model makes more calls, may still be unknown.
 func (m *Machine) clientHasAll() bool { return m.report.Truncated || m.policy.isClosed() }
 
-// finish ends the turn without a failure. It treats a <use_tool> block that is still open as a
-// block that is never closed.
+// finish ends the turn without a failure. It treats an open block as one that is never closed.
 func (m *Machine) finish(reason FinishReason) {
 	m.flushMessage("")
 	if !m.done { // flushMessage may have ended the turn with a call
@@ -82,7 +81,7 @@ func (m *Machine) finish(reason FinishReason) {
 }
 
 func (m *Machine) emitFinish(reason FinishReason) {
-	m.pending.finish = ""
+	m.pictures.finishReason = ""
 	m.endCallsAndPictures()
 	m.policy.end()
 	m.done = true
@@ -104,12 +103,12 @@ func (m *Machine) Usage() (total codexrpc.Usage, estimated bool) { return m.usag
 // so far.
 func (m *Machine) Price() Price { return m.usage.price }
 
-func (m *Machine) fail(err error) { m.failInBlock(usetool.AbortError, err) }
+func (m *Machine) fail(err error) { m.failWith(usetool.AbortError, err) }
 
-// failInBlock sends the text that was withheld, and ends the turn with the failure err. But if the
-// client already has all that it will get, the turn ends without a failure. If a <use_tool> block
-// is open, it is not a call, and blockReason is the reason to report for that.
-func (m *Machine) failInBlock(blockReason usetool.AbortReason, err error) {
+// failWith sends the text that was withheld, and ends the turn with the failure err. But if the
+// client already has all that it will get, the turn ends without a failure. If a block is open, it
+// is not a call, and blockReason is reported for it.
+func (m *Machine) failWith(blockReason usetool.AbortReason, err error) {
 	m.flushMessage(blockReason)
 	switch {
 	case m.done:
@@ -119,7 +118,7 @@ func (m *Machine) failInBlock(blockReason usetool.AbortReason, err error) {
 		return
 	}
 	m.policy.sendWithheld()
-	m.pending.finish = ""
+	m.pictures.finishReason = ""
 	if len(m.out.delayed) > 0 {
 		m.endCallsAndPictures()
 	}
@@ -128,8 +127,8 @@ func (m *Machine) failInBlock(blockReason usetool.AbortReason, err error) {
 	m.out.fail(err)
 }
 
-// eventAfterTruncate processes an event after the limit of calls was exceeded, when only the usage
-// is missing.
+// eventAfterTruncate processes an event after the limit of calls was exceeded. Only the usage of
+// the turn is still missing then.
 func (m *Machine) eventAfterTruncate(e *codexrpc.Event) {
 	switch e.Kind {
 	case codexrpc.EventResponseCompleted:

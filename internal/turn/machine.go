@@ -32,32 +32,32 @@ type Machine struct {
 	attempt     attempt
 	search      webSearch
 	pictureTool pictureTool
-	pending     pendingPictures
+	pictures    pendingPictures
 	strays      strayCalls
 	structured  structuredState
 	lastCall    lastCall
 	done        bool // the last output was returned
 
 	parts      []aggregator.Part
-	partMemory [1]aggregator.Part // the memory of parts for most pieces of text
+	partMemory [1]aggregator.Part // the memory of parts if they are few
 }
 
-// structuredState is what is known of the structured calls of a turn.
+// structuredState describes the structured calls of a turn.
 type structuredState struct {
-	hasComplete bool // there was a complete call, and Codex waits for its answer
-	hasPartial  bool // there was a call that was not complete at once
-	refused     bool // their answers were failures
+	hasComplete bool // there was a complete call, and Codex waits for its result
+	hasPartial  bool // there was a call that was not complete when it began
+	refused     bool // the calls were answered with a failure
 }
 
-// lastCall describes the call that the model has written last. It is zero if text came after the
+// lastCall describes the last call that the model has written. It is zero if text came after the
 // call.
 type lastCall struct {
-	openBlock  bool   // it is a block without an end
-	structured bool   // it is a structured call
+	openBlock  bool   // the call is a block without an end
+	structured bool   // the call is structured
 	arguments  string // of the structured call
 }
 
-// isCut reports whether the model's last words are a call without an end: an open block, or a
+// isCut reports whether the model's output ends with a call that has no end: an open block, or a
 // structured call whose arguments are not JSON.
 func (l *lastCall) isCut() bool {
 	return l.openBlock || l.structured && !json.Valid([]byte(l.arguments))
@@ -101,7 +101,7 @@ func (m *Machine) Report() Report {
 }
 
 // Grace returns how long the caller waits for more calls (the grace) before it calls
-// [Machine.GraceOver]. The wait begins anew when generation changes. running is false if the
+// [Machine.GraceOver]. The wait begins again when generation changes. running is false if the
 // machine does not wait.
 func (m *Machine) Grace() (after time.Duration, generation int, running bool) {
 	return m.opts.Grace, m.grace.generation, m.grace.running && !m.done
@@ -123,13 +123,12 @@ func (m *Machine) Feed(events []codexrpc.Event) []Output {
 }
 
 // GraceOver ends a turn whose grace (the wait for more calls) has passed. But if the model is still
-// writing a <use_tool> block or its tag, or a picture is being made, GraceOver starts the grace
-// again.
+// writing a block or its tag, or a picture is being made, GraceOver starts the grace again.
 func (m *Machine) GraceOver() []Output {
 	m.out.startBatch()
 	switch {
 	case m.done || !m.grace.running:
-	case m.mayHoldTag() && !m.clientHasAll(), len(m.pending.ids) > 0:
+	case m.mayHoldTag() && !m.clientHasAll(), len(m.pictures.pendingIDs) > 0:
 		m.grace.start()
 	default:
 		m.finish(FinishToolCalls)
@@ -233,7 +232,7 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 	}
 }
 
-// itemStarted processes the begin of an item.
+// itemStarted processes the start of an item.
 func (m *Machine) itemStarted(e *codexrpc.Event) {
 	m.detectRetry(e)
 	switch e.ItemType {
@@ -241,10 +240,10 @@ func (m *Machine) itemStarted(e *codexrpc.Event) {
 		m.emitSearch(Output{Kind: OutputSearchStart, ID: e.ItemID})
 	case codexrpc.ItemToolCall:
 		m.callStarted(e)
-		m.pending.blocked = true
+		m.pictures.blocked = true
 		m.failBlockedPictures()
 	case codexrpc.ItemPicture:
-		m.pictureTool.inProgress, m.pending.lastBegun = m.opts.Pictures, e.ItemID
+		m.pictureTool.inProgress, m.pictures.lastBegun = m.opts.Pictures, e.ItemID
 	}
 }
 
@@ -292,7 +291,7 @@ func (m *Machine) emitReasoning(e *codexrpc.Event) {
 	}
 }
 
-// reasoningItem ends a reasoning item.
+// reasoningItem processes the end of a reasoning item.
 func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	m.thread.addReasoning(e)
 	if m.opts.Items && !m.clientHasAll() {
@@ -300,11 +299,11 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	}
 }
 
-// checkOffered checks that Codex offers the model the client's tools and no other.
+// checkOffered checks that Codex offers the model no tools but the client's and the allowed ones.
 func (m *Machine) checkOffered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
 		name = strings.TrimSuffix(name, "\n")
-		if _, own := m.clientName(name); !own && !m.isAllowedTool(name) {
+		if _, isClients := m.clientName(name); !isClients && !m.isAllowedTool(name) {
 			m.fail(fmt.Errorf("%w: %s", ErrOwnTools, name))
 			return
 		}
@@ -393,11 +392,11 @@ func (m *Machine) responseCompleted(e *codexrpc.Event) {
 	}
 }
 
-// continueAfterStrays is called when Codex asks the model again, after a response that only called tools that are
-// not the client's. continueAfterStrays ends the turn after too many such responses. It also ends the turn if the
-// budget has too few tokens for the input of the next response, which is at least the input of this
-// one.
-func (m *Machine) continueAfterStrays(u *codexrpc.Usage) {
+// continueAfterStrays is called when Codex asks the model again, after a response that only called
+// tools that are not the client's. It ends the turn after too many such responses. It also ends the
+// turn if the budget has too few tokens for the input of the next response, which is at least the
+// input of this one.
+func (m *Machine) continueAfterStrays(usage *codexrpc.Usage) {
 	mayContinue := m.strays.endResponse()
 	if m.opts.PictureOnly { // the picture ends the turn before the next response
 		if !mayContinue {
@@ -405,9 +404,9 @@ func (m *Machine) continueAfterStrays(u *codexrpc.Usage) {
 		}
 		return
 	}
-	if u != nil && m.opts.Budget != nil {
+	if usage != nil && m.opts.Budget != nil {
 		used, _ := m.usage.total()
-		mayContinue = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+u.InputTokens) && mayContinue
+		mayContinue = m.opts.Budget.Raise(used.InputTokens+used.OutputTokens+usage.InputTokens) && mayContinue
 	}
 	if mayContinue {
 		m.out.responseStarted, m.messages.responseHasText = false, false // Codex may repeat the next response, but not this one

@@ -6,13 +6,13 @@ import "hash/maphash"
 // sends as separate items and a client reads as one text.
 const MessageGap = "\n\n"
 
-// maxMessages bounds the messages of one turn that are tracked. A turn has a few. The client gets the
-// deltas of further messages as well. But if such a delta is lost, its text stays missing, see
-// texts.
+// maxMessages bounds the messages of one turn that are tracked. A turn has a few. The client gets
+// the deltas of further messages as well. But if such a delta is lost, its text stays missing, see
+// messages.
 const maxMessages = 1024
 
-// messages tracks the agent messages of a turn. The text of a message comes as deltas, and then once
-// more as a whole. From the whole text, the client gets only what was missing in the deltas.
+// messages tracks the agent messages of a turn. The text of a message comes as deltas, and then
+// once more as a whole. From the whole text, the client gets only what was missing in the deltas.
 // Messages are identified by the id of their item, never by their text, so that repeated text is
 // kept.
 type messages struct {
@@ -21,20 +21,20 @@ type messages struct {
 	otherMessages map[string]*message // the others
 	lastItem      string              // the item of the last text
 
-	lastFound *message // the last result of item; nil: none
+	lastFound *message // the last result of the method message; nil: none
 
 	differs    bool // Codex has other text than the client got
-	incomplete int  // messages of which there were deltas, but not yet the whole
+	incomplete int  // number of messages that had deltas, but not yet their whole text
 
 	hasText         bool   // there was text
-	responseHasText bool   // there was text in the model response under way
-	pendingGap      string // the gap before the text that comes next
+	responseHasText bool   // there was text in the current model response
+	pendingGap      string // the gap to send before the next text
 	lastSummaryPart summaryPart
-	hasReasoning    bool // there was reasoning: summary is its last part
+	hasReasoning    bool // there was reasoning, and lastSummaryPart is set
 }
 
 // message has the length and the hash of the text of one item so far. They suffice to compare the
-// deltas with the whole text, so the text itself is not kept.
+// deltas with the whole text.
 type message struct {
 	id     string
 	length int
@@ -67,11 +67,11 @@ func (t *messages) addDelta(item, text string) (gap, added string) {
 	return t.gapBefore(item), text
 }
 
-// complete returns the part of an item's whole text that was missing in its deltas, and the gap
-// before this part. Without deltas it returns the whole text. Some providers trim or mend a text at
-// its end, so that it does not begin with the deltas. complete then returns nothing, since the
-// client already has the deltas. The turn does not fail, but the text in Codex's thread differs
-// from the client's.
+// complete processes the whole text of an item. It returns the part that was missing in the deltas,
+// and the gap before this part. Without deltas that is the whole text. Some providers trim or mend
+// a text at its end, so that it does not begin with the deltas. complete then returns nothing,
+// since the client already has the deltas. The turn does not fail, but the text in Codex's thread
+// differs from the client's.
 func (t *messages) complete(item, whole string) (gap, added string) {
 	m := t.message(item)
 	if m == nil {
@@ -93,8 +93,8 @@ func (t *messages) complete(item, whole string) (gap, added string) {
 	return gap, added
 }
 
-// gapBefore returns the separator between the text of the previous item and a new text of this item. It
-// is empty if both are the same item, or if there was no text before.
+// gapBefore returns the separator between the text of the previous item and a new text of this
+// item. It is empty if both are the same item, or if there was no text before.
 func (t *messages) gapBefore(item string) string {
 	changed := t.hasText && item != t.lastItem
 	t.hasText, t.responseHasText, t.lastItem = true, true, item
@@ -104,7 +104,7 @@ func (t *messages) gapBefore(item string) string {
 	return ""
 }
 
-// message returns the message of an item. If there is none, message makes one, or returns nil if there
+// message returns the message of an item. If there is none, it makes one, or returns nil if there
 // are maxMessages messages.
 func (t *messages) message(id string) *message {
 	if t.lastFound != nil && t.lastFound.id == id {
@@ -131,7 +131,7 @@ func (t *messages) message(id string) *message {
 	return m
 }
 
-// init begins the message of an item.
+// init sets the item and the seed of a new message, and returns it.
 func (m *message) init(id string, seed maphash.Seed) *message {
 	m.id = id
 	m.hash.SetSeed(seed)

@@ -198,6 +198,8 @@ func (o *Options) suppressTail() bool {
 	return o.SuppressTailAfterTools == nil || *o.SuppressTailAfterTools
 }
 
+// findsBlocks reports whether blocks in the model's text may be calls.
 func (o *Options) findsBlocks() bool { return o.TextualTools == TextualOn }
 
+// writesBlocks reports whether the client gets the calls as blocks in the text.
 func (o *Options) writesBlocks() bool { return o.OutputMode == ModeXML }

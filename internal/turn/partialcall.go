@@ -11,7 +11,7 @@ import (
 // builds of Codex announce the call first, and then send its arguments in fragments. In this case
 // the client gets the name at once, and then each fragment.
 
-// callStarted processes the begin of a structured call.
+// callStarted processes the start of a structured call.
 func (m *Machine) callStarted(e *codexrpc.Event) {
 	name, ok := m.clientName(e.Name)
 	call := aggregator.Input{ThreadItem: e.ItemID, Name: name}
@@ -43,8 +43,8 @@ func (m *Machine) partialCall(call aggregator.Input) {
 	m.processParts(m.choice.Call(call, m.parts[:0]))
 }
 
-// endCallsAndPictures ends the calls that were sent in fragments, and the pending pictures, because no more
-// fragments or pictures will come.
+// endCallsAndPictures ends the calls that were sent in fragments, and the pending pictures, because
+// no more fragments or pictures will come.
 func (m *Machine) endCallsAndPictures() {
 	m.failPendingPictures()
 	if !m.structured.hasPartial {

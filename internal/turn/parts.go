@@ -5,7 +5,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// processParts processes parts of the choice.
+// processParts processes parts of the choice. It stops when the machine ignores further parts.
 func (m *Machine) processParts(parts []aggregator.Part) {
 	m.parts = parts
 	for i := range parts {
@@ -18,8 +18,8 @@ func (m *Machine) processParts(parts []aggregator.Part) {
 }
 
 func (m *Machine) processPart(p *aggregator.Part) {
-	textual := p.Kind != aggregator.PartText && p.Text != ""
-	if textual {
+	isBlock := p.Kind != aggregator.PartText && p.Text != ""
+	if isBlock {
 		m.report.Flushed++
 	}
 	switch p.Kind {
@@ -31,11 +31,11 @@ func (m *Machine) processPart(p *aggregator.Part) {
 		m.blockAborted(p)
 	case aggregator.PartCall:
 		if m.policy.addCall(p) {
-			m.startGraceAfterCall(textual, true)
+			m.startGraceAfterCall(isBlock, true)
 		}
 	case aggregator.PartDuplicate:
 		m.report.Duplicates++
-		m.startGraceAfterCall(textual, false)
+		m.startGraceAfterCall(isBlock, false)
 	case aggregator.PartOverLimit:
 		if p.Reason != "" {
 			m.report.abort(p.Reason)
@@ -45,22 +45,22 @@ func (m *Machine) processPart(p *aggregator.Part) {
 	}
 }
 
-// startGraceAfterCall starts the [grace], the wait for more calls, after a call if the options ask for it.
-// textual is true if the call is a <use_tool> block in the text. got is false if the client does
-// not get the call, since the call repeats an earlier call.
-func (m *Machine) startGraceAfterCall(textual, sent bool) {
+// startGraceAfterCall starts the [grace], the wait for more calls, after a call if the options ask
+// for it. isBlock is true if the call is a block in the text. sent is false if the client does not
+// get the call, since the call repeats an earlier one.
+func (m *Machine) startGraceAfterCall(isBlock, sent bool) {
 	switch {
 	case sent && m.policy.isClosed():
 		m.grace.start()
-	case textual && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.hasComplete:
+	case isBlock && m.report.Calls > 0 && m.opts.StopAfterTools != StopOff && !m.structured.hasComplete:
 		m.grace.start()
 	}
 }
 
-// blockAborted processes the end of a <use_tool> block that is not a call. The next parts have the
-// text of the block. If calls came before, the [grace], the wait for more calls, starts again. If
-// the block is too large, the grace stops instead: if the turn ended with the grace, the remaining
-// text of the block would be lost.
+// blockAborted processes the end of a block that is not a call. The next parts have the text of the
+// block. If calls came before, the [grace], the wait for more calls, starts again. If the block is
+// too large, the grace stops instead: if the turn ended with the grace, the remaining text of the
+// block would be lost.
 func (m *Machine) blockAborted(p *aggregator.Part) {
 	m.report.abort(p.Reason)
 	m.policy.blockAborted(p)
@@ -73,9 +73,9 @@ func (m *Machine) blockAborted(p *aggregator.Part) {
 	}
 }
 
-// discardText ignores the rest of the model's text, and counts each open <use_tool> block as aborted.
+// discardText ignores all further text of the model, and counts each open block as aborted.
 func (m *Machine) discardText() {
-	m.limits.drop()
+	m.limits.clear()
 	for m.report.open() > 0 {
 		m.report.abort(usetool.AbortInterrupted)
 	}
@@ -90,8 +90,8 @@ func (m *Machine) clientName(name string) (string, bool) {
 	return m.opts.ClientName(name)
 }
 
-// blockName returns the client's name of a tool that a <use_tool> block names. The block may
-// already have the client's name: the model knows it from the client's prompt.
+// blockName returns the client's name of a tool that a block names. The block may already have the
+// client's name, since the model knows it from the client's prompt.
 func (m *Machine) blockName(name string) string {
 	if client, ok := m.clientName(name); ok {
 		return client
@@ -99,9 +99,9 @@ func (m *Machine) blockName(name string) string {
 	return name
 }
 
-// flushMessage ends a message of the model. It passes on the text that was held. A tag or a
-// <use_tool> block without an end becomes text, and an open code fence ends. reason is why an open
-// block is not a call; "" stands for [usetool.AbortUnclosed].
+// flushMessage ends a message of the model, and passes on the text that was held. A tag or a block
+// without an end becomes text, and an open code fence ends. reason is why an open block is not a
+// call; "" stands for [usetool.AbortUnclosed].
 func (m *Machine) flushMessage(reason usetool.AbortReason) {
 	m.releaseText()
 	if m.choice.BlockOpen() {
@@ -110,9 +110,9 @@ func (m *Machine) flushMessage(reason usetool.AbortReason) {
 	m.processParts(m.choice.EndMessage(reason, m.parts[:0]))
 }
 
-// grace is the time for which a turn waits for more calls after a call in the text (a <use_tool>
-// block), or in StopFirst after any call. Each start of the grace changes generation. The machine
-// has no clock: its caller sets a deadline whenever generation changes.
+// grace is the time for which a turn waits for more calls: after a block in the text, or in
+// StopFirst after any call. Each start of the grace changes generation. The machine has no clock:
+// its caller sets a deadline whenever generation changes.
 type grace struct {
 	running    bool
 	generation int

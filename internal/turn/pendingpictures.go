@@ -10,13 +10,13 @@ import (
 // for more, the client does not see these calls.
 const maxPictures = 16
 
-// pendingPictures follows the pictures that the model makes within its answer. After the model has called
-// for pictures, Codex makes them one after the other, and then asks the model again.
+// pendingPictures tracks the pictures that the model makes within its answer. After the model has
+// called for pictures, Codex makes them one after the other, and then asks the model again.
 type pendingPictures struct {
-	ids       []string     // the ids of the calls whose picture is still to come
-	lastBegun string       // the id of the picture that Codex has begun last
-	blocked   bool         // Codex waits for the result of a client's call, and begins no picture before it has the result
-	finish    FinishReason // the reason with which the turn ends once all pictures are there; empty: the model goes on
+	pendingIDs   []string     // ids of the calls whose picture has not come yet
+	lastBegun    string       // id of the last picture that Codex has begun
+	blocked      bool         // Codex waits for the result of a client's call, and begins no picture until it has the result
+	finishReason FinishReason // the turn ends with this reason when all pictures have come; empty: the model goes on
 }
 
 // startPicture emits the start of a picture within the answer. A picture after a call of the
@@ -27,26 +27,26 @@ func (m *Machine) startPicture(id string) {
 		return
 	}
 	m.releaseText() // it precedes the picture
-	if m.stopped() || id == "" || len(m.pending.ids) == maxPictures || slices.Contains(m.pending.ids, id) {
+	if m.stopped() || id == "" || len(m.pictures.pendingIDs) == maxPictures || slices.Contains(m.pictures.pendingIDs, id) {
 		return
 	}
-	m.pending.ids = append(m.pending.ids, id)
+	m.pictures.pendingIDs = append(m.pictures.pendingIDs, id)
 	m.out.emit(Output{Kind: OutputPictureStart, ID: id})
 }
 
-// endPicture emits a picture within the answer, or why there is none. If the turn has only waited
-// for this picture, endPicture ends the turn.
+// endPicture emits a picture within the answer, or an error if there is none. If the turn has only
+// waited for this picture, endPicture ends the turn.
 func (m *Machine) endPicture(out Output) {
-	at := slices.Index(m.pending.ids, out.ID)
+	at := slices.Index(m.pictures.pendingIDs, out.ID)
 	if at < 0 {
 		return
 	}
-	m.pending.ids = slices.Delete(m.pending.ids, at, at+1)
+	m.pictures.pendingIDs = slices.Delete(m.pictures.pendingIDs, at, at+1)
 	m.pictureTool.failed, m.pictureTool.failure = false, nil
 	out.Kind = OutputPicture
 	m.out.emit(out)
-	if len(m.pending.ids) == 0 && m.pending.finish != "" {
-		m.finishCut(m.pending.finish)
+	if len(m.pictures.pendingIDs) == 0 && m.pictures.finishReason != "" {
+		m.finishCut(m.pictures.finishReason)
 	}
 	m.failBlockedPictures()
 }
@@ -54,28 +54,28 @@ func (m *Machine) endPicture(out Output) {
 // awaitPictures makes the turn end with a reason when all pending pictures have come. It reports
 // false if no picture is pending.
 func (m *Machine) awaitPictures(reason FinishReason) bool {
-	if len(m.pending.ids) == 0 {
+	if len(m.pictures.pendingIDs) == 0 {
 		return false
 	}
-	m.pending.finish = reason
+	m.pictures.finishReason = reason
 	m.failBlockedPictures()
 	return true
 }
 
-// failBlockedPictures ends a turn that waits only for pictures which Codex does not make now. Codex
+// failBlockedPictures ends a turn that waits only for pictures which Codex cannot make now. Codex
 // runs one tool at a time, in any order. While Codex waits for the result of a client's call, it
 // makes no picture, and the client sends the result only after the end of this turn's answer.
 func (m *Machine) failBlockedPictures() {
-	if p := &m.pending; p.blocked && p.finish != "" && !slices.Contains(p.ids, p.lastBegun) {
+	if p := &m.pictures; p.blocked && p.finishReason != "" && !slices.Contains(p.pendingIDs, p.lastBegun) {
 		m.failPendingPictures()
 	}
 }
 
-// failPendingPictures emits an error for each pending picture, because these pictures will not come any
-// more.
+// failPendingPictures emits an error for each pending picture, because these pictures will not
+// come.
 func (m *Machine) failPendingPictures() {
-	for len(m.pending.ids) > 0 {
-		m.endPicture(Output{ID: m.pending.ids[0], Err: errPictureCut})
+	for len(m.pictures.pendingIDs) > 0 {
+		m.endPicture(Output{ID: m.pictures.pendingIDs[0], Err: errPictureCut})
 	}
 }
 
@@ -86,7 +86,7 @@ func (m *Machine) callAnswered(e *codexrpc.Event) bool {
 	switch {
 	case m.opts.PictureOnly && e.CallID == m.pictureTool.lastCallID:
 		m.pictureCallAnswered(e)
-	case slices.Contains(m.pending.ids, e.CallID):
+	case slices.Contains(m.pictures.pendingIDs, e.CallID):
 		out := Output{ID: e.CallID, Err: ErrNoPictures}
 		if e.Status != codexrpc.StatusFailed {
 			out.Err = newPictureError(e.Text, m.pictureTool.failure)

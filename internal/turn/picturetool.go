@@ -18,20 +18,20 @@ import (
 // pictureTime is how long Codex may wait for a picture. Codex sends no events while it waits.
 const pictureTime = 15 * time.Minute
 
-// pictureTool is the state of a turn with pictures, besides [pictures].
+// pictureTool is the state of Codex's picture tool in a turn, besides [pendingPictures].
 type pictureTool struct {
-	lastCallID string              // the id of the model's last call of the tool
+	lastCallID string              // id of the model's last call of the tool
 	inProgress bool                // Codex waits for the picture
 	failed     bool                // Codex could not make the picture
 	failure    *codexrpc.TurnError // Codex's error about the failed picture; may be nil
-	modelText  []byte              // text of the model, which may say why it makes no picture
+	modelText  []byte              // text of the model in a turn with PictureOnly, which may say why there is no picture
 }
 
 // maxTextInstead is the most bytes of text that are kept if the model writes text instead of making
 // a picture.
 const maxTextInstead = 2 << 10
 
-// addText keeps text of the model, which the client does not get.
+// addText records text of the model, which the client does not get.
 func (p *pictureTool) addText(text string) {
 	p.modelText = append(p.modelText, text[:min(len(text), maxTextInstead-len(p.modelText))]...)
 }
@@ -49,8 +49,8 @@ func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	}
 }
 
-// pictureItemCompleted processes a picture. A turn with PictureOnly ends with the picture. If there is no
-// picture, Codex's answer to the call follows, and says why.
+// pictureItemCompleted processes a picture. A turn with PictureOnly ends with the picture. If there
+// is no picture, Codex's answer to the call follows, and says why.
 func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	m.pictureTool.inProgress = false
 	out := Output{Kind: OutputPicture, ID: e.ItemID, Name: e.Name, Text: e.Text, Transparent: e.Transparent}
@@ -70,8 +70,8 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// pictureCallAnswered reads Codex's answer to the call for the picture, and ends the turn if there is
-// no picture. Otherwise the turn goes on: the model may correct a call that Codex did not
+// pictureCallAnswered reads Codex's answer to the call for the picture, and ends the turn if there
+// is no picture. Otherwise the turn goes on: the model may correct a call that Codex did not
 // understand.
 func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	switch {

@@ -8,29 +8,29 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxWithheld is the most bytes of text that the policy withholds. It sends longer text, even if that
-// is text after the last call.
+// maxWithheld is the most bytes of text that the policy withholds. It sends longer text, even if
+// that is text after the last call.
 const maxWithheld = 1 << 20
 
 // policy decides which of a turn's text and calls the client gets. It is a filter between the
-// scanner, which finds the calls, and the outputs. It may hold text until it knows whether another
-// call follows. Its decisions depend only on the order of text and calls, not on how the model's
-// answer was cut into deltas.
+// scanner, which finds the calls, and the outputs. It may withhold text until it knows whether
+// another call follows. Its decisions depend only on the order of text and calls, not on how the
+// model's answer was cut into deltas.
 type policy struct {
 	opts   *Options
 	report *Report
-	out    *emitter // gets what the client gets
+	out    *emitter // gets the text and calls for the client
 
-	withheld     strings.Builder   // text that is held
-	passThrough  bool              // until the next call no text is held, since the tail or a block was too large
-	sendUntil    int64             // the offset in the text up to which nothing is held
-	visibleSent  bool              // visible text was sent since the start or the last call
-	waitingCalls []aggregator.Part // complete calls that wait for an earlier call
-	endedCalls   int               // calls that were sent to their end
+	withheld     strings.Builder   // text that was not sent yet
+	passThrough  bool              // no text is withheld until the next call, since the withheld text or a block was too large
+	sendUntil    int64             // the text before this offset is not withheld
+	visibleSent  bool              // visible text was sent since the last call, or since the start
+	waitingCalls []aggregator.Part // complete calls that are sent after an earlier call
+	endedCalls   int               // number of calls that were sent completely
 	blockOpen    bool              // since the last call, the text has a block without an end
 }
 
-// isClosed reports whether the client has its first call and gets no more.
+// isClosed reports whether the client gets only the first call, and already has it.
 func (p *policy) isClosed() bool { return p.opts.StopAfterTools == StopFirst && p.endedCalls > 0 }
 
 // addText processes the next piece of text.
@@ -51,8 +51,8 @@ func (p *policy) addText(text string) {
 	}
 }
 
-// addTextAt processes text that begins at an offset. Text before p.sendUntil is a block that is not a call,
-// or precedes such a block. Such text is sent at once.
+// addTextAt processes text that begins at an offset. Text before p.sendUntil is a block that is not
+// a call, or precedes such a block. It is sent at once.
 func (p *policy) addTextAt(text string, offset int64) {
 	if n := int(min(max(0, p.sendUntil-offset), int64(len(text)))); n > 0 {
 		if p.isClosed() {
@@ -66,9 +66,9 @@ func (p *policy) addTextAt(text string, offset int64) {
 	p.addText(text)
 }
 
-// addGap processes the boundary between two messages. For a client that reads items, addGap ends the
-// first message. But if text of that message is held, both messages become one, with the argument
-// text between them.
+// addGap processes the boundary between two messages. For a client that reads items, addGap ends
+// the first message. But if text of that message is withheld, both messages become one, with the
+// argument text between them.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():
@@ -88,14 +88,14 @@ func (p *policy) endMessage(phase string) {
 	}
 }
 
-// withholdsTail reports whether text is held until another call follows.
+// withholdsTail reports whether text is withheld because it may be the text after the last call.
 func (p *policy) withholdsTail() bool {
 	return p.opts.suppressTail() && p.report.Calls > 0 && !p.passThrough
 }
 
-// withholdsBlank reports whether white space is held until visible text follows. In ModeJSON, blocks
-// are removed from the text. If white space was not held, the client would get the line breaks
-// between these blocks.
+// withholdsBlank reports whether white space is withheld until visible text follows. In ModeJSON,
+// blocks are removed from the text, and the client would get the line breaks between them
+// otherwise.
 func (p *policy) withholdsBlank() bool {
 	return p.opts.findsBlocks() && !p.opts.writesBlocks() && !p.visibleSent && !p.passThrough
 }
@@ -105,7 +105,7 @@ func (p *policy) sendText(text string) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// sendWithheld sends the text that is held.
+// sendWithheld sends the text that is withheld.
 func (p *policy) sendWithheld() {
 	if p.withheld.Len() > 0 {
 		text := p.withheld.String()
@@ -134,8 +134,8 @@ func (p *policy) blockAborted(part *aggregator.Part) {
 	p.passThrough = p.passThrough || part.Reason == usetool.AbortTooLarge
 }
 
-// addCall sends the new part of a call. ended reports whether that was the end of the call. In
-// ModeXML, it sends a call only as a whole, after all calls that began earlier.
+// addCall processes a new part of a call. In ModeXML, it sends a call only as a whole, after all
+// calls that began earlier. ended reports whether the call was sent completely.
 func (p *policy) addCall(part *aggregator.Part) (ended bool) {
 	switch {
 	case !p.opts.writesBlocks():
@@ -158,7 +158,7 @@ func (p *policy) addCall(part *aggregator.Part) (ended bool) {
 	return true
 }
 
-// sendCall sends the new part of a call. It reports whether the call has ended.
+// sendCall sends a new part of a call. It reports whether the call has ended.
 func (p *policy) sendCall(part *aggregator.Part) (ended bool) {
 	call := part.Call
 	if call.First || p.opts.writesBlocks() {
@@ -178,7 +178,7 @@ func (p *policy) sendCall(part *aggregator.Part) (ended bool) {
 	return call.Done
 }
 
-// beginCall sends the begin of a call, with the text before it.
+// beginCall sends the beginning of a call, and the text before it.
 func (p *policy) beginCall(part *aggregator.Part) {
 	call := part.Call
 	p.sendBeforeCall(call.Index == 0)
@@ -206,8 +206,8 @@ func (p *policy) sendBeforeCall(first bool) {
 }
 
 // emitBlock sends a call as text: the model's own block, or a new one. If an earlier block has no
-// end, a client would read it and a new block as one. So emitBlock sends the missing end before a
-// new block.
+// end, a client would read that block and a new block as one. So emitBlock sends the missing end
+// before a new block.
 func (p *policy) emitBlock(part *aggregator.Part) {
 	text := part.Text
 	if part.Pattern != "" || text == "" || part.Rewrite {
@@ -219,8 +219,8 @@ func (p *policy) emitBlock(part *aggregator.Part) {
 	p.out.emit(Output{Kind: OutputText, Text: text})
 }
 
-// renderBlock returns a call as a <use_tool> block. If the call cannot be written as a block, block
-// returns a sentence about it, which no client runs as a call.
+// renderBlock returns a call as a <use_tool> block. If the call cannot be written as a block, it
+// returns a sentence about the call, which no client runs.
 func (p *policy) renderBlock(call *aggregator.Delta) string {
 	xml, err := usetool.RenderXML(call.Name, call.Arguments, p.opts.XMLEscape)
 	if err != nil {
@@ -237,7 +237,7 @@ func quoted(text string) string {
 	return string(quoted)
 }
 
-// end sends or drops the text that is held.
+// end sends or drops the text that is withheld.
 func (p *policy) end() {
 	drop := p.report.Calls > 0 && (p.opts.suppressTail() && !p.passThrough || !p.opts.writesBlocks() && isBlank(p.withheld.String()))
 	if drop {

@@ -6,17 +6,17 @@ import "strings"
 // If sequences overlap, it takes the sequence that ends first in the text. If two end at the same
 // byte, it takes the longer one.
 //
-// The filter holds the end of the text that may be the beginning of a sequence, and searches it
-// again with the next piece. It moves forward only, and there are at most four sequences of at most
-// 4 KiB, so that the work is linear in the text.
+// The filter holds the end of the text if a sequence may begin there, and searches it again with
+// the next piece. There are at most four sequences of at most 4 KiB, so the work is linear in the
+// text.
 type stopFilter struct {
 	sequences     []string
 	firstBytes    [256]bool // the bytes that sequences begin with
 	held          string    // shorter than the longest sequence
-	foundSequence string    // the sequence that feed has found last
+	foundSequence string    // the last sequence that feed has found
 }
 
-// newStopFilter returns nil if there is nothing to look for.
+// newStopFilter returns a filter for the sequences that are not empty, or nil if there are none.
 func newStopFilter(sequences []string) (f *stopFilter) {
 	for _, s := range sequences {
 		if s != "" {
@@ -31,8 +31,8 @@ func newStopFilter(sequences []string) (f *stopFilter) {
 }
 
 // feed reads the next piece of the text, and returns the text that cannot be a part of a stop
-// sequence. If a sequence is found, out is all text before it, f.found is the sequence, and the
-// filter starts again.
+// sequence. If a sequence is found, out is all text before it, f.foundSequence is the sequence, and
+// the filter starts again.
 func (f *stopFilter) feed(piece string) (out string, found bool) {
 	if f.held == "" && len(piece) <= shortPiece && !f.mayBegin(piece) {
 		return piece, false
@@ -93,7 +93,7 @@ func overlap(text, s string) int {
 	}
 }
 
-// release ends the text and returns what was held of it.
+// release ends the text and returns the held part of it.
 func (f *stopFilter) release() string {
 	held := f.held
 	f.held = ""

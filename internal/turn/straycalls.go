@@ -3,20 +3,19 @@ package turn
 import "slices"
 
 const (
-	// maxStrayResponses is how many responses of a turn may call tools that are not the client's. A model
-	// that still does so after that many answers of Codex would go on until its context is full.
+	// maxStrayResponses is how many responses of a turn may call tools that are not the client's.
+	// Without this limit, a model that ignores Codex's refusals would go on until its context is full.
 	maxStrayResponses = 16
-	// maxStrayCalls bounds the calls of tools that are not the client's (stray calls) of which the
-	// ids are recorded. The ids are needed to check Codex's answers to these calls. There are
-	// hardly ever more.
+	// maxStrayCalls bounds the recorded ids of calls of tools that are not the client's (stray calls).
+	// The ids are needed to check Codex's answers to these calls. There are hardly ever more.
 	maxStrayCalls = 64
 )
 
-// strayCalls follows the calls of tools that are not the client's. Codex has to refuse these calls.
+// strayCalls tracks the calls of tools that are not the client's. Codex has to refuse these calls.
 type strayCalls struct {
-	ids        []string // their ids
-	inResponse bool     // the response under way has such a call
-	responses  int      // how many responses had such a call
+	ids        []string // ids of these calls, at most maxStrayCalls
+	inResponse bool     // the current model response has such a call
+	responses  int      // number of responses that had such a call
 }
 
 // add records a call.
@@ -30,8 +29,8 @@ func (s *strayCalls) add(id string) {
 // has reports whether an id belongs to a recorded call.
 func (s *strayCalls) has(id string) bool { return slices.Contains(s.ids, id) }
 
-// endResponse records the end of a response that called tools which are not the client's. It reports
-// whether another such response may follow.
+// endResponse records the end of a response that had stray calls. It reports whether another such
+// response may follow.
 func (s *strayCalls) endResponse() bool {
 	s.inResponse = false
 	s.responses++

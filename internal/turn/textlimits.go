@@ -11,18 +11,18 @@ import (
 
 // The text of the model passes these steps, in this order:
 //
-//	applyStopSequences    the stop sequences, which may end the text,
-//	applyTokenLimit  the limit of tokens, which may end the text,
-//	scanText     the scanner, which separates the blocks from the text, and the policy.
+//	applyStopSequences  the stop sequences, which may end the text,
+//	applyTokenLimit     the limit of tokens, which may end the text,
+//	scanText            the scanner, which separates the blocks from the text, and the policy.
 //
 // Each step may hold a part of the text, and each may end the turn. Text after the end is ignored.
 
-// textLimits are the stop sequences and the limit of tokens, which may end the text before the model
+// textLimits are the stop sequences and the limit of tokens. Each may end the text before the model
 // does.
 type textLimits struct {
 	stopFilter   *stopFilter   // nil: there are no stop sequences
 	tokenLimit   *tokens.Limit // nil: there is no limit
-	fromBudget   int           // tokens of the limit that were taken from the budget
+	fromBudget   int           // tokens that were taken from the budget
 	stopSequence string        // the stop sequence that has ended the turn
 }
 
@@ -30,24 +30,25 @@ func newTextLimits(opts *Options) textLimits {
 	c := textLimits{stopFilter: newStopFilter(opts.StopSequences)}
 	switch {
 	case opts.Budget != nil:
-		c.tokenLimit = tokens.NewLimit(0) // fund raises it
+		c.tokenLimit = tokens.NewLimit(0) // takeFromBudget raises it
 	case opts.MaxTokens > 0:
 		c.tokenLimit = tokens.NewLimit(opts.MaxTokens)
 	}
 	return c
 }
 
-// drop removes the stop sequences and the limit, with the text that they hold.
-func (c *textLimits) drop() { c.stopFilter, c.tokenLimit = nil, nil }
+// clear removes the stop sequences and the limit, with the text that they hold.
+func (c *textLimits) clear() { c.stopFilter, c.tokenLimit = nil, nil }
 
-// mayHoldTag reports whether the held text may have the beginning of a block.
+// mayHoldTag reports whether the text that the limits hold may contain the beginning of a block.
 func (c *textLimits) mayHoldTag() bool {
 	return c.stopFilter != nil && strings.Contains(c.stopFilter.held, "<") ||
 		c.tokenLimit != nil && bytes.IndexByte(c.tokenLimit.Held(), '<') >= 0
 }
 
-// takeFromBudget takes tokens from the budget and raises the limit by them, until n more bytes are certainly
-// within the limit. It stops when the budget is empty, or when it has taken opts.MaxTokens.
+// takeFromBudget takes tokens from the budget and raises the limit by them, until n more bytes are
+// certainly within the limit. It stops when the budget is empty, or when it has taken
+// opts.MaxTokens.
 func (c *textLimits) takeFromBudget(opts *Options, n int) {
 	for opts.Budget != nil && !c.tokenLimit.Fits(n) {
 		want := min(max(c.fromBudget, minBudgetStep), maxBudgetStep)
@@ -67,16 +68,16 @@ func (c *textLimits) takeFromBudget(opts *Options, n int) {
 }
 
 // A turn takes tokens from its budget in steps. Each step takes as many tokens as all earlier steps
-// together, but at least minBudgetStep and at most maxBudgetStep. So the turn takes few tokens that it does
-// not need and that other turns could use.
+// together, but at least minBudgetStep and at most maxBudgetStep. So the turn takes few tokens that
+// it does not need and that other turns could use.
 const (
 	minBudgetStep = 16
 	maxBudgetStep = 1024
 )
 
-// maxBudgetPiece is the most bytes of text that a turn with a budget processes at once. Before that, the
-// turn takes enough tokens from the budget for one token for each byte, if the budget has them. The
-// text cannot have more tokens.
+// maxBudgetPiece is the most bytes of text that a turn with a budget processes at once. Before each
+// piece, the turn takes tokens from the budget until it has one for each byte of the piece, as far
+// as the budget and MaxTokens allow. The piece cannot have more tokens than bytes.
 const maxBudgetPiece = 256
 
 // applyStopSequences processes the next piece of a message.
@@ -115,8 +116,8 @@ func (m *Machine) applyTokenLimit(text string) {
 	}
 }
 
-// scanText processes text within the limit. over is true if the limit has cut the text after this
-// piece; scanText then ends the turn.
+// scanText processes text within the limit of tokens. limitReached is true if the limit has cut the
+// text after this piece; scanText then ends the turn.
 func (m *Machine) scanText(text string, limitReached bool) {
 	if text != "" {
 		m.lastCall = lastCall{}
@@ -137,8 +138,8 @@ func (m *Machine) scanText(text string, limitReached bool) {
 }
 
 // releaseText passes on the text that the stop sequences and the limit hold. It is called before
-// something else follows the text, such as a call, since no stop sequence and no token can extend
-// beyond that.
+// something else follows the text, such as a call. A stop sequence or a token cannot extend beyond
+// that.
 func (m *Machine) releaseText() {
 	if m.limits.stopFilter != nil {
 		m.applyTokenLimit(m.limits.stopFilter.release())
@@ -149,8 +150,8 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// checkTokenLimit reports whether the limit is reached. If so, it ends the turn. The caller has called
-// releaseText.
+// checkTokenLimit ends the turn if the limit of tokens is reached, and reports whether it is. The
+// caller has called releaseText.
 func (m *Machine) checkTokenLimit() bool {
 	if m.limits.tokenLimit == nil {
 		return false
@@ -174,14 +175,15 @@ func (m *Machine) countCall(call *aggregator.Input) {
 	}
 }
 
-// endAtTokenLimit ends the turn at the client's limit of tokens, just as the provider's own limit would.
+// endAtTokenLimit ends the turn at the client's limit of tokens, as it ends at the provider's
+// limit.
 func (m *Machine) endAtTokenLimit() {
 	m.usage.sentTokens = int64(m.limits.tokenLimit.Count())
-	m.limits.drop() // what they hold is beyond the limit
+	m.limits.clear() // the held text is beyond the limit
 	m.finishCut(FinishLength)
 }
 
-// mayHoldTag reports whether the beginning of a block may be held.
+// mayHoldTag reports whether the beginning of a block may be held, here or by the limits.
 func (m *Machine) mayHoldTag() bool {
 	if !m.opts.findsBlocks() {
 		return false
@@ -189,8 +191,8 @@ func (m *Machine) mayHoldTag() bool {
 	return m.choice.Writing() || m.limits.mayHoldTag()
 }
 
-// Counted returns how many tokens of text and calls the limit has counted. It returns 0 if the turn
-// has no limit, or if the model exceeded the limit of calls before this one.
+// Counted returns how many tokens of text and calls the limit of tokens has counted. It returns 0
+// if the turn has no such limit, or if the model exceeded the limit of calls first.
 func (m *Machine) Counted() int64 {
 	if m.limits.tokenLimit == nil {
 		return m.usage.sentTokens

@@ -12,8 +12,8 @@ type ThreadState struct {
 	// InSync reports whether the thread has exactly what the client was given, so that the
 	// conversation can go on there.
 	InSync bool
-	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the calls. If
-	// there are none, Codex ends the turn by itself.
+	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the calls.
+	// If there are none, Codex ends the turn by itself.
 	PendingCalls []string
 	// Reasoning has the reasoning items of the model's response, if they have encrypted content.
 	Reasoning []Reasoning
@@ -28,8 +28,8 @@ type Reasoning struct {
 // threadTracker records whether a thread differs from what the client was given.
 type threadTracker struct {
 	pendingCalls  []string
-	differs       bool // the thread differs
-	modelFinished bool // the model had finished its response
+	differs       bool // the thread differs from what the client was given
+	modelFinished bool // the turn ended after a complete response of the model
 
 	items          int // messages and calls of the model's response
 	reasoning      []Reasoning
@@ -37,11 +37,11 @@ type threadTracker struct {
 }
 
 const (
-	maxReasoningItems = 64      // items of reasoning that are kept of a turn
-	maxReasoningBytes = 1 << 20 // bytes that they may have together
+	maxReasoningItems = 64      // reasoning items of a turn that are recorded
+	maxReasoningBytes = 1 << 20 // bytes of all these items
 )
 
-// addReasoning records an item of reasoning.
+// addReasoning records an item of reasoning that has encrypted content, within the limits.
 func (r *threadTracker) addReasoning(e *codexrpc.Event) {
 	if r.reasoningBytes += len(e.Raw); e.Text != "" && len(r.reasoning) < maxReasoningItems && r.reasoningBytes <= maxReasoningBytes {
 		r.reasoning = append(r.reasoning, Reasoning{Before: r.items, Item: e.Raw})
@@ -51,10 +51,10 @@ func (r *threadTracker) addReasoning(e *codexrpc.Event) {
 // forgetResponse forgets the items of a response that broke off.
 func (r *threadTracker) forgetResponse() { r.items, r.reasoning, r.reasoningBytes = 0, nil, 0 }
 
-// addCall records a structured call. theirs is true if the tool is the client's. The thread differs
-// from what the client was given in three cases: the tool is not the client's; the call has no id
-// or the id of another call, so that it cannot be answered; or Codex cannot read the arguments, so
-// that Codex answers the call itself.
+// addCall records a structured call. clientsTool is true if the tool is the client's. The thread
+// differs from what the client was given in three cases: the tool is not the client's; the call has
+// no id or the id of another call, so that it cannot be answered; or Codex cannot read the
+// arguments, so that Codex answers the call itself.
 func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
 	if !clientsTool || e.CallID == "" || slices.Contains(r.pendingCalls, e.CallID) || !wirejson.Readable(wirejson.View(e.Text)) {
 		r.differs = true
@@ -66,17 +66,18 @@ func (r *threadTracker) addCall(e *codexrpc.Event, clientsTool bool) {
 	}
 }
 
-// maxPendingCalls bounds the calls that a turn may wait for. If there are more, [Rest].Whole is false.
+// maxPendingCalls bounds [ThreadState].PendingCalls. If there are more calls, [ThreadState].InSync
+// is false.
 const maxPendingCalls = 512
 
-// ThreadState returns the state of the thread, once the turn is done.
+// ThreadState returns the state of the thread. Its InSync is false until the turn is done.
 func (m *Machine) ThreadState() ThreadState {
-	tools := m.report
-	whole := m.done && m.thread.modelFinished && !m.thread.differs && !m.messages.differs && m.messages.incomplete == 0 && !tools.Truncated &&
-		tools.Duplicates+tools.Unwritable+tools.TailBytes == 0
+	report := m.report
+	inSync := m.done && m.thread.modelFinished && !m.thread.differs && !m.messages.differs && m.messages.incomplete == 0 && !report.Truncated &&
+		report.Duplicates+report.Unwritable+report.TailBytes == 0
 	switch structured := len(m.thread.pendingCalls); {
-	case m.opts.writesBlocks() && structured > 0, !m.opts.writesBlocks() && structured != tools.Calls:
-		whole = false // the client reads calls in another form than the model wrote them
+	case m.opts.writesBlocks() && structured > 0, !m.opts.writesBlocks() && structured != report.Calls:
+		inSync = false // the client reads calls in another form than the model wrote them
 	}
-	return ThreadState{InSync: whole, PendingCalls: m.thread.pendingCalls, Reasoning: m.thread.reasoning}
+	return ThreadState{InSync: inSync, PendingCalls: m.thread.pendingCalls, Reasoning: m.thread.reasoning}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// maxPendingText bounds the text of a response that is kept to count its tokens, in bytes. Further text
-// counts as one token for four bytes.
+// maxPendingText bounds the text of a response that is kept to count its tokens, in bytes. Further
+// text counts as one token for four bytes.
 const maxPendingText = 8 << 10
 
 // usage adds up the tokens of a turn. Codex reports the usage of each complete model response. A
@@ -17,11 +17,11 @@ type usage struct {
 	responses  codexrpc.Usage
 	fromThread codexrpc.Usage
 	price      Price // of the responses
-	sentTokens int64 // tokens that were sent, if the limit of tokens ended the turn
+	sentTokens int64 // tokens that the client got, if the limit of tokens ended the turn
 
 	pendingText     []byte // text and calls of the response under way
-	excessBytes     int    // bytes of them above maxPendingText
-	estimatedTokens int64  // tokens of what was said in a response that was interrupted
+	excessBytes     int    // bytes of that text and these calls above maxPendingText
+	estimatedTokens int64  // tokens of the text and calls of a response that was interrupted
 }
 
 // addText records text of the model, or a part of a call.
@@ -31,11 +31,11 @@ func (u *usage) addText(text string) {
 	u.excessBytes += len(text) - n
 }
 
-// clearText forgets what was said, since its usage has come.
+// clearText forgets the recorded text. It is called when the usage for this text has come.
 func (u *usage) clearText() { u.pendingText, u.excessBytes = u.pendingText[:0], 0 }
 
-// interrupted counts the tokens of the text and calls of a response that was interrupted, since Codex
-// will not report its usage.
+// interrupted counts the tokens of the text and calls of a response that was interrupted, since
+// Codex will not report its usage.
 func (u *usage) interrupted() {
 	if len(u.pendingText) == 0 {
 		return
@@ -57,12 +57,12 @@ func (u *usage) addResponse(e *codexrpc.Event) {
 	}
 }
 
-func (u *usage) setThreadTotal(v *codexrpc.Usage, before codexrpc.Usage) {
-	if v == nil || v.InputTokens+v.OutputTokens == 0 {
+func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usage) {
+	if threadTotal == nil || threadTotal.InputTokens+threadTotal.OutputTokens == 0 {
 		return // no usage: if a conversation is too long, Codex reports the size of the context as the total
 	}
 	u.clearText()
-	u.fromThread = v.Sub(before)
+	u.fromThread = threadTotal.Sub(before)
 }
 
 // total returns the usage of the responses, or that of the thread if it has more tokens. It adds

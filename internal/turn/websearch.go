@@ -4,14 +4,14 @@ import "github.com/caddy-codex/caddy-codex/codexrpc"
 
 // webSearch is the state of a turn with web searches.
 type webSearch struct {
-	// messageEnded is true if a message has ended but its end was not emitted yet, since the annotations
-	// of the message may be the next event. phase is the phase of that message.
+	// messageEnded is true if a message has ended but its end was not emitted yet, since the
+	// annotations of the message may be the next event. phase is the phase of that message.
 	messageEnded bool
 	phase        string
 }
 
-// emitSearch emits the begin or the end of a web search. After a search, the thread differs from the
-// history that a client sends back, which does not have the search.
+// emitSearch emits the start or the end of a web search. After a search, the thread differs from
+// the history that a client sends back, which does not have the search.
 func (m *Machine) emitSearch(o Output) {
 	m.thread.differs = true
 	if m.opts.Items && !m.stopped() {
@@ -19,18 +19,17 @@ func (m *Machine) emitSearch(o Output) {
 	}
 }
 
-// emitAnnotations processes the annotations of the last message. It drops them if the client did not get
-// the whole text as the model wrote it, since their indexes would be wrong.
+// emitAnnotations emits the annotations of the last message. It drops them if the client did not
+// get the whole text as the model wrote it, since their indexes would be wrong.
 func (m *Machine) emitAnnotations(e *codexrpc.Event) {
-	begin := m.out.chars - e.Index
-	if !m.opts.WebSearch || m.stopped() || m.messages.lastItem != e.ItemID || begin < 0 || m.report.Started > 0 {
+	start := m.out.chars - e.Index
+	if !m.opts.WebSearch || m.stopped() || m.messages.lastItem != e.ItemID || start < 0 || m.report.Started > 0 {
 		return
 	}
-	m.out.emit(Output{Kind: OutputAnnotations, ID: e.ItemID, Text: e.Text, Part: begin})
+	m.out.emit(Output{Kind: OutputAnnotations, ID: e.ItemID, Text: e.Text, Part: start})
 }
 
-// emitMessageEnd emits the end of the last message, which messageEnded has delayed until the
-// annotations of the message.
+// emitMessageEnd emits the end of the last message if messageEnded has delayed it.
 func (m *Machine) emitMessageEnd() {
 	if m.search.messageEnded {
 		m.search.messageEnded = false
@@ -40,7 +39,8 @@ func (m *Machine) emitMessageEnd() {
 	}
 }
 
-// messageEnded emits the end of a message, or lets it wait for annotations.
+// messageEnded emits the end of a message. In a turn with web searches, it delays the end until the
+// annotations of the message.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
 		m.search.messageEnded, m.search.phase = true, phase
