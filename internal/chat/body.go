@@ -66,7 +66,7 @@ func (b *Body) Add(choice int, out turn.Output) {
 			c.pictures = append(c.pictures, out)
 		}
 	case turn.OutputFinish:
-		c.finished, c.finish = true, b.meta.finishReason(out.Finish)
+		c.finished, c.finish = true, b.meta.finishReason(out.End.Finish)
 		b.total.Add(&out)
 	}
 }

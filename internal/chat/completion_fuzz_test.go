@@ -47,7 +47,7 @@ func checkEcho(t *testing.T, meta CompletionMeta) {
 		streamed += firstText(t, data)
 		return nil
 	})
-	for _, out := range []turn.Output{{Kind: turn.OutputText, Text: "x"}, {Kind: turn.OutputFinish, Finish: turn.FinishStop}} {
+	for _, out := range []turn.Output{{Kind: turn.OutputText, Text: "x"}, {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}} {
 		whole.Add(0, out)
 		if err := stream.Write(0, out); err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ func (s *CompletionStream) Write(index int, out turn.Output) error {
 		s.sendText(index, out.Text)
 		return s.Err()
 	}
-	s.sendChunk(textChoice{"", index, null, wirejson.OrNull(out.Finish)})
+	s.sendChunk(textChoice{"", index, null, wirejson.OrNull(out.End.Finish)})
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
 		usage = func(u *Usage) []byte { return s.meta.append(nil, []textChoice{}, u) }
@@ -126,7 +126,7 @@ func (b *CompletionBody) Add(index int, out turn.Output) {
 	case out.Kind == turn.OutputText:
 		b.texts[index].WriteString(out.Text)
 	case out.Kind == turn.OutputFinish:
-		c.FinishReason = wirejson.OrNull(out.Finish)
+		c.FinishReason = wirejson.OrNull(out.End.Finish)
 		b.total.Add(&out)
 	}
 }

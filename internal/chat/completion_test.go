@@ -73,9 +73,9 @@ func TestAnswers(t *testing.T) {
 	}{
 		{0, turn.Output{Kind: turn.OutputReasoning, Text: "hm"}},
 		{0, turn.Output{Kind: turn.OutputText, Text: "up\"on"}},
-		{1, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishLength}},
+		{1, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishLength}}},
 		{0, turn.Output{Kind: turn.OutputText, Text: " a time"}},
-		{0, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Usage: codexrpc.Usage{InputTokens: 3, OutputTokens: 4, TotalTokens: 7}}},
+		{0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Usage: codexrpc.Usage{InputTokens: 3, OutputTokens: 4, TotalTokens: 7}}}},
 		{0, turn.Output{Kind: turn.OutputText, Text: "late"}},
 	}
 	var chunks []string

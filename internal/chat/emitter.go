@@ -72,7 +72,7 @@ type Total struct {
 
 // Add adds the usage of a choice, which is in its last output.
 func (t *Total) Add(out *turn.Output) {
-	t.usage, t.estimated = t.usage.Add(out.Usage), t.estimated || out.Estimated
+	t.usage, t.estimated = t.usage.Add(out.End.Usage), t.estimated || out.End.Estimated
 }
 
 // Usage returns the usage in the form of the API.

@@ -201,7 +201,7 @@ func (s *Stream) Idle() { s.buf.Release() }
 // finishChoice ends a choice. The last choice ends the stream.
 func (s *Stream) finishChoice(index int, out *turn.Output) {
 	s.openChoice(index, openingForText)
-	s.sendChunk(index, "{}", s.meta.finishReason(out.Finish))
+	s.sendChunk(index, "{}", s.meta.finishReason(out.End.Finish))
 	var usage func(*Usage) []byte
 	if s.meta.IncludeUsage {
 		usage = func(u *Usage) []byte {

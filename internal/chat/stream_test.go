@@ -29,7 +29,7 @@ func endOut(call int, id string) turn.Output {
 	return turn.Output{Kind: turn.OutputCallEnd, Call: call, ID: id}
 }
 func finishOut(reason turn.FinishReason) turn.Output {
-	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: testUsage}
+	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
 }
 
 // write writes an output, or a failure as the gateway does.
@@ -306,7 +306,7 @@ func TestEstimatedUsage(t *testing.T) {
 			return nil
 		})
 		for choice := range 2 {
-			end := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishToolCalls, Usage: testUsage, Estimated: estimated && choice == 0}
+			end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls, Usage: testUsage, Estimated: estimated && choice == 0}}
 			body.Add(choice, end)
 			if err := stream.Write(choice, end); err != nil {
 				t.Fatal(err)

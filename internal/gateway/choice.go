@@ -92,9 +92,14 @@ func (c *choice) observe(outputs []turn.Output) {
 	if c.first.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
 		c.first = time.Now()
 	}
-	if last := &outputs[len(outputs)-1]; last.Kind == turn.OutputFinish || last.Kind == turn.OutputFailure {
-		report := c.machine.Report()
-		c.end = turnEnd{usage: last.Usage, finish: last.Finish, calls: report.Calls, truncated: report.Truncated}
+	last := &outputs[len(outputs)-1]
+	if last.Kind != turn.OutputFinish && last.Kind != turn.OutputFailure {
+		return
+	}
+	report := c.machine.Report()
+	c.end = turnEnd{calls: report.Calls, truncated: report.Truncated}
+	if last.End != nil {
+		c.end.usage, c.end.finish = last.End.Usage, last.End.Finish
 	}
 }
 

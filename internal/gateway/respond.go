@@ -91,7 +91,7 @@ func (g *Gateway) newResponder(x *exchange, req *request, at *conversation.Place
 // warmUp answers a request that wants no output. The answer is empty.
 func warmUp(to responder) requestOutcome {
 	defer to.close()
-	return to.finish(to.write(0, []turn.Output{{Kind: turn.OutputFinish, Finish: turn.FinishStop}}))
+	return to.finish(to.write(0, []turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}}))
 }
 
 // ignoredHeader is the header that lists the parameters of a request that had no effect.

@@ -35,7 +35,7 @@ func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorde
 
 var (
 	textOutput    = turn.Output{Kind: turn.OutputText, Text: "hi"}
-	finishOutput  = turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop}
+	finishOutput  = turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}
 	failureOutput = turn.Output{Kind: turn.OutputFailure, Err: codexrpc.ErrClosed}
 )
 
@@ -70,7 +70,7 @@ func TestWakeAfterFailure(t *testing.T) {
 			t.Errorf("the other: %v, written: %t", err, w.Flushed)
 		}
 		// What the other has cost is known all the same.
-		finish := turn.Output{Kind: turn.OutputFinish, Usage: codexrpc.Usage{TotalTokens: 7}}
+		finish := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Usage: codexrpc.Usage{TotalTokens: 7}}}
 		if err := other.Consume([]turn.Output{finish}); !errors.Is(err, broken) || other.end.usage.TotalTokens != 7 {
 			t.Errorf("the other ends: %v, %+v", err, other.end.usage)
 		}

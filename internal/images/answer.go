@@ -62,7 +62,7 @@ func (b *Body) Add(choice int, out turn.Output) {
 	case turn.OutputPicture:
 		b.pictures[choice] = out
 	case turn.OutputFinish:
-		b.usage = b.usage.Add(out.Usage)
+		b.usage = b.usage.Add(out.End.Usage)
 	}
 }
 
@@ -147,7 +147,7 @@ func (s *Stream) Write(choice int, out turn.Output) error {
 	case out.Kind == turn.OutputFinish:
 		s.unfinished--
 		p := &s.pictures[choice]
-		s.emitPicture(p, out.Usage)
+		s.emitPicture(p, out.End.Usage)
 		*p = turn.Output{}
 	}
 	return s.err

@@ -13,7 +13,7 @@ import (
 
 var (
 	made     = turn.Output{Kind: turn.OutputPicture, Text: aPNG, Name: "a \"cat\"", Transparent: true}
-	finished = turn.Output{Kind: turn.OutputFinish, Usage: codexrpc.Usage{TotalTokens: 5, InputTokens: 3, OutputTokens: 2}}
+	finished = turn.Output{Kind: turn.OutputFinish, End: &turn.End{Usage: codexrpc.Usage{TotalTokens: 5, InputTokens: 3, OutputTokens: 2}}}
 )
 
 // decoded decodes JSON.

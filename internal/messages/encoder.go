@@ -204,9 +204,9 @@ func (e *encoder) finish(out *turn.Output) {
 	}
 	e.endBlock()
 	e.done = true
-	finish := out.Finish
+	finish := out.End.Finish
 	if e.meta.CallsInText && finish == turn.FinishToolCalls {
 		finish = turn.FinishStop // there is no tool_use for which a client could return a result
 	}
-	e.sink.finish(ending{finish, out.StopSequence}, e.meta.usage(out.Usage, out.Estimated, len(e.searchIDs)))
+	e.sink.finish(ending{finish, out.End.StopSequence}, e.meta.usage(out.End.Usage, out.End.Estimated, len(e.searchIDs)))
 }

@@ -24,7 +24,7 @@ func thought(id, text string) turn.Output {
 }
 
 func finished(reason turn.FinishReason) turn.Output {
-	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: testUsage}
+	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
 }
 
 func called(n int, name string, arguments ...string) []turn.Output {
@@ -93,7 +93,7 @@ func TestFold(t *testing.T) {
 	endA, endB := turn.Output{Kind: turn.OutputReasoningEnd, ID: "a", Text: "enc"}, turn.Output{Kind: turn.OutputReasoningEnd, ID: "b"}
 	reasoned := []turn.Output{thought("a", "One."), part, thought("a", "Two."), endA, thought("b", "Three."), endB, said("So."), finished(turn.FinishStop)}
 	stop := finished(turn.FinishStop)
-	stop.StopSequence = "END"
+	stop.End.StopSequence = "END"
 	calls := append(called(0, "ls", `{"a":`, `1}`), called(1, "pwd", " { } ")...)
 	calls = append(calls, called(2, "pwd")...)
 	for name, c := range map[string]struct {
@@ -180,7 +180,7 @@ func TestUsage(t *testing.T) {
 // input, as the begin of a stream has it.
 func TestEstimatedUsage(t *testing.T) {
 	end := finished(turn.FinishLength)
-	end.Estimated, end.Usage = true, codexrpc.Usage{OutputTokens: 2}
+	end.End.Estimated, end.End.Usage = true, codexrpc.Usage{OutputTokens: 2}
 	if m := checkFold(t, testMeta, []turn.Output{said("a b"), end}); *m.Usage.Input != testMeta.InputTokens || *m.Usage.Output != 2 {
 		t.Errorf("%d %d", *m.Usage.Input, *m.Usage.Output)
 	}

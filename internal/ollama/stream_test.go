@@ -21,7 +21,7 @@ func said(text string) turn.Output { return turn.Output{Kind: turn.OutputText, T
 func thought(text string) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Text: text} }
 
 func finished(reason turn.FinishReason) turn.Output {
-	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: codexrpc.Usage{InputTokens: 11, OutputTokens: 5}}
+	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: codexrpc.Usage{InputTokens: 11, OutputTokens: 5}}}
 }
 
 func called(n int, arguments ...string) []turn.Output {
@@ -137,7 +137,7 @@ func TestCounts(t *testing.T) {
 	if a, _ := check(t, testMeta, []turn.Output{said("a"), finished(turn.FinishStop)}); a.Input != 11 || a.Output != 5 || a.Model != "m:latest" {
 		t.Errorf("%+v", a)
 	}
-	end := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishLength, Estimated: true, Usage: codexrpc.Usage{OutputTokens: 2}}
+	end := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishLength, Estimated: true, Usage: codexrpc.Usage{OutputTokens: 2}}}
 	if a, _ := check(t, testMeta, []turn.Output{said("a"), end}); a.Input != testMeta.InputTokens || a.Output != 2 {
 		t.Errorf("%+v", a)
 	}

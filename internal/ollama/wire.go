@@ -128,7 +128,7 @@ func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time
 	if m.loadReason != "" {
 		return append(append(dst, m.loadReason...), `"}`...)
 	}
-	reason := out.Finish
+	reason := out.End.Finish
 	if reason == turn.FinishToolCalls {
 		reason = turn.FinishStop
 	}
@@ -136,8 +136,8 @@ func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time
 	if first.IsZero() {
 		first = now
 	}
-	input := out.Usage.InputTokens
-	if out.Estimated && input == 0 {
+	input := out.End.Usage.InputTokens
+	if out.End.Estimated && input == 0 {
 		input = m.InputTokens
 	}
 	dst = append(append(dst, reason...), '"')
@@ -149,7 +149,7 @@ func (m *Meta) appendEnd(dst []byte, out *turn.Output, t *timings, now time.Time
 		{"load_duration", nanoseconds(t.arrived, t.started)},
 		{"prompt_eval_count", input},
 		{"prompt_eval_duration", nanoseconds(t.started, first)},
-		{"eval_count", out.Usage.OutputTokens},
+		{"eval_count", out.End.Usage.OutputTokens},
 		{"eval_duration", nanoseconds(first, now)},
 	} {
 		dst = append(append(append(dst, `,"`...), member.name...), `":`...)

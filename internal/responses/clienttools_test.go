@@ -28,7 +28,7 @@ func TestClientCalls(t *testing.T) {
 	for _, c := range clientCalls {
 		outs := []turn.Output{
 			{Kind: turn.OutputCallStart, ID: "c", Name: c.name}, {Kind: turn.OutputCallArguments, ID: "c", Text: c.arguments},
-			{Kind: turn.OutputCallEnd, ID: "c"}, {Kind: turn.OutputFinish, Finish: turn.FinishToolCalls},
+			{Kind: turn.OutputCallEnd, ID: "c"}, {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls}},
 		}
 		checkResponseFold(t, meta, outs)
 		events, _ := streamOf(t, meta, outs)
@@ -69,7 +69,7 @@ func TestClientCallsOddArguments(t *testing.T) {
 		for _, arguments := range []string{"", "{", "[]", `"x"`, "{}", `{"commands":"ls","command":7,"type":"x","path":1}`} {
 			checkResponseFold(t, meta, []turn.Output{
 				{Kind: turn.OutputCallStart, ID: "c", Name: name}, {Kind: turn.OutputCallArguments, ID: "c", Text: arguments},
-				{Kind: turn.OutputCallEnd, ID: "c"}, {Kind: turn.OutputFinish, Finish: turn.FinishToolCalls},
+				{Kind: turn.OutputCallEnd, ID: "c"}, {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishToolCalls}},
 			})
 		}
 	}

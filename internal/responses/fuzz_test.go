@@ -135,7 +135,7 @@ func FuzzWebSearchItems(f *testing.F) {
 		outs := []turn.Output{
 			{Kind: turn.OutputSearchStart, ID: "ws_1"}, {Kind: turn.OutputSearchEnd, ID: "ws_1", Text: action},
 			{Kind: turn.OutputText, Text: "ab"}, {Kind: turn.OutputAnnotations, ID: "m", Text: annotations},
-			{Kind: turn.OutputFinish, Finish: turn.FinishStop},
+			{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}},
 		}
 		var events []readEvent
 		s := NewStream(meta, func(_ string, data []byte) error {

@@ -21,6 +21,6 @@ func endOut(call int, id string) turn.Output {
 	return turn.Output{Kind: turn.OutputCallEnd, Call: call, ID: id}
 }
 func finishOut(reason turn.FinishReason) turn.Output {
-	return turn.Output{Kind: turn.OutputFinish, Finish: reason, Usage: testUsage}
+	return turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: reason, Usage: testUsage}}
 }
 func failureOut(err error) turn.Output { return turn.Output{Kind: turn.OutputFailure, Err: err} }

@@ -251,8 +251,8 @@ func (s *Stream) endItem(status string) {
 // finish ends the response when the turn has ended without an error. The response is incomplete if
 // the turn ended early.
 func (s *Stream) finish(out *turn.Output) {
-	s.state.Usage = newUsage(out.Usage, out.Estimated)
-	if reason := incompleteReasons[out.Finish]; reason != "" {
+	s.state.Usage = newUsage(out.End.Usage, out.End.Estimated)
+	if reason := incompleteReasons[out.End.Finish]; reason != "" {
 		s.state.Incomplete = &incompleteDetails{reason}
 		s.endItem(statusIncomplete)
 		s.endResponse(statusIncomplete, "response.incomplete")

@@ -217,7 +217,7 @@ func checkDeltas(t *testing.T, events []readEvent, response []byte) {
 }
 
 func TestResponseStreamEvents(t *testing.T) {
-	usage := turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Usage: codexrpc.Usage{InputTokens: 3, CachedInputTokens: 1, CacheWriteInputTokens: 2, OutputTokens: 2, ReasoningOutputTokens: 1, TotalTokens: 5}}
+	usage := turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Usage: codexrpc.Usage{InputTokens: 3, CachedInputTokens: 1, CacheWriteInputTokens: 2, OutputTokens: 2, ReasoningOutputTokens: 1, TotalTokens: 5}}}
 	message := []string{"output_item.added", "content_part.added", "output_text.delta", "output_text.done", "content_part.done", "output_item.done"}
 	call := []string{"output_item.added", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done"}
 	custom := []string{"output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done"}
@@ -433,7 +433,7 @@ func BenchmarkResponseTextDelta(b *testing.B) {
 func TestEstimatedUsage(t *testing.T) {
 	for _, estimated := range []bool{false, true} {
 		body := NewStream(Meta{settingsJSON: []byte(`{"model":"m"}`)}, nil)
-		body.Add(0, turn.Output{Kind: turn.OutputFinish, Finish: turn.FinishStop, Estimated: estimated})
+		body.Add(0, turn.Output{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop, Estimated: estimated}})
 		if strings.Contains(string(body.JSON()), `"estimated":true`) != estimated {
 			t.Errorf("estimated %t: %s", estimated, body.JSON())
 		}

@@ -23,7 +23,7 @@ func TestWebSearchItems(t *testing.T) {
 			{Kind: turn.OutputSearchEnd, ID: "ws_2", Text: action},
 			{Kind: turn.OutputText, Text: "ab"}, {Kind: turn.OutputAnnotations, ID: "m", Text: citation},
 			messageGapOut, {Kind: turn.OutputAnnotations, ID: "m", Text: citation}, // of no message
-			{Kind: turn.OutputSearchStart, ID: "ws_3"}, {Kind: turn.OutputFinish, Finish: turn.FinishStop},
+			{Kind: turn.OutputSearchStart, ID: "ws_3"}, {Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}},
 		}
 		checkResponseFold(t, meta, outs)
 		body := string(bodyOfResponse(meta, outs).JSON())

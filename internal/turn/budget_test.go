@@ -44,7 +44,7 @@ func (a *answer) add(outputs []Output) {
 		case OutputCallStart:
 			a.calls++
 		case OutputFinish:
-			a.finish, a.usage = o.Finish, o.Usage
+			a.finish, a.usage = o.End.Finish, o.End.Usage
 		}
 	}
 }

@@ -92,7 +92,8 @@ func (m *Machine) emitFinish(reason FinishReason) {
 		m.limits.stopSequence = "" // something else has ended the turn
 	}
 	total, estimated := m.usage.total()
-	m.out.emit(Output{Kind: OutputFinish, Finish: reason, StopSequence: m.limits.stopSequence, Usage: total, Estimated: estimated})
+	m.end = End{reason, m.limits.stopSequence, total, estimated}
+	m.out.emit(Output{Kind: OutputFinish, End: &m.end})
 }
 
 // Usage returns the tokens of the turn so far, and whether this package has estimated some of them.

@@ -144,8 +144,8 @@ func TestFirst(t *testing.T) {
 			if want := written("{0:1}|tool_calls"); !strings.HasSuffix(got.String(), want) || strings.Count(got.String(), "<use_tool>") != 1 || strings.Contains(got.String(), "~") {
 				t.Errorf("%s: %s", name, got.String())
 			}
-			if r := m.Report(); r.Truncated != c.truncated || r.Calls != 1 || r.TailBytes != c.tail || end.Usage.TotalTokens != c.usage {
-				t.Errorf("%s: %+v, usage %+v", name, r, end.Usage)
+			if r := m.Report(); r.Truncated != c.truncated || r.Calls != 1 || r.TailBytes != c.tail || end.End.Usage.TotalTokens != c.usage {
+				t.Errorf("%s: %+v, usage %+v", name, r, end.End.Usage)
 			}
 		}
 	}

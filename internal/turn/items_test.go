@@ -34,7 +34,7 @@ func sayItems(outputs []Output) string {
 		case o.Kind == OutputCallStart:
 			lines = append(lines, "call "+o.Name)
 		case o.Kind == OutputFinish:
-			lines = append(lines, string(o.Finish))
+			lines = append(lines, string(o.End.Finish))
 		case o.Kind == OutputFailure:
 			lines = append(lines, "failure")
 		}

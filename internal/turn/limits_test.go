@@ -104,7 +104,7 @@ func TestLimitUsage(t *testing.T) {
 		},
 	} {
 		outputs := New(&Options{MaxTokens: 3}).Feed(c.events)
-		if last := outputs[len(outputs)-1]; last.Finish != FinishLength || last.Usage != c.want || !last.Estimated {
+		if last := outputs[len(outputs)-1]; last.End.Finish != FinishLength || last.End.Usage != c.want || !last.End.Estimated {
 			t.Errorf("%s: %+v, want %+v", name, last, c.want)
 		}
 	}

@@ -37,6 +37,7 @@ type Machine struct {
 	structured  structuredState
 	lastCall    lastCall
 	done        bool // the last output was returned
+	end         End  // how the turn ended, for the last output
 
 	parts      []aggregator.Part
 	partMemory [1]aggregator.Part // the memory of parts if they are few

@@ -67,10 +67,10 @@ func say(outputs []Output) string {
 			fmt.Fprintf(&b, "end %d\n", o.Call)
 		case OutputFinish:
 			at := ""
-			if o.StopSequence != "" {
-				at = fmt.Sprintf(" at %q", o.StopSequence)
+			if o.End.StopSequence != "" {
+				at = fmt.Sprintf(" at %q", o.End.StopSequence)
 			}
-			fmt.Fprintf(&b, "finish %s %d%s\n", o.Finish, o.Usage.TotalTokens, at)
+			fmt.Fprintf(&b, "finish %s %d%s\n", o.End.Finish, o.End.Usage.TotalTokens, at)
 		case OutputFailure:
 			fmt.Fprintf(&b, "failure %v\n", o.Err)
 		}

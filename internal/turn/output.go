@@ -44,7 +44,7 @@ const (
 	// prompt from which the picture was made. Transparent may be set. If there is no picture, Err
 	// says why.
 	OutputPicture
-	// OutputFinish is the last output of a turn that did not fail: Finish and Usage are set.
+	// OutputFinish is the last output of a turn that did not fail: End is set.
 	OutputFinish
 	// OutputFailure is the last output of a turn that failed: Err is set.
 	OutputFailure
@@ -70,9 +70,6 @@ type Output struct {
 	// has a Text, for clients that read the reasoning as one text. A boundary between two messages,
 	// in turns with [Options].Items, has no Text.
 	Gap bool
-	// Estimated says that Usage is in part this package's own count; see
-	// [Machine.Usage].
-	Estimated bool
 	// Transparent says that the picture was to have a transparent background.
 	Transparent bool
 	// Text is the new part only, never cumulative, except in an OutputCallEnd.
@@ -88,15 +85,25 @@ type Output struct {
 	Phase string
 	// Name is the tool's name as the client declared it.
 	Name string
+	// End is how the turn ended, in an OutputFinish. In other outputs it is nil.
+	End *End
+	// Err is why the turn failed, or why there is no picture: a *codexrpc.TurnError, a
+	// *codexrpc.CallError, or one of the errors of this package and of codexrpc.
+	Err error
+}
+
+// End is how a turn without a failure ended. It is a value of its own to keep an [Output] small:
+// most outputs are short pieces of text, and each output is copied several times.
+type End struct {
 	// Finish is why the turn ended.
 	Finish FinishReason
 	// StopSequence is the stop sequence that ended the turn; empty: none did.
 	StopSequence string
 	// Usage counts the turn's tokens.
 	Usage codexrpc.Usage
-	// Err is why the turn failed, or why there is no picture: a *codexrpc.TurnError, a
-	// *codexrpc.CallError, or one of the errors of this package and of codexrpc.
-	Err error
+	// Estimated says that Usage is in part this package's own count; see
+	// [Machine.Usage].
+	Estimated bool
 }
 
 // Report is what a turn did with tool calls and text, for headers, metrics and logs. Each block in

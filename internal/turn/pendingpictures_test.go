@@ -37,7 +37,7 @@ func saidWithPictures(outputs []Output) string {
 		case o.Kind == OutputCallEnd:
 			said = append(said, "call:"+o.Name)
 		case o.Kind == OutputFinish:
-			said = append(said, fmt.Sprintf("%s:%d", o.Finish, o.Usage.TotalTokens))
+			said = append(said, fmt.Sprintf("%s:%d", o.End.Finish, o.End.Usage.TotalTokens))
 		case o.Kind == OutputFailure:
 			said = append(said, "failed")
 		}

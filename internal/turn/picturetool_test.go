@@ -78,7 +78,7 @@ func TestPicture(t *testing.T) {
 				return
 			}
 			if len(got) != 2 || got[0].Kind != OutputPicture || got[0].Text != onePNG || got[0].Name != "a cat" || !got[0].Transparent ||
-				got[1].Kind != OutputFinish || got[1].Usage.TotalTokens == 0 || got[1].Estimated {
+				got[1].Kind != OutputFinish || got[1].End.Usage.TotalTokens == 0 || got[1].End.Estimated {
 				t.Errorf("got %+v", got)
 			}
 		})

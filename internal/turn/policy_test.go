@@ -45,7 +45,7 @@ func told(outputs []Output) string {
 		case OutputCallEnd:
 			b.WriteString("}")
 		case OutputFinish:
-			b.WriteString("|" + string(o.Finish))
+			b.WriteString("|" + string(o.End.Finish))
 		case OutputFailure:
 			b.WriteString("|failure")
 		}

@@ -80,7 +80,7 @@ func TestSpent(t *testing.T) {
 		{Kind: codexrpc.EventTokenUsage, Usage: &codexrpc.Usage{TotalTokens: 130, InputTokens: 110, OutputTokens: 20}},
 		{Kind: codexrpc.EventTurnCompleted, Status: codexrpc.StatusCompleted},
 	})
-	if got := out[len(out)-1].Usage; got != (codexrpc.Usage{TotalTokens: 30, InputTokens: 20, OutputTokens: 10}) {
+	if got := out[len(out)-1].End.Usage; got != (codexrpc.Usage{TotalTokens: 30, InputTokens: 20, OutputTokens: 10}) {
 		t.Errorf("spent %+v", got)
 	}
 }
