@@ -49,8 +49,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Code)
 }
 
-// body is an error in OpenAI's API (the schema Error). Its four members are always present.
-type body struct {
+// errorBody is an error in OpenAI's API (the schema Error). Its four members are always present.
+type errorBody struct {
 	Message string  `json:"message"`
 	Type    *string `json:"type"`
 	Param   *string `json:"param"`
@@ -62,14 +62,14 @@ func (e *Error) Object() []byte {
 	return wirejson.Append(nil, e.body())
 }
 
-func (e *Error) body() body {
-	return body{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}
+func (e *Error) body() errorBody {
+	return errorBody{e.Message, wirejson.OrNull(e.Type), wirejson.OrNull(e.Param), wirejson.OrNull(e.Code)}
 }
 
 // Body returns the error as a JSON object (ErrorResponse).
 func (e *Error) Body() []byte {
 	return wirejson.Append(nil, struct {
-		Error body `json:"error"`
+		Error errorBody `json:"error"`
 	}{e.body()})
 }
 
@@ -199,7 +199,7 @@ var (
 	previousNotFound = NewClass("previous_response_not_found", http.StatusBadRequest, 0).Of("previous_response_id")
 	keyExpired       = NewClass(CodeAPIKeyExpired, http.StatusUnauthorized, 0)
 	unknownURL       = NewClass("unknown_url", http.StatusNotFound, 0)
-	otherMethod      = NewClass("method_not_allowed", http.StatusMethodNotAllowed, 0)
+	wrongMethod      = NewClass("method_not_allowed", http.StatusMethodNotAllowed, 0)
 	storeFailed      = NewClass("response_store_unavailable", http.StatusServiceUnavailable, Soon)
 )
 

@@ -12,130 +12,130 @@ import (
 var (
 	// BodyTimeout returns the 408 error for a body that came too slowly. The arguments are the
 	// least rate, in bytes a second, and the most time for a body.
-	BodyTimeout = about2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
+	BodyTimeout = constructor2[int, time.Duration](NewClass("request_timeout", http.StatusRequestTimeout, 0), "The request body came too slowly: it must come at %d bytes a second or more, and within %s.")
 	// PayloadTooLarge returns the 413 error for a body that is larger than a limit, in bytes.
-	PayloadTooLarge = about[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
+	PayloadTooLarge = constructor1[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
 	// TooEarly returns the 425 error for a request in TLS early data with a method other than GET
 	// and HEAD. It is refused since an attacker may have recorded and repeated it.
-	TooEarly = plain(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
+	TooEarly = constructor(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
 	// UnsupportedEncoding returns the 415 error for a body with a Content-Encoding that this server
 	// does not support.
-	UnsupportedEncoding = about[string](NewClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
+	UnsupportedEncoding = constructor1[string](NewClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
 	// CorruptBody returns the 400 error for a body that cannot be decoded by its Content-Encoding.
-	CorruptBody = about[string](invalid, "The request body is not in its Content-Encoding, %s.")
+	CorruptBody = constructor1[string](invalid, "The request body is not in its Content-Encoding, %s.")
 	// BodyMemory returns the 503 error for a request if the memory for request bodies is in use.
-	BodyMemory = plain(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
+	BodyMemory = constructor(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
 	// AnswerTooLarge returns the 502 error for an answer above a limit, in bytes. The limit holds
 	// for answers that this server collects before it sends them.
-	AnswerTooLarge = about[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
+	AnswerTooLarge = constructor1[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
 	// AnswerMemory returns the 503 error for an answer if the memory for collected answers is in
 	// use.
-	AnswerMemory = plain(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
+	AnswerMemory = constructor(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
 	// ClientGone returns the error for a client that closed the connection. It appears only in logs
 	// and metrics. nginx uses the same status.
-	ClientGone = plain(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
+	ClientGone = constructor(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
 	// QueueFull returns the 429 error for a request that finds the queue full.
-	QueueFull = plain(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
+	QueueFull = constructor(NewClass(CodeQueueFull, http.StatusTooManyRequests, Soon), "Too many requests are running or waiting here. Please try again in a moment.")
 	// QueueTimeout returns the 503 error for a request that has waited too long in the queue. The
 	// status is not 429, since the caller has reached no limit of its own.
-	QueueTimeout = about[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
+	QueueTimeout = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
 	// TooManyChoices returns the 400 error for a request that needs more choices (each is a turn)
 	// than turns may run at the same time.
-	TooManyChoices = about2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
+	TooManyChoices = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// ChoicesTooLarge returns the 400 error for a request that is too large for its number of
 	// choices, since each choice needs the memory of the whole request.
-	ChoicesTooLarge = about2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
+	ChoicesTooLarge = constructor2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
 	// TooManySockets returns the 503 error for a new WebSocket if too many are open already.
-	TooManySockets = plain(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
+	TooManySockets = constructor(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
 	// SocketTooOld returns the 400 error for a request over a WebSocket that is too old to accept
 	// more requests. The code is OpenAI's; clients such as Codex connect again when they get it.
-	SocketTooOld = plain(NewClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
+	SocketTooOld = constructor(NewClass("websocket_connection_limit_reached", http.StatusBadRequest, 0), "The WebSocket is an hour old and takes no more requests. Please connect again.")
 
 	// Unauthorized returns the 401 error for a request whose API key is missing or wrong.
-	Unauthorized = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
+	Unauthorized = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The API key is missing or wrong. Send it as: Authorization: Bearer KEY, or in the header api-key or x-api-key.")
 	// AdminKeyWrong returns the 401 error for an administrator's request whose admin key is missing
 	// or wrong.
-	AdminKeyWrong = plain(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
+	AdminKeyWrong = constructor(NewClass(CodeInvalidAPIKey, http.StatusUnauthorized, 0), "The admin key is missing or wrong. It is none of the API keys. Send it as: Authorization: Bearer KEY.")
 	// NoSuchAppServer returns the 404 error for a request that names an unknown app-server id.
-	NoSuchAppServer = about[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
+	NoSuchAppServer = constructor1[string](NewClass(CodeNotFound, http.StatusNotFound, 0).Of("app_server"), "There is no app-server with the id %.64q. Name one in the query, as in ?app_server=ID.")
 	// SignInUnderWay returns the 409 error if a sign-in begins while another one of the same login
 	// has not ended.
-	SignInUnderWay = plain(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
+	SignInUnderWay = constructor(NewClass("sign_in_under_way", http.StatusConflict, 0), "A sign-in of this login is under way already. Enter its code, or cancel it.")
 	// SignInFailed returns the 502 error for a sign-in if Codex gets no code. The argument is the
 	// reason.
-	SignInFailed = about[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
+	SignInFailed = constructor1[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
 	// ResetFailed returns the 502 error for a failed attempt to reset the windows of a plan. The
 	// argument is the reason.
-	ResetFailed = about[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
+	ResetFailed = constructor1[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
 	// KeyConcurrency returns the 429 error for a request whose API key already has as many turns
 	// running or waiting as its limit allows.
-	KeyConcurrency = about[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
+	KeyConcurrency = constructor1[int](RateLimited, "Rate limit reached for this API key: it may have %d answers under way at once. Please try again in a moment.")
 	// LimitsUnavailable returns the 503 error for a request if the use of its API key cannot be
 	// counted now, so that the key's limits cannot be checked.
-	LimitsUnavailable = plain(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
+	LimitsUnavailable = constructor(NewClass("key_limits_unavailable", http.StatusServiceUnavailable, 5*time.Second), "What this API key has used cannot be counted at the moment, so its limits cannot be checked. Please try again later.")
 	// OriginNotAllowed returns the 403 error for a request or a CORS preflight from a web page if
 	// its origin may not use this API.
-	OriginNotAllowed = about[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
+	OriginNotAllowed = constructor1[string](NewClass("origin_not_allowed", http.StatusForbidden, 0), "Pages of the origin %.256q may not use this API.")
 	// HostNotAllowed returns the 403 error for a request without an API key if its Host is not in
 	// the option hosts.
-	HostNotAllowed = about[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
+	HostNotAllowed = constructor1[string](NewClass("host_not_allowed", http.StatusForbidden, 0), "Without an API key this server does not answer to the name %.200q. Its operator can list the name in the option hosts, or configure an api_key.")
 
 	// NoCompaction returns the 404 error for a request to compact a conversation, which Codex
 	// cannot do for a client.
-	NoCompaction = plain(unknownURL, "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.")
+	NoCompaction = constructor(unknownURL, "Codex cannot compact a conversation for a client, so this server has no POST /v1/responses/compact. Ask the model for a summary with POST /v1/responses, and begin a new conversation with that.")
 	// ModelNotFound returns the 404 error for a model that does not exist or that the API key may
 	// not use.
-	ModelNotFound = about[string](NoSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
+	ModelNotFound = constructor1[string](NoSuchModel, "The model %.128q does not exist here, or your key may not use it. GET /v1/models lists those that do.")
 
 	// ResponseNotFound returns the 404 error for a response that is not stored, or that belongs to
 	// another user.
-	ResponseNotFound = about[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
+	ResponseNotFound = constructor1[string](NewClass("response_not_found", http.StatusNotFound, 0), "There is no response with the id %.64q. Responses are kept when 'store' is not false, for a while, and for the user who made them.")
 	// BackgroundTimeout returns the 504 error for a background response that has taken too long.
-	BackgroundTimeout = about[time.Duration](TimedOut, "The response did not end within %s, which is the most for one in the background.")
+	BackgroundTimeout = constructor1[time.Duration](TimedOut, "The response did not end within %s, which is the most for one in the background.")
 	// CancelPending returns the 503 error for a request to cancel a response if another server
 	// makes that response and has not cancelled it yet.
-	CancelPending = about[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
+	CancelPending = constructor1[string](storeFailed, "The response %.64q is made by another server, which was asked to cancel it but has not done so yet. Please read the response later.")
 	// NotCancellable returns the 400 error for a request to cancel a response that has ended.
-	NotCancellable = about[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
+	NotCancellable = constructor1[string](NewClass(CodeResponseNotCancellable, http.StatusBadRequest, 0), "The response %.64q has ended; only one that is in progress can be cancelled.")
 	// StoreUnavailable returns the 503 error for a request that needs the stored responses while
 	// the store fails.
-	StoreUnavailable = plain(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
+	StoreUnavailable = constructor(storeFailed, "The responses that are kept cannot be reached. Please try again later.")
 	// UsageUnavailable returns the 503 error for a request to read the usage of all servers while
 	// Redis fails.
-	UsageUnavailable = plain(storeFailed, "The usage cannot be read at the moment. Please try again later.")
+	UsageUnavailable = constructor(storeFailed, "The usage cannot be read at the moment. Please try again later.")
 	// InConversation returns the 400 error for a request whose previous_response_id names a
 	// response in a conversation. Only the field conversation can continue such a response.
-	InConversation = about[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
+	InConversation = constructor1[string](BadRequest.Of("previous_response_id"), "The response %.64q belongs to a conversation; continue it with 'conversation'.")
 	// PreviousTooLong returns the 400 error for a request whose previous_response_id leads to too
 	// many responses, or to too large ones.
-	PreviousTooLong = plain(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
+	PreviousTooLong = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
 	// ReferencesTooLong returns the 400 error for a request if the items that its input refers to,
 	// together with the responses before, are too large.
-	ReferencesTooLong = plain(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
+	ReferencesTooLong = constructor(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	// ConversationNotFound returns the 404 error for a conversation that is not stored, or that
 	// belongs to another user.
-	ConversationNotFound = about[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")
+	ConversationNotFound = constructor1[string](NewClass("conversation_not_found", http.StatusNotFound, 0).Of("conversation"), "There is no conversation with the id %.64q. Conversations are kept for a while, unless store is off, and for the user who made them.")
 	// ConversationItemNotFound returns the 404 error for an item that is not in the conversation.
-	ConversationItemNotFound = about2[string, string](NewClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
+	ConversationItemNotFound = constructor2[string, string](NewClass(CodeNotFound, http.StatusNotFound, 0), "There is no item with the id %.128[2]q in the conversation %.64[1]q.")
 	// ConversationTooLong returns the 400 error for a conversation that is too large to be stored
 	// or used.
-	ConversationTooLong = plain(ContextTooLong.Of("conversation"), "The conversation is too large.")
+	ConversationTooLong = constructor(ContextTooLong.Of("conversation"), "The conversation is too large.")
 )
 
-// plain returns a function that makes an error of class c with this message.
-func plain(c Class, message string) func() *Error {
+// constructor returns a function that makes an error of class c with this message.
+func constructor(c Class, message string) func() *Error {
 	return func() *Error { return c.New(message) }
 }
 
-// about returns a function that makes an error of class c, and puts its argument into the message.
-func about[A any](c Class, format string) func(A) *Error {
+// constructor1 returns a function that makes an error of class c, and puts its argument into the message.
+func constructor1[A any](c Class, format string) func(A) *Error {
 	return func(a A) *Error { return c.Newf(format, a) }
 }
 
-// about2 does the same as [about] for a message with two arguments.
-func about2[A, B any](c Class, format string) func(A, B) *Error {
+// constructor2 does the same as [constructor1] for a message with two arguments.
+func constructor2[A, B any](c Class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
 
@@ -162,8 +162,8 @@ type KeyLimit struct {
 	Resets time.Duration // until the request can succeed; 0: never, since it wants more than Max
 }
 
-// patience is the longest Retry-After that SDKs obey.
-const patience = time.Minute
+// maxRetryAfter is the longest Retry-After that SDKs obey.
+const maxRetryAfter = time.Minute
 
 // Exceeded returns the 429 error for a request that would exceed the limit.
 func (l KeyLimit) Exceeded() *Error {
@@ -173,7 +173,7 @@ func (l KeyLimit) Exceeded() *Error {
 	if l.Resets == 0 {
 		e = RateLimited.Newf("The request needs about %d %s. That is more than this API key may ever use at once: its limit is %s.", l.Wanted, l.Unit, limit)
 	}
-	if e.RetryAfter = l.Resets; l.Resets == 0 || l.Resets > patience {
+	if e.RetryAfter = l.Resets; l.Resets == 0 || l.Resets > maxRetryAfter {
 		e.ShouldRetry = new(bool)
 	}
 	return e
@@ -182,8 +182,8 @@ func (l KeyLimit) Exceeded() *Error {
 // NotFound returns the 404 error for a path below /v1 that is not a route of this API.
 func NotFound(method, path string) *Error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
-	if what := elsewhere[first]; what != "" {
-		return unknownURL.Newf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/routes.md.", what, method, path)
+	if missing := unsupportedAPIs[first]; missing != "" {
+		return unknownURL.Newf("Codex has no %s, so this server has no %.32s %.256s. Its operator can pass such paths to another provider, see docs/routes.md.", missing, method, path)
 	}
 	if first == "images" {
 		return unknownURL.Newf("This server has no %.32s %.256s. With the option images its operator can let Codex make pictures, at /v1/images/generations and /v1/images/edits.", method, path)
@@ -201,9 +201,9 @@ func NotTheAPI(method, path, baseURL string) *Error {
 	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.%s", baseURL, method, path, ollama)
 }
 
-// elsewhere names the parts of OpenAI's API that Codex cannot serve, by the first part of their
+// unsupportedAPIs names the parts of OpenAI's API that Codex cannot serve, by the first part of their
 // paths.
-var elsewhere = map[string]string{
+var unsupportedAPIs = map[string]string{
 	"embeddings": "embeddings", "audio": "speech", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
@@ -211,27 +211,27 @@ var elsewhere = map[string]string{
 
 // WithModels returns the error with the names of the first 12 models added to its message.
 func (e *Error) WithModels(names []string) *Error {
-	const most = 12
+	const maxModels = 12
 	if len(names) == 0 {
 		return e
 	}
-	named, separator, end := *e, ". The models here are: ", "."
-	if len(names) > most {
-		names, end = names[:most], " and others."
+	longer, separator, end := *e, ". The models here are: ", "."
+	if len(names) > maxModels {
+		names, end = names[:maxModels], " and others."
 	}
-	named.Message = strings.TrimRight(e.Message, ". \n")
+	longer.Message = strings.TrimRight(e.Message, ". \n")
 	for _, name := range names {
-		named.Message += separator + fmt.Sprintf("%.64s", name)
+		longer.Message += separator + fmt.Sprintf("%.64s", name)
 		separator = ", "
 	}
-	named.Message += end
-	return &named
+	longer.Message += end
+	return &longer
 }
 
 // MethodNotAllowed returns the 405 error for a method that the path does not have. allow lists the
 // methods that it has, with commas.
 func MethodNotAllowed(method, path, allow string) *Error {
-	e := otherMethod.Newf("%.32s is not a method of %.256s; use %s.", method, path, allow)
+	e := wrongMethod.Newf("%.32s is not a method of %.256s; use %s.", method, path, allow)
 	e.allow = allow
 	return e
 }

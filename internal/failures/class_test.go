@@ -26,6 +26,6 @@ func TestCodesAreListed(t *testing.T) {
 		listed(status, class.Code)
 	}
 	for _, message := range []string{"", "{", "stream disconnected", "flagged", "Failed to refresh token", "request timed out", "Error while reading the server response"} {
-		listed(message, classOfMessage(nameless, message).Code)
+		listed(message, classOfMessage(codeOther, message).Code)
 	}
 }

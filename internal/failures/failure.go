@@ -27,7 +27,7 @@ var sentinels = []struct {
 	{turn.ErrInterrupted, interrupted},
 	{turn.ErrNoPictures, noPictures},
 	{turn.ErrShutdown, shuttingDown},
-	{codexrpc.ErrOverloaded, codexFull},
+	{codexrpc.ErrOverloaded, codexOverloaded},
 	{codexrpc.ErrUnresponsive, unresponsive},
 	{codexrpc.ErrClosed, exited},
 	{codexrpc.ErrNotLoggedIn, unauthorized},
@@ -56,7 +56,7 @@ func APIError(err error) *apierror.Error {
 	if e.Status != http.StatusBadRequest && !errors.Is(err, context.Canceled) {
 		e.Detail = e.Message // a 400 may quote the request
 	}
-	e.Message = shown(err, e)
+	e.Message = clientMessage(err, e)
 	return e
 }
 
@@ -67,9 +67,9 @@ func WithConversation(err error, field string) *apierror.Error {
 	if e == nil || e.Param != apierror.ParamMessages {
 		return e
 	}
-	named := *e
-	named.Param = field
-	return &named
+	moved := *e
+	moved.Param = field
+	return &moved
 }
 
 // signInAgain is the message for clients if the provider does not accept the app-server's login.
@@ -79,9 +79,9 @@ const (
 	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
 )
 
-// shown returns the message for the client: the text of a failure without the parts that clients
+// clientMessage returns the message for the client: the text of a failure without the parts that clients
 // must not see.
-func shown(err error, e *apierror.Error) string {
+func clientMessage(err error, e *apierror.Error) string {
 	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
 	switch {
@@ -96,9 +96,9 @@ func shown(err error, e *apierror.Error) string {
 	case e.Code == internal.Code:
 		return "The request failed within this server; its log says why."
 	case isTurn && e.Status == http.StatusBadRequest && e.Code != promptRefused.Code:
-		return withoutURLs(bounded(e.Message)) // with paths: the provider may name a field as a path
+		return withoutURLs(truncate(e.Message)) // with paths: the provider may name a field as a path
 	}
-	return withoutPaths(withoutURLs(bounded(e.Message)))
+	return withoutPaths(withoutURLs(truncate(e.Message)))
 }
 
 // classify returns the error for a failure. The error's message is the whole text of the failure;
@@ -115,8 +115,8 @@ func classify(err error) *apierror.Error {
 	if failed, ok := errors.AsType[*codexrpc.TurnError](err); ok {
 		return fromTurn(failed)
 	}
-	if answer, ok := errors.AsType[*codexrpc.CallError](err); ok {
-		return fromCall(answer)
+	if callErr, ok := errors.AsType[*codexrpc.CallError](err); ok {
+		return fromCall(callErr)
 	}
 	if failed, ok := errors.AsType[*turn.PictureError](err); ok {
 		return fromPicture(failed)
@@ -174,9 +174,9 @@ func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	return code
 }
 
-// maxShown bounds the text of a failure that a client gets, in bytes, since a provider's error may
+// maxClientMessage bounds the text of a failure that a client gets, in bytes, since a provider's error may
 // quote a text of any length.
-const maxShown = 64 << 10
+const maxClientMessage = 64 << 10
 
 // anyURL matches a URL. The slashes may be escaped as in JSON. anyURL does not match punctuation at
 // the end, since that belongs to the sentence around the URL.
@@ -228,10 +228,10 @@ func withoutPaths(text string) string {
 	return barePaths.ReplaceAllString(text, "${1}[path]")
 }
 
-// bounded cuts a text to maxShown bytes.
-func bounded(text string) string {
-	if len(text) <= maxShown {
+// truncate cuts a text to maxClientMessage bytes.
+func truncate(text string) string {
+	if len(text) <= maxClientMessage {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxShown], "") + "…"
+	return strings.ToValidUTF8(text[:maxClientMessage], "") + "…"
 }

@@ -104,9 +104,9 @@ func TestFromFailureTurn(t *testing.T) {
 		"not reached": {turnErr("other", 0, "Connection failed: error sending request"), want{502, apierror.TypeServer, "upstream_disconnected", "", 0,
 			"the model's provider cannot be reached: this server has no network, or needs a proxy; Connection failed: error sending request", ""}},
 		"not found out where": {turnErr("other", 0, "workspace routing discovery failed"), want{502, apierror.TypeServer, "upstream_disconnected", "", 0,
-			noAccount + "workspace routing discovery failed", ""}},
+			noWorkspacePrefix + "workspace routing discovery failed", ""}},
 		"not found out in time": {turnErr("other", 0, "workspace routing discovery timed out"), want{502, apierror.TypeServer, "upstream_disconnected", "", 0,
-			noAccount + "workspace routing discovery timed out", ""}},
+			noWorkspacePrefix + "workspace routing discovery timed out", ""}},
 		"stream cut, by": {turnErr("other", 0, "stream disconnected before completion: Transport error"), want{502, apierror.TypeServer, "upstream_disconnected", "", 0, "stream disconnected before completion: Transport error", ""}},
 		"flagged":        {turnErr("other", 0, "Your prompt was flagged."), want{400, invalid, "invalid_prompt", "", 0, "Your prompt was flagged.", ""}},
 		"no renewal":     {turnErr("other", 0, "Failed to refresh token: 404 Not Found"), want{502, apierror.TypeServer, "upstream_error", "", 0, "Failed to refresh token: 404 Not Found", ""}},
@@ -230,7 +230,7 @@ func TestShown(t *testing.T) {
 			}
 		})
 	}
-	if e := APIError(turnErr("sandboxError", 0, strings.Repeat("é", maxShown))); len(e.Message) > maxShown+len("…") || len(e.Detail) != 2*maxShown {
+	if e := APIError(turnErr("sandboxError", 0, strings.Repeat("é", maxClientMessage))); len(e.Message) > maxClientMessage+len("…") || len(e.Detail) != 2*maxClientMessage {
 		t.Errorf("%d bytes are shown and %d logged", len(e.Message), len(e.Detail))
 	}
 }

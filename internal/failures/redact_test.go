@@ -49,7 +49,7 @@ func TestWithoutPaths(t *testing.T) {
 // TestRedactGrowth checks that texts which look like URLs and paths at every byte
 // become at most four times as long.
 func TestRedactGrowth(t *testing.T) {
-	const size = maxShown / 8
+	const size = maxClientMessage / 8
 	for _, part := range []string{
 		"a", "1.", "a.", "a.a:", "1.1.1.1:", "1.1.1.1:1.", "://", "a://", ", url: ", ", url: x://", " for url (x://", "[:", "[::%", "[::%\"",
 		"\"/a", "'/a\"/b`/c", "'/a\"/b\"", " /a:", `\/`, `C:\a`,

@@ -74,9 +74,9 @@ func fromTurn(e *codexrpc.TurnError) *apierror.Error {
 	message := turnMessage(e)
 	switch {
 	case c == disconnected && isUnreachable(message):
-		message = notReached + message
-	case c == disconnected && lacksAccount(message):
-		message = noAccount + message
+		message = unreachablePrefix + message
+	case c == disconnected && lacksWorkspace(message):
+		message = noWorkspacePrefix + message
 	}
 	if c == apierror.RateLimited {
 		c.RetryAfter = retryDelay(message)
@@ -102,13 +102,13 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// codexsOwn matches Codex's messages about its own failures, most of them by their beginning.
-var codexsOwn = regexp.MustCompile(`^(turn aborted|session configured|timeout |spawn failed|interrupted|internal error|sandbox error|` +
+// codexMessages matches Codex's messages about its own failures, most of them by their beginning.
+var codexMessages = regexp.MustCompile(`^(turn aborted|session configured|timeout |spawn failed|interrupted|internal error|sandbox error|` +
 	`codex-|unsupported operation|Fatal error|Missing environment variable|no thread with id|unexpected status|exceeded retry limit|agent |workspace )` +
 	`|\(os error \d+\)| at line \d+ column \d+`)
 
-// nameless is the variant of CodexErrorInfo for failures that Codex has no name for.
-const nameless = "other"
+// codeOther is the variant of CodexErrorInfo for failures that Codex has no name for.
+const codeOther = "other"
 
 // classOfMessage derives the class of a failure from its message. It is called if code and status
 // do not identify the failure.
@@ -122,11 +122,11 @@ func classOfMessage(code, message string) apierror.Class {
 		return disconnected
 	case message == "Image poisoning": // the provider cannot read the image
 		return apierror.BadRequest
-	case strings.HasPrefix(message, brokenOff), isUnreachable(message), lacksAccount(message), wasRenewedBeside(message):
+	case strings.HasPrefix(message, disconnectedPrefix), isUnreachable(message), lacksWorkspace(message), hasNewCredentials(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
 		return apierror.BadRequest // a provider's 400: the message is its body
-	case code == nameless && message != "" && !codexsOwn.MatchString(message):
+	case code == codeOther && message != "" && !codexMessages.MatchString(message):
 		// If the provider refuses a prompt (invalid_prompt, bio_policy and others), Codex passes on
 		// the text of the refusal without its code. The provider would refuse the same prompt
 		// again.
@@ -149,26 +149,26 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// notReached is the start of the error message if no connection to the provider was possible.
-const notReached = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
+// unreachablePrefix is the start of the error message if no connection to the provider was possible.
+const unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 
-// noAccount is the start of the error message for a failure for which [lacksAccount] returns true.
+// noWorkspacePrefix is the start of the error message for a failure for which [lacksWorkspace] returns true.
 // Codex has not asked the model in such a case.
-const noAccount = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
+const noWorkspacePrefix = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
 
-// brokenOff is the start of Codex's message about an answer that broke off and that Codex does not
+// disconnectedPrefix is the start of Codex's message about an answer that broke off and that Codex does not
 // try again.
-const brokenOff = "stream disconnected"
+const disconnectedPrefix = "stream disconnected"
 
-// lacksAccount reports whether message says that Codex could not find out where the login's
+// lacksWorkspace reports whether message says that Codex could not find out where the login's
 // workspace is: the back end failed, refused the login or did not answer.
-func lacksAccount(message string) bool {
+func lacksWorkspace(message string) bool {
 	return strings.Contains(message, "workspace routing discovery")
 }
 
-// wasRenewedBeside reports whether Codex's message means that another app-server with the same login
+// hasNewCredentials reports whether Codex's message means that another app-server with the same login
 // has stored new tokens while this one was renewing the old ones. The next turn uses the new tokens.
-func wasRenewedBeside(message string) bool {
+func hasNewCredentials(message string) bool {
 	return strings.HasPrefix(message, "Account credentials changed")
 }
 
@@ -251,24 +251,24 @@ func RejectsRequest(failure error) bool {
 // FailedProvider reports whether a turn failed because the model's provider is down, out of
 // reach or overloaded, or limits or refuses the account. Another provider may answer the request.
 // after is how long the provider asks to wait; 0: it does not say.
-func FailedProvider(failure error) (failed bool, after time.Duration) {
+func FailedProvider(failure error) (failed bool, retryAfter time.Duration) {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {
 		return false, 0
 	}
-	after = hintedDelay(e.Message + " " + e.Details)
+	retryAfter = hintedDelay(e.Message + " " + e.Details)
 	if !e.ResetsAt.IsZero() {
-		after = max(0, time.Until(e.ResetsAt))
+		retryAfter = max(0, time.Until(e.ResetsAt))
 	}
 	return isTransient(e) || fromTurn(e).Code == apierror.RateLimited.Code ||
-		e.HTTPStatus == http.StatusForbidden || e.HTTPStatus == http.StatusPaymentRequired, after
+		e.HTTPStatus == http.StatusForbidden || e.HTTPStatus == http.StatusPaymentRequired, retryAfter
 }
 
 // IsTransient reports whether a turn failed because the model's provider is down, out of reach or
 // overloaded. A later attempt may succeed soon. An exceeded rate limit does not count.
 func IsTransient(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
-	return ok && isTransient(e) && !lacksAccount(e.Message)
+	return ok && isTransient(e) && !lacksWorkspace(e.Message)
 }
 
 func isTransient(e *codexrpc.TurnError) bool {

@@ -18,91 +18,91 @@ import (
 
 // detach starts a background response on its own goroutine. The client gets the response as it is
 // now, or the stream of its events.
-func (g *Gateway) detach(x *exchange, lease conversation.Lease, req *request, form *responseForm) requestOutcome {
-	w, r := x.w, x.r
-	if err := g.objects.Begin(r.Context(), form.underWay()); err != nil {
+func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, answer *responseAnswer) requestOutcome {
+	w, r := ex.w, ex.r
+	if err := g.objects.Begin(r.Context(), answer.runningResponse()); err != nil {
 		return g.refuse(w, r, g.objects.Failed(r.Context(), r, err))
 	}
-	x.setHeaders(req)
-	own := g.newBackground(x)
-	to := g.newLogResponder(x.user, form)
-	ctx := own.enter(form)
+	ex.setHeaders(req)
+	background := g.newBackground(ex)
+	responder := g.newLogResponder(ex.user, answer)
+	ctx := background.turnContext(answer)
 	// own releases its resources in reverse order: first Continue's function waits until the last
 	// events are stored, then enter's function removes the response from the running ones. So an
 	// exiting server, which waits until no response is running, waits until all events are stored.
-	own.holds(releaseFunc(g.objects.Continue(form.underWay(), to.log, own.exit.cancel)))
-	begun, streamed := form.meta.InProgress(), req.plan.Stream
-	go g.runBackground(ctx, own, lease, req, to)
+	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
+	snapshot, streamed := answer.meta.InProgress(), req.plan.Stream
+	go g.runBackground(ctx, background, lease, req, responder)
 	if streamed {
-		return g.follow(w, r, to.log, 0)
+		return g.follow(w, r, responder.log, 0)
 	}
-	return requestOutcome{lost: writeJSON(w, http.StatusOK, begun)}
+	return requestOutcome{deliveryErr: writeJSON(w, http.StatusOK, snapshot)}
 }
 
-// newBackground returns an exchange for a background response. It moves the resources that x holds
+// newBackground returns an exchange for a background response. It moves the resources that ex holds
 // to the new exchange, which does not end when the client leaves.
-func (g *Gateway) newBackground(x *exchange) *exchange {
+func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
-	own := &exchange{w: &nobody{header: make(http.Header)}, user: x.user, arrived: x.arrived, held: append(x.held, releaseFunc(end))}
-	x.held = nil
-	own.ctx, own.exit.cancel = context.WithCancelCause(ctx)
-	own.exit.done = own.ctx.Done()
-	own.r = x.r.Clone(own.ctx)
-	own.r.Body = http.NoBody
-	own.exit.accepted.Store(true)
-	g.exits.add(&own.exit)
-	return own
+	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, releasers: append(ex.releasers, releaseFunc(end))}
+	ex.releasers = nil
+	background.ctx, background.exit.cancel = context.WithCancelCause(ctx)
+	background.exit.done = background.ctx.Done()
+	background.r = ex.r.Clone(background.ctx)
+	background.r.Body = http.NoBody
+	background.exit.accepted.Store(true)
+	g.drainer.add(&background.exit)
+	return background
 }
 
 // runBackground runs the turn of a background response to its end.
-func (g *Gateway) runBackground(ctx context.Context, x *exchange, lease conversation.Lease, req *request, to *logResponder) {
-	defer x.close()
-	defer to.log.End()
-	defer g.recoverBackground(ctx, to)
-	run, err := g.start(ctx, x, lease, req)
+func (g *Gateway) runBackground(ctx context.Context, ex *exchange, lease conversation.Lease, req *request, responder *logResponder) {
+	defer ex.close()
+	defer responder.log.End()
+	defer g.recoverBackground(ctx, responder)
+	run, err := g.start(ctx, ex, lease, req)
 	if err == nil {
-		g.report(x.r, g.respond(ctx, run, to))
+		g.report(ex.r, g.respond(ctx, run, responder))
 		return
 	}
 	if cause, ok := errors.AsType[*apierror.Error](context.Cause(ctx)); ok {
 		err = cause
 	}
-	defer to.close()
+	defer responder.close()
 	settleAll(run.choices, err)
-	outcome := to.finish(req.form.apiError(err))
-	outcome.turns = run.abandoned(outcome.apiErr)
-	g.report(x.r, outcome)
+	outcome := responder.finish(req.answer.apiError(err))
+	outcome.turns = run.abandonedRecords(outcome.apiErr)
+	g.report(ex.r, outcome)
 }
 
 // recoverBackground ends a background response whose goroutine has panicked. Without it, the panic
 // would end the program.
-func (g *Gateway) recoverBackground(ctx context.Context, to *logResponder) {
+func (g *Gateway) recoverBackground(ctx context.Context, responder *logResponder) {
 	if p := recover(); p != nil {
 		g.opts.Logger.LogAttrs(ctx, slog.LevelError, "a background response has panicked",
 			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		defer func() { _ = recover() }() // the encoder itself may be broken
-		to.finish(errPanicked)
+		responder.finish(errPanicked)
 	}
 }
 
-// nobody is the response writer of a background response. It drops what is written.
-type nobody struct{ header http.Header }
+// discardWriter is the response writer of a background response. It drops what is written.
+type discardWriter struct{ header http.Header }
 
-func (n *nobody) Header() http.Header            { return n.header }
-func (n *nobody) Write(body []byte) (int, error) { return len(body), nil }
-func (n *nobody) WriteHeader(int)                {}
+func (n *discardWriter) Header() http.Header            { return n.header }
+func (n *discardWriter) Write(body []byte) (int, error) { return len(body), nil }
+func (n *discardWriter) WriteHeader(int)                {}
 
 // logResponder writes the events of a background response to its log.
 type logResponder struct {
 	log     *objects.Log
 	encoder *responses.Stream
-	events
+	eventWriter
 }
 
-func (g *Gateway) newLogResponder(user string, form *responseForm) *logResponder {
-	log := g.objects.Running.Logs.Open(user, form.meta.ID)
-	encoder := responses.NewStream(form.meta, log.Append)
-	return &logResponder{log, encoder, events{to: encoder, held: g.hold(user)}}
+func (g *Gateway) newLogResponder(user string, answer *responseAnswer) *logResponder {
+	log := g.objects.Running.Logs.Open(user, answer.meta.ID)
+	encoder := responses.NewStream(answer.meta, log.Append)
+	return &logResponder{log, encoder, eventWriter{target: encoder, claim: g.newAnswerClaim(user)}}
 }
 
 func (l *logResponder) restart() {}

@@ -175,7 +175,7 @@ func TestBackground(t *testing.T) {
 		t.Error(stored)
 	}
 	waitForAll(t, g)
-	for deadline := time.Now().Add(patience); g.queue.Running() != 0 || g.BodyMemory() != 0 || g.answers.Held() != 0; {
+	for deadline := time.Now().Add(patience); g.queue.Running() != 0 || g.BodyMemory() != 0 || g.answerBudget.Held() != 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("something is left")
 		}

@@ -19,7 +19,7 @@ import (
 // Chat serves POST /v1/chat/completions.
 func (g *Gateway) Chat(w http.ResponseWriter, r *http.Request) { g.serve(w, r, chatCodec) }
 
-var chatCodec = codec{route: RouteChat, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+var chatCodec = codec{route: RouteChat, setLimitHeaders: setOpenAILimitHeaders, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 	q := new(chatRequest)
 	if apiErr := q.Decode(body); apiErr != nil {
 		return nil, apiErr
@@ -30,18 +30,18 @@ var chatCodec = codec{route: RouteChat, show: showOpenAILimit, decode: func(body
 // chatRequest is a decoded request for a chat completion.
 type chatRequest struct {
 	chat.Request
-	whole
+	selfContained
 }
 
 // idSuffixLength gives call ids 40 random bits: enough to tell the turns of a
 // conversation apart.
 const idSuffixLength = 8
 
-// form returns the form of the completion.
-func (q *chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
+// newAnswer returns the form of the completion.
+func (q *chatRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *turn.Options) answer {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
-	return &chatForm{conversation: q.ConversationField(), meta: chat.Meta{
+	return &chatAnswer{conversation: q.ConversationField(), meta: chat.Meta{
 		Settings:    plan.Settings,
 		ID:          "chatcmpl-" + id,
 		ServiceTier: plan.ServiceTier,
@@ -50,51 +50,53 @@ func (q *chatRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options
 	}}
 }
 
-// chatForm is the form of a chat completion.
-type chatForm struct {
-	whole
+// chatAnswer is the form of a chat completion.
+type chatAnswer struct {
+	selfContained
 	meta         chat.Meta // without the fingerprint
 	conversation string    // the field of the request with the conversation
 	chunks       chunkStream
 }
 
-func (f *chatForm) stream(w *sse.Writer, at *conversation.Place) streamEncoder {
-	f.chunks = chunkStream{chat.NewStream(f.started(at), w.WriteData), w}
-	return &f.chunks
+func (a *chatAnswer) stream(w *sse.Writer, place *conversation.Place) streamEncoder {
+	a.chunks = chunkStream{chat.NewStream(a.withFingerprint(place), w.WriteData), w}
+	return &a.chunks
 }
 
-func (f *chatForm) body(at *conversation.Place) bodyEncoder { return chat.NewBody(f.started(at)) }
+func (a *chatAnswer) body(place *conversation.Place) bodyEncoder {
+	return chat.NewBody(a.withFingerprint(place))
+}
 
-// started sets the fingerprint of the answer, and returns the meta. at is where the turn runs: its
+// withFingerprint sets the fingerprint of the answer, and returns the meta. at is where the turn runs: its
 // model and app-server determine the fingerprint.
-func (f *chatForm) started(at *conversation.Place) chat.Meta {
-	f.meta.Fingerprint = fingerprintOf(at)
-	return f.meta
+func (a *chatAnswer) withFingerprint(place *conversation.Place) chat.Meta {
+	a.meta.Fingerprint = fingerprintOf(place)
+	return a.meta
 }
 
 // fingerprintOf returns a fingerprint in the form of OpenAI's system_fingerprint. It changes with
 // Codex's model and with the release of Codex.
-func fingerprintOf(at *conversation.Place) string {
-	model, version := at.Model, ""
-	if at.Process != nil {
-		version = at.Process.Status().Version
+func fingerprintOf(place *conversation.Place) string {
+	model, version := place.Model, ""
+	if place.Process != nil {
+		version = place.Process.Status().Version
 	}
 	hash := sha256.Sum256([]byte(model + "\x00" + version))
 	return "fp_" + hex.EncodeToString(hash[:5])
 }
 
-func (f *chatForm) apiError(failure error) *apierror.Error {
-	return failures.WithConversation(failure, f.conversation)
+func (a *chatAnswer) apiError(failure error) *apierror.Error {
+	return failures.WithConversation(failure, a.conversation)
 }
 
-func (f *chatForm) forget() bool { return true }
+func (a *chatAnswer) forget() bool { return true }
 
 // Completions serves POST /v1/completions.
 func (g *Gateway) Completions(w http.ResponseWriter, r *http.Request) {
 	g.serve(w, r, completionsCodec)
 }
 
-var completionsCodec = codec{route: RouteCompletions, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+var completionsCodec = codec{route: RouteCompletions, setLimitHeaders: setOpenAILimitHeaders, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 	decoded, apiErr := chat.DecodeCompletion(body)
 	if apiErr != nil {
 		return nil, apiErr
@@ -105,14 +107,14 @@ var completionsCodec = codec{route: RouteCompletions, show: showOpenAILimit, dec
 // completionsRequest is a decoded request for a legacy completion.
 type completionsRequest struct {
 	*chat.CompletionRequest
-	whole
+	selfContained
 }
 
-// form returns the form of the completion. A completion has no field for tool calls, so calls that
+// newAnswer returns the form of the completion. A completion has no field for tool calls, so calls that
 // the model writes as blocks of text stay in the text.
-func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.Options) form {
+func (q *completionsRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *turn.Options) answer {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
-	return &completionsForm{meta: chat.CompletionMeta{
+	return &completionsAnswer{meta: chat.CompletionMeta{
 		Settings: plan.Settings,
 		ID:       "cmpl-" + rand.Text(),
 		Created:  time.Now().Unix(),
@@ -120,24 +122,24 @@ func (q *completionsRequest) form(_ *exchange, plan *prompt.Plan, options *turn.
 	}}
 }
 
-// completionsForm is the form of a legacy completion.
-type completionsForm struct {
-	whole
+// completionsAnswer is the form of a legacy completion.
+type completionsAnswer struct {
+	selfContained
 	meta chat.CompletionMeta
 }
 
-func (f *completionsForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	return &chunkStream{chat.NewCompletionStream(f.meta, w.WriteData), w}
+func (a *completionsAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
+	return &chunkStream{chat.NewCompletionStream(a.meta, w.WriteData), w}
 }
 
-func (f *completionsForm) body(*conversation.Place) bodyEncoder {
-	return chat.NewCompletionBody(f.meta)
+func (a *completionsAnswer) body(*conversation.Place) bodyEncoder {
+	return chat.NewCompletionBody(a.meta)
 }
 
-func (f *completionsForm) apiError(failure error) *apierror.Error {
+func (a *completionsAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
 // forget reports whether the memory of the prompt can be released. With echo it cannot, since the
 // answer repeats the prompt.
-func (f *completionsForm) forget() bool { return f.meta.Echo == "" }
+func (a *completionsAnswer) forget() bool { return a.meta.Echo == "" }

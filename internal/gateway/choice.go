@@ -15,19 +15,19 @@ import (
 // choice is one of the answers to a request. It has its own turn, and consumes the outputs of that
 // turn.
 type choice struct {
-	index   int
-	options *turn.Options // of this choice
-	session conversation.Session
-	machine turn.Machine
-	live    *status.Entry
-	decoded func()     // called when the images are decoded; nil: no memory was claimed for decoding
-	group   *turnGroup // shared by all choices of the request
+	index         int
+	options       *turn.Options // of this choice
+	session       conversation.Session
+	machine       turn.Machine
+	statusEntry   *status.Entry
+	imagesDecoded func()     // called when the images are decoded; nil: no memory was claimed for decoding
+	group         *turnGroup // shared by all choices of the request
 
-	first   time.Time       // when the first output came; zero: there was none
-	failure error           // why the turn failed
-	lacking *apierror.Error // why the answer lacks this choice; nil: the answer has it
-	end     turnEnd         // of the turn
-	account turnAccount
+	firstOutput time.Time       // when the first output came; zero: there was none
+	failure     error           // why the turn failed
+	apiErr      *apierror.Error // why the answer lacks this choice; nil: the answer has it
+	end         turnEnd         // of the turn
+	account     turnAccount
 }
 
 // turnEnd is how a turn has ended for its client.
@@ -40,10 +40,10 @@ type turnEnd struct {
 
 // turnAccount is what a turn costs its key.
 type turnAccount struct {
-	grant *quota.Grant // nil: the key has no limits
-	input int64        // estimated tokens of the input
-	said  int          // characters of the answer so far
-	ran   bool         // the model was asked
+	grant       *quota.Grant // nil: the key has no limits
+	input       int64        // estimated tokens of the input
+	outputChars int          // characters of the answer so far
+	modelAsked  bool         // the model was asked
 }
 
 // newMachine resets the machine for a turn that was started.
@@ -56,18 +56,18 @@ func (c *choice) newMachine() {
 // [running.runChoice].
 func (c *choice) Consume(outputs []turn.Output) error {
 	failed := outputs[0].Kind == turn.OutputFailure
-	if c.first.IsZero() && !failed {
+	if c.firstOutput.IsZero() && !failed {
 		c.session.RecordSuccess()
 	}
-	if c.decoded != nil {
+	if c.imagesDecoded != nil {
 		// When the first output comes, Codex has decoded all images, so their memory can be
 		// released. For images in results of calls, no event says so earlier.
-		c.decoded()
+		c.imagesDecoded()
 	}
 	c.observe(outputs)
-	said := characters(outputs)
-	c.account.said += said
-	c.live.Add(said)
+	chars := countCharacters(outputs)
+	c.account.outputChars += chars
+	c.statusEntry.Add(chars)
 	c.session.RecordOutputs(outputs, c.options.OutputMode)
 	if c.options.Pictures {
 		c.session.RecordPictureFailures(outputs)
@@ -79,18 +79,18 @@ func (c *choice) Consume(outputs []turn.Output) error {
 	case turn.OutputFinish:
 		c.settle(true)
 		c.session.Announce()
-		c.group.add(c)
+		c.group.addToTally(c)
 	case turn.OutputFailure:
 		outputs, c.failure = outputs[:last], outputs[last].Err
-		c.group.add(c)
+		c.group.addToTally(c)
 	}
 	return c.group.write(c.index, outputs)
 }
 
 // observe records the time of the first output, the final usage and the final report.
 func (c *choice) observe(outputs []turn.Output) {
-	if c.first.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
-		c.first = time.Now()
+	if c.firstOutput.IsZero() && outputs[0].Kind != turn.OutputFinish && outputs[0].Kind != turn.OutputFailure {
+		c.firstOutput = time.Now()
 	}
 	last := &outputs[len(outputs)-1]
 	if last.Kind != turn.OutputFinish && last.Kind != turn.OutputFailure {
@@ -105,7 +105,7 @@ func (c *choice) observe(outputs []turn.Output) {
 
 // Leave passes the last outputs, which were held back until now, to the responder after the client
 // has left. Nobody reads them any more, but the answer may be stored.
-func (c *choice) Leave(outputs []turn.Output) { c.group.leave(c.index, outputs) }
+func (c *choice) Leave(outputs []turn.Output) { c.group.writeUnread(c.index, outputs) }
 
 // NextWake returns when the responder wants to be woken.
 func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
@@ -114,8 +114,8 @@ func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
 // does nothing, so that the failure can still become the HTTP status.
 func (c *choice) Wake() error { return c.group.wake() }
 
-// characters counts the characters of outputs.
-func characters(outputs []turn.Output) (sum int) {
+// countCharacters counts the characters of outputs.
+func countCharacters(outputs []turn.Output) (sum int) {
 	for i := range outputs {
 		// The end of a call repeats its arguments, and a picture is no text.
 		if kind := outputs[i].Kind; kind != turn.OutputCallEnd && kind != turn.OutputPicture {

@@ -15,9 +15,9 @@ import (
 
 // codec decodes the requests of one route.
 type codec struct {
-	route  Route
-	decode func(body []byte) (decodedRequest, *apierror.Error)
-	show   showLimit
+	route           Route
+	decode          func(body []byte) (decodedRequest, *apierror.Error)
+	setLimitHeaders limitHeaderFunc
 }
 
 // decodedRequest is a valid request of one of the APIs.
@@ -40,19 +40,19 @@ type decodedRequest interface {
 	CheckTools() *field.Error
 	// resolve adds to the request the stored responses and items that the request refers to. It
 	// charges their memory to body.
-	resolve(x *exchange, body *claims.Claim) *apierror.Error
+	resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
-	// form returns the form of the answer. It also sets the fields of options that this form needs.
-	form(x *exchange, plan *prompt.Plan, options *turn.Options) form
+	// newAnswer returns the form of the answer. It also sets the fields of options that this form needs.
+	newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) answer
 }
 
-// form is the form of the answer to one request, such as a chat completion or a response.
-type form interface {
+// answer is the form of the answer to one request, such as a chat completion or a response.
+type answer interface {
 	// stream returns an encoder that streams the answer through w. at is where the first turn runs.
-	stream(w *sse.Writer, at *conversation.Place) streamEncoder
+	stream(w *sse.Writer, place *conversation.Place) streamEncoder
 	// body returns an encoder for an answer that is not streamed: it collects the answer, and
 	// returns it as a whole. at is where the first turn runs.
-	body(at *conversation.Place) bodyEncoder
+	body(place *conversation.Place) bodyEncoder
 	// apiError returns the error that a client of this form gets for a failure.
 	apiError(failure error) *apierror.Error
 	// track makes the answer known to other requests until end is called. A request that deletes or
@@ -64,12 +64,12 @@ type form interface {
 	forget() bool
 }
 
-// warmer is a form whose requests can be warm-ups, which need no turn. warms reports whether this
+// warmupAnswer is a form whose requests can be warm-ups, which need no turn. warms reports whether this
 // request is a warm-up.
-type warmer interface{ warms() bool }
+type warmupAnswer interface{ isWarmup() bool }
 
-// separable is a form whose answer is useful even if some of its choices fail.
-type separable interface{ separable() }
+// partialAnswer is a form whose answer is useful even if some of its choices fail.
+type partialAnswer interface{ allowsPartial() }
 
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
@@ -77,8 +77,8 @@ type streamEncoder interface {
 	// Open writes what comes before the first output; this may be nothing. It is called only one
 	// time: before the first Write, or earlier if the stream's header has to be sent.
 	Open() error
-	// Holds reports whether the encoder holds all outputs until the end.
-	Holds() bool
+	// KeepsOutputs reports whether the encoder holds all outputs until the end.
+	KeepsOutputs() bool
 	// Close writes what follows the last event. tools is the sum over all choices.
 	Close(tools turn.Report) error
 }
@@ -91,13 +91,13 @@ type bodyEncoder interface {
 	JSON() []byte
 }
 
-// whole is embedded in requests that contain their whole conversation, and in the forms of answers
+// selfContained is embedded in requests that contain their whole conversation, and in the forms of answers
 // that no other request can refer to.
-type whole struct{}
+type selfContained struct{}
 
-func (whole) resolve(*exchange, *claims.Claim) *apierror.Error { return nil }
+func (selfContained) resolve(*exchange, *claims.Claim) *apierror.Error { return nil }
 
-func (whole) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+func (selfContained) track(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
 // chunkStream encodes an answer as chunks. Each chunk has only what is new.
 type chunkStream struct {
@@ -122,7 +122,7 @@ type chunkEncoder interface {
 // Open writes nothing: the first chunk of a choice comes with its first output.
 func (*chunkStream) Open() error { return nil }
 
-func (*chunkStream) Holds() bool { return false }
+func (*chunkStream) KeepsOutputs() bool { return false }
 
 // Close writes the counts of the calls and the end mark.
 func (s *chunkStream) Close(tools turn.Report) error {
@@ -142,13 +142,13 @@ func writeCounts(w *sse.Writer, tools turn.Report) error {
 
 // request has all that the turns of a request and its answer need.
 type request struct {
-	received
+	receivedRequest
 	plan      *prompt.Plan // its larger parts are dropped once no further turn will be started
 	options   turn.Options // of every choice
-	form      form
+	answer    answer
 	overrides []string // see [Gateway.toolOverrides]
 
-	input    int64     // estimated tokens of the input of each turn
-	decoding *decoding // of its images; nil: no memory was claimed for decoding
-	copied   func()    // lets another large body be copied; may be called more than once
+	input    int64          // estimated tokens of the input of each turn
+	decoding *imageDecoding // of its images; nil: no memory was claimed for decoding
+	endCopy  func()         // lets another large body be copied; may be called more than once
 }

@@ -16,7 +16,7 @@ func TestComputeInTurn(t *testing.T) {
 		for _, c := range []struct {
 			size int64
 			want time.Duration
-		}{{inTurnFrom, 5 * time.Second}, {inTurnFrom - 1, time.Second}} {
+		}{{largeRequestSize, 5 * time.Second}, {largeRequestSize - 1, time.Second}} {
 			start := time.Now()
 			var all sync.WaitGroup
 			for range 10 {

@@ -18,7 +18,7 @@ func TestCountEndsWithClient(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	x := g.newExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
 	body := g.bodies.Claim("a")
-	x.holds(body)
+	x.releaseOnClose(body)
 	pauses := 0
 	_, apiErr := g.countTokens(x, body, func(pause func() error) (int, error) {
 		for {
@@ -53,7 +53,7 @@ func TestLongCount(t *testing.T) {
 		if w.Code != want || want == http.StatusOK && !strings.Contains(w.Body.String(), `"input_tokens":40`) {
 			t.Errorf("with %d bytes: %d %s", memory, w.Code, w.Body)
 		}
-		if g.BodyMemory() != 0 || g.queue.Running() != 0 || g.places.Held() != 0 || g.answers.Held() != 0 {
+		if g.BodyMemory() != 0 || g.queue.Running() != 0 || g.requestSlots.Held() != 0 || g.answerBudget.Held() != 0 {
 			t.Errorf("with %d bytes: something is left", memory)
 		}
 	}

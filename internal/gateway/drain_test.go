@@ -70,8 +70,8 @@ func TestExit(t *testing.T) {
 		if err := context.Cause(late.ctx); !errors.Is(err, turn.ErrShutdown) {
 			t.Error("a request that came later:", err)
 		}
-		if len(g.exits.all) > 0 {
-			t.Errorf("%d requests are kept", len(g.exits.all))
+		if len(g.drainer.watches) > 0 {
+			t.Errorf("%d requests are kept", len(g.drainer.watches))
 		}
 	})
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// watched is a request that ends when the server exits.
-type watched struct {
+// exitWatch is a request that ends when the server exits.
+type exitWatch struct {
 	cancel   context.CancelCauseFunc
 	done     <-chan struct{} // closed when the context of the request has ended
 	accepted atomic.Bool     // its turns may start
-	by       *drainer
+	drainer  *drainer
 }
 
 // drainer ends requests when the server exits. While there are requests, one watch on exit serves
@@ -24,64 +24,64 @@ type drainer struct {
 	exit  context.Context // see [Options.Exit]
 	drain time.Duration
 
-	mu   sync.Mutex
-	all  map[*watched]struct{} // until the exit begins
-	over bool                  // the exit has begun
-	stop func() bool           // ends the watch of the exit; nil: there is none
+	mu           sync.Mutex
+	watches      map[*exitWatch]struct{} // until the exit begins
+	exiting      bool                    // the exit has begun
+	stopWatching func() bool             // ends the watch of the exit; nil: there is none
 }
 
 func newDrainer(exit context.Context, drain time.Duration) *drainer {
-	return &drainer{exit: exit, drain: drain, all: make(map[*watched]struct{})}
+	return &drainer{exit: exit, drain: drain, watches: make(map[*exitWatch]struct{})}
 }
 
 // add watches a request until remove is called.
-func (e *drainer) add(x *watched) {
-	x.by = e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.over {
-		go e.end(x)
+func (d *drainer) add(w *exitWatch) {
+	w.drainer = d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.exiting {
+		go d.endRequest(w)
 		return
 	}
-	e.all[x] = struct{}{}
-	if e.stop == nil {
-		e.stop = context.AfterFunc(e.exit, e.begin)
+	d.watches[w] = struct{}{}
+	if d.stopWatching == nil {
+		d.stopWatching = context.AfterFunc(d.exit, d.endAll)
 	}
 }
 
 // remove ends the watch of a request.
-func (x *watched) remove() {
-	e := x.by
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.all, x)
-	if len(e.all) == 0 && e.stop != nil {
-		e.stop()
-		e.stop = nil
+func (w *exitWatch) remove() {
+	d := w.drainer
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.watches, w)
+	if len(d.watches) == 0 && d.stopWatching != nil {
+		d.stopWatching()
+		d.stopWatching = nil
 	}
 }
 
-// begin ends all requests, since the server exits.
-func (e *drainer) begin() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.over = true
-	for x := range e.all {
-		go e.end(x)
+// endAll ends all requests, since the server exits.
+func (d *drainer) endAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.exiting = true
+	for w := range d.watches {
+		go d.endRequest(w)
 	}
-	clear(e.all)
+	clear(d.watches)
 }
 
-// end ends a request with turn.ErrShutdown: at once if the request is not accepted yet, otherwise
+// endRequest ends a request with turn.ErrShutdown: at once if the request is not accepted yet, otherwise
 // after the drain timeout.
-func (e *drainer) end(x *watched) {
-	if x.accepted.Load() {
-		timer := time.NewTimer(e.drain)
+func (d *drainer) endRequest(w *exitWatch) {
+	if w.accepted.Load() {
+		timer := time.NewTimer(d.drain)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-x.done:
+		case <-w.done:
 		}
 	}
-	x.cancel(turn.ErrShutdown)
+	w.cancel(turn.ErrShutdown)
 }

@@ -37,25 +37,25 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 		from += int64(len(events))
 		switch {
 		case err != nil:
-			return lostStream(err)
+			return undeliveredStream(err)
 		case len(events) > 0:
 			continue
 		case changed == nil:
 			return requestOutcome{streamed: true}
 		}
 		if err := g.awaitEvents(r.Context(), writer, wake, changed); err != nil {
-			return lostStream(err)
+			return undeliveredStream(err)
 		}
 	}
 }
 
-// lostStream returns the outcome of a stream whose client did not get all of it.
-func lostStream(err error) requestOutcome {
+// undeliveredStream returns the outcome of a stream whose client did not get all of it.
+func undeliveredStream(err error) requestOutcome {
 	apiErr := apierror.ClientGone()
 	if errors.Is(err, turn.ErrShutdown) {
 		apiErr = failures.APIError(err)
 	}
-	return requestOutcome{apiErr: apiErr, lost: err, streamed: true}
+	return requestOutcome{apiErr: apiErr, deliveryErr: err, streamed: true}
 }
 
 // awaitEvents waits for more events and sends keepalives.
@@ -101,13 +101,13 @@ func wantsStream(r *http.Request) (from int64, stream bool, apiErr *apierror.Err
 // the stream may continue for the drain timeout, and so may the response if this server is making
 // it.
 func (g *Gateway) streamResponse(w http.ResponseWriter, r *http.Request, id string, from int64) requestOutcome {
-	x := g.newExchange(w, r)
-	defer x.close()
-	x.exit.accepted.Store(true)
-	if apiErr := g.takePlace(&x.place, x.user); apiErr != nil {
+	ex := g.newExchange(w, r)
+	defer ex.close()
+	ex.exit.accepted.Store(true)
+	if apiErr := g.claimRequestSlot(&ex.requestSlot, ex.user); apiErr != nil {
 		return g.refuse(w, r, apiErr)
 	}
-	r = r.WithContext(x.ctx)
+	r = r.WithContext(ex.ctx)
 	events, apiErr := g.objects.Events(r, id, from)
 	if apiErr != nil {
 		return g.refuse(w, r, apiErr)

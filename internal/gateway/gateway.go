@@ -79,17 +79,17 @@ type Gateway struct {
 	queue    *claims.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
-	memory     *Memory       // of the app-servers, see [Gateway.claimMemory]
-	processors *claims.Order // of large requests, see [Gateway.compute]
-	planning   prompt.Options
-	overrides  []string // see [Options.toolOverrides]
+	memory      *Memory       // of the app-servers, see [Gateway.claimMemory]
+	processors  *claims.Order // of large requests, see [Gateway.compute]
+	planOptions prompt.Options
+	overrides   []string // see [Options.toolOverrides]
 
-	places    *claims.Budget // one for each request under way
-	answers   *claims.Budget // of answers until their ends, in bytes
-	maxAnswer int64          // the most bytes of one answer
-	objects   *objects.Objects
-	sockets   *socket.Server
-	exits     *drainer
+	requestSlots *claims.Budget // one for each request under way
+	answerBudget *claims.Budget // of answers until their ends, in bytes
+	maxAnswer    int64          // the most bytes of one answer
+	objects      *objects.Objects
+	sockets      *socket.Server
+	drainer      *drainer
 }
 
 // New returns a gateway.
@@ -110,7 +110,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		opts.Live = new(status.Set)
 	}
 	if opts.Memory == nil {
-		opts.Memory = NewMemory(codexMemory)
+		opts.Memory = NewMemory(defaultMemory)
 	}
 	crowd := claims.NewCrowd(opts.Several)
 	g := &Gateway{
@@ -127,16 +127,16 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 		memory:     opts.Memory,
 		processors: claims.NewOrder(runtime.GOMAXPROCS(0)),
 
-		places:    claims.NewBudget(int64(max(minPlaces, 4*(opts.MaxConcurrent+opts.MaxQueue))), 1, crowd),
-		answers:   claims.NewBudget(answerMemory, maxAnswer, crowd),
-		maxAnswer: maxAnswer,
-		bodies:    reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody, crowd),
-		objects:   &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
-		sockets:   socket.NewServer(opts.MaxBody, crowd),
-		exits:     newDrainer(opts.Exit, opts.DrainTimeout),
-		overrides: opts.toolOverrides(),
+		requestSlots: claims.NewBudget(int64(max(minRequestSlots, 4*(opts.MaxConcurrent+opts.MaxQueue))), 1, crowd),
+		answerBudget: claims.NewBudget(answerMemory, maxAnswer, crowd),
+		maxAnswer:    maxAnswer,
+		bodies:       reqbody.NewPool(opts.MaxBodyMemory, opts.MaxBody, crowd),
+		objects:      &objects.Objects{Store: opts.Responses, Running: opts.Running, User: opts.User, Logger: opts.Logger},
+		sockets:      socket.NewServer(opts.MaxBody, crowd),
+		drainer:      newDrainer(opts.Exit, opts.DrainTimeout),
+		overrides:    opts.toolOverrides(),
 	}
-	g.planning = prompt.Options{NoReasoning: opts.NoReasoning, Resolve: g.resolve}
+	g.planOptions = prompt.Options{NoReasoning: opts.NoReasoning, Resolve: g.resolveModel}
 	return g
 }
 
@@ -156,7 +156,7 @@ type Held struct {
 // Held returns how much of each resource that the users share is in use now.
 func (g *Gateway) Held() Held {
 	return Held{
-		Places: g.places.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answers.Held(),
+		Places: g.requestSlots.Held(), Sockets: g.sockets.Open(), Bodies: g.bodies.Held(), Answers: g.answerBudget.Held(),
 		Turns: g.queue.Running(), Codex: g.memory.queue.Running(),
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Health serves GET /healthz. The answer is 200 in any state of the app-servers.
 func (g *Gateway) Health(w http.ResponseWriter, r *http.Request) {
-	g.answer(w, r, []byte(`{"status":"ok"}`), nil)
+	g.writeAnswer(w, r, []byte(`{"status":"ok"}`), nil)
 }
 
 // readiness is the body of /readyz.
@@ -60,15 +60,15 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	if store, remote := g.opts.Responses.(stores.Failing); remote && store.Fails() {
 		body.Store = "unavailable"
 	}
-	code, again := http.StatusOK, best.RetryAt
-	until, rests := login.Rests()
-	if rests = rests && login.Status().State == loginstate.SignedOut; rests {
-		again = until
+	code, retryAt := http.StatusOK, best.RetryAt
+	until, resting := login.Rests()
+	if resting = resting && login.Status().State == loginstate.SignedOut; resting {
+		retryAt = until
 	}
-	if rests || best.Silent || best.State != appserver.StateReady {
+	if resting || best.Silent || best.State != appserver.StateReady {
 		body.Status, code = "unavailable", http.StatusServiceUnavailable
 		if !best.Final {
-			retry := max(1, math.Ceil(time.Until(again).Seconds()))
+			retry := max(1, math.Ceil(time.Until(retryAt).Seconds()))
 			w.Header().Set("Retry-After", strconv.FormatFloat(retry, 'f', 0, 64))
 		}
 	}
@@ -78,9 +78,9 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 // signIn is what to do about a login that is signed out.
 const signIn = "the provider refuses the login of Codex; run `codex login` for its user and CODEX_HOME"
 
-func memberOf(s appserver.Status, of *loginstate.Login) member {
+func memberOf(s appserver.Status, login *loginstate.Login) member {
 	m := member{AppServer: s.State.String(), Reason: s.Remedy, Account: s.Account}
-	switch login := of.Status(); login.State {
+	switch login := login.Status(); login.State {
 	case loginstate.Spent:
 		m.Login = string(login.State)
 	case loginstate.SignedOut:
@@ -95,5 +95,5 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, code int, body r
 		encoded = []byte(`{"status":"unavailable"}`)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	g.report(r, requestOutcome{lost: writeJSON(w, code, encoded)})
+	g.report(r, requestOutcome{deliveryErr: writeJSON(w, code, encoded)})
 }

@@ -26,7 +26,7 @@ func (g *Gateway) EditPictures(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) imagesCodec(decode func([]byte) (*images.Request, *apierror.Error)) codec {
-	return codec{route: RouteImages, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+	return codec{route: RouteImages, setLimitHeaders: setOpenAILimitHeaders, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 		decoded, apiErr := decode(body)
 		if apiErr != nil {
 			return nil, apiErr
@@ -43,8 +43,8 @@ func (g *Gateway) drivingModel(model string) string {
 	if prompt.FindAlias(g.opts.Aliases, model) != nil {
 		return model
 	}
-	for _, painter := range []string{"gpt-image", "chatgpt-image", "dall-e"} {
-		if strings.HasPrefix(model, painter) {
+	for _, prefix := range []string{"gpt-image", "chatgpt-image", "dall-e"} {
+		if strings.HasPrefix(model, prefix) {
 			return prompt.DefaultModel
 		}
 	}
@@ -68,32 +68,32 @@ func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error
 	return q.Encode()
 }
 
-// form returns the form of the answer. A turn for a picture has no text.
-func (q *imagesRequest) form(x *exchange, _ *prompt.Plan, options *turn.Options) form {
+// newAnswer returns the form of the answer. A turn for a picture has no text.
+func (q *imagesRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	options.NoReasoning = true
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
-	return &imagesForm{meta: q.Meta(x.arrived.Unix())}
+	return &imagesAnswer{meta: q.Meta(ex.arrived.Unix())}
 }
 
-// imagesForm is the form of an answer with pictures.
-type imagesForm struct {
-	whole
+// imagesAnswer is the form of an answer with pictures.
+type imagesAnswer struct {
+	selfContained
 	meta images.Meta
 }
 
-func (f *imagesForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	return imagesStream{images.NewStream(f.meta, w.WriteEvent)}
+func (a *imagesAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
+	return imagesStream{images.NewStream(a.meta, w.WriteEvent)}
 }
 
-func (f *imagesForm) body(*conversation.Place) bodyEncoder { return images.NewBody(f.meta) }
+func (a *imagesAnswer) body(*conversation.Place) bodyEncoder { return images.NewBody(a.meta) }
 
-func (f *imagesForm) apiError(failure error) *apierror.Error {
+func (a *imagesAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-func (f *imagesForm) forget() bool { return true }
+func (a *imagesAnswer) forget() bool { return true }
 
-func (*imagesForm) separable() {}
+func (*imagesAnswer) allowsPartial() {}
 
 // imagesStream encodes pictures as events.
 type imagesStream struct{ *images.Stream }
@@ -101,8 +101,8 @@ type imagesStream struct{ *images.Stream }
 // Open writes nothing: the first event has a whole picture.
 func (imagesStream) Open() error { return nil }
 
-// Holds returns false: no event repeats earlier ones.
-func (imagesStream) Holds() bool { return false }
+// KeepsOutputs returns false: no event repeats earlier ones.
+func (imagesStream) KeepsOutputs() bool { return false }
 
 // Close writes nothing: the last picture ends the stream.
 func (imagesStream) Close(turn.Report) error { return nil }

@@ -23,50 +23,50 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 
 // beginLimits looks up the key of a request and begins the request in the limits of that key,
 // before the body is read. Later, countRequest or countTurns counts the request.
-func (g *Gateway) beginLimits(x *exchange, got *received) (apiErr *apierror.Error) {
-	if got.key, apiErr = g.keyOf(x.r); got.key == nil || apiErr != nil {
+func (g *Gateway) beginLimits(ex *exchange, received *receivedRequest) (apiErr *apierror.Error) {
+	if received.key, apiErr = g.keyOf(ex.r); received.key == nil || apiErr != nil {
 		return apiErr
 	}
 	var err error
-	got.limits, err = g.opts.Limits.Begin(got.key)
-	showKeyLimits(x.w, *got)
-	return g.limitReached(x, err)
+	received.limits, err = g.opts.Limits.Begin(received.key)
+	setKeyLimitHeaders(ex.w, *received)
+	return g.limitReached(ex, err)
 }
 
-// acquireTurns gets one grant from the limits of the request's key for each turn of the request.
+// acquireGrants gets one grant from the limits of the request's key for each turn of the request.
 // Without limits, it returns no grants.
-func (g *Gateway) acquireTurns(x *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
+func (g *Gateway) acquireGrants(ex *exchange, limits *quota.Request, turns int) ([]*quota.Grant, *apierror.Error) {
 	if limits == nil {
 		return nil, nil
 	}
 	grants, err := limits.Acquire(turns)
 	if err != nil {
-		return nil, g.limitReached(x, err)
+		return nil, g.limitReached(ex, err)
 	}
-	x.holds(releaseFunc(func() { closeGrants(grants) }))
+	ex.releaseOnClose(releaseFunc(func() { closeGrants(grants) }))
 	return grants, nil
 }
 
 // countTurns counts a request for its key, and charges the estimated input tokens of each turn to
 // the limits of the key. input is the estimate for one turn.
-func (g *Gateway) countTurns(x *exchange, got received, request decodedRequest) (input int64, apiErr *apierror.Error) {
-	if len(got.grants) == 0 || !got.grants[0].LimitsTokens() {
+func (g *Gateway) countTurns(ex *exchange, received receivedRequest, request decodedRequest) (input int64, apiErr *apierror.Error) {
+	if len(received.grants) == 0 || !received.grants[0].LimitsTokens() {
 		input = int64(request.GuessTokens())
 	} else {
 		input = int64(request.EstimateTokens())
 	}
-	return input, g.countRequest(x, got, got.grants, input)
+	return input, g.countRequest(ex, received, received.grants, input)
 }
 
 // countRequest counts a request for its key, with input tokens for each of its turns. A request
 // that a limit refuses does not count.
-func (g *Gateway) countRequest(x *exchange, got received, turns []*quota.Grant, input int64) *apierror.Error {
-	if got.limits == nil {
+func (g *Gateway) countRequest(ex *exchange, received receivedRequest, grants []*quota.Grant, input int64) *apierror.Error {
+	if received.limits == nil {
 		return nil
 	}
-	err := got.limits.Reserve(x.ctx, turns, input)
-	showKeyLimits(x.w, got)
-	return g.limitReached(x, err)
+	err := received.limits.Reserve(ex.ctx, grants, input)
+	setKeyLimitHeaders(ex.w, received)
+	return g.limitReached(ex, err)
 }
 
 // closeGrants closes the grants of turns that did not run: they have used no tokens. Grants of
@@ -80,9 +80,9 @@ func closeGrants(grants []*quota.Grant) {
 // settle counts the tokens of a turn for its key. It is called before the client learns of the end,
 // since the client's next request may come at once. ran means that the model was probably asked, so
 // that missing counts have to be estimated.
-func (c *choice) settle(ran bool) {
+func (c *choice) settle(modelAsked bool) {
 	a := &c.account
-	a.ran = a.ran || ran
+	a.modelAsked = a.modelAsked || modelAsked
 	if a.grant != nil {
 		used, _ := c.tokens()
 		a.grant.Close(used.InputTokens + used.OutputTokens)
@@ -96,8 +96,8 @@ const charactersPerToken = 4
 // report them; then the missing counts are estimated.
 func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 	used, estimated = c.machine.Usage()
-	if used.InputTokens+used.OutputTokens == 0 && (c.account.ran || !c.first.IsZero()) {
-		used.OutputTokens, estimated = max(c.machine.Counted(), int64(c.account.said/charactersPerToken)), true
+	if used.InputTokens+used.OutputTokens == 0 && (c.account.modelAsked || !c.firstOutput.IsZero()) {
+		used.OutputTokens, estimated = max(c.machine.Counted(), int64(c.account.outputChars/charactersPerToken)), true
 	}
 	if estimated {
 		used.InputTokens += c.account.input
@@ -109,18 +109,18 @@ func (c *choice) tokens() (used codexrpc.Usage, estimated bool) {
 // settleAll counts the tokens of all turns of a request that has ended with err.
 func settleAll(choices []*choice, err error) {
 	apiErr, failed := errors.AsType[*apierror.Error](err)
-	left := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
+	clientLeft := err != nil && (!failed || apiErr.Code == apierror.CodeResponseCancelled)
 	for _, c := range choices {
-		c.settle(left && c.session.Thread() != nil)
+		c.settle(clientLeft && c.session.Thread() != nil)
 	}
 }
 
 // limitReached converts an error of the key's limits to an API error. For any other error it
 // returns nil.
-func (g *Gateway) limitReached(x *exchange, err error) *apierror.Error {
+func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 	if errors.Is(err, quota.ErrUnavailable) {
-		if x.r.Context().Err() == nil {
-			g.opts.Logger.WarnContext(x.ctx, "the limits of keys failed", "request_id", requestID(x.r), "error", err.Error())
+		if ex.r.Context().Err() == nil {
+			g.opts.Logger.WarnContext(ex.ctx, "the limits of keys failed", "request_id", requestID(ex.r), "error", err.Error())
 		}
 		return apierror.LimitsUnavailable()
 	}
@@ -140,18 +140,18 @@ func (g *Gateway) limitReached(x *exchange, err error) *apierror.Error {
 	return nil
 }
 
-// shownLimit is a limit as headers show it.
-type shownLimit struct {
+// rateLimit is a limit as headers show it.
+type rateLimit struct {
 	unit           quota.Unit
 	max, remaining int64
 	resets         time.Time // zero: not known
 }
 
-// showLimit sets the headers about a limit, as the client's API names them.
-type showLimit func(http.Header, shownLimit)
+// limitHeaderFunc sets the headers about a limit, as the client's API names them.
+type limitHeaderFunc func(http.Header, rateLimit)
 
-// showOpenAILimit sets OpenAI's headers.
-func showOpenAILimit(header http.Header, l shownLimit) {
+// setOpenAILimitHeaders sets OpenAI's headers.
+func setOpenAILimitHeaders(header http.Header, l rateLimit) {
 	header.Set("X-Ratelimit-Limit-"+string(l.unit), strconv.FormatInt(l.max, 10))
 	header.Set("X-Ratelimit-Remaining-"+string(l.unit), strconv.FormatInt(l.remaining, 10))
 	header.Del("X-Ratelimit-Reset-" + string(l.unit))
@@ -160,36 +160,36 @@ func showOpenAILimit(header http.Header, l shownLimit) {
 	}
 }
 
-// showKeyLimits sets the headers about rate limits from the limits of the key: for each unit
+// setKeyLimitHeaders sets the headers about rate limits from the limits of the key: for each unit
 // (requests, tokens) from the limit with the least left. It reports false if the key has no limit.
-func showKeyLimits(w http.ResponseWriter, got received) bool {
-	if got.key == nil || len(got.key.Limits) == 0 {
+func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
+	if received.key == nil || len(received.key.Limits) == 0 {
 		return false
 	}
 	tightest := make(map[quota.Unit]quota.State)
-	for _, s := range got.limits.States() {
+	for _, s := range received.limits.States() {
 		if other, ok := tightest[s.Unit]; !ok || s.Remaining() < other.Remaining() {
 			tightest[s.Unit] = s
 		}
 	}
 	for unit, s := range tightest {
-		limit := shownLimit{unit: unit, max: s.Max, remaining: s.Remaining(), resets: s.Resets}
+		limit := rateLimit{unit: unit, max: s.Max, remaining: s.Remaining(), resets: s.Resets}
 		if limit.resets.IsZero() {
 			limit.resets = time.Now() // nothing is used
 		}
-		got.show(w.Header(), limit)
+		received.setLimitHeaders(w.Header(), limit)
 	}
 	return true
 }
 
-// showLimits sets the headers about rate limits. If the key of the request has limits, it shows
+// setLimitHeaders sets the headers about rate limits. If the key of the request has limits, it shows
 // those. Otherwise it shows the plan's limits as Codex last reported them: windows of time with the
 // percentage used. The headers describe the window with the highest use as if it allowed a hundred
-// requests. In this case, showLimits sets no headers about tokens: a client would compare its
+// requests. In this case, setLimitHeaders sets no headers about tokens: a client would compare its
 // tokens with a percentage and wait needlessly.
-func (g *Gateway) showLimits(run *running) {
-	w, req := run.x.w, run.req
-	if showKeyLimits(w, req.received) {
+func (g *Gateway) setLimitHeaders(run *runningRequest) {
+	w, req := run.ex.w, run.req
+	if setKeyLimitHeaders(w, req.receivedRequest) {
 		return
 	}
 	limits, _ := run.place().Conn.LastRateLimits()
@@ -198,7 +198,7 @@ func (g *Gateway) showLimits(run *running) {
 		return
 	}
 	const all = 100
-	req.show(w.Header(), shownLimit{
+	req.setLimitHeaders(w.Header(), rateLimit{
 		unit: quota.Requests, max: all, remaining: int64(math.Floor(max(0, all-window.UsedPercent))), resets: window.ResetsAt,
 	})
 }

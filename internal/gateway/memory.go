@@ -15,8 +15,8 @@ import (
 
 // The memory that a request needs in an app-server, as measured with Codex 0.169.
 const (
-	// codexMemory is the budget of all app-servers together if the options set none.
-	codexMemory = 512 << 20
+	// defaultMemory is the budget of all app-servers together if the options set none.
+	defaultMemory = 512 << 20
 	// perByte is how many bytes of memory each byte of a request needs, in each choice, until its
 	// turn ends.
 	perByte = 5
@@ -31,15 +31,15 @@ const (
 // Memory is the budget for the memory that requests use in app-servers. Gateways with the same
 // app-servers share one budget. It is safe for concurrent use.
 type Memory struct {
-	queue   *claims.Queue // a slot for each MiB
-	crowd   *claims.Crowd
-	several atomic.Bool // the users of a gateway have had to share
+	queue           *claims.Queue // a slot for each MiB
+	crowd           *claims.Crowd
+	hasSeveralUsers atomic.Bool // the users of a gateway have had to share
 }
 
 // NewMemory returns a budget of size bytes, at least one MiB.
 func NewMemory(size int64) *Memory {
 	m := new(Memory)
-	m.crowd = claims.NewCrowd(m.several.Load)
+	m.crowd = claims.NewCrowd(m.hasSeveralUsers.Load)
 	// A request waits here only after it has got a slot for its turns. So the limit on turns also
 	// bounds this queue.
 	m.queue = claims.NewQueue(claims.QueueOptions{Concurrent: int(max(1, size>>20)), Queue: math.MaxInt, Crowd: m.crowd})
@@ -49,10 +49,10 @@ func NewMemory(size int64) *Memory {
 // acquire waits until the budget has room for size MiB more. from is the crowd of the user's
 // gateway, which knows whether several users share that gateway. acquire waits for at most the
 // duration wait.
-func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
+func (m *Memory) acquire(ctx context.Context, gatewayCrowd *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
 	m.crowd.Note(user)
-	if from.Shares(user) {
-		m.several.Store(true)
+	if gatewayCrowd.Shares(user) {
+		m.hasSeveralUsers.Store(true)
 	}
 	return m.queue.AcquireWithin(ctx, user, int(size), wait)
 }
@@ -60,56 +60,56 @@ func (m *Memory) acquire(ctx context.Context, from *claims.Crowd, user string, s
 // claimMemory waits until the app-servers have the memory for a request; body is the size of its
 // body in bytes. A request whose memory rounds to zero MiB claims nothing: the limit on concurrent
 // turns bounds such requests. The result is nil if no images have to be decoded.
-func (g *Gateway) claimMemory(x *exchange, body, choices, toolBytes, pixels int64) (*decoding, *apierror.Error) {
-	held, decoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
-	all, most := choices*(held+decoding), int64(g.memory.queue.Heaviest())
+func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int64) (*imageDecoding, *apierror.Error) {
+	perChoice, forDecoding := mib(body*perByte+toolBytes*perToolByte), mib(pixels*perPixel)
+	total, maxTotal := choices*(perChoice+forDecoding), int64(g.memory.queue.Heaviest())
 	switch {
-	case all == 0:
+	case total == 0:
 		return nil, nil
-	case all > most && choices > 1:
-		return nil, apierror.ChoicesTooLarge(choices, max(1, most/(held+decoding)))
+	case total > maxTotal && choices > 1:
+		return nil, apierror.ChoicesTooLarge(choices, max(1, maxTotal/(perChoice+forDecoding)))
 	}
-	slots, err := g.memory.acquire(x.ctx, g.crowd, x.user, min(all, most), g.opts.QueueWait)
+	slots, err := g.memory.acquire(ex.ctx, g.crowd, ex.user, min(total, maxTotal), g.opts.QueueWait)
 	if apiErr := g.queueError(err); apiErr != nil {
 		return nil, apiErr
 	}
-	x.own.memory = slots
-	x.holds(&x.own.memory)
-	if decoding == 0 {
+	ex.prealloc.memorySlots = slots
+	ex.releaseOnClose(&ex.prealloc.memorySlots)
+	if forDecoding == 0 {
 		return nil, nil
 	}
-	return newDecoding(&x.own.memory, int(min(choices*held, most)), int(choices)), nil
+	return newImageDecoding(&ex.prealloc.memorySlots, int(min(choices*perChoice, maxTotal)), int(choices)), nil
 }
 
 // mib returns a number of bytes in MiB, rounded to the nearest.
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
-// decoding counts the choices whose images are still to be decoded. When none is left, it releases
+// imageDecoding counts the choices whose images are still to be decoded. When none is left, it releases
 // the memory that only decoding needs.
-type decoding struct {
-	memory *claims.Slots
-	after  int // MiB that the request holds afterwards
+type imageDecoding struct {
+	memory    *claims.Slots
+	sizeAfter int // MiB that the request holds afterwards
 
-	mu   sync.Mutex
-	left int // choices whose images are not decoded yet
+	mu             sync.Mutex
+	pendingChoices int // choices whose images are not decoded yet
 }
 
-func newDecoding(memory *claims.Slots, after, choices int) *decoding {
-	return &decoding{memory: memory, after: after, left: choices}
+func newImageDecoding(memory *claims.Slots, sizeAfter, choices int) *imageDecoding {
+	return &imageDecoding{memory: memory, sizeAfter: sizeAfter, pendingChoices: choices}
 }
 
-// ended returns a function to call when the images of a choice are decoded; further calls do
+// choiceDone returns a function to call when the images of a choice are decoded; further calls do
 // nothing. The call for the last choice releases the memory for decoding. ended returns nil for a
 // nil d.
-func (d *decoding) ended() func() {
+func (d *imageDecoding) choiceDone() func() {
 	if d == nil {
 		return nil
 	}
 	return sync.OnceFunc(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.left--; d.left == 0 {
-			d.memory.Shrink(d.after)
+		if d.pendingChoices--; d.pendingChoices == 0 {
+			d.memory.Shrink(d.sizeAfter)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestClaimMemory(t *testing.T) {
 				t.Errorf("%d MiB are claimed", got)
 			}
 			for range c.choices {
-				if ended := decoding.ended(); ended != nil {
+				if ended := decoding.choiceDone(); ended != nil {
 					if got := g.memory.queue.Running(); got != c.while {
 						t.Errorf("%d MiB while an image is being decoded", got)
 					}

@@ -19,7 +19,7 @@ import (
 // Messages serves POST /v1/messages of Anthropic's API.
 func (g *Gateway) Messages(w http.ResponseWriter, r *http.Request) { g.serve(w, r, messagesCodec) }
 
-var messagesCodec = codec{route: RouteMessages, show: showAnthropicLimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+var messagesCodec = codec{route: RouteMessages, setLimitHeaders: setAnthropicLimitHeaders, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 	decoded, apiErr := messages.Decode(body)
 	if apiErr != nil {
 		return nil, apiErr
@@ -27,9 +27,9 @@ var messagesCodec = codec{route: RouteMessages, show: showAnthropicLimit, decode
 	return &messagesRequest{Request: decoded}, nil
 }}
 
-// showAnthropicLimit sets Anthropic's headers about a limit of requests. It sets no headers about
+// setAnthropicLimitHeaders sets Anthropic's headers about a limit of requests. It sets no headers about
 // tokens: in Anthropic's API, input and output have separate limits.
-func showAnthropicLimit(h http.Header, l shownLimit) {
+func setAnthropicLimitHeaders(h http.Header, l rateLimit) {
 	if l.unit != quota.Requests {
 		return
 	}
@@ -45,37 +45,37 @@ func showAnthropicLimit(h http.Header, l shownLimit) {
 // messagesRequest is a decoded request for a message.
 type messagesRequest struct {
 	*messages.Request
-	whole
+	selfContained
 }
 
-// form returns the form of the message.
-func (q *messagesRequest) form(_ *exchange, _ *prompt.Plan, options *turn.Options) form {
+// newAnswer returns the form of the message.
+func (q *messagesRequest) newAnswer(_ *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
 	options.Items, options.Encrypted = true, q.Thinking != messages.ThinkingOff
-	f := &messageForm{meta: q.Meta("msg_" + id)}
-	f.meta.CallsInText = options.OutputMode == turn.ModeXML
-	return f
+	a := &messageAnswer{meta: q.Meta("msg_" + id)}
+	a.meta.CallsInText = options.OutputMode == turn.ModeXML
+	return a
 }
 
-// messageForm is the form of a message.
-type messageForm struct {
-	whole
+// messageAnswer is the form of a message.
+type messageAnswer struct {
+	selfContained
 	meta messages.Meta
 }
 
-func (f *messageForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
+func (a *messageAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
 	w.SetPing("ping", ping)
-	return &messageStream{messages.NewStream(f.meta, w.WriteEvent), w}
+	return &messageStream{messages.NewStream(a.meta, w.WriteEvent), w}
 }
 
 var ping = []byte(`{"type":"ping"}`)
 
-func (f *messageForm) body(*conversation.Place) bodyEncoder { return messages.NewBody(f.meta) }
+func (a *messageAnswer) body(*conversation.Place) bodyEncoder { return messages.NewBody(a.meta) }
 
-func (f *messageForm) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
+func (a *messageAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
-func (f *messageForm) forget() bool { return true }
+func (a *messageAnswer) forget() bool { return true }
 
 // messageStream encodes an answer as the events of a message.
 type messageStream struct {
@@ -83,8 +83,8 @@ type messageStream struct {
 	writer *sse.Writer
 }
 
-// Holds returns false: no event repeats earlier ones.
-func (*messageStream) Holds() bool { return false }
+// KeepsOutputs returns false: no event repeats earlier ones.
+func (*messageStream) KeepsOutputs() bool { return false }
 
 // Close writes the counts of the tool calls. It writes no end mark after the last event.
 func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
@@ -92,28 +92,28 @@ func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.wr
 // CountTokens serves POST /v1/messages/count_tokens. It needs no turn and does not wait for
 // one: Claude Code counts two dozen texts at once.
 func (g *Gateway) CountTokens(w http.ResponseWriter, r *http.Request) {
-	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
-		x := g.newExchange(w, r)
-		defer x.close()
-		body, apiErr := g.countMessage(x)
-		return body, x.unlessExit(apiErr)
+	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
+		ex := g.newExchange(w, r)
+		defer ex.close()
+		body, apiErr := g.countMessage(ex)
+		return body, ex.preferExitError(apiErr)
 	})
 }
 
-func (g *Gateway) countMessage(x *exchange) ([]byte, *apierror.Error) {
-	if _, apiErr := g.keyOf(x.r); apiErr != nil {
+func (g *Gateway) countMessage(ex *exchange) ([]byte, *apierror.Error) {
+	if _, apiErr := g.keyOf(ex.r); apiErr != nil {
 		return nil, apiErr
 	}
-	body, claim, apiErr := g.readBody(x)
+	body, claim, apiErr := g.readBody(ex)
 	if apiErr != nil {
 		return nil, apiErr
 	}
 	var decoded *messages.Request
-	g.compute(x, int64(len(body)), func() { decoded, apiErr = messages.Decode(body) })
+	g.compute(ex, int64(len(body)), func() { decoded, apiErr = messages.Decode(body) })
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	count, apiErr := g.countTokens(x, claim, func(func() error) (int, error) { return decoded.SampleTokens(), nil })
+	count, apiErr := g.countTokens(ex, claim, func(func() error) (int, error) { return decoded.SampleTokens(), nil })
 	return messages.TokenCount(count), apiErr
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Models serves GET /v1/models, in the form of the client's API.
 func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
-	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
 		offer, apiErr := g.models(r)
 		switch {
 		case apiErr != nil:
@@ -32,12 +32,12 @@ func (g *Gateway) Models(w http.ResponseWriter, r *http.Request) {
 
 // Model serves GET /v1/models/{id}, in the form of the client's API.
 func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
-	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
 		offer, apiErr := g.models(r)
 		if apiErr != nil {
 			return nil, apiErr
 		}
-		body, ok := chat.Model(id, offer.created), prompt.KnownModel(offer.all, g.opts.Aliases, g.bare(id))
+		body, ok := chat.Model(id, offer.created), prompt.KnownModel(offer.models, g.opts.Aliases, g.withoutTag(id))
 		if messages.IsClient(r) {
 			body, ok = messages.Model(id, time.Unix(offer.created, 0)), ok || messages.IsClaude(id)
 		}
@@ -50,13 +50,13 @@ func (g *Gateway) Model(w http.ResponseWriter, r *http.Request, id string) {
 
 // modelNames returns the names of the models that the key of a request allows.
 func (g *Gateway) modelNames(o *offer) []string {
-	return prompt.ModelNames(o.all, g.opts.Aliases, o.key.Allows)
+	return prompt.ModelNames(o.models, g.opts.Aliases, o.key.Allows)
 }
 
-// resolve returns Codex's name of a client's model. For an alias it also returns the effort, and
+// resolveModel returns Codex's name of a client's model. For an alias it also returns the effort, and
 // whether the alias forces it. For [prompt.DefaultModel] the name is empty.
-func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool) {
-	model = g.bare(model)
+func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced bool) {
+	model = g.withoutTag(model)
 	codexModel = model
 	if alias := prompt.FindAlias(g.opts.Aliases, model); alias != nil {
 		codexModel, effort, forced = alias.Model, alias.Effort, alias.ForceEffort
@@ -69,7 +69,7 @@ func (g *Gateway) resolve(model string) (codexModel, effort string, forced bool)
 
 // nameModels adds the names of the other models that the request's key allows to an error that says
 // that the provider does not have the requested model. It returns any other error unchanged.
-func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
+func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *apierror.Error) *apierror.Error {
 	if apiErr == nil || apiErr.Code != apierror.CodeModelNotFound {
 		return apiErr
 	}
@@ -84,16 +84,16 @@ func (run *running) nameModels(ctx context.Context, c *choice, apiErr *apierror.
 
 // allows reports whether a key allows a model. model is the client's name of it; key may be nil.
 func (g *Gateway) allows(key *quota.Key, model string) bool {
-	return key.Allows(model) || key.Allows(g.bare(model))
+	return key.Allows(model) || key.Allows(g.withoutTag(model))
 }
 
 // offer has the models that an app-server offers to a request.
 type offer struct {
-	all      []codexrpc.Model
-	standard string // the model that is used if none is named; empty: not known
-	created  int64  // in Unix seconds, for all models
-	process  *appserver.Process
-	key      *quota.Key // of the request
+	models       []codexrpc.Model
+	defaultModel string // the model that is used if none is named; empty: not known
+	created      int64  // in Unix seconds, for all models
+	process      *appserver.Process
+	key          *quota.Key // of the request
 }
 
 // models asks the app-server for its models. The app-server knows them offline, too.

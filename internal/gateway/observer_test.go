@@ -56,7 +56,7 @@ func TestRefusalIsTold(t *testing.T) {
 			}
 			e := &apierror.Error{Status: test.status, Code: "a_code", Param: strings.Repeat("p", 1000), Message: "not this: secret"}
 			w := httptest.NewRecorder()
-			g.answer(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), nil, e)
+			g.writeAnswer(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), nil, e)
 			want := e
 			if test.gone {
 				want = apierror.ClientGone()
@@ -79,7 +79,7 @@ func TestFirstOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(choice)
 		c.observe([]turn.Output{failureOutput})
-		if !c.first.IsZero() {
+		if !c.firstOutput.IsZero() {
 			t.Error("a failure is an output")
 		}
 		begin := time.Now()
@@ -87,7 +87,7 @@ func TestFirstOutput(t *testing.T) {
 		c.observe([]turn.Output{textOutput, finishOutput})
 		time.Sleep(time.Second)
 		c.observe([]turn.Output{textOutput})
-		if got := c.first.Sub(begin); got != time.Second {
+		if got := c.firstOutput.Sub(begin); got != time.Second {
 			t.Errorf("the first output came after %s", got)
 		}
 	})

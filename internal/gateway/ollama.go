@@ -26,7 +26,7 @@ func (g *Gateway) OllamaGenerate(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) ollamaCodec(decode func([]byte) (*ollama.Request, *apierror.Error)) codec {
-	return codec{route: RouteOllama, show: showOpenAILimit, decode: func(body []byte) (decodedRequest, *apierror.Error) {
+	return codec{route: RouteOllama, setLimitHeaders: setOpenAILimitHeaders, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 		decoded, apiErr := decode(body)
 		if apiErr != nil {
 			return nil, apiErr
@@ -38,44 +38,44 @@ func (g *Gateway) ollamaCodec(decode func([]byte) (*ollama.Request, *apierror.Er
 // ollamaRequest is a decoded request of Ollama's API.
 type ollamaRequest struct {
 	*ollama.Request
-	whole
+	selfContained
 	g *Gateway
 }
 
 // Plan maps the request to Codex, with the efforts that its model accepts.
 func (q *ollamaRequest) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
-	codexModel, _, _ := q.g.resolve(q.ModelID())
-	known := q.g.catalogued(codexModel)
+	codexModel, _, _ := q.g.resolveModel(q.ModelID())
+	known := q.g.catalogModel(codexModel)
 	return q.Request.Plan(opts, known.Least, known.Most)
 }
 
-// form returns the form of the answer.
-func (q *ollamaRequest) form(x *exchange, _ *prompt.Plan, options *turn.Options) form {
+// newAnswer returns the form of the answer.
+func (q *ollamaRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	options.IDSuffix = rand.Text()[:idSuffixLength]
-	f := &ollamaForm{meta: q.Meta(x.arrived), turnless: q.Loads()}
-	f.meta.CallsInText = options.OutputMode == turn.ModeXML
-	return f
+	a := &ollamaAnswer{meta: q.Meta(ex.arrived), isLoad: q.Loads()}
+	a.meta.CallsInText = options.OutputMode == turn.ModeXML
+	return a
 }
 
-// ollamaForm is the form of an answer of Ollama's API.
-type ollamaForm struct {
-	whole
-	meta     ollama.Meta
-	turnless bool
+// ollamaAnswer is the form of an answer of Ollama's API.
+type ollamaAnswer struct {
+	selfContained
+	meta   ollama.Meta
+	isLoad bool
 }
 
-func (f *ollamaForm) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
-	w.SetLines(f.meta.Keepalive())
-	return ollamaStream{ollama.NewStream(f.meta, w.WriteData)}
+func (a *ollamaAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
+	w.SetLines(a.meta.Keepalive())
+	return ollamaStream{ollama.NewStream(a.meta, w.WriteData)}
 }
 
-func (f *ollamaForm) body(*conversation.Place) bodyEncoder { return ollama.NewBody(f.meta) }
+func (a *ollamaAnswer) body(*conversation.Place) bodyEncoder { return ollama.NewBody(a.meta) }
 
-func (f *ollamaForm) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
+func (a *ollamaAnswer) apiError(failure error) *apierror.Error { return failures.APIError(failure) }
 
-func (f *ollamaForm) forget() bool { return true }
+func (a *ollamaAnswer) forget() bool { return true }
 
-func (f *ollamaForm) warms() bool { return f.turnless }
+func (a *ollamaAnswer) isWarmup() bool { return a.isLoad }
 
 // ollamaStream encodes an answer as lines.
 type ollamaStream struct{ *ollama.Stream }
@@ -83,15 +83,15 @@ type ollamaStream struct{ *ollama.Stream }
 // Open writes nothing: all lines have the same members.
 func (ollamaStream) Open() error { return nil }
 
-// Holds returns false: no line repeats earlier ones.
-func (ollamaStream) Holds() bool { return false }
+// KeepsOutputs returns false: no line repeats earlier ones.
+func (ollamaStream) KeepsOutputs() bool { return false }
 
 // Close writes nothing: the last line says that it is the last.
 func (ollamaStream) Close(turn.Report) error { return nil }
 
 // OllamaTags serves GET /api/tags.
 func (g *Gateway) OllamaTags(w http.ResponseWriter, r *http.Request) {
-	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
 		offer, apiErr := g.models(r)
 		if apiErr != nil {
 			return nil, apiErr
@@ -106,34 +106,34 @@ func (g *Gateway) OllamaTags(w http.ResponseWriter, r *http.Request) {
 
 // OllamaShow serves POST /api/show.
 func (g *Gateway) OllamaShow(w http.ResponseWriter, r *http.Request) {
-	g.visitModel(w, r, func(m ollama.Model) []byte { return ollama.Show(&m) })
+	g.serveModel(w, r, func(m ollama.Model) []byte { return ollama.Show(&m) })
 }
 
 // OllamaPull serves POST /api/pull. It downloads nothing: it reports success for a model that
 // exists, and a 404 for any other.
 func (g *Gateway) OllamaPull(w http.ResponseWriter, r *http.Request) {
-	g.visitModel(w, r, func(ollama.Model) []byte { return ollama.Pulled })
+	g.serveModel(w, r, func(ollama.Model) []byte { return ollama.Pulled })
 }
 
-// visitModel serves a request about a model. The answer is a 404 if there is no such model.
-func (g *Gateway) visitModel(w http.ResponseWriter, r *http.Request, answer func(ollama.Model) []byte) {
-	g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
-		x := g.newExchange(w, r)
-		defer x.close()
-		body, _, apiErr := g.readBody(x)
+// serveModel serves a request about a model. The answer is a 404 if there is no such model.
+func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, answer func(ollama.Model) []byte) {
+	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
+		ex := g.newExchange(w, r)
+		defer ex.close()
+		body, _, apiErr := g.readBody(ex)
 		if apiErr != nil {
-			return nil, x.unlessExit(apiErr)
+			return nil, ex.preferExitError(apiErr)
 		}
 		var id string
-		if g.compute(x, int64(len(body)), func() { id, apiErr = ollama.DecodeName(body) }); apiErr != nil {
+		if g.compute(ex, int64(len(body)), func() { id, apiErr = ollama.DecodeName(body) }); apiErr != nil {
 			return nil, apiErr
 		}
 		offer, apiErr := g.models(r)
 		if apiErr != nil {
-			return nil, x.unlessExit(apiErr)
+			return nil, ex.preferExitError(apiErr)
 		}
-		name := g.bare(id)
-		if !prompt.KnownModel(offer.all, g.opts.Aliases, name) || !g.allows(offer.key, id) {
+		name := g.withoutTag(id)
+		if !prompt.KnownModel(offer.models, g.opts.Aliases, name) || !g.allows(offer.key, id) {
 			return nil, apierror.ModelNotFound(id).WithModels(g.modelNames(offer))
 		}
 		return answer(g.ollamaModel(name, offer)), nil
@@ -142,9 +142,9 @@ func (g *Gateway) visitModel(w http.ResponseWriter, r *http.Request, answer func
 
 // ollamaModel describes a model that is offered by a name.
 func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
-	codexModel, _, _ := g.resolve(name)
+	codexModel, _, _ := g.resolveModel(name)
 	if codexModel == "" {
-		codexModel = offer.standard
+		codexModel = offer.defaultModel
 	}
 	known := offer.process.Model(codexModel)
 	m := ollama.Model{Name: name, Window: known.Window, Blind: known.Blind, Modified: time.Unix(offer.created, 0)}
@@ -158,7 +158,7 @@ func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
 // same body, or with the same error.
 func OllamaDocument(body []byte, apiErr func() *apierror.Error) func(*Gateway, http.ResponseWriter, *http.Request) {
 	return func(g *Gateway, w http.ResponseWriter, r *http.Request) {
-		g.visit(w, r, func(*visit) ([]byte, *apierror.Error) {
+		g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
 			if apiErr != nil {
 				return nil, apiErr()
 			}
@@ -173,22 +173,22 @@ func (g *Gateway) OllamaReady(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(ollama.Ready) // a client that has gone needs no answer
 }
 
-// bare returns a client's name of a model without the tag that Ollama's clients append. If there is
+// withoutTag returns a client's name of a model without the tag that Ollama's clients append. If there is
 // a model of the whole name, it returns the whole name.
-func (g *Gateway) bare(model string) string {
-	bare, tagged := ollama.Bare(model)
-	if !tagged || !g.opts.Ollama || g.catalogued(model).Slug == model {
+func (g *Gateway) withoutTag(model string) string {
+	untagged, tagged := ollama.Bare(model)
+	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {
 		return model
 	}
 	if alias := prompt.FindAlias(g.opts.Aliases, model); alias != nil && alias.ID == model {
 		return model
 	}
-	return bare
+	return untagged
 }
 
-// catalogued returns what Codex's catalogue says about a model. It returns a zero Model if no
+// catalogModel returns what Codex's catalogue says about a model. It returns a zero Model if no
 // app-server can be asked.
-func (g *Gateway) catalogued(codexModel string) (known appserver.Model) {
+func (g *Gateway) catalogModel(codexModel string) (known appserver.Model) {
 	lease, err := g.upstream.Lease()
 	if err != nil {
 		return known

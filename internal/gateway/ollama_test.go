@@ -140,7 +140,7 @@ func TestLatest(t *testing.T) {
 			MaxConcurrent: 1, Ollama: c.on, Aliases: []prompt.Alias{{ID: "mine", Model: "gpt-x"}, {ID: "exact:latest", Model: "gpt-y"}},
 			Key: func(*http.Request) (*quota.Key, *apierror.Error) { return key, nil }, Limits: quota.NewLimits(quota.NewLedger(time.Now), 0, true),
 		})
-		if codexModel, _, _ := g.resolve(c.model); c.status == 200 && codexModel != map[bool]string{true: "gpt-x", false: "gpt-y"}[strings.HasPrefix(c.model, "mine")] {
+		if codexModel, _, _ := g.resolveModel(c.model); c.status == 200 && codexModel != map[bool]string{true: "gpt-x", false: "gpt-y"}[strings.HasPrefix(c.model, "mine")] {
 			t.Errorf("%+v is %s", c, codexModel)
 		}
 		for name, serve := range map[string]func(*Gateway, http.ResponseWriter, *http.Request){"/v1/chat/completions": (*Gateway).Chat, "/api/chat": (*Gateway).OllamaChat, "/api/show": (*Gateway).OllamaShow, "/api/pull": (*Gateway).OllamaPull,

@@ -87,7 +87,7 @@ func TestPicturesOfTheDouble(t *testing.T) {
 				if name == "a mebibyte" && !strings.Contains(text, "answer_too_large") && !strings.Contains(text, "event: response.failed\n") {
 					t.Errorf("%s, %s%s: %d %.300s", name, way, stream, answer.Code, text)
 				}
-				if held, running := g.answers.Held(), g.queue.Running(); held != 0 || running != 0 {
+				if held, running := g.answerBudget.Held(), g.queue.Running(); held != 0 || running != 0 {
 					t.Errorf("%s, %s%s: %d bytes are held, %d turns run", name, way, stream, held, running)
 				}
 			}
@@ -100,7 +100,7 @@ func TestHugePicture(t *testing.T) {
 	g := newGateway(painter(t, onePicture[:80]+strings.Repeat("AAAA", 8<<20)), Options{MaxConcurrent: 2, Pictures: true})
 	w := httptest.NewRecorder()
 	g.GeneratePictures(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"prompt":"x"}`)))
-	if w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), "codex_too_slow") || g.answers.Held() != 0 {
-		t.Errorf("%d %.300s, %d bytes are held", w.Code, w.Body, g.answers.Held())
+	if w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), "codex_too_slow") || g.answerBudget.Held() != 0 {
+		t.Errorf("%d %.300s, %d bytes are held", w.Code, w.Body, g.answerBudget.Held())
 	}
 }

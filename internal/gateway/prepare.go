@@ -14,44 +14,44 @@ import (
 
 // prepare resolves, checks and plans a request, so that its turns can start. It is called only
 // after the request has got a slot for its turns, since it fetches data that takes memory.
-func (g *Gateway) prepare(x *exchange, got received, decoded decodedRequest) (*request, *apierror.Error) {
-	if apiErr := decoded.resolve(x, got.body); apiErr != nil {
+func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decodedRequest) (*request, *apierror.Error) {
+	if apiErr := decoded.resolve(ex, received.body); apiErr != nil {
 		return nil, apiErr
 	}
-	if apiErr := g.fetchImages(x.ctx, got.body, decoded); apiErr != nil {
+	if apiErr := g.fetchImages(ex.ctx, received.body, decoded); apiErr != nil {
 		return nil, apiErr
 	}
 	if f := decoded.CheckPixels(); f != nil {
-		return nil, f.In(conversationField(got.route)).APIError()
+		return nil, f.In(conversationField(received.route)).APIError()
 	}
 	if f := decoded.CheckTools(); f != nil {
 		return nil, f.APIError()
 	}
-	input, apiErr := g.countTurns(x, got, decoded)
+	input, apiErr := g.countTurns(ex, received, decoded)
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	decoding, apiErr := g.claimMemory(x, got.body.Size(), int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels())
+	decoding, apiErr := g.claimMemory(ex, received.body.Size(), int64(decoded.Choices()), decoded.ToolBytes(), decoded.Pixels())
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	copied, apiErr := g.waitToCopy(x, got.body.Size())
+	endCopy, apiErr := g.waitToCopy(ex, received.body.Size())
 	if apiErr != nil {
 		return nil, apiErr
 	}
 	var plan *prompt.Plan
-	g.compute(x, got.body.Size(), func() { plan, apiErr = decoded.Plan(g.planning) })
+	g.compute(ex, received.body.Size(), func() { plan, apiErr = decoded.Plan(g.planOptions) })
 	if apiErr != nil {
 		return nil, apiErr
 	}
-	req := &x.own.request
+	req := &ex.prealloc.request
 	*req = request{
-		received: got, plan: plan, overrides: g.toolOverrides(x.r, plan), input: input, decoding: decoding, copied: copied,
+		receivedRequest: received, plan: plan, overrides: g.toolOverrides(ex.r, plan), input: input, decoding: decoding, endCopy: endCopy,
 	}
-	if req.options, apiErr = g.opts.turnOptions(x.r, decoded, plan); apiErr != nil {
+	if req.options, apiErr = g.opts.turnOptions(ex.r, decoded, plan); apiErr != nil {
 		return nil, apiErr
 	}
-	req.form = decoded.form(x, plan, &req.options)
+	req.answer = decoded.newAnswer(ex, plan, &req.options)
 	return req, nil
 }
 
@@ -67,16 +67,16 @@ func conversationField(route Route) string {
 }
 
 // waitToCopy waits until a body of this size may be copied.
-func (g *Gateway) waitToCopy(x *exchange, size int64) (copied func(), apiErr *apierror.Error) {
-	copied, err := g.bodies.WaitToCopy(x.ctx, x.user, size)
+func (g *Gateway) waitToCopy(ex *exchange, size int64) (endCopy func(), apiErr *apierror.Error) {
+	endCopy, err := g.bodies.WaitToCopy(ex.ctx, ex.user, size)
 	switch {
 	case errors.Is(err, reqbody.ErrCopyWait):
 		return nil, apierror.BodyMemory()
 	case err != nil:
 		return nil, failures.APIError(err)
 	}
-	x.holds(releaseFunc(copied))
-	return copied, nil
+	ex.releaseOnClose(releaseFunc(endCopy))
+	return endCopy, nil
 }
 
 // Images fetches the images that requests name by an https URL. *imagefetch.Fetcher implements it.

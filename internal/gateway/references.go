@@ -17,7 +17,7 @@ import (
 
 // resolve adds the earlier responses that the request continues and the items that it refers to.
 // Together these are at most as large as a body may be. Their memory is charged to body.
-func (q *responsesRequest) resolve(x *exchange, body *claims.Claim) *apierror.Error {
+func (q *responsesRequest) resolve(ex *exchange, body *claims.Claim) *apierror.Error {
 	store := q.g.opts.Responses
 	if store == nil {
 		switch {
@@ -31,33 +31,33 @@ func (q *responsesRequest) resolve(x *exchange, body *claims.Claim) *apierror.Er
 			return q.resolveWithoutStore()
 		}
 	}
-	stored := responsestore.NewReader(store, x.user, q.g.opts.MaxBody, body.Grow)
+	stored := responsestore.NewReader(store, ex.user, q.g.opts.MaxBody, body.Grow)
 	if q.session != nil {
-		stored.With(q.session.last, q.session.entry)
+		stored.With(q.session.lastID, q.session.entry)
 	}
-	timed, cancel := context.WithTimeout(x.ctx, objects.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ex.ctx, objects.StoreTimeout)
 	defer cancel()
 	var earlier []json.RawMessage
-	if before := cmp.Or(q.PreviousID, q.ConversationID); before != "" {
-		if known := responseid.Valid(before) || responseid.ValidConversation(before); !known || responseid.Valid(before) != (q.PreviousID != "") {
-			return q.notFollowed(x, before, &responsestore.MissingError{ID: before})
+	if previousID := cmp.Or(q.PreviousID, q.ConversationID); previousID != "" {
+		if known := responseid.Valid(previousID) || responseid.ValidConversation(previousID); !known || responseid.Valid(previousID) != (q.PreviousID != "") {
+			return q.previousError(ex, previousID, &responsestore.MissingError{ID: previousID})
 		}
 		var err error
-		if earlier, err = stored.Chain(timed, before); err != nil {
-			return q.notFollowed(x, before, err)
+		if earlier, err = stored.Chain(ctx, previousID); err != nil {
+			return q.previousError(ex, previousID, err)
 		}
 	}
-	found, err := q.references(timed, stored)
+	referenced, err := q.references(ctx, stored)
 	if err != nil {
-		return q.notFound(x, err)
+		return q.referenceError(ex, err)
 	}
-	apiErr := q.Resolve(earlier, found)
+	apiErr := q.Resolve(earlier, referenced)
 	remembered := q.session != nil && !q.Store
 	if apiErr == nil && (q.Store || q.ConversationID != "" || remembered) {
-		q.input = q.InputItems(q.suffix) // with the URLs of images that are still to be fetched
+		q.input = q.InputItems(q.idSuffix) // with the URLs of images that are still to be fetched
 	}
 	if remembered {
-		q.before = earlier
+		q.earlierItems = earlier
 	}
 	return apiErr
 }
@@ -85,19 +85,19 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 	return stored.Items(ctx, named, responses.ItemID)
 }
 
-// notFound returns why the items that the input refers to could not be read.
-func (q *responsesRequest) notFound(x *exchange, err error) *apierror.Error {
+// referenceError returns why the items that the input refers to could not be read.
+func (q *responsesRequest) referenceError(ex *exchange, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
 		return q.ItemNotFound(missing.ID)
 	}
 	if errors.Is(err, stores.ErrTooLong) {
 		return apierror.ReferencesTooLong()
 	}
-	return q.g.notRead(x, err)
+	return q.g.storeReadError(ex, err)
 }
 
-// notFollowed returns why a response cannot be followed.
-func (q *responsesRequest) notFollowed(x *exchange, id string, err error) *apierror.Error {
+// previousError returns why a response cannot be followed.
+func (q *responsesRequest) previousError(ex *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
 	isTooLong, inConversation := errors.Is(err, stores.ErrTooLong), q.ConversationID != ""
 	switch {
@@ -112,13 +112,13 @@ func (q *responsesRequest) notFollowed(x *exchange, id string, err error) *apier
 	case errors.Is(err, responsestore.ErrInConversation):
 		return apierror.InConversation(id)
 	}
-	return q.g.notRead(x, err)
+	return q.g.storeReadError(ex, err)
 }
 
-// notRead returns why the store could not be read now.
-func (g *Gateway) notRead(x *exchange, err error) *apierror.Error {
+// storeReadError returns why the store could not be read now.
+func (g *Gateway) storeReadError(ex *exchange, err error) *apierror.Error {
 	if errors.Is(err, responsestore.ErrNoMemory) {
 		return apierror.BodyMemory()
 	}
-	return g.objects.Failed(x.ctx, x.r, err)
+	return g.objects.Failed(ex.ctx, ex.r, err)
 }

@@ -81,25 +81,25 @@ func (unobserved) RequestFailed(*http.Request, *apierror.Error) {}
 
 // requestOutcome is how a request ended.
 type requestOutcome struct {
-	apiErr   *apierror.Error // why it failed; nil: it did not
-	lost     error           // why its client did not get the answer; nil: it did
-	streamed bool            // the answer was a stream that had begun
-	turns    []Record        // of the turns that were run
+	apiErr      *apierror.Error // why it failed; nil: it did not
+	deliveryErr error           // why its client did not get the answer; nil: it did
+	streamed    bool            // the answer was a stream that had begun
+	turns       []Record        // of the turns that were run
 }
 
-// cut reports whether an answer was begun and has no end.
-func (o *requestOutcome) cut() bool { return o.streamed && o.lost != nil }
+// isCutOff reports whether an answer was begun and has no end.
+func (o *requestOutcome) isCutOff() bool { return o.streamed && o.deliveryErr != nil }
 
 // newRecord returns the record of a turn that has ended. apiErr is why its request
 // failed, or nil.
-func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Record {
+func newRecord(ex *exchange, req *request, c *choice, apiErr *apierror.Error) Record {
 	now := time.Now()
 	record := Record{
 		Time:       now,
-		Duration:   now.Sub(x.arrived),
+		Duration:   now.Sub(ex.arrived),
 		Route:      req.route,
-		RequestID:  requestID(x.r),
-		User:       x.user,
+		RequestID:  requestID(ex.r),
+		User:       ex.user,
 		Choice:     c.index,
 		Model:      req.plan.Model,
 		CodexModel: c.session.Place().Model,
@@ -115,10 +115,10 @@ func newRecord(x *exchange, req *request, c *choice, apiErr *apierror.Error) Rec
 		Price:      c.machine.Price(),
 	}
 	record.Usage, record.Estimated = c.tokens()
-	if !c.first.IsZero() {
-		record.FirstOutput = c.first.Sub(x.arrived)
+	if !c.firstOutput.IsZero() {
+		record.FirstOutput = c.firstOutput.Sub(ex.arrived)
 	}
-	if apiErr = cmp.Or(apiErr, c.lacking); apiErr != nil {
+	if apiErr = cmp.Or(apiErr, c.apiErr); apiErr != nil {
 		record.Status, record.Code = apiErr.Status, apiErr.Code
 	}
 	if req.key != nil {
@@ -137,14 +137,14 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 		apiErr = apierror.ClientGone()
 	}
 	limitWrite(w)
-	return requestOutcome{apiErr: apiErr, lost: apiErr.Respond(w, r)}
+	return requestOutcome{apiErr: apiErr, deliveryErr: apiErr.Respond(w, r)}
 }
 
-// refuseLost answers a request whose client has gone. lost is the reason why the client did not get
+// refuseUndelivered answers a request whose client has gone. deliveryErr is the reason why the client did not get
 // the answer.
-func (g *Gateway) refuseLost(w http.ResponseWriter, r *http.Request, lost error) requestOutcome {
+func (g *Gateway) refuseUndelivered(w http.ResponseWriter, r *http.Request, deliveryErr error) requestOutcome {
 	outcome := g.refuse(w, r, apierror.ClientGone())
-	outcome.lost = lost
+	outcome.deliveryErr = deliveryErr
 	return outcome
 }
 
@@ -154,10 +154,10 @@ func (g *Gateway) report(r *http.Request, outcome requestOutcome) {
 		g.opts.Observer.RequestFailed(r, outcome.apiErr)
 		g.logFailure(r, outcome)
 	}
-	if outcome.lost != nil && !errors.Is(outcome.lost, context.Canceled) { // Canceled: the client has left, as clients may
+	if outcome.deliveryErr != nil && !errors.Is(outcome.deliveryErr, context.Canceled) { // Canceled: the client has left, as clients may
 		g.opts.Logger.LogAttrs(r.Context(), slog.LevelDebug, "the client did not take the answer",
 			slog.String("request_id", requestID(r)),
-			slog.String("error", outcome.lost.Error()))
+			slog.String("error", outcome.deliveryErr.Error()))
 	}
 	if len(outcome.turns) > 0 {
 		g.opts.Observer.TurnsEnded(r.Context(), outcome.turns)
@@ -175,9 +175,9 @@ const maxLoggedParam = 200
 
 // logFailure logs why a request failed, also with details that its client does not get.
 func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
-	e, what := outcome.apiErr, "request refused"
+	e, message := outcome.apiErr, "request refused"
 	if outcome.streamed {
-		what = "request failed within its stream"
+		message = "request failed within its stream"
 	}
 	level, attrs := slog.LevelDebug, []slog.Attr{
 		slog.String("request_id", requestID(r)),
@@ -190,7 +190,7 @@ func (g *Gateway) logFailure(r *http.Request, outcome requestOutcome) {
 		// The message about an invalid request is not logged, since it may quote the request.
 		attrs = append(attrs, slog.String("error", cmp.Or(e.Detail, e.Message)))
 	}
-	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, what, attrs...)
+	g.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, message, attrs...)
 }
 
 // logTools logs what went wrong with the tool calls of a turn. Everything else about the calls is

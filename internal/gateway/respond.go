@@ -22,9 +22,9 @@ type responder interface {
 	// write writes the next outputs of a choice. None of them is a failure. If write returns an
 	// *apierror.Error, the request fails.
 	write(choice int, outputs []turn.Output) error
-	// leave gets the last outputs of a choice after its client has gone. An answer that is stored
+	// writeUnread gets the last outputs of a choice after its client has gone. An answer that is stored
 	// needs them.
-	leave(choice int, outputs []turn.Output)
+	writeUnread(choice int, outputs []turn.Output)
 	// restart is called when a turn that had no output yet was started again.
 	restart()
 	// nextWake returns the time until wake has to be called.
@@ -38,25 +38,25 @@ type responder interface {
 }
 
 // respond runs the turns of a request and passes their outputs to the responder.
-func (g *Gateway) respond(ctx context.Context, run *running, to responder) requestOutcome {
-	x, req := run.x, run.req
-	req.live.Enter(status.Running)
-	x.setHeaders(req)
-	g.showLimits(run)
-	defer to.close()
-	run.group.begin(run.choices, req, to)
+func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder responder) requestOutcome {
+	ex, req := run.ex, run.req
+	req.statusEntry.Enter(status.Running)
+	ex.setHeaders(req)
+	g.setLimitHeaders(run)
+	defer responder.close()
+	run.group.setUp(run.choices, req, responder)
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
-	err := run.sideBySide(ctx, (*running).runChoice)
+	err := run.forEachChoice(ctx, (*runningRequest).runChoice)
 	settleAll(run.choices, err)
-	g.showLimits(run) // for an answer that has not begun yet
-	if run.group.tally.spent {
-		x.w.Header().Set(budgetHeader, "spent")
+	g.setLimitHeaders(run) // for an answer that has not begun yet
+	if run.group.tally.budgetSpent {
+		ex.w.Header().Set(budgetHeader, "spent")
 	}
-	outcome := to.finish(err)
-	outcome.turns = x.own.records[:0]
+	outcome := responder.finish(err)
+	outcome.turns = ex.prealloc.records[:0]
 	for _, c := range run.choices {
-		outcome.turns = append(outcome.turns, newRecord(x, req, c, outcome.apiErr))
-		if outcome.apiErr == nil && outcome.lost == nil {
+		outcome.turns = append(outcome.turns, newRecord(ex, req, c, outcome.apiErr))
+		if outcome.apiErr == nil && outcome.deliveryErr == nil {
 			c.session.Keep(c.machine.ThreadState(), c.end.usage)
 		}
 	}
@@ -71,8 +71,8 @@ func (g *Gateway) respond(ctx context.Context, run *running, to responder) reque
 const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
-func (x *exchange) setHeaders(req *request) {
-	header, values := x.w.Header(), &x.own.headers
+func (ex *exchange) setHeaders(req *request) {
+	header, values := ex.w.Header(), &ex.prealloc.headers
 	values[0], values[1] = string(req.options.OutputMode), string(req.options.StopAfterTools)
 	header[modeHeader], header[stopHeader] = values[0:1:1], values[1:2:2]
 	if len(req.plan.Ignored) > 0 {
@@ -81,17 +81,17 @@ func (x *exchange) setHeaders(req *request) {
 }
 
 // newResponder returns a responder for an answer. at is the place where the first turn runs.
-func (g *Gateway) newResponder(x *exchange, req *request, at *conversation.Place, sum *tally) responder {
+func (g *Gateway) newResponder(ex *exchange, req *request, place *conversation.Place, tally *tally) responder {
 	if req.plan.Stream {
-		return g.newStreamResponder(x, req.form, at, sum)
+		return g.newStreamResponder(ex, req.answer, place, tally)
 	}
-	return &bufferedResponder{g: g, w: x.w, r: x.r, sum: sum, encoder: req.form.body(at), held: g.hold(x.user)}
+	return &bufferedResponder{g: g, w: ex.w, r: ex.r, tally: tally, encoder: req.answer.body(place), claim: g.newAnswerClaim(ex.user)}
 }
 
 // warmUp answers a request that wants no output. The answer is empty.
-func warmUp(to responder) requestOutcome {
-	defer to.close()
-	return to.finish(to.write(0, []turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}}))
+func warmUp(responder responder) requestOutcome {
+	defer responder.close()
+	return responder.finish(responder.write(0, []turn.Output{{Kind: turn.OutputFinish, End: &turn.End{Finish: turn.FinishStop}}}))
 }
 
 // ignoredHeader is the header that lists the parameters of a request that had no effect.
@@ -116,29 +116,29 @@ type bufferedResponder struct {
 	g       *Gateway
 	w       http.ResponseWriter
 	r       *http.Request
-	sum     *tally // of the choices
+	tally   *tally // of the choices
 	encoder bodyEncoder
-	held    *held
+	claim   *answerClaim
 }
 
 // write adds the outputs to the body.
 func (b *bufferedResponder) write(choice int, outputs []turn.Output) error {
 	for i := range outputs {
-		if err := b.held.add(&outputs[i]); err != nil {
+		if err := b.claim.add(&outputs[i]); err != nil {
 			return err
 		}
 		b.encoder.Add(choice, outputs[i])
 	}
-	if choosy, ok := b.encoder.(interface{ Err() *apierror.Error }); ok {
-		if apiErr := choosy.Err(); apiErr != nil {
+	if failing, ok := b.encoder.(interface{ Err() *apierror.Error }); ok {
+		if apiErr := failing.Err(); apiErr != nil {
 			return apiErr
 		}
 	}
 	return nil
 }
 
-// leave does nothing: an answer in one body is not stored if its client has gone.
-func (b *bufferedResponder) leave(int, []turn.Output) {}
+// writeUnread does nothing: an answer in one body is not stored if its client has gone.
+func (b *bufferedResponder) writeUnread(int, []turn.Output) {}
 
 func (b *bufferedResponder) restart() {}
 
@@ -153,15 +153,15 @@ func (b *bufferedResponder) finish(err error) requestOutcome {
 		return b.g.refuse(b.w, b.r, apiErr)
 	}
 	if err != nil {
-		return b.g.refuseLost(b.w, b.r, err)
+		return b.g.refuseUndelivered(b.w, b.r, err)
 	}
-	header, tools := b.w.Header(), &b.sum.tools
+	header, tools := b.w.Header(), &b.tally.tools
 	header.Set(countHeader, strconv.Itoa(tools.Calls))
 	header.Set(truncatedHeader, strconv.FormatBool(tools.Truncated))
 	if err := writeJSON(b.w, http.StatusOK, b.encoder.JSON()); err != nil {
-		return requestOutcome{apiErr: apierror.ClientGone(), lost: err}
+		return requestOutcome{apiErr: apierror.ClientGone(), deliveryErr: err}
 	}
 	return requestOutcome{}
 }
 
-func (b *bufferedResponder) close() { b.held.release() }
+func (b *bufferedResponder) close() { b.claim.release() }

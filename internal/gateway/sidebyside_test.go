@@ -23,27 +23,27 @@ func TestSideBySide(t *testing.T) {
 			for i := range choices {
 				choices[i] = &choice{index: i}
 			}
-			run := &running{g: g, choices: choices}
-			if err := run.sideBySide(t.Context(), func(*running, context.Context, *choice) error { return nil }); err != nil {
+			run := &runningRequest{g: g, choices: choices}
+			if err := run.forEachChoice(t.Context(), func(*runningRequest, context.Context, *choice) error { return nil }); err != nil {
 				t.Errorf("%d choices end well: %v", n, err)
 			}
-			fail := func(_ *running, ctx context.Context, c *choice) error {
+			fail := func(_ *runningRequest, ctx context.Context, c *choice) error {
 				if c.index == n-1 {
 					return broken
 				}
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			if err := run.sideBySide(t.Context(), fail); !errors.Is(err, broken) {
+			if err := run.forEachChoice(t.Context(), fail); !errors.Is(err, broken) {
 				t.Errorf("one of %d fails: %v", n, err)
 			}
 			gone, leave := context.WithCancelCause(t.Context())
 			leave(broken)
-			wait := func(_ *running, ctx context.Context, _ *choice) error {
+			wait := func(_ *runningRequest, ctx context.Context, _ *choice) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
-			if err := run.sideBySide(gone, wait); !errors.Is(err, broken) {
+			if err := run.forEachChoice(gone, wait); !errors.Is(err, broken) {
 				t.Errorf("the caller of %d has gone: %v", n, err)
 			}
 			defer func() {
@@ -51,7 +51,7 @@ func TestSideBySide(t *testing.T) {
 					t.Errorf("one of %d panics: %v", n, p)
 				}
 			}()
-			_ = run.sideBySide(t.Context(), func(_ *running, ctx context.Context, c *choice) error {
+			_ = run.forEachChoice(t.Context(), func(_ *runningRequest, ctx context.Context, c *choice) error {
 				if c.index == 0 {
 					panic(http.ErrAbortHandler)
 				}

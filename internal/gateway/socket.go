@@ -13,20 +13,20 @@ import (
 // and a function that answers it, which count must call.
 func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
-	s := &session{claim: g.bodies.Claim(user)}
+	s := &socketSession{claim: g.bodies.Claim(user)}
 	defer s.claim.Release()
 	apiErr := g.sockets.Serve(w, r, user, func(w http.ResponseWriter, r *http.Request) (usable bool) {
 		var outcome requestOutcome
 		count(r, func(r *http.Request) {
-			x := g.newExchange(w, r)
-			defer x.close()
-			outcome = g.handle(x, g.responsesCodec(responses.DecodeCreate, s))
+			ex := g.newExchange(w, r)
+			defer ex.close()
+			outcome = g.handle(ex, g.responsesCodec(responses.DecodeCreate, s))
 			g.report(r, outcome)
 		})
-		return !outcome.cut()
+		return !outcome.isCutOff()
 	})
 	if apiErr != nil {
-		g.answer(w, r, nil, apiErr)
+		g.writeAnswer(w, r, nil, apiErr)
 	}
 }
 
@@ -34,20 +34,20 @@ func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count 
 // connect again, to the next configuration.
 func (g *Gateway) CloseSockets() { g.sockets.Close() }
 
-// session keeps the last response of a WebSocket if it was not stored, so that the next request can
+// socketSession keeps the last response of a WebSocket if it was not stored, so that the next request can
 // continue from it.
-type session struct {
-	last  string        // its id; empty: there is none
-	entry *stores.Entry // its input begins with the items of all earlier responses
-	claim *claims.Claim // of entry
+type socketSession struct {
+	lastID string        // its id; empty: there is none
+	entry  *stores.Entry // its input begins with the items of all earlier responses
+	claim  *claims.Claim // of entry
 }
 
 // remember keeps a response that is not stored, for the next request. It forgets the previous
 // response, which clients do not follow any more.
-func (s *session) remember(id string, e *stores.Entry) {
-	s.last, s.entry = "", nil
+func (s *socketSession) remember(id string, e *stores.Entry) {
+	s.lastID, s.entry = "", nil
 	s.claim.Release()
 	if s.claim.Grow(e.Size()) {
-		s.last, s.entry = id, e
+		s.lastID, s.entry = id, e
 	}
 }

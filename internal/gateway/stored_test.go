@@ -130,7 +130,7 @@ func TestNotKept(t *testing.T) {
 	for _, err := range []error{stores.ErrTooLarge, stores.ErrUnavailable} {
 		g, log := storeGateway(failingStore{err})
 		decoded, x := decodeResponse(t, g, `{"model":"m","input":"q"}`)
-		form := decoded.form(x, new(prompt.Plan), new(turn.Options)).(*responseForm)
+		form := decoded.newAnswer(x, new(prompt.Plan), new(turn.Options)).(*responseAnswer)
 		form.meta.Keep(responses.Record{Response: json.RawMessage("{}")})
 		if !strings.Contains(log.String(), err.Error()) || !strings.Contains(log.String(), form.meta.ID) {
 			t.Errorf("%v: logged is %s", err, log)

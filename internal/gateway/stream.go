@@ -26,77 +26,77 @@ type streamResponder struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	user    string
-	sum     *tally // of the choices
+	tally   *tally // of the choices
 	writer  sse.Writer
 	encoder streamEncoder
-	events
-	header  time.Time // when the header goes out at the latest
-	chunked [1]string // the value of the Transfer-Encoding header
+	eventWriter
+	headerDue        time.Time // when the header goes out at the latest
+	transferEncoding [1]string // the value of the Transfer-Encoding header
 }
 
 // resetWriter resets an SSE writer, so that it writes events to w.
-func (g *Gateway) resetWriter(to *sse.Writer, w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http.Request) {
 	if g.opts.OwnDeadlines != nil {
 		w = g.opts.OwnDeadlines(w, r)
 	}
-	to.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
+	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
 // newStreamResponder returns a responder for a streamed answer. at is the place where the first
 // turn runs.
-func (g *Gateway) newStreamResponder(x *exchange, f form, at *conversation.Place, sum *tally) *streamResponder {
-	s := &streamResponder{g: g, w: x.w, r: x.r, user: x.user, sum: sum, header: time.Now().Add(headerDelay), chunked: [1]string{"chunked"}}
-	g.resetWriter(&s.writer, x.w, x.r)
-	s.encoder = f.stream(&s.writer, at)
-	s.to = s.encoder
-	if s.encoder.Holds() {
-		s.held = g.hold(x.user)
+func (g *Gateway) newStreamResponder(ex *exchange, a answer, place *conversation.Place, tally *tally) *streamResponder {
+	s := &streamResponder{g: g, w: ex.w, r: ex.r, user: ex.user, tally: tally, headerDue: time.Now().Add(headerDelay), transferEncoding: [1]string{"chunked"}}
+	g.resetWriter(&s.writer, ex.w, ex.r)
+	s.encoder = a.stream(&s.writer, place)
+	s.target = s.encoder
+	if s.encoder.KeepsOutputs() {
+		s.claim = g.newAnswerClaim(ex.user)
 	}
 	return s
 }
 
 // write writes the events of all outputs and flushes once.
 func (s *streamResponder) write(choice int, outputs []turn.Output) error {
-	passing, err := s.pass(outputs)
-	defer passing.release()
+	pictures, err := s.claimPictures(outputs)
+	defer pictures.release()
 	if err != nil {
 		return err
 	}
-	if err := s.events.write(choice, outputs); err != nil {
+	if err := s.eventWriter.write(choice, outputs); err != nil {
 		return err
 	}
 	return s.flush()
 }
 
-// pass claims memory for the pictures in outputs and returns the claim, also with an error. The
+// claimPictures claims memory for the pictures in outputs and returns the claim, also with an error. The
 // caller releases it when the outputs are written. The claim is nil if there are no pictures, or if
 // s.held counts the whole answer already.
-func (s *streamResponder) pass(outputs []turn.Output) (passing *held, err error) {
-	if s.held != nil {
+func (s *streamResponder) claimPictures(outputs []turn.Output) (claim *answerClaim, err error) {
+	if s.claim != nil {
 		return nil, nil
 	}
 	for i := range outputs {
 		if out := &outputs[i]; out.Kind == turn.OutputPicture && err == nil {
-			if passing == nil {
-				passing = s.g.hold(s.user)
+			if claim == nil {
+				claim = s.g.newAnswerClaim(s.user)
 			}
-			err = passing.add(out)
+			err = claim.add(out)
 		}
 	}
-	return passing, err
+	return claim, err
 }
 
-// leave encodes the last outputs for an answer that may be stored. It does nothing if the encoder
+// writeUnread encodes the last outputs for an answer that may be stored. It does nothing if the encoder
 // does not keep the whole answer.
-func (s *streamResponder) leave(choice int, outputs []turn.Output) {
-	if s.encoder.Holds() {
-		s.events.leave(choice, outputs)
+func (s *streamResponder) writeUnread(choice int, outputs []turn.Output) {
+	if s.encoder.KeepsOutputs() {
+		s.eventWriter.writeUnread(choice, outputs)
 	}
 }
 
 // close releases what the answer holds.
 func (s *streamResponder) close() {
-	s.events.close()
+	s.eventWriter.close()
 	_ = s.writer.Close() // a stream that is given up has nothing more to send
 }
 
@@ -114,12 +114,12 @@ func (s *streamResponder) flush() error {
 // would add a Content-Length to a short answer that was never flushed. Over HTTP/1 the
 // Transfer-Encoding header prevents that; over HTTP/2 and HTTP/3 only a flush does.
 func (s *streamResponder) end() error {
-	if s.sum.spent {
+	if s.tally.budgetSpent {
 		if err := s.writer.WriteComment("the answer ends here: a limit of tokens of the API key is reached"); err != nil {
 			return err
 		}
 	}
-	if err := s.encoder.Close(s.sum.tools); err != nil {
+	if err := s.encoder.Close(s.tally.tools); err != nil {
 		return err
 	}
 	s.encoder.Idle()
@@ -127,19 +127,19 @@ func (s *streamResponder) end() error {
 		if s.r.ProtoMajor > 1 {
 			return s.writer.Flush()
 		}
-		s.w.Header()["Transfer-Encoding"] = s.chunked[:]
+		s.w.Header()["Transfer-Encoding"] = s.transferEncoding[:]
 	}
 	return s.writer.Close()
 }
 
 // restart delays the header by headerDelay again, since the turn starts again: if that start
 // fails, too, the client still gets an HTTP status.
-func (s *streamResponder) restart() { s.header = time.Now().Add(headerDelay) }
+func (s *streamResponder) restart() { s.headerDue = time.Now().Add(headerDelay) }
 
 // nextWake returns when the header or the next keepalive is due.
 func (s *streamResponder) nextWake() time.Duration {
 	if !s.writer.Started() {
-		return max(0, time.Until(s.header))
+		return max(0, time.Until(s.headerDue))
 	}
 	return s.writer.NextKeepalive()
 }
@@ -150,7 +150,7 @@ func (s *streamResponder) wake() error {
 		_, err := s.writer.Keepalive()
 		return err
 	}
-	if time.Now().Before(s.header) {
+	if time.Now().Before(s.headerDue) {
 		return nil
 	}
 	if err := s.open(); err != nil {
@@ -178,9 +178,9 @@ func (s *streamResponder) finish(err error) requestOutcome {
 		return requestOutcome{apiErr: apiErr, streamed: true}
 	}
 	if !s.writer.Started() {
-		return s.g.refuseLost(s.w, s.r, err)
+		return s.g.refuseUndelivered(s.w, s.r, err)
 	}
-	return lostStream(err)
+	return undeliveredStream(err)
 }
 
 // fail ends the stream with an error.
@@ -194,50 +194,50 @@ func (s *streamResponder) fail(apiErr *apierror.Error) error {
 	return s.flush()
 }
 
-// events encodes the outputs of turns as events, and counts what the last event will repeat.
-type events struct {
-	to interface {
+// eventWriter encodes the outputs of turns as events, and counts what the last event will repeat.
+type eventWriter struct {
+	target interface {
 		Open() error
 		Write(choice int, out turn.Output) error
 	}
-	held   *held
+	claim  *answerClaim
 	opened bool // Open was called
 }
 
 // write encodes the next outputs of a choice.
-func (e *events) write(choice int, outputs []turn.Output) error {
+func (e *eventWriter) write(choice int, outputs []turn.Output) error {
 	for i := range outputs {
-		if err := e.held.add(&outputs[i]); err != nil {
+		if err := e.claim.add(&outputs[i]); err != nil {
 			return err
 		}
 		if err := e.open(); err != nil {
 			return err
 		}
-		if err := e.to.Write(choice, outputs[i]); err != nil {
+		if err := e.target.Write(choice, outputs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leave encodes the last outputs of a choice whose client has gone, if the answer has begun.
-func (e *events) leave(choice int, outputs []turn.Output) {
+// writeUnread encodes the last outputs of a choice whose client has gone, if the answer has begun.
+func (e *eventWriter) writeUnread(choice int, outputs []turn.Output) {
 	for i := range outputs {
-		if !e.opened || e.held.add(&outputs[i]) != nil {
+		if !e.opened || e.claim.add(&outputs[i]) != nil {
 			return
 		}
-		_ = e.to.Write(choice, outputs[i]) // nobody reads the events
+		_ = e.target.Write(choice, outputs[i]) // nobody reads the events
 	}
 }
 
 // open encodes the first events, once.
-func (e *events) open() error {
+func (e *eventWriter) open() error {
 	if e.opened {
 		return nil
 	}
 	e.opened = true
-	return e.to.Open()
+	return e.target.Open()
 }
 
 // close releases what is held.
-func (e *events) close() { e.held.release() }
+func (e *eventWriter) close() { e.claim.release() }

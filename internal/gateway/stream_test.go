@@ -29,7 +29,7 @@ func newTestResponder(t *testing.T) (*streamResponder, *httptest.ResponseRecorde
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1, Keepalive: 10 * time.Second})
 	w := httptest.NewRecorder()
 	x := g.newExchange(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	form := &chatForm{meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}
+	form := &chatAnswer{meta: chat.Meta{ID: "chatcmpl-1", Settings: prompt.Settings{Model: "m"}}}
 	return g.newStreamResponder(x, form, new(conversation.Place), new(tally)), w
 }
 
@@ -53,9 +53,9 @@ func TestFailureBeforeOutput(t *testing.T) {
 func TestWakeAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newTestResponder(t)
-		group := &turnGroup{to: s}
+		group := &turnGroup{responder: s}
 		newChoice := func() *choice {
-			return &choice{group: group, options: new(turn.Options), live: new(status.Entry), first: time.Now()}
+			return &choice{group: group, options: new(turn.Options), statusEntry: new(status.Entry), firstOutput: time.Now()}
 		}
 		failed, other := newChoice(), newChoice()
 		time.Sleep(headerDelay)
@@ -91,7 +91,7 @@ func TestFailureAfterOutput(t *testing.T) {
 				if err := begin(s); err != nil {
 					t.Fatal(err)
 				}
-				if outcome := s.finish(failures.APIError(codexrpc.ErrClosed)); !outcome.streamed || outcome.cut() || outcome.apiErr == nil {
+				if outcome := s.finish(failures.APIError(codexrpc.ErrClosed)); !outcome.streamed || outcome.isCutOff() || outcome.apiErr == nil {
 					t.Errorf("%+v", outcome)
 				}
 				if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `{"error":`) || !strings.HasSuffix(body, "data: [DONE]\n\n") {
@@ -155,7 +155,7 @@ func TestWrites(t *testing.T) {
 				handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					x := g.newExchange(w, r)
 					defer x.close()
-					s := g.newStreamResponder(x, new(chatForm), new(conversation.Place), new(tally))
+					s := g.newStreamResponder(x, new(chatAnswer), new(conversation.Place), new(tally))
 					defer s.close()
 					for _, outputs := range batches {
 						if err := s.write(0, outputs); err != nil {
@@ -228,7 +228,7 @@ func TestLostClient(t *testing.T) {
 	g, _ := exitingGateway(t, Options{MaxConcurrent: 1})
 	x := g.newExchange(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil))
 	begin := func() *streamResponder {
-		return g.newStreamResponder(x, new(chatForm), new(conversation.Place), new(tally))
+		return g.newStreamResponder(x, new(chatAnswer), new(conversation.Place), new(tally))
 	}
 	outcome := begin().finish(nil)
 	if outcome.apiErr != nil {
@@ -237,7 +237,7 @@ func TestLostClient(t *testing.T) {
 	s := begin()
 	outcome = s.finish(s.write(0, []turn.Output{textOutput, finishOutput}))
 	r := newRecord(x, &request{plan: new(prompt.Plan)}, new(choice), outcome.apiErr)
-	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.cut() {
-		t.Errorf("%+v, cut: %t", r, outcome.cut())
+	if r.Status != 499 || r.Code != apierror.ClientGone().Code || !outcome.isCutOff() {
+		t.Errorf("%+v, cut: %t", r, outcome.isCutOff())
 	}
 }

@@ -22,8 +22,8 @@ const (
 	truncatedHeader = "X-Codex-Tool-Call-Truncated"
 )
 
-// opener appears in instructions that teach a model textual calls.
-const opener = "<use_tool"
+// toolBlockStart appears in instructions that teach a model textual calls.
+const toolBlockStart = "<use_tool"
 
 // turnOptions returns the options of a request's turns: the gateway's options, in which each
 // automatic setting is replaced by what fits this request.
@@ -40,9 +40,9 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 		StopSequences: plan.StopSequences,
 		MaxTokens:     plan.MaxTokens,
 	}
-	taught := request.InstructionsContain(opener)
+	teachesBlocks := request.InstructionsContain(toolBlockStart)
 	var apiErr *apierror.Error
-	if options.OutputMode, apiErr = outputMode(o.Tools.OutputMode, r, taught && !request.DeclaresTools()); apiErr != nil {
+	if options.OutputMode, apiErr = outputMode(o.Tools.OutputMode, r, teachesBlocks && !request.DeclaresTools()); apiErr != nil {
 		return turn.Options{}, apiErr
 	}
 	options.StopAfterTools = cmp.Or(options.StopAfterTools, turn.StopBurst)
@@ -51,7 +51,7 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 	}
 	switch {
 	case o.Tools.TextualTools == turn.TextualOn, o.Tools.TextualTools == turn.TextualOff:
-	case options.OutputMode == turn.ModeXML, taught:
+	case options.OutputMode == turn.ModeXML, teachesBlocks:
 		options.TextualTools = turn.TextualOn
 	case len(plan.Thread.DynamicTools) > 0:
 		options.TextualTools, options.AcceptTextual = turn.TextualOn, offered(plan)
@@ -60,9 +60,9 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 }
 
 // outputMode returns the form in which the client gets tool calls. The request's header decides,
-// then the configuration. If neither names a form, it is ModeXML if obsidian is true (the prompt
+// then the configuration. If neither names a form, it is ModeXML if teachesBlocks is true (the prompt
 // itself teaches the model blocks), and otherwise ModeJSON.
-func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode, *apierror.Error) {
+func outputMode(configured turn.Mode, r *http.Request, teachesBlocks bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:
 		return asked, nil
@@ -73,7 +73,7 @@ func outputMode(configured turn.Mode, r *http.Request, obsidian bool) (turn.Mode
 	switch {
 	case configured == turn.ModeJSON, configured == turn.ModeXML:
 		return configured, nil
-	case obsidian:
+	case teachesBlocks:
 		return turn.ModeXML, nil
 	}
 	return turn.ModeJSON, nil
@@ -96,23 +96,23 @@ func offered(plan *prompt.Plan) func(string) bool {
 // the log. First come the settings of the configuration, then the settings of the request, with the
 // names that they have in the request.
 func (g *Gateway) toolOverrides(r *http.Request, plan *prompt.Plan) []string {
-	set := g.overrides // its capacity is its length, so that append copies it
+	overrides := g.overrides // its capacity is its length, so that append copies it
 	if mode := r.Header.Get(modeHeader); mode != "" {
-		set = append(set, "x-proxy-output-mode="+mode)
+		overrides = append(overrides, "x-proxy-output-mode="+mode)
 	}
 	if plan.SerialTools {
-		set = append(set, "request.parallel_tool_calls=false")
+		overrides = append(overrides, "request.parallel_tool_calls=false")
 	}
-	return set
+	return overrides
 }
 
 // toolOverrides returns the settings of tool calls in the configuration that differ from the
 // defaults, as name=value.
 func (o *Options) toolOverrides() []string {
-	var set []string
+	var overrides []string
 	add := func(differs bool, name, value string) {
 		if differs {
-			set = append(set, name+"="+value)
+			overrides = append(overrides, name+"="+value)
 		}
 	}
 	tools := &o.Tools
@@ -130,5 +130,5 @@ func (o *Options) toolOverrides() []string {
 	add(tools.ToolBlockDelimiter != "", "tool_block_delimiter", strconv.Quote(tools.ToolBlockDelimiter))
 	add(off(tools.ParallelToolCalls), "parallel_tool_calls", "off")
 	add(tools.XMLEscape != "" && tools.XMLEscape != usetool.EscapeLiteral, "xml_escape", string(tools.XMLEscape))
-	return slices.Clip(set)
+	return slices.Clip(overrides)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// running is a request whose turns were started.
-type running struct {
+// runningRequest is a request whose turns were started.
+type runningRequest struct {
 	g       *Gateway
-	x       *exchange
+	ex       *exchange
 	req     *request
 	lease   conversation.Lease // released once the turns have started
 	choices []*choice
@@ -28,48 +28,48 @@ type running struct {
 
 // start starts the turns of a request side by side. If it fails, some turns may have started;
 // closing the exchange ends them.
-func (g *Gateway) start(ctx context.Context, x *exchange, lease conversation.Lease, req *request) (*running, error) {
-	run := &x.own.running
-	*run = running{g: g, x: x, req: req, lease: lease, choices: newChoices(g, x, req)}
-	x.holds(run)
-	err := run.sideBySide(ctx, (*running).startChoice)
+func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Lease, req *request) (*runningRequest, error) {
+	run := &ex.prealloc.running
+	*run = runningRequest{g: g, ex: ex, req: req, lease: lease, choices: newChoices(g, ex, req)}
+	ex.releaseOnClose(run)
+	err := run.forEachChoice(ctx, (*runningRequest).startChoice)
 	lease.Release() // each turn holds its own process now
-	req.copied()
+	req.endCopy()
 	return run, err
 }
 
-// abandoned returns records of the turns whose start was abandoned after the model was probably
+// abandonedRecords returns records of the turns whose start was abandoned after the model was probably
 // asked. Such turns count for the key of the request.
-func (run *running) abandoned(apiErr *apierror.Error) (records []Record) {
+func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []Record) {
 	for _, c := range run.choices {
-		if c.account.ran {
-			records = append(records, newRecord(run.x, run.req, c, apiErr))
+		if c.account.modelAsked {
+			records = append(records, newRecord(run.ex, run.req, c, apiErr))
 		}
 	}
 	return records
 }
 
 // newChoices makes the choices of a request, none of them started.
-func newChoices(g *Gateway, x *exchange, req *request) []*choice {
-	choices := x.own.choices[:]
+func newChoices(g *Gateway, ex *exchange, req *request) []*choice {
+	choices := ex.prealloc.choices[:]
 	if req.plan.Choices != 1 {
 		choices = make([]*choice, req.plan.Choices)
 	}
-	compute := func(f func()) { g.compute(x, req.body.Size(), f) }
+	compute := func(f func()) { g.compute(ex, req.body.Size(), f) }
 	for i := range choices {
 		options := &req.options
 		if i > 0 {
 			options = new(req.options)
 		}
 		options.Choice = i
-		c := &choice{index: i, options: options, live: req.live, decoded: req.decoding.ended(), account: turnAccount{input: req.input}}
+		c := &choice{index: i, options: options, statusEntry: req.statusEntry, imagesDecoded: req.decoding.choiceDone(), account: turnAccount{input: req.input}}
 		if len(req.grants) > 0 {
 			if c.account.grant = req.grants[i]; c.account.grant.LimitsTokens() {
 				options.Budget = c.account.grant
 			}
 		}
 		c.session.Reset(&g.opener, conversation.Request{
-			Plan: req.plan, Host: x.r.Host, User: x.user, Live: req.live, Compute: compute, OnInput: c.decoded,
+			Plan: req.plan, Host: ex.r.Host, User: ex.user, Live: req.statusEntry, Compute: compute, OnInput: c.imagesDecoded,
 		})
 		choices[i] = c
 	}
@@ -77,17 +77,17 @@ func newChoices(g *Gateway, x *exchange, req *request) []*choice {
 }
 
 // Release ends the conversations of the choices, except kept ones.
-func (run *running) Release() {
+func (run *runningRequest) Release() {
 	for _, c := range run.choices {
 		c.session.Close()
 	}
 }
 
 // place returns where the first choice runs.
-func (run *running) place() *conversation.Place { return run.choices[0].session.Place() }
+func (run *runningRequest) place() *conversation.Place { return run.choices[0].session.Place() }
 
 // startChoice starts the turn of one choice.
-func (run *running) startChoice(ctx context.Context, c *choice) error {
+func (run *runningRequest) startChoice(ctx context.Context, c *choice) error {
 	err := c.session.Open(ctx, run.lease)
 	if err == nil {
 		c.newMachine()
@@ -101,7 +101,7 @@ const maxAttempts = 8
 // runChoice runs the turn of a choice. It starts the turn again if [conversation.Session.Restart]
 // decides that a new start may help. The error is an *apierror.Error if the request has failed. Any
 // other error is the reason why the client did not get the answer.
-func (run *running) runChoice(ctx context.Context, c *choice) error {
+func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	defer c.session.CloseUnlessKeepable()
 	group := &run.group
 	failure, err := run.drive(ctx, c)
@@ -128,12 +128,12 @@ func (run *running) runChoice(ctx context.Context, c *choice) error {
 		return err
 	}
 	group.forgetPlan(c)
-	return group.fail(c, run.nameModels(ctx, c, run.req.form.apiError(failure)))
+	return group.fail(c, run.nameModels(ctx, c, run.req.answer.apiError(failure)))
 }
 
 // drive runs the turn of a choice. failure is why it failed; err is the error of the
 // responder, or the cause of the end of ctx.
-func (run *running) drive(ctx context.Context, c *choice) (failure, err error) {
+func (run *runningRequest) drive(ctx context.Context, c *choice) (failure, err error) {
 	c.failure = nil
 	defer c.session.WatchSilence(ctx)()
 	err = turn.Drive(ctx, c.session.Thread(), &c.machine, c, run.g.opts.IdleTimeout)
@@ -143,28 +143,28 @@ func (run *running) drive(ctx context.Context, c *choice) (failure, err error) {
 // turnGroup is what the turns of one request share: the responder, and the request, which is needed
 // to start a turn again.
 type turnGroup struct {
-	mu    sync.Mutex
-	to    responder
-	err   error // of to, or the failure of a turn; nothing is written after it
-	tally tally
-	req   *request
-	left  int // turns that may have to be started once more
+	mu          sync.Mutex
+	responder   responder
+	err         error // of to, or the failure of a turn; nothing is written after it
+	tally       tally
+	req         *request
+	restartable int // turns that may have to be started once more
 
-	spare   int             // how many more choices may fail before the request fails
-	failure *apierror.Error // of the first choice that has failed
+	allowedFailures int             // how many more choices may fail before the request fails
+	firstFailure    *apierror.Error // of the first choice that has failed
 }
 
 // tally is the sum over the choices whose turns have ended.
 type tally struct {
-	tools turn.Report // only the counts that a client gets
-	spent bool        // the limits of the key have cut the answer
+	tools       turn.Report // only the counts that a client gets
+	budgetSpent bool        // the limits of the key have cut the answer
 }
 
-// begin sets up the group for turns that were started.
-func (t *turnGroup) begin(choices []*choice, req *request, to responder) {
-	t.to, t.req, t.left = to, req, len(choices)
-	if _, some := req.form.(separable); some {
-		t.spare = len(choices) - 1
+// setUp sets up the group for turns that were started.
+func (t *turnGroup) setUp(choices []*choice, req *request, responder responder) {
+	t.responder, t.req, t.restartable = responder, req, len(choices)
+	if _, some := req.answer.(partialAnswer); some {
+		t.allowedFailures = len(choices) - 1
 	}
 	for _, c := range choices {
 		c.group = t
@@ -182,24 +182,24 @@ func (t *turnGroup) forgetPlan(c *choice) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left--; t.left > 0 {
+	if t.restartable--; t.restartable > 0 {
 		return
 	}
 	plan := t.req.plan
 	plan.Thread, plan.History, plan.Turn = codexrpc.ThreadStartParams{}, nil, codexrpc.TurnStartParams{}
-	if t.req.form.forget() {
+	if t.req.answer.forget() {
 		t.req.body.Release()
 	}
 }
 
-// add adds a choice whose turn has ended to the tally.
-func (t *turnGroup) add(c *choice) {
+// addToTally adds a choice whose turn has ended to the tally.
+func (t *turnGroup) addToTally(c *choice) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tally.tools.Calls += c.end.calls
 	t.tally.tools.Truncated = t.tally.tools.Truncated || c.end.truncated
 	if grant := c.account.grant; c.end.finish == turn.FinishLength && grant.LimitsTokens() && grant.Spent() {
-		t.tally.spent = true
+		t.tally.budgetSpent = true
 	}
 }
 
@@ -209,36 +209,36 @@ func (t *turnGroup) write(choice int, outputs []turn.Output) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err == nil && len(outputs) > 0 {
-		t.err = t.to.write(choice, outputs)
+		t.err = t.responder.write(choice, outputs)
 	}
 	return t.err
 }
 
-// leave passes the last outputs of a choice to the responder after the client has left.
-func (t *turnGroup) leave(choice int, outputs []turn.Output) {
+// writeUnread passes the last outputs of a choice to the responder after the client has left.
+func (t *turnGroup) writeUnread(choice int, outputs []turn.Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.to.leave(choice, outputs)
+	t.responder.writeUnread(choice, outputs)
 }
 
 // restart tells the responder that a turn was started again.
 func (t *turnGroup) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.to.restart()
+	t.responder.restart()
 }
 
 func (t *turnGroup) nextWake() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.to.nextWake()
+	return t.responder.nextWake()
 }
 
 func (t *turnGroup) wake() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err == nil {
-		t.err = t.to.wake()
+		t.err = t.responder.wake()
 	}
 	return t.err
 }
@@ -249,11 +249,11 @@ func (t *turnGroup) wake() error {
 func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.failure != nil {
-		apiErr = t.failure
+	if t.firstFailure != nil {
+		apiErr = t.firstFailure
 	}
-	if t.failure, c.lacking = apiErr, apiErr; t.err == nil && t.spare > 0 {
-		t.spare--
+	if t.firstFailure, c.apiErr = apiErr, apiErr; t.err == nil && t.allowedFailures > 0 {
+		t.allowedFailures--
 		return nil
 	}
 	if t.err == nil {
@@ -266,29 +266,29 @@ func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 // response that has panicked.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// sideBySide calls do for all choices at once, and waits for all calls. It returns the first error,
+// forEachChoice calls do for all choices at once, and waits for all calls. It returns the first error,
 // which is also the cause that ends the context of the other calls. A panic is raised again in the
 // caller's goroutine, where the server recovers it.
-func (run *running) sideBySide(ctx context.Context, do func(*running, context.Context, *choice) error) error {
+func (run *runningRequest) forEachChoice(ctx context.Context, do func(*runningRequest, context.Context, *choice) error) error {
 	if len(run.choices) == 1 {
 		return do(run, ctx, run.choices[0])
 	}
 	panics := make(chan any, len(run.choices))
-	all, each := errgroup.WithContext(ctx) // a changed ctx would be allocated for a single choice, too
+	group, groupCtx := errgroup.WithContext(ctx) // a changed ctx would be allocated for a single choice, too
 	for _, c := range run.choices {
-		all.Go(func() (err error) {
+		group.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
-					run.g.opts.Logger.LogAttrs(each, slog.LevelError, "a choice has panicked",
+					run.g.opts.Logger.LogAttrs(groupCtx, slog.LevelError, "a choice has panicked",
 						slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 					panics <- p
 					err = errPanicked
 				}
 			}()
-			return do(run, each, c)
+			return do(run, groupCtx, c)
 		})
 	}
-	err := all.Wait()
+	err := group.Wait()
 	if len(panics) > 0 {
 		panic(<-panics)
 	}

@@ -57,7 +57,7 @@ func visitsOf(t *testing.T, answers int64, size int, users ...string) (g *Gatewa
 		User:    func(r *http.Request) string { return r.Header.Get("X-User") },
 		Several: func() bool { return true },
 	})
-	g.answers = claims.NewBudget(answers, int64(size)+4096, g.crowd)
+	g.answerBudget = claims.NewBudget(answers, int64(size)+4096, g.crowd)
 	paths = make(map[string][]string)
 	for _, user := range users {
 		text := json.RawMessage(`{"id":"msg_1","type":"message","role":"user","content":"` + strings.Repeat("x", size) + `"}`)
@@ -109,7 +109,7 @@ func TestReadersThatDoNotRead(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if held := g.answers.Held(); held < memory/4 || held > memory/2 {
+				if held := g.answerBudget.Held(); held < memory/4 || held > memory/2 {
 					t.Errorf("one user holds %d bytes of %d", held, memory)
 				}
 				w := httptest.NewRecorder()
@@ -121,8 +121,8 @@ func TestReadersThatDoNotRead(t *testing.T) {
 				if took := time.Since(began); took > WriteTimeout || refused.Load() < 50 {
 					t.Errorf("%d were refused, the others took %s", refused.Load(), took)
 				}
-				if g.answers.Held() != 0 || g.places.Held() != 0 {
-					t.Errorf("%d bytes and %d places are left", g.answers.Held(), g.places.Held())
+				if g.answerBudget.Held() != 0 || g.requestSlots.Held() != 0 {
+					t.Errorf("%d bytes and %d places are left", g.answerBudget.Held(), g.requestSlots.Held())
 				}
 			})
 		})
@@ -137,7 +137,7 @@ func TestSlowReader(t *testing.T) {
 		w := &slowWriter{stuckWriter: stuckWriter{ResponseRecorder: httptest.NewRecorder()}}
 		began := time.Now()
 		g.ConversationItems(w, getAs(t, "a"), ids["a"][0])
-		if took := time.Since(began); took > maxReading+WriteTimeout || w.read >= size || w.read < size/4 {
+		if took := time.Since(began); took > maxReadTime+WriteTimeout || w.read >= size || w.read < size/4 {
 			t.Errorf("%d bytes were read in %s", w.read, took)
 		}
 	})
@@ -146,10 +146,10 @@ func TestSlowReader(t *testing.T) {
 // TestPlaces: a user cannot take all places of requests that need no turn.
 func TestPlaces(t *testing.T) {
 	g, ids := visitsOf(t, 64<<20, 10, "a", "b")
-	g.places = claims.NewBudget(8, 1, g.crowd)
+	g.requestSlots = claims.NewBudget(8, 1, g.crowd)
 	for got := 0; ; got++ {
 		var place claims.Claim
-		if apiErr := g.takePlace(&place, "a"); apiErr != nil {
+		if apiErr := g.claimRequestSlot(&place, "a"); apiErr != nil {
 			if got != 4 || apiErr.Code != apierror.CodeQueueFull {
 				t.Errorf("%d places, %v", got, apiErr)
 			}

@@ -57,7 +57,7 @@ func TestLargeAnswers(t *testing.T) {
 		if w.Code != c.status || !strings.Contains(text, c.want) || c.status != 200 && w.Header().Get("X-Should-Retry") != "false" {
 			t.Errorf("%s: %d %v %.300s … %s", name, w.Code, w.Header(), text, text[max(0, len(text)-300):])
 		}
-		if held, running := g.answers.Held(), g.queue.Running(); held != 0 || running != 0 {
+		if held, running := g.answerBudget.Held(), g.queue.Running(); held != 0 || running != 0 {
 			t.Errorf("%s: %d bytes are held, %d turns run", name, held, running)
 		}
 	}
@@ -66,8 +66,8 @@ func TestLargeAnswers(t *testing.T) {
 // TestAnswersTogether: answers that are put together have a limit together.
 func TestAnswersTogether(t *testing.T) {
 	g := newGateway(talkative(t, 300), Options{MaxConcurrent: 2})
-	g.answers = claims.NewBudget(350<<10, 1<<30, claims.NewCrowd(nil))
-	other := g.answers.Claim("a")
+	g.answerBudget = claims.NewBudget(350<<10, 1<<30, claims.NewCrowd(nil))
+	other := g.answerBudget.Claim("a")
 	if !other.Grow(150 << 10) {
 		t.Fatal("there is no memory")
 	}
@@ -83,7 +83,7 @@ func TestAnswersTogether(t *testing.T) {
 	if w := ask(); w.Code != http.StatusOK {
 		t.Errorf("alone: %d %.300s", w.Code, w.Body)
 	}
-	if held := g.answers.Held(); held != 0 {
+	if held := g.answerBudget.Held(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
 }
@@ -97,7 +97,7 @@ func TestHeldItems(t *testing.T) {
 		"reasoning":          func(int) turn.Output { return turn.Output{Kind: turn.OutputReasoningEnd} },
 		"parts of a summary": func(i int) turn.Output { return turn.Output{Kind: turn.OutputReasoning, Part: i, Gap: true} },
 	} {
-		h := &held{claim: claims.NewBudget(1<<30, 1<<30, claims.NewCrowd(nil)).Claim("a"), most: items * itemCost}
+		h := &answerClaim{claim: claims.NewBudget(1<<30, 1<<30, claims.NewCrowd(nil)).Claim("a"), maxSize: items * itemOverhead}
 		for i := range items {
 			if o := next(i); h.add(&o) != nil {
 				t.Errorf("%s: %d are too many", name, i)
