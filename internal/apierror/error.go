@@ -28,8 +28,8 @@ const (
 // in use must not be changed.
 type Error struct {
 	Status  int    // the HTTP status
-	Message string // a sentence for the client: Codex's own text if there is one, without what clients must not see
-	Detail  string // the whole text for the operator's log, if the failure is not the request's; else empty
+	Message string // for the client: Codex's own text if there is one, without what clients must not see
+	Detail  string // the whole text for the operator's log; empty if the request is at fault
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
 	Code    Code   // for example "model_not_found"; empty: null
@@ -184,8 +184,7 @@ var (
 	ContextTooLong = NewClass(CodeContextLength, http.StatusBadRequest, 0).Of(ParamMessages)
 	// NoSuchModel is the class of requests for models that are not offered.
 	NoSuchModel = NewClass(CodeModelNotFound, http.StatusNotFound, 0).Of("model")
-	// RateLimited is the class of requests that exceed a limit. After a while, the limit allows
-	// requests again.
+	// RateLimited is the class of requests that exceed a limit. They may succeed later.
 	RateLimited = NewClass("rate_limit_exceeded", http.StatusTooManyRequests, Soon)
 	// TimedOut is the class of requests whose answer has taken too long.
 	TimedOut = NewClass(CodeTimeout, http.StatusGatewayTimeout, 0)

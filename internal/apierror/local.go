@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Each variable is a function that returns an error of this server. Its arguments fill the gaps in
-// the message.
+// Each variable is a function that returns an error of this server. The arguments are put into the
+// message.
 var (
 	// BodyTimeout returns the 408 error for a body that came too slowly. The arguments are the
 	// least rate, in bytes a second, and the most time for a body.
@@ -40,8 +40,8 @@ var (
 	// QueueTimeout returns the 503 error for a request that has waited too long in the queue. The
 	// status is not 429, since the caller has reached no limit of its own.
 	QueueTimeout = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
-	// TooManyChoices returns the 400 error for a request that needs more choices (each is a turn)
-	// than turns may run at the same time.
+	// TooManyChoices returns the 400 error for a request that wants more choices than turns may run
+	// at the same time. Each choice is a turn.
 	TooManyChoices = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// ChoicesTooLarge returns the 400 error for a request that is too large for its number of
 	// choices, since each choice needs the memory of the whole request.
@@ -129,12 +129,13 @@ func constructor(c Class, message string) func() *Error {
 	return func() *Error { return c.New(message) }
 }
 
-// constructor1 returns a function that makes an error of class c, and puts its argument into the message.
+// constructor1 returns a function that makes an error of class c and formats its message with one
+// argument.
 func constructor1[A any](c Class, format string) func(A) *Error {
 	return func(a A) *Error { return c.Newf(format, a) }
 }
 
-// constructor2 does the same as [constructor1] for a message with two arguments.
+// constructor2 does the same as [constructor1] with two arguments.
 func constructor2[A, B any](c Class, format string) func(A, B) *Error {
 	return func(a A, b B) *Error { return c.Newf(format, a, b) }
 }
@@ -191,8 +192,8 @@ func NotFound(method, path string) *Error {
 	return unknownURL.Newf("Unknown request URL: %.32s %.256s. This server has /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/conversations, /v1/models and /v1/usage.", method, path)
 }
 
-// NotTheAPI returns the 404 error for a path that neither this API nor another handler of the site
-// answers.
+// NotTheAPI returns the 404 error for a path that belongs neither to this API nor to another
+// handler of the site.
 func NotTheAPI(method, path, baseURL string) *Error {
 	ollama := ""
 	if strings.HasPrefix(path, "/api/") {
@@ -201,15 +202,16 @@ func NotTheAPI(method, path, baseURL string) *Error {
 	return unknownURL.Newf("This is an OpenAI-compatible API with the base URL %.256s; there is nothing at %.32s %.256s.%s", baseURL, method, path, ollama)
 }
 
-// unsupportedAPIs names the parts of OpenAI's API that Codex cannot serve, by the first part of their
-// paths.
+// unsupportedAPIs names the parts of OpenAI's API that Codex cannot serve. The keys are the first
+// segments of their paths.
 var unsupportedAPIs = map[string]string{
 	"embeddings": "embeddings", "audio": "speech", "files": "files", "uploads": "files",
 	"batches": "batches", "moderations": "moderation", "fine_tuning": "fine-tuning", "vector_stores": "vector stores",
 	"assistants": "assistants", "threads": "assistants", "realtime": "realtime API", "videos": "videos",
 }
 
-// WithModels returns the error with the names of the first 12 models added to its message.
+// WithModels returns a copy of the error whose message also lists the first 12 names. Without
+// names, it returns e.
 func (e *Error) WithModels(names []string) *Error {
 	const maxModels = 12
 	if len(names) == 0 {
@@ -228,8 +230,8 @@ func (e *Error) WithModels(names []string) *Error {
 	return &longer
 }
 
-// MethodNotAllowed returns the 405 error for a method that the path does not have. allow lists the
-// methods that it has, with commas.
+// MethodNotAllowed returns the 405 error for a method that the path does not support. allow lists
+// the supported methods, separated by commas.
 func MethodNotAllowed(method, path, allow string) *Error {
 	e := wrongMethod.Newf("%.32s is not a method of %.256s; use %s.", method, path, allow)
 	e.allow = allow

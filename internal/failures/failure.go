@@ -60,8 +60,9 @@ func APIError(err error) *apierror.Error {
 	return e
 }
 
-// WithConversation does the same as [APIError] for a request with its conversation in another field
-// than messages. field is the name of that field; it replaces messages as the error's Param.
+// WithConversation does the same as [APIError] for a request that has its conversation in another
+// field than messages. If the error names the field messages, WithConversation replaces that name
+// by field.
 func WithConversation(err error, field string) *apierror.Error {
 	e := APIError(err)
 	if e == nil || e.Param != apierror.ParamMessages {
@@ -72,15 +73,15 @@ func WithConversation(err error, field string) *apierror.Error {
 	return &moved
 }
 
-// signInAgain is the message for clients if the provider does not accept the app-server's login.
-// configurationRemedy is the message if the app-server's configuration is invalid.
+// signInAgain is the message for clients if the provider rejects the login of the app-server.
+// configurationRemedy is the message if the configuration of the app-server is invalid.
 const (
 	signInAgain         = "This server is not signed in at the model's provider, or its login has ended. It is not about your API key. The operator of this server has to run `codex login` again, or to renew the provider's key."
 	configurationRemedy = "Codex does not take the configuration that the operator of this server gave it; the server's log says why."
 )
 
-// clientMessage returns the message for the client: the text of a failure without the parts that clients
-// must not see.
+// clientMessage returns the message for the client: the text of the failure without what clients
+// must not see, or a fixed text.
 func clientMessage(err error, e *apierror.Error) string {
 	process, _ := errors.AsType[*appserver.NotReadyError](err)
 	_, isTurn := errors.AsType[*codexrpc.TurnError](err)
@@ -165,7 +166,7 @@ func fromCall(e *codexrpc.CallError) *apierror.Error {
 	return codexError.New(e.Error())
 }
 
-// inputErrorCode returns the input_error_code in the data of Codex's error, which says why Codex
+// inputErrorCode returns the input_error_code in the data of an error of Codex. It says why Codex
 // has refused an input.
 func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	if v := wirejson.Value(data); v.Kind() == wirejson.KindObject {
@@ -174,7 +175,7 @@ func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	return code
 }
 
-// maxClientMessage bounds the text of a failure that a client gets, in bytes, since a provider's error may
+// maxClientMessage is the most bytes of a failure's text that a client gets. A provider's error may
 // quote a text of any length.
 const maxClientMessage = 64 << 10
 
@@ -182,9 +183,8 @@ const maxClientMessage = 64 << 10
 // the end, since that belongs to the sentence around the URL.
 const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\\/)*[^\s"'<>\\` + "`" + `.,;:!?)\]}])?`
 
-// Finding all matches of a pattern in a text must take linear time, as finding one does. So no
-// alternative may read far ahead and then fail: the search for the next match would read the same
-// text again.
+// The search for all matches in a text must take linear time. So no alternative of these patterns
+// may read far ahead and then fail: the search for the next match would read the same text again.
 var (
 	// urlPhrase matches a URL and the words before it that Codex (", url: …") and its HTTP client
 	// (" for url (…)") write.
@@ -204,12 +204,12 @@ var (
 	barePaths = regexp.MustCompile(`(^|[\s"'` + "`" + `(\[{<=:,;|])(?:~?/|[A-Za-z]:\\|\\\\)[\w.](?:[^\s"'<>` + "`" + `]*[^\s"'<>` + "`" + `.,;:!?)\]}])?`)
 )
 
-// helpPage matches a URL of OpenAI's web sites, since OpenAI's errors refer people to help there.
-// It also matches a URL of ChatGPT's back end, which withoutURLs excludes.
+// helpPage matches a URL of OpenAI's web sites, since OpenAI's errors link to help pages there. It
+// also matches URLs of ChatGPT's back end, but withoutURLs does not keep those.
 var helpPage = regexp.MustCompile(`^https://(?:(?:platform|help|status|developers)\.)?(?:openai|chatgpt)\.com(?:/[\w./#-]*)?$`)
 
 // withoutURLs replaces the URLs and network addresses in a text, since Codex's messages contain
-// addresses of the model's provider. It keeps the URLs of OpenAI's help.
+// addresses of the model's provider. It keeps the URLs of OpenAI's help pages.
 func withoutURLs(text string) string {
 	text = urls.ReplaceAllStringFunc(urlPhrase.ReplaceAllString(text, ""), func(url string) string {
 		if helpPage.MatchString(url) && !strings.Contains(url, "backend-api") {

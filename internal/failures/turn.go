@@ -102,16 +102,17 @@ func turnMessage(e *codexrpc.TurnError) string {
 	return e.Message + " " + e.Details
 }
 
-// codexMessages matches Codex's messages about its own failures, most of them by their beginning.
+// codexMessages matches Codex's messages about its own failures. Most of them are recognized by
+// their beginning.
 var codexMessages = regexp.MustCompile(`^(turn aborted|session configured|timeout |spawn failed|interrupted|internal error|sandbox error|` +
 	`codex-|unsupported operation|Fatal error|Missing environment variable|no thread with id|unexpected status|exceeded retry limit|agent |workspace )` +
 	`|\(os error \d+\)| at line \d+ column \d+`)
 
-// codeOther is the variant of CodexErrorInfo for failures that Codex has no name for.
+// codeOther is the variant of CodexErrorInfo for all failures without a variant of their own.
 const codeOther = "other"
 
-// classOfMessage derives the class of a failure from its message. It is called if code and status
-// do not identify the failure.
+// classOfMessage derives the class of a failure from its message. It is called if the code and the
+// status do not determine the class.
 func classOfMessage(code, message string) apierror.Class {
 	switch {
 	case strings.HasPrefix(message, "Failed to refresh token"): // a later attempt may succeed
@@ -149,25 +150,26 @@ var providerClasses = map[apierror.Code]apierror.Class{
 	"server_error":                upstreamError,
 }
 
-// unreachablePrefix is the start of the error message if no connection to the provider was possible.
+// unreachablePrefix begins the message if no connection to the provider was possible.
 const unreachablePrefix = "the model's provider cannot be reached: this server has no network, or needs a proxy; "
 
-// noWorkspacePrefix is the start of the error message for a failure for which [lacksWorkspace] returns true.
-// Codex has not asked the model in such a case.
+// noWorkspacePrefix begins the message if [lacksWorkspace] is true. Codex has not asked the model
+// in such a case.
 const noWorkspacePrefix = "the provider's back end does not tell where the workspace of Codex's login is, and the model is not asked before that; the readiness says more; "
 
-// disconnectedPrefix is the start of Codex's message about an answer that broke off and that Codex does not
+// disconnectedPrefix begins Codex's message about an answer that was interrupted, if Codex does not
 // try again.
 const disconnectedPrefix = "stream disconnected"
 
-// lacksWorkspace reports whether message says that Codex could not find out where the login's
-// workspace is: the back end failed, refused the login or did not answer.
+// lacksWorkspace reports whether message says that Codex could not find the workspace of its login:
+// the back end failed, refused the login or did not answer.
 func lacksWorkspace(message string) bool {
 	return strings.Contains(message, "workspace routing discovery")
 }
 
-// hasNewCredentials reports whether Codex's message means that another app-server with the same login
-// has stored new tokens while this one was renewing the old ones. The next turn uses the new tokens.
+// hasNewCredentials reports whether Codex's message means that another app-server with the same
+// login has stored new tokens, while this one was renewing the old ones. The next turn uses the new
+// tokens.
 func hasNewCredentials(message string) bool {
 	return strings.HasPrefix(message, "Account credentials changed")
 }
@@ -248,9 +250,9 @@ func RejectsRequest(failure error) bool {
 	return apiErr.Status == http.StatusBadRequest && apiErr.Code != apierror.ContextTooLong.Code && apiErr.Code != contentRefused.Code
 }
 
-// FailedProvider reports whether a turn failed because the model's provider is down, out of
-// reach or overloaded, or limits or refuses the account. Another provider may answer the request.
-// after is how long the provider asks to wait; 0: it does not say.
+// FailedProvider reports whether a turn failed because the model's provider is down, out of reach
+// or overloaded, or limits or refuses the account. Another provider may answer the request.
+// retryAfter is how long the provider asks to wait; 0: it does not say.
 func FailedProvider(failure error) (failed bool, retryAfter time.Duration) {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok {

@@ -7,41 +7,40 @@ import (
 )
 
 const (
-	// maxAnswer is how many bytes of an answer may be kept in memory, for all choices together. A
-	// model writes two or three million bytes in one answer at most.
+	// maxAnswer is how many bytes of one answer, with all its choices, may be in memory. A model
+	// writes at most two or three million bytes in one answer.
 	maxAnswer = 32 << 20
-	// answerMemory is how many bytes of all answers together may be held.
+	// answerMemory is how many bytes of all answers together may be in memory.
 	answerMemory = 256 << 20
-	// claimStep is how many bytes of answerMemory an answer claims at once.
+	// claimStep is the least number of bytes that an answer claims at once.
 	claimStep = 64 << 10
-	// itemOverhead is how many bytes an item of an answer counts besides its text.
+	// itemOverhead is how many bytes each item of an answer counts in addition to its text.
 	itemOverhead = 256
 )
 
-// answerClaim counts the bytes of an answer that stay in memory until its end. An answer in one body
-// counts as a whole; of a stream, only what the last event repeats counts. The memory in use is
-// some five times as large, because of the encoded form and the buffers. A nil *answerClaim counts
-// nothing.
+// answerClaim claims memory for what an answer keeps in memory until its end. An answer in one body
+// keeps everything; a stream keeps what its last event repeats. The memory in use is about five
+// times as large, because of the encoded form and the buffers. A nil *answerClaim claims nothing.
 type answerClaim struct {
 	claim   *claims.Claim
 	maxSize int64
 	size    int64
 }
 
-// newAnswerClaim returns the count of a new answer for a user.
+// newAnswerClaim returns an empty claim for an answer to a user.
 func (g *Gateway) newAnswerClaim(user string) *answerClaim {
 	return &answerClaim{claim: g.answerBudget.Claim(user), maxSize: g.maxAnswer}
 }
 
-// release gives the memory back when the answer has ended.
+// release releases the memory when the answer has ended.
 func (c *answerClaim) release() {
 	if c != nil {
 		c.claim.Release()
 	}
 }
 
-// add counts an output. The error is an *apierror.Error: this answer, or all answers together,
-// would be too large.
+// add claims memory for an output. It returns an *apierror.Error if this answer, or all answers
+// together, would be too large.
 func (c *answerClaim) add(o *turn.Output) error {
 	if c == nil {
 		return nil

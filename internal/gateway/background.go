@@ -27,9 +27,10 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(ex.user, answer)
 	ctx := background.turnContext(answer)
-	// own releases its resources in reverse order: first Continue's function waits until the last
-	// events are stored, then enter's function removes the response from the running ones. So an
-	// exiting server, which waits until no response is running, waits until all events are stored.
+	// background.close releases the resources in reverse order. First, the function of Continue
+	// waits until the last events are stored. Then the function of turnContext removes the response
+	// from the running ones. An exiting server waits until no response is running, so it waits
+	// until all events are stored.
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	snapshot, streamed := answer.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, background, lease, req, responder)
@@ -39,8 +40,8 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	return requestOutcome{deliveryErr: writeJSON(w, http.StatusOK, snapshot)}
 }
 
-// newBackground returns an exchange for a background response. It moves the resources that ex holds
-// to the new exchange, which does not end when the client leaves.
+// newBackground returns an exchange for a background response, which does not end when the client
+// leaves. It moves the resources of ex to the new exchange.
 func (g *Gateway) newBackground(ex *exchange) *exchange {
 	ctx, end := context.WithTimeoutCause(context.Background(), objects.MaxBackground, apierror.BackgroundTimeout(objects.MaxBackground))
 	background := &exchange{w: &discardWriter{header: make(http.Header)}, user: ex.user, arrived: ex.arrived, releasers: append(ex.releasers, releaseFunc(end))}
@@ -85,7 +86,7 @@ func (g *Gateway) recoverBackground(ctx context.Context, responder *logResponder
 	}
 }
 
-// discardWriter is the response writer of a background response. It drops what is written.
+// discardWriter is the response writer of a background response. It discards what is written.
 type discardWriter struct{ header http.Header }
 
 func (n *discardWriter) Header() http.Header            { return n.header }
@@ -118,7 +119,7 @@ func (l *logResponder) nextWake() time.Duration {
 
 func (l *logResponder) wake() error { return l.open() }
 
-// finish logs the last event of a response that has failed.
+// finish logs the last event if the response has failed.
 func (l *logResponder) finish(err error) requestOutcome {
 	if err == nil {
 		return requestOutcome{}

@@ -37,7 +37,7 @@ type chatRequest struct {
 // conversation apart.
 const idSuffixLength = 8
 
-// newAnswer returns the form of the completion.
+// newAnswer returns the answer to the request.
 func (q *chatRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *turn.Options) answer {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
@@ -50,11 +50,11 @@ func (q *chatRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *turn.Op
 	}}
 }
 
-// chatAnswer is the form of a chat completion.
+// chatAnswer is a chat completion.
 type chatAnswer struct {
 	selfContained
 	meta         chat.Meta // without the fingerprint
-	conversation string    // the field of the request with the conversation
+	conversation string    // the request field that has the conversation
 	chunks       chunkStream
 }
 
@@ -67,15 +67,15 @@ func (a *chatAnswer) body(place *conversation.Place) bodyEncoder {
 	return chat.NewBody(a.withFingerprint(place))
 }
 
-// withFingerprint sets the fingerprint of the answer, and returns the meta. at is where the turn runs: its
-// model and app-server determine the fingerprint.
+// withFingerprint sets the fingerprint of the answer and returns meta. place is where the turn
+// runs: its model and app-server determine the fingerprint.
 func (a *chatAnswer) withFingerprint(place *conversation.Place) chat.Meta {
 	a.meta.Fingerprint = fingerprintOf(place)
 	return a.meta
 }
 
-// fingerprintOf returns a fingerprint in the form of OpenAI's system_fingerprint. It changes with
-// Codex's model and with the release of Codex.
+// fingerprintOf returns a fingerprint that looks like OpenAI's system_fingerprint. It depends on
+// Codex's model and the release of Codex.
 func fingerprintOf(place *conversation.Place) string {
 	model, version := place.Model, ""
 	if place.Process != nil {
@@ -110,8 +110,8 @@ type completionsRequest struct {
 	selfContained
 }
 
-// newAnswer returns the form of the completion. A completion has no field for tool calls, so calls that
-// the model writes as blocks of text stay in the text.
+// newAnswer returns the answer to the request. A completion has no field for tool calls, so calls
+// that the model writes as blocks of text stay in the text.
 func (q *completionsRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *turn.Options) answer {
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
 	return &completionsAnswer{meta: chat.CompletionMeta{
@@ -122,7 +122,7 @@ func (q *completionsRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *
 	}}
 }
 
-// completionsAnswer is the form of a legacy completion.
+// completionsAnswer is a legacy completion.
 type completionsAnswer struct {
 	selfContained
 	meta chat.CompletionMeta
@@ -140,6 +140,6 @@ func (a *completionsAnswer) apiError(failure error) *apierror.Error {
 	return failures.WithConversation(failure, "prompt")
 }
 
-// forget reports whether the memory of the prompt can be released. With echo it cannot, since the
-// answer repeats the prompt.
+// forget reports whether the memory of the prompt can be released. If echo is set, it cannot, since
+// the answer repeats the prompt.
 func (a *completionsAnswer) forget() bool { return a.meta.Echo == "" }

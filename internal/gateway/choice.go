@@ -38,30 +38,30 @@ type turnEnd struct {
 	truncated bool              // there were more calls than the limit allows
 }
 
-// turnAccount is what a turn costs its key.
+// turnAccount has what is needed to charge a turn to its key.
 type turnAccount struct {
 	grant       *quota.Grant // nil: the key has no limits
 	input       int64        // estimated tokens of the input
 	outputChars int          // characters of the answer so far
-	modelAsked  bool         // the model was asked
+	modelAsked  bool         // the model was probably asked
 }
 
-// newMachine resets the machine for a turn that was started.
-func (c *choice) newMachine() {
+// resetMachine resets the machine for a turn that was started.
+func (c *choice) resetMachine() {
 	c.options.Spent = c.session.Spent()
 	c.machine.Reset(c.options)
 }
 
 // Consume passes outputs to the responder. It does not pass a failure, but keeps it for
-// [running.runChoice].
+// [runningRequest.runChoice].
 func (c *choice) Consume(outputs []turn.Output) error {
 	failed := outputs[0].Kind == turn.OutputFailure
 	if c.firstOutput.IsZero() && !failed {
 		c.session.RecordSuccess()
 	}
 	if c.imagesDecoded != nil {
-		// When the first output comes, Codex has decoded all images, so their memory can be
-		// released. For images in results of calls, no event says so earlier.
+		// When the first output comes, Codex has decoded all images, so the memory for decoding can
+		// be released. For images in the results of tool calls, no earlier event shows that.
 		c.imagesDecoded()
 	}
 	c.observe(outputs)
@@ -103,15 +103,15 @@ func (c *choice) observe(outputs []turn.Output) {
 	}
 }
 
-// Leave passes the last outputs, which were held back until now, to the responder after the client
-// has left. Nobody reads them any more, but the answer may be stored.
+// Leave is called after the client has left, with outputs that were withheld until then. It passes
+// them to the responder, since the answer may be stored.
 func (c *choice) Leave(outputs []turn.Output) { c.group.writeUnread(c.index, outputs) }
 
-// NextWake returns when the responder wants to be woken.
+// NextWake returns the time until Wake has to be called.
 func (c *choice) NextWake() time.Duration { return c.group.nextWake() }
 
-// Wake lets the responder write what is due, such as the header. After a failure of the request it
-// does nothing, so that the failure can still become the HTTP status.
+// Wake lets the responder write what is due, such as the header. After a failure of the request
+// nothing is written, so that the failure can still become the HTTP status.
 func (c *choice) Wake() error { return c.group.wake() }
 
 // countCharacters counts the characters of outputs.

@@ -25,7 +25,7 @@ type decodedRequest interface {
 	ModelID() string
 	Choices() int
 	EstimateTokens() int // of the input
-	GuessTokens() int    // of the input, roughly; takes no time
+	GuessTokens() int    // of the input, as a rough guess that costs no time
 	InstructionsContain(text string) bool
 	DeclaresTools() bool
 	// Without removes from the request a tool that the operator does not allow. It fails if the
@@ -42,42 +42,45 @@ type decodedRequest interface {
 	// charges their memory to body.
 	resolve(ex *exchange, body *claims.Claim) *apierror.Error
 	Plan(prompt.Options) (*prompt.Plan, *apierror.Error)
-	// newAnswer returns the form of the answer. It also sets the fields of options that this form needs.
+	// newAnswer returns the answer, which encodes the outputs of the turns. It also sets the fields
+	// of options that this kind of answer needs.
 	newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) answer
 }
 
-// answer is the form of the answer to one request, such as a chat completion or a response.
+// answer is the answer to one request, in the format of its API. It makes the encoder for the
+// outputs.
 type answer interface {
-	// stream returns an encoder that streams the answer through w. at is where the first turn runs.
+	// stream returns an encoder that streams the answer through w. place is where the first turn
+	// runs.
 	stream(w *sse.Writer, place *conversation.Place) streamEncoder
-	// body returns an encoder for an answer that is not streamed: it collects the answer, and
-	// returns it as a whole. at is where the first turn runs.
+	// body returns an encoder that collects the answer and returns it as a whole. place is where
+	// the first turn runs.
 	body(place *conversation.Place) bodyEncoder
-	// apiError returns the error that a client of this form gets for a failure.
+	// apiError converts a failure to the error that the client gets.
 	apiError(failure error) *apierror.Error
 	// track makes the answer known to other requests until end is called. A request that deletes or
 	// cancels the answer cancels the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
-	// forget is called when no turn needs the request's body any more. It drops the form's
-	// references to the body. It returns false if the form itself still needs about as much memory
-	// until the answer has ended.
+	// forget is called when no turn needs the body of the request any more. It drops the answer's
+	// references to the body. It returns false if the answer itself still needs about as much
+	// memory until its end.
 	forget() bool
 }
 
-// warmupAnswer is a form whose requests can be warm-ups, which need no turn. warms reports whether this
-// request is a warm-up.
+// warmupAnswer is an answer whose request may be a warm-up, which needs no turn. isWarmup reports
+// whether the request is a warm-up.
 type warmupAnswer interface{ isWarmup() bool }
 
-// partialAnswer is a form whose answer is useful even if some of its choices fail.
+// partialAnswer is an answer that is useful even if some of its choices fail.
 type partialAnswer interface{ allowsPartial() }
 
 // streamEncoder encodes the outputs of a request's turns as events.
 type streamEncoder interface {
 	chunkEncoder
-	// Open writes what comes before the first output; this may be nothing. It is called only one
-	// time: before the first Write, or earlier if the stream's header has to be sent.
+	// Open writes what comes before the first output; this may be nothing. It is called once:
+	// before the first Write, or earlier if the header of the stream has to be sent.
 	Open() error
-	// KeepsOutputs reports whether the encoder holds all outputs until the end.
+	// KeepsOutputs reports whether the encoder keeps all outputs in memory until the end.
 	KeepsOutputs() bool
 	// Close writes what follows the last event. tools is the sum over all choices.
 	Close(tools turn.Report) error
@@ -91,8 +94,8 @@ type bodyEncoder interface {
 	JSON() []byte
 }
 
-// selfContained is embedded in requests that contain their whole conversation, and in the forms of answers
-// that no other request can refer to.
+// selfContained is embedded in requests that contain their whole conversation, and in answers that
+// no other request can refer to.
 type selfContained struct{}
 
 func (selfContained) resolve(*exchange, *claims.Claim) *apierror.Error { return nil }
@@ -114,8 +117,8 @@ type chunkEncoder interface {
 	// Idle releases the memory that is needed only for writing. It is called when all outputs so
 	// far are written.
 	Idle()
-	// Done reports whether the last event that depends on outputs is written: all
-	// choices have finished, or the request has failed.
+	// Done reports whether the last event that depends on outputs is written: all choices have
+	// finished, or the request has failed.
 	Done() bool
 }
 
@@ -143,7 +146,7 @@ func writeCounts(w *sse.Writer, tools turn.Report) error {
 // request has all that the turns of a request and its answer need.
 type request struct {
 	receivedRequest
-	plan      *prompt.Plan // its larger parts are dropped once no further turn will be started
+	plan      *prompt.Plan // its large parts are dropped when no further turn will be started
 	options   turn.Options // of every choice
 	answer    answer
 	overrides []string // see [Gateway.toolOverrides]

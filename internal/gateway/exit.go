@@ -9,32 +9,31 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exitWatch is a request that ends when the server exits.
+// exitWatch ends one request when the server exits.
 type exitWatch struct {
 	cancel   context.CancelCauseFunc
 	done     <-chan struct{} // closed when the context of the request has ended
-	accepted atomic.Bool     // its turns may start
+	accepted atomic.Bool     // the request was accepted, so that the drain timeout holds for it
 	drainer  *drainer
 }
 
-// drainer ends requests when the server exits. While there are requests, one watch on exit serves
-// all of them. An idle gateway has no watch: the watch would keep the gateway in memory after a
-// reload has replaced it.
+// drainer ends all requests when the server exits. It watches exit only while there are requests.
+// Otherwise an idle gateway would stay in memory after a reload has replaced it.
 type drainer struct {
 	exit  context.Context // see [Options.Exit]
 	drain time.Duration
 
 	mu           sync.Mutex
-	watches      map[*exitWatch]struct{} // until the exit begins
+	watches      map[*exitWatch]struct{} // of the requests under way; empty after the exit has begun
 	exiting      bool                    // the exit has begun
-	stopWatching func() bool             // ends the watch of the exit; nil: there is none
+	stopWatching func() bool             // stops watching exit; nil: exit is not watched
 }
 
 func newDrainer(exit context.Context, drain time.Duration) *drainer {
 	return &drainer{exit: exit, drain: drain, watches: make(map[*exitWatch]struct{})}
 }
 
-// add watches a request until remove is called.
+// add registers a request until remove is called.
 func (d *drainer) add(w *exitWatch) {
 	w.drainer = d
 	d.mu.Lock()
@@ -49,7 +48,7 @@ func (d *drainer) add(w *exitWatch) {
 	}
 }
 
-// remove ends the watch of a request.
+// remove removes the request from its drainer.
 func (w *exitWatch) remove() {
 	d := w.drainer
 	d.mu.Lock()
@@ -61,7 +60,7 @@ func (w *exitWatch) remove() {
 	}
 }
 
-// endAll ends all requests, since the server exits.
+// endAll ends all requests. It is called when the server begins to exit.
 func (d *drainer) endAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,8 +71,8 @@ func (d *drainer) endAll() {
 	clear(d.watches)
 }
 
-// endRequest ends a request with turn.ErrShutdown: at once if the request is not accepted yet, otherwise
-// after the drain timeout.
+// endRequest ends a request with turn.ErrShutdown: at once if the request is not accepted yet,
+// otherwise after the drain timeout.
 func (d *drainer) endRequest(w *exitWatch) {
 	if w.accepted.Load() {
 		timer := time.NewTimer(d.drain)

@@ -49,7 +49,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, log objects.Eve
 	}
 }
 
-// undeliveredStream returns the outcome of a stream whose client did not get all of it.
+// undeliveredStream returns the outcome of a stream that its client did not get completely.
 func undeliveredStream(err error) requestOutcome {
 	apiErr := apierror.ClientGone()
 	if errors.Is(err, turn.ErrShutdown) {

@@ -32,32 +32,32 @@ type Options struct {
 	Memory        *Memory       // of the app-servers; nil: 512 MiB
 	MaxBodyMemory int64         // of all requests' bodies together, in bytes; at least four times MaxBody
 	MaxConcurrent int           // turns at once
-	MaxPerUser    int           // turns at once of one user; 0: the share that claims.Queue describes
-	MaxQueue      int           // requests that may wait for their turns; 0: none does
-	QueueWait     time.Duration // how long each may wait
-	IdleTimeout   time.Duration // silence of the model within a turn
-	Keepalive     time.Duration // silence of a stream after which a comment is sent; 0 or less: never
-	// Exit ends when the server begins to exit, and never because of a reload. From then on no turn
-	// starts, and running turns have DrainTimeout to end. Nil: the server never exits.
+	MaxPerUser    int           // turns of one user at once; 0: a share, see claims.Queue
+	MaxQueue      int           // requests that may wait for their turns; 0: none
+	QueueWait     time.Duration // how long a request may wait
+	IdleTimeout   time.Duration // how long the model may be silent within a turn
+	Keepalive     time.Duration // how long a stream may be silent until a comment is sent; 0 or less: forever
+	// Exit ends when the server begins to exit, but not on a reload. After that, no turn starts,
+	// and running turns have DrainTimeout to end. Nil: the server never exits.
 	Exit         context.Context
 	DrainTimeout time.Duration
 	Tools        turn.ToolOptions
-	Patterns     []aggregator.NamedPattern  // textual forms of calls beside <use_tool>
-	StopGrace    time.Duration              // how long a turn goes on after a textual block, with turn.StopBurst
-	Aliases      []prompt.Alias             // models besides those of Codex
+	Patterns     []aggregator.NamedPattern  // further textual forms of tool calls, besides <use_tool>
+	StopGrace    time.Duration              // how long a turn continues after a textual tool call, with turn.StopBurst
+	Aliases      []prompt.Alias             // further names of models, besides those of Codex
 	Images       Images                     // nil: images named by URLs are refused
 	Ollama       bool                       // clients may append :latest to the names of models
 	WebSearch    bool                       // the model may search the web, for requests that ask for it
 	Pictures     bool                       // the model may make pictures, for requests that ask for it
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // empty: InstructionsAuto
-	Responses    stores.Store               // keeps responses; nil: they are not kept
+	Responses    stores.Store               // stores responses; nil: none are stored
 	Running      *objects.Running           // the responses under way, shared with gateways before a reload; nil: not shared
 	Live         *status.Set                // the requests under way, shared by several gateways; nil: not shared
 	Observer     Observer                   // nil: nobody observes
 	User         func(*http.Request) string // returns the authenticated user of a request
-	// Several reports whether the server has several users, even if only one has sent requests so
-	// far. Nil: this is not known.
+	// Several reports whether the server has several users, even if only one of them has sent
+	// requests so far. Nil: this is not known.
 	Several func() bool
 	// OwnDeadlines, if not nil, is called when the answer to a request begins to stream. It returns
 	// the writer for the answer. From then on the gateway sets a deadline of [WriteTimeout] for
@@ -85,7 +85,7 @@ type Gateway struct {
 	overrides   []string // see [Options.toolOverrides]
 
 	requestSlots *claims.Budget // one for each request under way
-	answerBudget *claims.Budget // of answers until their ends, in bytes
+	answerBudget *claims.Budget // bytes of answers in memory
 	maxAnswer    int64          // the most bytes of one answer
 	objects      *objects.Objects
 	sockets      *socket.Server
@@ -140,7 +140,7 @@ func New(upstream conversation.Upstream, opts Options) *Gateway {
 	return g
 }
 
-// Queue returns the number of turns that run, and of requests that wait.
+// Queue returns how many turns run and how many requests wait.
 func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.queue.Len() }
 
 // Held is what requests hold now.

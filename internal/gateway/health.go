@@ -75,7 +75,7 @@ func (g *Gateway) Ready(w http.ResponseWriter, r *http.Request) {
 	g.ready(w, r, code, body)
 }
 
-// signIn is what to do about a login that is signed out.
+// signIn is the advice for a login that is signed out.
 const signIn = "the provider refuses the login of Codex; run `codex login` for its user and CODEX_HOME"
 
 func memberOf(s appserver.Status, login *loginstate.Login) member {

@@ -68,14 +68,14 @@ func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error
 	return q.Encode()
 }
 
-// newAnswer returns the form of the answer. A turn for a picture has no text.
+// newAnswer returns the answer to the request. A turn for a picture has no text.
 func (q *imagesRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	options.NoReasoning = true
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff
 	return &imagesAnswer{meta: q.Meta(ex.arrived.Unix())}
 }
 
-// imagesAnswer is the form of an answer with pictures.
+// imagesAnswer is an answer with pictures.
 type imagesAnswer struct {
 	selfContained
 	meta images.Meta

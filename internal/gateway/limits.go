@@ -13,7 +13,7 @@ import (
 )
 
 // keyOf returns the key of a request, or nil if no key with limits was used. It looks the key up
-// again for each request, since a WebSocket stays open long and the key may have changed.
+// for each request, since the key may change while a WebSocket is open.
 func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	if g.opts.Key == nil {
 		return nil, nil
@@ -73,13 +73,13 @@ func (g *Gateway) countRequest(ex *exchange, received receivedRequest, grants []
 // other turns are already closed; closing them again changes nothing.
 func closeGrants(grants []*quota.Grant) {
 	for _, grant := range grants {
-		grant.Close(0) // no tokens were used
+		grant.Close(0)
 	}
 }
 
 // settle counts the tokens of a turn for its key. It is called before the client learns of the end,
-// since the client's next request may come at once. ran means that the model was probably asked, so
-// that missing counts have to be estimated.
+// since the client's next request may come at once. If modelAsked is true, missing counts are
+// estimated, since the model was probably asked.
 func (c *choice) settle(modelAsked bool) {
 	a := &c.account
 	a.modelAsked = a.modelAsked || modelAsked
@@ -140,14 +140,14 @@ func (g *Gateway) limitReached(ex *exchange, err error) *apierror.Error {
 	return nil
 }
 
-// rateLimit is a limit as headers show it.
+// rateLimit is the state of a limit as response headers report it.
 type rateLimit struct {
 	unit           quota.Unit
 	max, remaining int64
 	resets         time.Time // zero: not known
 }
 
-// limitHeaderFunc sets the headers about a limit, as the client's API names them.
+// limitHeaderFunc sets the headers about a limit, with the names of the client's API.
 type limitHeaderFunc func(http.Header, rateLimit)
 
 // setOpenAILimitHeaders sets OpenAI's headers.
@@ -160,8 +160,9 @@ func setOpenAILimitHeaders(header http.Header, l rateLimit) {
 	}
 }
 
-// setKeyLimitHeaders sets the headers about rate limits from the limits of the key: for each unit
-// (requests, tokens) from the limit with the least left. It reports false if the key has no limit.
+// setKeyLimitHeaders sets the headers about rate limits from the limits of the key. For each unit
+// (requests, tokens) it uses the limit with the least left. It returns false if the key has no
+// limits.
 func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 	if received.key == nil || len(received.key.Limits) == 0 {
 		return false
@@ -182,10 +183,10 @@ func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 	return true
 }
 
-// setLimitHeaders sets the headers about rate limits. If the key of the request has limits, it shows
-// those. Otherwise it shows the plan's limits as Codex last reported them: windows of time with the
-// percentage used. The headers describe the window with the highest use as if it allowed a hundred
-// requests. In this case, setLimitHeaders sets no headers about tokens: a client would compare its
+// setLimitHeaders sets the headers about rate limits. If the key of the request has limits, the
+// headers describe those. Otherwise they describe the plan's limits as Codex last reported them:
+// windows of time with the percentage used. The window with the highest use is shown as if it
+// allowed a hundred requests. Headers about tokens are then not set: a client would compare its
 // tokens with a percentage and wait needlessly.
 func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	w, req := run.ex.w, run.req

@@ -33,7 +33,7 @@ const (
 type Memory struct {
 	queue           *claims.Queue // a slot for each MiB
 	crowd           *claims.Crowd
-	hasSeveralUsers atomic.Bool // the users of a gateway have had to share
+	hasSeveralUsers atomic.Bool // a user who shares a gateway with others has claimed memory
 }
 
 // NewMemory returns a budget of size bytes, at least one MiB.
@@ -46,9 +46,8 @@ func NewMemory(size int64) *Memory {
 	return m
 }
 
-// acquire waits until the budget has room for size MiB more. from is the crowd of the user's
-// gateway, which knows whether several users share that gateway. acquire waits for at most the
-// duration wait.
+// acquire waits until the budget has room for size MiB more, but at most for the duration wait.
+// gatewayCrowd has the users of the gateway that received the request.
 func (m *Memory) acquire(ctx context.Context, gatewayCrowd *claims.Crowd, user string, size int64, wait time.Duration) (claims.Slots, error) {
 	m.crowd.Note(user)
 	if gatewayCrowd.Shares(user) {
@@ -84,8 +83,8 @@ func (g *Gateway) claimMemory(ex *exchange, body, choices, toolBytes, pixels int
 // mib returns a number of bytes in MiB, rounded to the nearest.
 func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 
-// imageDecoding counts the choices whose images are still to be decoded. When none is left, it releases
-// the memory that only decoding needs.
+// imageDecoding counts the choices whose images are still to be decoded. After the last one it
+// releases the memory that only decoding needs.
 type imageDecoding struct {
 	memory    *claims.Slots
 	sizeAfter int // MiB that the request holds afterwards
@@ -99,8 +98,8 @@ func newImageDecoding(memory *claims.Slots, sizeAfter, choices int) *imageDecodi
 }
 
 // choiceDone returns a function to call when the images of a choice are decoded; further calls do
-// nothing. The call for the last choice releases the memory for decoding. ended returns nil for a
-// nil d.
+// nothing. The call for the last choice releases the memory for decoding. If d is nil, choiceDone
+// returns nil.
 func (d *imageDecoding) choiceDone() func() {
 	if d == nil {
 		return nil

@@ -27,8 +27,8 @@ var messagesCodec = codec{route: RouteMessages, setLimitHeaders: setAnthropicLim
 	return &messagesRequest{Request: decoded}, nil
 }}
 
-// setAnthropicLimitHeaders sets Anthropic's headers about a limit of requests. It sets no headers about
-// tokens: in Anthropic's API, input and output have separate limits.
+// setAnthropicLimitHeaders sets Anthropic's headers about a limit of requests. It sets no headers
+// about tokens: in Anthropic's API, input and output have separate limits.
 func setAnthropicLimitHeaders(h http.Header, l rateLimit) {
 	if l.unit != quota.Requests {
 		return
@@ -48,7 +48,7 @@ type messagesRequest struct {
 	selfContained
 }
 
-// newAnswer returns the form of the message.
+// newAnswer returns the answer to the request.
 func (q *messagesRequest) newAnswer(_ *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	id := rand.Text()
 	options.IDSuffix = id[:idSuffixLength]
@@ -58,7 +58,7 @@ func (q *messagesRequest) newAnswer(_ *exchange, _ *prompt.Plan, options *turn.O
 	return a
 }
 
-// messageAnswer is the form of a message.
+// messageAnswer is a message of Anthropic's API.
 type messageAnswer struct {
 	selfContained
 	meta messages.Meta

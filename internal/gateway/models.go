@@ -53,8 +53,8 @@ func (g *Gateway) modelNames(o *offer) []string {
 	return prompt.ModelNames(o.models, g.opts.Aliases, o.key.Allows)
 }
 
-// resolveModel returns Codex's name of a client's model. For an alias it also returns the effort, and
-// whether the alias forces it. For [prompt.DefaultModel] the name is empty.
+// resolveModel returns Codex's name of a client's model. For an alias it also returns the effort,
+// and whether the alias forces it. For [prompt.DefaultModel] the name is empty.
 func (g *Gateway) resolveModel(model string) (codexModel, effort string, forced bool) {
 	model = g.withoutTag(model)
 	codexModel = model

@@ -49,7 +49,7 @@ func (q *ollamaRequest) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error
 	return q.Request.Plan(opts, known.Least, known.Most)
 }
 
-// newAnswer returns the form of the answer.
+// newAnswer returns the answer to the request.
 func (q *ollamaRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	options.IDSuffix = rand.Text()[:idSuffixLength]
 	a := &ollamaAnswer{meta: q.Meta(ex.arrived), isLoad: q.Loads()}
@@ -57,11 +57,11 @@ func (q *ollamaRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Op
 	return a
 }
 
-// ollamaAnswer is the form of an answer of Ollama's API.
+// ollamaAnswer is an answer of Ollama's API.
 type ollamaAnswer struct {
 	selfContained
 	meta   ollama.Meta
-	isLoad bool
+	isLoad bool // the request only loads or unloads a model, which needs no turn
 }
 
 func (a *ollamaAnswer) stream(w *sse.Writer, _ *conversation.Place) streamEncoder {
@@ -173,8 +173,8 @@ func (g *Gateway) OllamaReady(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(ollama.Ready) // a client that has gone needs no answer
 }
 
-// withoutTag returns a client's name of a model without the tag that Ollama's clients append. If there is
-// a model of the whole name, it returns the whole name.
+// withoutTag returns a client's name of a model without the tag that Ollama's clients append. If a
+// model has the name with the tag, it returns the name unchanged.
 func (g *Gateway) withoutTag(model string) string {
 	untagged, tagged := ollama.Bare(model)
 	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/reqbody"
 )
 
-// prepare resolves, checks and plans a request, so that its turns can start. It is called only
-// after the request has got a slot for its turns, since it fetches data that takes memory.
+// prepare resolves, checks and plans a request, so that its turns can start. It fetches data that
+// needs memory, so it is called only after the turns have their slots.
 func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decodedRequest) (*request, *apierror.Error) {
 	if apiErr := decoded.resolve(ex, received.body); apiErr != nil {
 		return nil, apiErr
@@ -55,7 +55,7 @@ func (g *Gateway) prepare(ex *exchange, received receivedRequest, decoded decode
 	return req, nil
 }
 
-// conversationField returns the field of a request that has its conversation.
+// conversationField returns the name of the request field that has the conversation.
 func conversationField(route Route) string {
 	switch route {
 	case RouteResponses:
@@ -66,7 +66,8 @@ func conversationField(route Route) string {
 	return apierror.ParamMessages
 }
 
-// waitToCopy waits until a body of this size may be copied.
+// waitToCopy waits until a body of this size may be copied. endCopy lets another large body be
+// copied; it is also called at the end of the exchange.
 func (g *Gateway) waitToCopy(ex *exchange, size int64) (endCopy func(), apiErr *apierror.Error) {
 	endCopy, err := g.bodies.WaitToCopy(ex.ctx, ex.user, size)
 	switch {

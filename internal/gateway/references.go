@@ -85,7 +85,7 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 	return stored.Items(ctx, named, responses.ItemID)
 }
 
-// referenceError returns why the items that the input refers to could not be read.
+// referenceError converts an error of reading the items that the input refers to.
 func (q *responsesRequest) referenceError(ex *exchange, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
 		return q.ItemNotFound(missing.ID)
@@ -96,7 +96,8 @@ func (q *responsesRequest) referenceError(ex *exchange, err error) *apierror.Err
 	return q.g.storeReadError(ex, err)
 }
 
-// previousError returns why a response cannot be followed.
+// previousError converts an error of reading the response or conversation id, which the request
+// continues.
 func (q *responsesRequest) previousError(ex *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
 	isTooLong, inConversation := errors.Is(err, stores.ErrTooLong), q.ConversationID != ""
@@ -115,7 +116,7 @@ func (q *responsesRequest) previousError(ex *exchange, id string, err error) *ap
 	return q.g.storeReadError(ex, err)
 }
 
-// storeReadError returns why the store could not be read now.
+// storeReadError converts an error of reading the store.
 func (g *Gateway) storeReadError(ex *exchange, err error) *apierror.Error {
 	if errors.Is(err, responsestore.ErrNoMemory) {
 		return apierror.BodyMemory()

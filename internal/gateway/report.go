@@ -24,7 +24,7 @@ type Record struct {
 	FirstOutput time.Duration     // from the request's arrival to the first text, reasoning or call; 0: there was none
 	Route       Route             // of the request
 	RequestID   string            // x-request-id
-	User        string            // who asked; empty if nobody said so
+	User        string            // empty: not known
 	Key         string            // the id of the key, if the key is from a file
 	Choice      int               // the choice's index
 	Model       string            // as the client named it; it may be of any length
@@ -35,8 +35,8 @@ type Record struct {
 	Status      int               // HTTP; that of apierror.ClientGone if the client left
 	Code        apierror.Code     // of the error, if it failed
 	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
-	Estimated   bool              // a part of Usage was counted here, since the turn was interrupted
-	Price       turn.Price        // what the provider charges, as far as it says so
+	Estimated   bool              // a part of Usage is estimated, since the turn was interrupted
+	Price       turn.Price        // of the turn, as far as the provider reports it
 	Finish      turn.FinishReason // of a turn that ended well
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
@@ -87,7 +87,7 @@ type requestOutcome struct {
 	turns       []Record        // of the turns that were run
 }
 
-// isCutOff reports whether an answer was begun and has no end.
+// isCutOff reports whether the answer was begun but has no end.
 func (o *requestOutcome) isCutOff() bool { return o.streamed && o.deliveryErr != nil }
 
 // newRecord returns the record of a turn that has ended. apiErr is why its request
@@ -140,8 +140,8 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, apiErr *apierro
 	return requestOutcome{apiErr: apiErr, deliveryErr: apiErr.Respond(w, r)}
 }
 
-// refuseUndelivered answers a request whose client has gone. deliveryErr is the reason why the client did not get
-// the answer.
+// refuseUndelivered answers a request whose client has gone. deliveryErr is why the client did not
+// get the answer.
 func (g *Gateway) refuseUndelivered(w http.ResponseWriter, r *http.Request, deliveryErr error) requestOutcome {
 	outcome := g.refuse(w, r, apierror.ClientGone())
 	outcome.deliveryErr = deliveryErr

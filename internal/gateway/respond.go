@@ -22,8 +22,8 @@ type responder interface {
 	// write writes the next outputs of a choice. None of them is a failure. If write returns an
 	// *apierror.Error, the request fails.
 	write(choice int, outputs []turn.Output) error
-	// writeUnread gets the last outputs of a choice after its client has gone. An answer that is stored
-	// needs them.
+	// writeUnread gets the last outputs of a choice after its client has gone. They are needed if
+	// the answer is stored.
 	writeUnread(choice int, outputs []turn.Output)
 	// restart is called when a turn that had no output yet was started again.
 	restart()
@@ -66,8 +66,8 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder re
 	return outcome
 }
 
-// budgetHeader marks an answer that the limits of the key have cut short. If the stream has already
-// begun, the gateway ends it with a comment instead.
+// budgetHeader marks an answer that the limits of the key have cut short. In a stream that has
+// already begun, a comment at the end replaces the header.
 const budgetHeader = "X-Codex-Key-Budget"
 
 // setHeaders sets the headers that say how a request is served.
@@ -80,7 +80,7 @@ func (ex *exchange) setHeaders(req *request) {
 	}
 }
 
-// newResponder returns a responder for an answer. at is the place where the first turn runs.
+// newResponder returns a responder for an answer. place is where the first turn runs.
 func (g *Gateway) newResponder(ex *exchange, req *request, place *conversation.Place, tally *tally) responder {
 	if req.plan.Stream {
 		return g.newStreamResponder(ex, req.answer, place, tally)
@@ -142,7 +142,7 @@ func (b *bufferedResponder) writeUnread(int, []turn.Output) {}
 
 func (b *bufferedResponder) restart() {}
 
-// nextWake asks for no call of wake: nothing is written before the end.
+// nextWake never asks for a call of wake: nothing is written before the end.
 func (b *bufferedResponder) nextWake() time.Duration { return math.MaxInt64 }
 
 func (b *bufferedResponder) wake() error { return nil }

@@ -25,8 +25,8 @@ func (g *Gateway) Responses(w http.ResponseWriter, r *http.Request) {
 	g.serve(w, r, g.responsesCodec(responses.Decode, nil))
 }
 
-// responsesCodec returns the codec of requests for a response. s is the session of a
-// WebSocket, or nil.
+// responsesCodec returns the codec of requests for a response. s is the session of the WebSocket,
+// or nil.
 func (g *Gateway) responsesCodec(decode func([]byte) (*responses.Request, *apierror.Error), s *socketSession) codec {
 	return codec{route: RouteResponses, setLimitHeaders: setOpenAILimitHeaders, decode: func(body []byte) (decodedRequest, *apierror.Error) {
 		decoded, apiErr := decode(body)
@@ -42,15 +42,15 @@ type responsesRequest struct {
 	*responses.Request
 	g            *Gateway
 	idSuffix     string            // of the ids of the response and its items
-	input        []json.RawMessage // as it will be stored or remembered; nil: it will not be
+	input        []json.RawMessage // as it will be stored or remembered; nil: it will be neither
 	session      *socketSession    // nil: the request came by POST
-	earlierItems []json.RawMessage // the items before the input, if they are to be remembered
+	earlierItems []json.RawMessage // the items before the input, if they have to be remembered
 }
 
 // Choices returns 1: a response has no further choices.
 func (*responsesRequest) Choices() int { return 1 }
 
-// newAnswer returns the form of the response.
+// newAnswer returns the answer to the request.
 func (q *responsesRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *turn.Options) answer {
 	options.Items, options.Encrypted = true, q.Encrypted
 	options.IDSuffix = q.idSuffix[len(q.idSuffix)-idSuffixLength:]
@@ -66,7 +66,7 @@ func (q *responsesRequest) newAnswer(ex *exchange, plan *prompt.Plan, options *t
 	return a
 }
 
-// responseAnswer is the form of a response.
+// responseAnswer is a response of the Responses API.
 type responseAnswer struct {
 	q         *responsesRequest
 	user      string
@@ -105,8 +105,9 @@ func (a *responseAnswer) forget() bool {
 	return a.entry.Input == nil // otherwise the entry keeps the input until the end
 }
 
-// save stores the response that has just ended. If storing fails, the client still gets the
-// response.
+// save stores a response that has just ended, and adds it to its conversation if it ended well. If
+// that fails, the client still gets the response. If the response is not to be stored, save
+// remembers it for the next request of its WebSocket.
 func (a *responseAnswer) save(record responses.Record) {
 	a.entry.Response, a.entry.Output = record.Response, record.Output
 	if id := a.q.ConversationID; id != "" && record.Well {
@@ -146,8 +147,8 @@ func (a *responseAnswer) put(ctx context.Context) error {
 	}
 }
 
-// change calls the function write to change the store, even if the client has gone. An error is
-// logged with the message failure.
+// changeStore calls change, even if the client has gone. If change fails, changeStore logs the
+// error with this message.
 func (a *responseAnswer) changeStore(message string, change func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), objects.StoreTimeout)
 	defer cancel()

@@ -17,12 +17,12 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// exchange is an HTTP request under way, with its user and the resources that are released when its
-// answer has ended.
+// exchange is an HTTP request that is being served. It has the user of the request, and the
+// resources to release when the answer has ended.
 type exchange struct {
 	w           http.ResponseWriter
 	r           *http.Request   // its context ends when the client leaves
-	ctx         context.Context // for the work on the request: it ends with the context of r, and when the server exits
+	ctx         context.Context // for the work on the request; ends with the context of r, or when the server exits
 	user        string
 	arrived     time.Time
 	exit        exitWatch
@@ -31,7 +31,8 @@ type exchange struct {
 	prealloc    preallocated
 }
 
-// preallocated has what nearly every request needs, so that one allocation is enough for all of it.
+// preallocated has the values that nearly every request needs. They are a part of exchange, so that
+// one allocation is enough.
 type preallocated struct {
 	statusEntry            status.Entry
 	body                   claims.Claim
@@ -44,7 +45,7 @@ type preallocated struct {
 	headers                [2]string
 }
 
-// releaser is what an exchange holds until its end.
+// releaser is a resource that an exchange holds until it is closed.
 type releaser interface{ Release() }
 
 // releaseFunc is a function that releases something.
@@ -62,7 +63,7 @@ func (g *Gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	return ex
 }
 
-// releaseOnClose registers what close releases.
+// releaseOnClose makes close release the resource.
 func (ex *exchange) releaseOnClose(resource releaser) { ex.releasers = append(ex.releasers, resource) }
 
 // close releases all that the exchange holds, even if a part of that panics.
@@ -73,8 +74,8 @@ func (ex *exchange) close() {
 	ex.release()
 }
 
-// release releases the resources in eex.releasers, the last one first. It calls itself, since a loop with
-// defer would allocate.
+// release releases the resources in ex.releasers, the last one first. It calls itself, since a loop
+// with defer would allocate.
 func (ex *exchange) release() {
 	if last := len(ex.releasers) - 1; last >= 0 {
 		resource := ex.releasers[last]
@@ -84,7 +85,7 @@ func (ex *exchange) release() {
 	}
 }
 
-// serve serves a request for turns of the model.
+// serve serves a request that the model answers.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
 	ex := g.newExchange(w, r)
 	defer ex.close()
@@ -92,7 +93,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, c codec) {
 }
 
 // conclude reports how a request ended. If the answer was begun but not completed, conclude aborts
-// it.
+// the request.
 func (g *Gateway) conclude(r *http.Request, outcome requestOutcome) {
 	g.report(r, outcome)
 	if outcome.isCutOff() {
@@ -138,8 +139,8 @@ func (g *Gateway) handle(ex *exchange, c codec) requestOutcome {
 	return g.respond(ctx, run, g.newResponder(ex, req, run.place(), &run.group.tally))
 }
 
-// turnContext returns the context for the turns of a request. A request that deletes or cancels the
-// answer cancels this context.
+// turnContext returns the context for the turns of a request. It is cancelled if another request
+// deletes or cancels the answer.
 func (ex *exchange) turnContext(a answer) context.Context {
 	ctx, end := a.track(ex.ctx)
 	ex.releaseOnClose(releaseFunc(end))
@@ -161,8 +162,8 @@ func (g *Gateway) accept(ex *exchange, c codec) (*request, *apierror.Error) {
 	return req, ex.preferExitError(apiErr)
 }
 
-// preferExitError returns apiErr. If the server's exit has ended the request, it returns the error about
-// the exit instead, since the exit has caused the failure. Nil stays nil.
+// preferExitError returns apiErr, or the error about the exit if the server's exit has ended the
+// request. It returns nil for nil.
 func (ex *exchange) preferExitError(apiErr *apierror.Error) *apierror.Error {
 	if apiErr != nil && errors.Is(context.Cause(ex.ctx), turn.ErrShutdown) {
 		return failures.APIError(turn.ErrShutdown)
@@ -175,15 +176,14 @@ type receivedRequest struct {
 	route           Route
 	setLimitHeaders limitHeaderFunc
 	key             *quota.Key     // nil: no key with limits was used
-	limits          *quota.Request // the use of the key's limits by the request; nil: there are none
-	grants          []*quota.Grant // one for each turn; empty: there are no limits
+	limits          *quota.Request // the request's use of the key's limits; nil: no limits
+	grants          []*quota.Grant // one for each turn; empty: no limits
 	body            *claims.Claim  // of the body and of what the request refers to
 	statusEntry     *status.Entry
 }
 
-// receive reads and decodes a request and waits until its turns may run. If the body does not
-// matter, for instance because the queue is full, receive refuses the request without reading the
-// body.
+// receive reads and decodes a request and waits until its turns may run. If the limits of the key
+// or a full queue refuse the request, receive does not read the body.
 func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, decoded decodedRequest, apiErr *apierror.Error) {
 	received = receivedRequest{route: c.route, setLimitHeaders: c.setLimitHeaders}
 	if apiErr = g.beginLimits(ex, &received); apiErr == nil && g.queue.Full(ex.user) {
@@ -221,7 +221,7 @@ func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, deco
 	return received, decoded, nil
 }
 
-// trackStatus lists the request among the requests under way, until its end.
+// trackStatus lists the request in Options.Live until the exchange is closed.
 func (g *Gateway) trackStatus(ex *exchange, route Route, decoded decodedRequest) *status.Entry {
 	entry := &ex.prealloc.statusEntry
 	g.opts.Live.Begin(entry, status.Request{
@@ -242,7 +242,7 @@ func (g *Gateway) readBody(ex *exchange) (body []byte, claim *claims.Claim, apiE
 	return body, claim, bodyError(ex.r, err)
 }
 
-// bodyError returns why a body could not be read, nil for nil.
+// bodyError converts an error of reading a body to an API error. It returns nil for nil.
 func bodyError(r *http.Request, err error) *apierror.Error {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return apierror.PayloadTooLarge(tooLarge.Limit)
@@ -277,9 +277,9 @@ func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 	return nil
 }
 
-// countTokens runs count on one of the processors that requests share. Each call of pause gives the
-// processor to another user for a while, if one is waiting. The memory of a large body's decoded
-// form is charged to body.
+// countTokens runs count on one of the processors that requests share. count calls pause between
+// its steps, so that other requests can use the processor. For a large body, countTokens claims as
+// much memory again, for the decoded request.
 func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
 	if size := body.Size(); size >= largeRequestSize && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
@@ -300,12 +300,12 @@ func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause
 	return n, nil
 }
 
-// largeRequestSize is the size in bytes from which requests wait in line for a processor.
+// largeRequestSize is the size in bytes from which a request waits for a processor.
 const largeRequestSize = 64 << 10
 
-// compute runs f, which works on size bytes of a request and waits for nothing. Large requests
-// are computed in the order of their arrival, as many at once as there are processors: if all
-// ran side by side, all would be ready only at the end.
+// compute runs f, which processes size bytes of a request and does not block. Large requests run in
+// the order of their arrival, as many at once as there are processors. If all of them ran at once,
+// none would be ready early.
 func (g *Gateway) compute(ex *exchange, size int64, f func()) {
 	if size < largeRequestSize {
 		f()

@@ -30,7 +30,7 @@ type streamResponder struct {
 	writer  sse.Writer
 	encoder streamEncoder
 	eventWriter
-	headerDue        time.Time // when the header goes out at the latest
+	headerDue        time.Time // when the header is sent at the latest
 	transferEncoding [1]string // the value of the Transfer-Encoding header
 }
 
@@ -42,8 +42,7 @@ func (g *Gateway) resetWriter(writer *sse.Writer, w http.ResponseWriter, r *http
 	writer.Reset(w, sse.WriterOptions{WriteTimeout: WriteTimeout, Keepalive: g.opts.Keepalive})
 }
 
-// newStreamResponder returns a responder for a streamed answer. at is the place where the first
-// turn runs.
+// newStreamResponder returns a responder for a streamed answer. place is where the first turn runs.
 func (g *Gateway) newStreamResponder(ex *exchange, a answer, place *conversation.Place, tally *tally) *streamResponder {
 	s := &streamResponder{g: g, w: ex.w, r: ex.r, user: ex.user, tally: tally, headerDue: time.Now().Add(headerDelay), transferEncoding: [1]string{"chunked"}}
 	g.resetWriter(&s.writer, ex.w, ex.r)
@@ -68,9 +67,9 @@ func (s *streamResponder) write(choice int, outputs []turn.Output) error {
 	return s.flush()
 }
 
-// claimPictures claims memory for the pictures in outputs and returns the claim, also with an error. The
-// caller releases it when the outputs are written. The claim is nil if there are no pictures, or if
-// s.held counts the whole answer already.
+// claimPictures claims memory for the pictures in outputs, and returns the claim even if it fails.
+// The caller releases the claim when the outputs are written. The claim is nil if there are no
+// pictures, or if s.claim counts the whole answer already.
 func (s *streamResponder) claimPictures(outputs []turn.Output) (claim *answerClaim, err error) {
 	if s.claim != nil {
 		return nil, nil
@@ -86,21 +85,21 @@ func (s *streamResponder) claimPictures(outputs []turn.Output) (claim *answerCla
 	return claim, err
 }
 
-// writeUnread encodes the last outputs for an answer that may be stored. It does nothing if the encoder
-// does not keep the whole answer.
+// writeUnread encodes the last outputs for an answer that may be stored. It does nothing if the
+// encoder does not keep all outputs.
 func (s *streamResponder) writeUnread(choice int, outputs []turn.Output) {
 	if s.encoder.KeepsOutputs() {
 		s.eventWriter.writeUnread(choice, outputs)
 	}
 }
 
-// close releases what the answer holds.
+// close releases the memory of the answer.
 func (s *streamResponder) close() {
 	s.eventWriter.close()
-	_ = s.writer.Close() // a stream that is given up has nothing more to send
+	_ = s.writer.Close() // an abandoned stream has nothing more to send
 }
 
-// flush sends what is written. It ends the stream instead if the encoder is done.
+// flush sends what is written. If the encoder is done, flush ends the stream instead.
 func (s *streamResponder) flush() error {
 	if s.encoder.Done() {
 		return s.end()
@@ -110,8 +109,8 @@ func (s *streamResponder) flush() error {
 	return err
 }
 
-// end writes the end of the stream, and the server sends it with the end of the body. The server
-// would add a Content-Length to a short answer that was never flushed. Over HTTP/1 the
+// end writes the end of the stream, and the server sends it with the end of the body. If a short
+// answer was never flushed, the server would add a Content-Length. Over HTTP/1 the
 // Transfer-Encoding header prevents that; over HTTP/2 and HTTP/3 only a flush does.
 func (s *streamResponder) end() error {
 	if s.tally.budgetSpent {
@@ -132,8 +131,8 @@ func (s *streamResponder) end() error {
 	return s.writer.Close()
 }
 
-// restart delays the header by headerDelay again, since the turn starts again: if that start
-// fails, too, the client still gets an HTTP status.
+// restart delays the header by headerDelay again. If the turn fails again at once, the client can
+// still get an HTTP status.
 func (s *streamResponder) restart() { s.headerDue = time.Now().Add(headerDelay) }
 
 // nextWake returns when the header or the next keepalive is due.
@@ -194,7 +193,8 @@ func (s *streamResponder) fail(apiErr *apierror.Error) error {
 	return s.flush()
 }
 
-// eventWriter encodes the outputs of turns as events, and counts what the last event will repeat.
+// eventWriter encodes the outputs of turns as events. It claims memory for what the last event will
+// repeat.
 type eventWriter struct {
 	target interface {
 		Open() error
@@ -239,5 +239,5 @@ func (e *eventWriter) open() error {
 	return e.target.Open()
 }
 
-// close releases what is held.
+// close releases the claim.
 func (e *eventWriter) close() { e.claim.release() }

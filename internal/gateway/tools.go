@@ -60,8 +60,8 @@ func (o *Options) turnOptions(r *http.Request, request decodedRequest, plan *pro
 }
 
 // outputMode returns the form in which the client gets tool calls. The request's header decides,
-// then the configuration. If neither names a form, it is ModeXML if teachesBlocks is true (the prompt
-// itself teaches the model blocks), and otherwise ModeJSON.
+// then the configuration. If neither names a form, it is ModeXML if teachesBlocks is true (the
+// prompt itself teaches the model textual calls), and otherwise ModeJSON.
 func outputMode(configured turn.Mode, r *http.Request, teachesBlocks bool) (turn.Mode, *apierror.Error) {
 	switch asked := turn.Mode(r.Header.Get(modeHeader)); asked {
 	case turn.ModeJSON, turn.ModeXML:

@@ -21,8 +21,8 @@ const (
 	pieceSize = 64 << 10
 )
 
-// claimRequestSlot counts a request in the limit on concurrent requests, and fails if the limit is
-// reached. The caller releases the claim place.
+// claimRequestSlot claims one of the slots that limit the number of concurrent requests. It fails
+// if no slot is free for the user. The caller releases the slot.
 func (g *Gateway) claimRequestSlot(slot *claims.Claim, user string) *apierror.Error {
 	g.crowd.Note(user)
 	*slot = *g.requestSlots.Claim(user)
@@ -32,14 +32,15 @@ func (g *Gateway) claimRequestSlot(slot *claims.Claim, user string) *apierror.Er
 	return nil
 }
 
-// turnlessRequest has the claims of a request that needs no turn. They last until the client has read the
+// turnlessRequest is a request that needs no turn. Its claims last until the client has read the
 // answer.
 type turnlessRequest struct {
 	requestSlot claims.Claim
 	memory      claims.Claim // of the answer, in bytes
 }
 
-// claimBytes claims the memory of an answer, or of a part of it. It is called before that memory is used.
+// claimBytes claims memory for the answer or a part of it. makeBody calls it before it uses that
+// memory.
 func (q *turnlessRequest) claimBytes(bytes int64) *apierror.Error {
 	if !q.memory.Grow(bytes) {
 		return apierror.AnswerMemory()
@@ -47,8 +48,8 @@ func (q *turnlessRequest) claimBytes(bytes int64) *apierror.Error {
 	return nil
 }
 
-// serveTurnless answers a request that needs no turn. makeBody returns the body of the answer, and claims the
-// memory of what it copies. If the body is larger than what makeBody has claimed, serveTurnless claims the
+// serveTurnless serves a request that needs no turn. makeBody returns the body of the answer, and
+// claims memory for what it copies. If the body is larger than that, serveTurnless claims the
 // difference.
 func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, makeBody func(*turnlessRequest) ([]byte, *apierror.Error)) {
 	user := g.opts.User(r)
@@ -77,10 +78,10 @@ func (g *Gateway) Document(w http.ResponseWriter, r *http.Request, document func
 	})
 }
 
-// writeAnswer answers a request that needs no turn: with the body, or with apiErr if that
-// is not nil.
+// writeAnswer writes the answer to a request that needs no turn: apiErr if it is not nil, otherwise
+// the body.
 func (g *Gateway) writeAnswer(w http.ResponseWriter, r *http.Request, body []byte, apiErr *apierror.Error) {
-	w.Header().Set("Cache-Control", "no-store") // a proxy does not know that x-api-key chooses the answer
+	w.Header().Set("Cache-Control", "no-store") // the answer depends on x-api-key, which a caching proxy does not know
 	if apiErr != nil {
 		g.report(r, g.refuse(w, r, apiErr))
 		return

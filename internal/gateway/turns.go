@@ -16,10 +16,10 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/turn"
 )
 
-// runningRequest is a request whose turns were started.
+// runningRequest is a request whose turns start or run.
 type runningRequest struct {
 	g       *Gateway
-	ex       *exchange
+	ex      *exchange
 	req     *request
 	lease   conversation.Lease // released once the turns have started
 	choices []*choice
@@ -38,8 +38,8 @@ func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Le
 	return run, err
 }
 
-// abandonedRecords returns records of the turns whose start was abandoned after the model was probably
-// asked. Such turns count for the key of the request.
+// abandonedRecords returns the records of turns that were abandoned while they started, if the
+// model was probably asked. Such turns count for the key of the request.
 func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []Record) {
 	for _, c := range run.choices {
 		if c.account.modelAsked {
@@ -49,7 +49,7 @@ func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []R
 	return records
 }
 
-// newChoices makes the choices of a request, none of them started.
+// newChoices returns the choices of a request. Their turns are not started.
 func newChoices(g *Gateway, ex *exchange, req *request) []*choice {
 	choices := ex.prealloc.choices[:]
 	if req.plan.Choices != 1 {
@@ -76,21 +76,21 @@ func newChoices(g *Gateway, ex *exchange, req *request) []*choice {
 	return choices
 }
 
-// Release ends the conversations of the choices, except kept ones.
+// Release closes the sessions of all choices. Threads that are kept for later requests stay loaded.
 func (run *runningRequest) Release() {
 	for _, c := range run.choices {
 		c.session.Close()
 	}
 }
 
-// place returns where the first choice runs.
+// place returns the place where the first choice runs.
 func (run *runningRequest) place() *conversation.Place { return run.choices[0].session.Place() }
 
 // startChoice starts the turn of one choice.
 func (run *runningRequest) startChoice(ctx context.Context, c *choice) error {
 	err := c.session.Open(ctx, run.lease)
 	if err == nil {
-		c.newMachine()
+		c.resetMachine()
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 			failure = failed
 			break
 		}
-		c.newMachine()
+		c.resetMachine()
 		if !c.session.Repeatable() {
 			group.forgetPlan(c)
 		}
@@ -131,8 +131,8 @@ func (run *runningRequest) runChoice(ctx context.Context, c *choice) error {
 	return group.fail(c, run.nameModels(ctx, c, run.req.answer.apiError(failure)))
 }
 
-// drive runs the turn of a choice. failure is why it failed; err is the error of the
-// responder, or the cause of the end of ctx.
+// drive runs the turn of a choice. failure is why the turn failed. err is the error of the
+// responder, or why ctx ended.
 func (run *runningRequest) drive(ctx context.Context, c *choice) (failure, err error) {
 	c.failure = nil
 	defer c.session.WatchSilence(ctx)()
@@ -145,10 +145,10 @@ func (run *runningRequest) drive(ctx context.Context, c *choice) (failure, err e
 type turnGroup struct {
 	mu          sync.Mutex
 	responder   responder
-	err         error // of to, or the failure of a turn; nothing is written after it
+	err         error // why writing or the request has failed; nothing is written after it
 	tally       tally
 	req         *request
-	restartable int // turns that may have to be started once more
+	restartable int // how many turns may still have to be started again
 
 	allowedFailures int             // how many more choices may fail before the request fails
 	firstFailure    *apierror.Error // of the first choice that has failed
@@ -157,7 +157,7 @@ type turnGroup struct {
 // tally is the sum over the choices whose turns have ended.
 type tally struct {
 	tools       turn.Report // only the counts that a client gets
-	budgetSpent bool        // the limits of the key have cut the answer
+	budgetSpent bool        // the limits of the key have cut an answer short
 }
 
 // setUp sets up the group for turns that were started.
@@ -266,15 +266,15 @@ func (t *turnGroup) fail(c *choice, apiErr *apierror.Error) error {
 // response that has panicked.
 var errPanicked = errors.New("the server has failed while it made the answer")
 
-// forEachChoice calls do for all choices at once, and waits for all calls. It returns the first error,
-// which is also the cause that ends the context of the other calls. A panic is raised again in the
-// caller's goroutine, where the server recovers it.
+// forEachChoice calls do for all choices at once, and waits for all calls. It returns the first
+// error, which is also the cause that ends the context of the other calls. A panic is raised again
+// in the goroutine of the caller, where the server recovers it.
 func (run *runningRequest) forEachChoice(ctx context.Context, do func(*runningRequest, context.Context, *choice) error) error {
 	if len(run.choices) == 1 {
 		return do(run, ctx, run.choices[0])
 	}
 	panics := make(chan any, len(run.choices))
-	group, groupCtx := errgroup.WithContext(ctx) // a changed ctx would be allocated for a single choice, too
+	group, groupCtx := errgroup.WithContext(ctx) // an assignment to ctx would allocate it for a single choice, too
 	for _, c := range run.choices {
 		group.Go(func() (err error) {
 			defer func() {
