@@ -80,11 +80,11 @@ const signIn = "the provider refuses the login of Codex; run `codex login` for i
 
 func memberOf(s appserver.Status, login *loginstate.Login) member {
 	m := member{AppServer: s.State.String(), Reason: s.Remedy, Account: s.Account}
-	switch login := login.Status(); login.State {
+	switch status := login.Status(); status.State {
 	case loginstate.Spent:
-		m.Login = string(login.State)
+		m.Login = string(status.State)
 	case loginstate.SignedOut:
-		m.Login, m.Reason = string(login.State), cmp.Or(m.Reason, signIn)
+		m.Login, m.Reason = string(status.State), cmp.Or(m.Reason, signIn)
 	}
 	return m
 }
