@@ -5,14 +5,14 @@ import "unicode/utf8"
 // emitter collects the outputs of a turn, in the order in which the client gets them.
 type emitter struct {
 	batch            []Output  // the outputs since the last call of startBatch
-	batchMemory      [1]Output // the memory of small batches
+	batchMemory      [2]Output // the memory of small batches
 	pendingReasoning []Output  // ends of reasoning items, held until the next output
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	openPicture      string    // the id of the picture that has begun but not ended; empty: none
 	delayed          []Output  // outputs that wait for the end of the open call or picture
 	delayedBytes     int       // about the memory of delayed
-	countsChars      bool      // whether chars is counted
 	chars            int       // characters of the text so far
+	countsChars      bool      // whether chars is counted
 	responseStarted  bool      // there was an output of the current model response
 }
 
