@@ -10,8 +10,8 @@ import (
 )
 
 // Acceptance records which forms of a request the model's provider has accepted or refused over one
-// connection. A change of the login empties it: another login may have another provider. All
-// methods are safe for concurrent use.
+// connection. A change of the login empties the record, since another login may have another
+// provider. All methods are safe for concurrent use.
 type Acceptance struct {
 	conn *codexrpc.Conn
 
@@ -19,7 +19,7 @@ type Acceptance struct {
 	logins            uint64   // how often the login had changed when the record was begun
 	strict            bool     // instructions that replace Codex's prompt were refused
 	instructionModels modelSet // models with which such instructions were accepted
-	parallelModels    modelSet // lite models that may call several tools at a time
+	parallelModels    modelSet // lite models (see [Model].Lite) that may call several tools at a time
 	serialModels      modelSet // lite models that may call only one tool at a time
 }
 
@@ -95,9 +95,9 @@ func (a *Acceptance) InstructionsRefused(model string) (first bool) {
 }
 
 // ParallelCalls reports whether the provider has accepted or refused requests in which this lite
-// model could call several tools at a time. Codex lets a lite model call only one tool at a time,
-// except in the full form of a request. Both results are false until the provider has answered a
-// request in the full form.
+// model (see [Model].Lite) could call several tools at a time. Codex lets a lite model call only
+// one tool at a time, unless the thread uses the file [Model].Full. Both results are false until
+// the provider has answered a request of such a thread.
 func (a *Acceptance) ParallelCalls(model string) (accepted, refused bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -113,8 +113,8 @@ func (a *Acceptance) ParallelCallsAccepted(model string) {
 }
 
 // ParallelCallsRefused records that the provider has refused a request in which this lite model
-// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests. The result
-// reports whether this call has recorded the refusal; only one is recorded for each model.
+// could call several tools at a time. [Acceptance.ParallelCalls] explains such requests. Only one
+// refusal is recorded for each model; first reports whether this call has recorded it.
 func (a *Acceptance) ParallelCallsRefused(model string) (first bool) {
 	a.lock()
 	defer a.mu.Unlock()
@@ -132,8 +132,8 @@ func (a *Acceptance) SerialModels() []string {
 	return slices.Sorted(maps.Keys(a.serialModels))
 }
 
-// The bounds of a modelSet: the number of models, and the length of a name, which may come
-// from a client.
+// maxModelSet bounds the number of models in a modelSet. maxModelSetName bounds the name of a
+// model, in bytes, since the name may come from a client.
 const (
 	maxModelSet     = 256
 	maxModelSetName = 256

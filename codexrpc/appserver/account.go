@@ -16,7 +16,7 @@ import (
 
 const (
 	// accountTimeout bounds one request to Codex for the account of the login. For each request,
-	// Codex asks the back end three times, for five seconds each.
+	// Codex asks the back end three times, and waits up to five seconds each time.
 	accountTimeout = 20 * time.Second
 	// accountPause is the pause after the first failed request for the account. The pauses double
 	// up to maxAccountPause.
@@ -35,15 +35,15 @@ const maxAccountWait = 3 * time.Second
 type accountState struct {
 	conn   *codexrpc.Conn // the connection over which the requests are sent
 	asked  time.Time      // when the first request was sent
-	known  bool           // the back end has answered
-	silent bool           // the back end did not answer the last request
+	known  bool           // a request has succeeded
+	silent bool           // the back end has not answered the last request in time
 }
 
-// AwaitAccount waits up to maxAccountWait for the account of a login with a plan. It returns the
-// connection for the turn: conn or, if the app-server was replaced, the new app-server's
-// connection. It returns a *NotReadyError if the back end does not answer, and the cause of ctx if
-// ctx ends. If the back end fails in another way, AwaitAccount returns the connection: Codex asks
-// again in the turn, and reports the failure at once.
+// AwaitAccount waits up to maxAccountWait for the account of a login with a plan (a ChatGPT login).
+// It returns the connection for the turn: conn or, if the app-server was replaced, the new
+// app-server's connection. It returns a *NotReadyError if the back end does not answer, and the
+// cause of ctx if ctx ends. If the back end fails in another way, AwaitAccount returns the
+// connection: Codex asks again in the turn, and reports the failure at once.
 func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codexrpc.Conn, error) {
 	for conn.HasPlan() {
 		p.published.mu.Lock()
@@ -72,7 +72,7 @@ func (p *Process) AwaitAccount(ctx context.Context, conn *codexrpc.Conn) (*codex
 	return conn, nil
 }
 
-// learnAccount asks for the account of a serving instance until the back end has answered or the
+// learnAccount asks Codex for the account of a serving instance until a request succeeds or the
 // instance's connection has ended. It publishes each failure in the status.
 func (p *Process) learnAccount(in *instance) {
 	for pause := accountPause; ; {
@@ -101,7 +101,7 @@ func (p *Process) learnAccount(in *instance) {
 			return
 		}
 		if pause = min(2*pause, maxAccountPause); errors.Is(err, errSilent) {
-			pause = accountPause // the request has already taken long
+			pause = accountPause // the failed request has taken long already
 		}
 	}
 }
@@ -191,16 +191,17 @@ const (
 	accountPath = "/wham/accounts/check"
 )
 
-// awaitAccountBackend asks the account back end until it has answered twice in a row, or until ctx
-// ends. If Codex has no answer to its own request by then, that request is lost, and Codex would
-// repeat it only after five seconds. So awaitAccountBackend replaces the instance.
+// awaitAccountBackend asks the account back end itself, while Codex waits for an answer to its own
+// request; ctx ends with that request. If the back end answers awaitAccountBackend twice in a row
+// before ctx ends, Codex's request is lost, and Codex would repeat it only after five seconds. In
+// that case, awaitAccountBackend replaces the instance.
 func (p *Process) awaitAccountBackend(ctx context.Context, relay *issuer.Relay, in *instance) {
 	client, err := relay.Client()
 	if err != nil {
 		return // Codex reports the same error
 	}
 	defer client.CloseIdleConnections()
-	for answers := 0; answers < 2; { // two in a row: when the first comes, Codex may just be getting its own answer
+	for answers := 0; answers < 2; { // two in a row: at the time of the first, Codex may be about to get its own answer
 		select {
 		case <-time.After(backendPollPause):
 		case <-ctx.Done():

@@ -33,16 +33,16 @@ func checkCatalogueSupport(version string) error {
 }
 
 // modelChanges are new values for members of each model in the catalogue. With these values, Codex
-// offers no tools of its own, does not replace a long history by a summary, and passes on service
-// tiers. No other setting has these effects. The provider, not Codex, then decides whether a
-// history is too long.
+// offers no tools of its own, does not replace a long history by a summary, and passes service
+// tiers on to the provider. No other setting has these effects. The provider, not Codex, then
+// decides whether a history is too long.
 var modelChanges = map[string]json.RawMessage{
 	"tool_mode":                    json.RawMessage(`"direct"`), // the model calls tools directly, not through exec and wait
 	"apply_patch_tool_type":        json.RawMessage(`null`),     // no apply_patch
 	"experimental_supported_tools": json.RawMessage(`[]`),       // no clock, no messages to the user
 	"multi_agent_version":          json.RawMessage(`null`),     // no agents
 	"supports_search_tool":         json.RawMessage(`false`),    // no search for tools
-	"context_window":               json.RawMessage(`null`),     // no compaction
+	"context_window":               json.RawMessage(`null`),     // this and the next two: no summary in place of a long history
 	"max_context_window":           json.RawMessage(`null`),
 	"auto_compact_token_limit":     json.RawMessage(`null`),
 	"service_tiers":                json.RawMessage(serviceTiers), // the provider decides whether a model has a tier
@@ -52,12 +52,13 @@ var modelChanges = map[string]json.RawMessage{
 // tool at a time.
 var notLite = map[string]json.RawMessage{"use_responses_lite": json.RawMessage(`false`)}
 
-// serviceTiers lists the service tiers that Codex passes on only if the model's entry has them.
+// serviceTiers lists the service tiers that Codex passes on to the provider only if the model's
+// entry has them.
 const serviceTiers = `[{"id":"priority","name":"","description":""},{"id":"scale","name":"","description":""}]`
 
-// fallbackCatalogue is a catalogue for models that Codex does not know. Its one model has an empty
-// name, which is a prefix of every name. The model has the properties that Codex assumes for an
-// unknown model, but no context window.
+// fallbackCatalogue is a catalogue for models that Codex does not know. It has one model with an
+// empty name, which is a prefix of every name. This model has the properties that Codex assumes for
+// an unknown model, but no context window.
 const fallbackCatalogue = `{"models":[{"slug":"","display_name":"","supported_reasoning_levels":[],"shell_type":"default",` +
 	`"visibility":"none","supported_in_api":true,"priority":99,"base_instructions":"","support_verbosity":false,` +
 	`"truncation_policy":{"mode":"bytes","limit":10000},"experimental_supported_tools":[],"service_tiers":` + serviceTiers + `}]}`
@@ -69,46 +70,47 @@ const backendModelsFile = "models_cache.json"
 // catalogue has the models of an instance: the models that the program knows, and the models that
 // only the back end of its login lists. A zero or nil catalogue has no models.
 type catalogue struct {
-	dir          string // the directory for its files
+	dir          string // the directory for the files of the models
 	fallbackPath string // the path of the file with fallbackCatalogue
 	backendPath  string // the path of the file with the back end's models
 	log          func() *slog.Logger
 
 	mu              sync.Mutex
 	models          []Model
-	backendModified time.Time // the modification time of backendPath when it was last read
+	backendModified time.Time // the modification time of backendPath when it was last read; zero: never read
 }
 
-// Model is a model in Codex's catalogue or in the back end's list. The zero Model is a model that
-// neither of them has.
+// Model describes a model in Codex's catalogue or in the back end's list. The zero Model stands for
+// a model that is in neither of them.
 type Model struct {
 	Slug   string // its name
-	Prompt string // "base_instructions", Codex's own; empty: not known
+	Prompt string // "base_instructions": Codex's own prompt for the model; empty: not known
 	// Lite is true if the entry has "use_responses_lite". If a thread has no tools, a lite model
 	// may get the thread's base prompt twice. Codex does not send an empty base prompt to a lite
 	// model.
 	Lite bool
 	// Catalogue is the path of the file for model_catalog_json in the settings of a thread with
-	// this model. With it, Codex offers no tools of its own and does not shorten the history. The
-	// file has only this model, since each thread keeps its catalogue in memory: a catalogue of all
-	// models would take 1 MB more. Empty: there is no file.
+	// this model. With this file, Codex offers no tools of its own and does not shorten the
+	// history. The file has only this model, since each thread keeps its catalogue in memory: a
+	// catalogue of all models would take 1 MB more. Empty: there is no file.
 	Catalogue string
 	// Full, for a lite model, is the path of a file like Catalogue in which "use_responses_lite" is
-	// false. With this file, the model can call several tools at a time, and the provider can run
-	// web searches. Empty: the model is not lite.
+	// false. With this file (the full form), the model can call several tools at a time, and the
+	// provider can run web searches. Empty: the model is not lite.
 	Full string
 	// Efforts reports whether the reasoning effort may change within a conversation
 	// ("supports_reasoning_effort_updates").
 	Efforts bool
 
-	// Clients may see the members up to the blank line. A member is empty if the entry lacks it.
+	// Clients may see the fields from here to the blank line. A field is zero if the model's entry
+	// lacks the member.
 	Title       string // "display_name"
-	Window      int    // "context_window" before it is changed, in tokens
-	Blind       bool   // "input_modalities" are given, and have no image
-	Least, Most string // the least and the most effort in "supported_reasoning_levels"
+	Window      int    // "context_window" in tokens, before modelChanges removes it
+	Blind       bool   // "input_modalities" is given and does not list "image"
+	Least, Most string // the lowest and the highest effort in "supported_reasoning_levels"
 
 	hidden   bool
-	priority int // 1 is the default
+	priority int // lists begin with the lowest; the default model has 1
 }
 
 // list returns the models as an app-server lists them.
@@ -154,8 +156,8 @@ func longestMatch(models []Model, name string) (found *Model) {
 }
 
 // addBackendModels adds the models that only the back end lists, if Codex has stored a new list
-// since the last call. It reports whether it has added any. Without this, Codex would use the
-// unchanged entries of these models, and offer its own tools. The caller holds the lock.
+// since the last call. It reports whether it has added any. For a model that is not added, Codex
+// would use the back end's entry unchanged, and offer its own tools. The caller holds the lock.
 func (c *catalogue) addBackendModels() bool {
 	info, err := os.Stat(c.backendPath)
 	if err != nil || info.ModTime().Equal(c.backendModified) {
@@ -237,15 +239,16 @@ func (c *catalogue) write(model *listedModel) error {
 // maxModels bounds the models of a catalogue, since each model gets a file. Codex has some twenty.
 const maxModels = 1000
 
-// listedModel is a model of a list, with the members of its entry.
+// listedModel is a model of a list. members are all members of its JSON object; entry has the
+// values that this package uses.
 type listedModel struct {
 	entry   Model
 	members map[string]json.RawMessage
 }
 
 // catalogueJSON returns a catalogue that has only this model. It applies the changes to the members
-// of the model's entry, and keeps all other members, even those that this release of Codex does not
-// know. It does not use [json.Marshal], which would parse all values again: with json.Marshal, an
+// of the model, and keeps all other members, even those that this release of Codex does not know.
+// It does not use [json.Marshal], which would parse all values again: with json.Marshal, an
 // app-server took a third longer to start.
 func (m *listedModel) catalogueJSON(changes ...map[string]json.RawMessage) []byte {
 	members := maps.Clone(m.members)
@@ -303,11 +306,11 @@ func entryOf(model map[string]json.RawMessage) (entry Model) {
 	return entry
 }
 
-// efforts are the reasoning efforts that a request may ask for, the least first. "ultra" is
+// efforts are the reasoning efforts that a request may ask for, the lowest first. "ultra" is
 // missing: with that effort a model delegates to agents, which are switched off here.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// effortsOf returns the least and the most of the efforts that a model accepts.
+// effortsOf returns the lowest and the highest of the efforts that a model accepts.
 func effortsOf(levels json.RawMessage) (least, most string) {
 	var accepted []struct{ Effort string }
 	_ = json.Unmarshal(levels, &accepted)
@@ -326,8 +329,8 @@ func effortsOf(levels json.RawMessage) (least, most string) {
 const liteRelease = 166
 
 // Model returns what is known of a model. For a remote app-server, only Lite may be set: the
-// operator starts that app-server with a catalogue that is not known here. If its release is
-// liteRelease or newer, all its models count as lite.
+// operator starts that app-server with a catalogue that is not known here. If the app-server's
+// release is liteRelease or newer, all its models count as lite.
 func (p *Process) Model(name string) Model {
 	if p.cfg.Connect != "" {
 		status, _, _ := p.published.read()
@@ -336,7 +339,7 @@ func (p *Process) Model(name string) Model {
 	return p.models.currentCatalogue().find(name)
 }
 
-// FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of its
+// FallbackCatalogue is [Model].Catalogue for a model that neither Codex nor the back end of the
 // login knows. Without this file, Codex would replace a long history by a summary. Empty: there is
 // no file.
 func (p *Process) FallbackCatalogue() string {

@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// appServerCommand is the argument that begins the app-server's own arguments.
+	// appServerCommand is the subcommand of Codex in Config.Command. The arguments after it are
+	// those of the app-server.
 	appServerCommand = "app-server"
 	// maxCatalogue bounds the printed catalogue, in bytes. The usual size is three
 	// quarters of a megabyte.
 	maxCatalogue = 16 << 20
-	// maxComplaint bounds the part of the run's stderr that is kept for an error, in bytes.
+	// maxComplaint bounds how much of the stderr of a catalogueRun is kept for its error, in bytes.
 	maxComplaint = 1 << 10
 )
 
 // catalogueArgs make Codex print the catalogue of its models: the operator's own
 // (model_catalog_json) or the one that came with the program. They also hide the login from this
-// run of Codex. With a login, the run would ask the provider first, and would renew an expired
-// login. An app-server may be renewing the login with the same refresh token at that time, and a
-// run that is cut off could lose the new token.
+// run of Codex. Otherwise the run would first ask the provider, and would renew an expired login:
+// perhaps while an app-server renews it with the same refresh token. If such a run was killed, the
+// new token could be lost.
 var catalogueArgs = []string{"debug", "models", "-c", `cli_auth_credentials_store="ephemeral"`}
 
 // catalogueRun is a run of the program that prints its catalogue. Each run needs a call of wait.

@@ -33,7 +33,7 @@ type Config struct {
 	Env map[string]string
 	// StartTimeout bounds a start up to the end of the handshake; 0: 10 s.
 	StartTimeout time.Duration
-	// StopTimeout bounds a stop before the process is killed; 0: 5 s.
+	// StopTimeout is how long a stop may take before the process is killed; 0: 5 s.
 	StopTimeout time.Duration
 	// MaxMemory is the limit of the app-server's memory, in bytes: above it, a fresh app-server
 	// replaces this one. 0: no limit. On Linux the process's own memory counts, without the pages

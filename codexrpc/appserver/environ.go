@@ -42,7 +42,7 @@ var windowsVariables = []string{
 var temporaryVariables = map[bool][]string{false: {"TMPDIR"}, true: {"TEMP", "TMP"}}[runtime.GOOS == "windows"]
 
 // isAllowedVariable reports whether an app-server gets the variable with this name.
-// providerVariables are the names of the variables that its providers use.
+// providerVariables are the names of the variables that the app-server's model providers use.
 func isAllowedVariable(name string, providerVariables []string) bool {
 	if slices.Contains(providerVariables, name) || strings.HasPrefix(name, "LC_") || slices.Contains(inheritedVariables, name) {
 		return true
@@ -74,7 +74,7 @@ func (cfg *Config) environ(home *privateHome, temp string) (env []string) {
 	}
 	env = append(env, homeVariable+"="+home.codexDir())
 	env = append(env, noProxyVariables(slices.Concat(env, home.variables))...)
-	all := slices.Concat(env, home.variables) // Codex adds home.variables itself
+	all := slices.Concat(env, home.variables) // as Codex sees it: Codex adds home.variables itself
 	return append(env, systemTrust().writeCertificates(home.path, cfg.Command, all, &home.config.providerConfig)...)
 }
 
@@ -115,8 +115,8 @@ func noProxyVariables(env []string) []string {
 //
 // If SSL_CERT_FILE or CODEX_CA_CERTIFICATE is set, Codex does not use OpenSSL over HTTP, but the
 // library that it always uses for WebSockets. That library reads a single file if SSL_CERT_FILE and
-// SSL_CERT_DIR are set. Codex itself also reads the file that CODEX_CA_CERTIFICATE names or, if
-// that is not set, the file that SSL_CERT_FILE names, and it does so slowly. So this package makes
+// SSL_CERT_DIR are set. Codex itself also reads a file, slowly: the one that CODEX_CA_CERTIFICATE
+// names or, if that variable is not set, the one that SSL_CERT_FILE names. So this package makes
 // CODEX_CA_CERTIFICATE name a file with only one certificate.
 const (
 	certFileVariable = "SSL_CERT_FILE"
@@ -134,10 +134,10 @@ const (
 // trustStore is where a system keeps the certificates that programs trust.
 type trustStore struct {
 	files []string // the first that exists has all certificates, except perhaps some in dirs
-	dirs  []string // each file in them has certificates
+	dirs  []string // directories whose files have certificates
 	// unusualPaths are paths that usually do not exist. If one of them exists, it may have more
-	// certificates that Codex trusts, or settings that name other servers. So writeCertificates
-	// then returns nil, and Codex reads the certificates in the slow way.
+	// certificates that Codex trusts, or settings that name other servers. In that case,
+	// writeCertificates returns nil, and Codex reads the certificates by itself, more slowly.
 	unusualPaths []string
 }
 
@@ -177,20 +177,20 @@ func (s *trustStore) writeCertificates(dir string, command, env []string, config
 	switch {
 	case s == nil || hasCA:
 		return nil
-	case hasFile: // the operator's certificates, unless they are unusual
+	case hasFile: // use the operator's certificates, unless they are unusual
 		s = &trustStore{files: []string{file}, dirs: filepath.SplitList(dirs)}
 		content, err := readBounded(file)
 		if err != nil || bytes.Contains(content, []byte("TRUSTED CERTIFICATE")) || slices.ContainsFunc(append(s.dirs, file), isRelative) {
 			return nil // Codex reads TRUSTED certificates only if caVariable is not set
 		}
 	case hasDir || slices.ContainsFunc(s.unusualPaths, exists) || usesOtherServers(command, env, config):
-		return nil // with caVariable, Codex might refuse certificates there
+		return nil // with caVariable set, Codex might refuse the certificates of some servers
 	}
 	completeFile, content := s.readCertificates()
 	authority := firstAuthority(content)
 	authorityPath, bundlePath, emptyDir := filepath.Join(dir, "certificate.pem"), filepath.Join(dir, "certificates.pem"), filepath.Join(dir, "certificates")
 	if authority == nil || os.WriteFile(authorityPath, authority, 0o600) != nil || os.Mkdir(emptyDir, 0o700) != nil {
-		return nil // Codex then reads the certificates in the slow way
+		return nil // Codex then reads the certificates by itself, more slowly
 	}
 	if completeFile == "" {
 		if completeFile = bundlePath; os.WriteFile(bundlePath, content, 0o600) != nil {
@@ -208,8 +208,8 @@ func exists(path string) bool {
 }
 
 // readCertificates returns the certificates of the store as content. completeFile is the path of a
-// file that has all these certificates; it is "" if the directories have more certificates than
-// that file. If there are too many files or bytes, readCertificates returns no content.
+// file in s.files that has all these certificates; it is "" if there is no such file. If there are
+// too many files or bytes, readCertificates returns no content.
 func (s *trustStore) readCertificates() (completeFile string, content []byte) {
 	known, bytesLeft := make(map[string]bool), maxCertificates
 	for _, file := range s.files {
@@ -246,8 +246,8 @@ func (s *trustStore) readCertificates() (completeFile string, content []byte) {
 	return completeFile, content
 }
 
-// firstAuthority returns the first certificate that Codex surely accepts as that of an authority.
-// It returns nil if there is none.
+// firstAuthority returns the first certificate that Codex surely accepts as the certificate of an
+// authority. It returns nil if there is none.
 func firstAuthority(content []byte) []byte {
 	for block := range certificatesOf(content) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA && c.Version == 3 {
@@ -257,7 +257,7 @@ func firstAuthority(content []byte) []byte {
 	return nil
 }
 
-// certificatesOf returns the certificates in a file in the format PEM.
+// certificatesOf returns the certificates in content, the content of a PEM file.
 func certificatesOf(content []byte) iter.Seq[*pem.Block] {
 	return func(yield func(*pem.Block) bool) {
 		for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {

@@ -95,7 +95,7 @@ func (s *supervisor) replaceForHealth(reason string, surelyHelps bool) bool {
 }
 
 // checkMemory publishes the memory of the serving instance, and replaces the instance if the memory
-// is above the limit. A release of Codex that does not report its memory has no limit.
+// is above the limit. If the release of Codex does not report its memory, no limit applies.
 func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 	limit := s.cfg.MaxMemory
 	if probe.Err != nil {
@@ -123,8 +123,9 @@ func (s *supervisor) checkMemory(in *instance, probe codexrpc.Probe) {
 }
 
 // memory returns the memory of an instance, in bytes. For a child it is the child's own memory, if
-// known: the memory that is freed when the child ends. It does not count the pages of the program,
-// some 110 MB, since all children share them and the system can drop them when it needs memory.
+// known: the memory that is freed when the child ends. Own memory does not include the pages of the
+// program, some 110 MB, since all children share them and the system can drop them when it needs
+// memory.
 func (in *instance) memory(d codexrpc.Diagnostics) int64 {
 	if in.home != nil && d.PID > 0 {
 		if own, ok := ownMemory(d.PID); ok {

@@ -34,11 +34,11 @@ var loginFiles = []string{"auth.json", "auth.lock"}
 // for it in the home directory, and no setting prevents that.
 const agentsDir = ".agents"
 
-// logVersions is the number of directories that keep Codex from writing its log. The log is a
-// database file with a version in its name. A private home has a directory with the name of each
-// version from 1 on, so that Codex cannot make the file. Otherwise the log would grow by some 60 KB
-// with each turn, perhaps in a file system in memory. Old releases of Codex do not start with such
-// directories.
+// logVersions is the highest version of Codex's log that a private home prevents. The log is a
+// database file with its version in its name. For each version from 1 on, a private home has a
+// directory in place of this file, so that Codex cannot make the file. Otherwise the log would grow
+// by some 60 KB with each turn, perhaps in a file system in memory. Old releases of Codex do not
+// start with such directories.
 const logVersions = 9
 
 // needsLog is a part of the error of those releases of Codex that do not start without their log.
@@ -59,8 +59,8 @@ type privateHome struct {
 	path         string
 	operatorHome string // the operator's CODEX_HOME; empty: there is none
 	config       operatorConfig
-	// variables are the variables of the .env file, as NAME=VALUE. Escapes in a value stay as they
-	// are.
+	// variables are those variables of the operator's .env file that an app-server may have, as
+	// NAME=VALUE. Escapes in a value stay as they are.
 	variables []string
 }
 
@@ -159,8 +159,8 @@ func (h *privateHome) createFiles(logEnabled bool) error {
 // codexFile returns the path of a file in the CODEX_HOME.
 func (h *privateHome) codexFile(name string) string { return filepath.Join(h.codexDir(), name) }
 
-// linkUser links the entries of the user's home directory. It does nothing if it cannot read that
-// directory.
+// linkUser makes links in the private home directory to the entries of home, the user's home
+// directory. It leaves out agentsDir. It does nothing if it cannot read home.
 func (h *privateHome) linkUser(home string) error {
 	dir, err := os.Open(home)
 	if err != nil {
@@ -207,8 +207,9 @@ func unquoted(value string) string {
 	return value
 }
 
-// copyVariables copies lines of the operator's .env file: those that set variables which an
-// app-server may have. Codex adds these variables to its environment.
+// copyVariables copies the operator's .env file to the private home, but only the lines that set
+// variables which an app-server may have. Codex adds these variables to its environment.
+// copyVariables also adds them to h.variables.
 func (h *privateHome) copyVariables() error {
 	content, err := readBounded(filepath.Join(h.operatorHome, variablesFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -222,7 +223,7 @@ func (h *privateHome) copyVariables() error {
 	for line := range bytes.Lines(content) {
 		if match := assignment.FindSubmatch(line); match != nil && isAllowedVariable(string(match[1]), providerVariables) {
 			h.variables = append(h.variables, string(match[1])+"="+unquoted(string(bytes.TrimSpace(line[len(match[0]):]))))
-			if !strings.EqualFold(string(match[1]), noProxy) { // noProxyVariables sets it if there is a proxy
+			if !strings.EqualFold(string(match[1]), noProxy) { // noProxyVariables sets NO_PROXY if there is a proxy
 				copied = append(copied, line...)
 			}
 		}
@@ -245,7 +246,7 @@ func (h *privateHome) copyInstallationID() error {
 		id, err = makeInstallationID(path)
 	}
 	if id = bytes.TrimSpace(id); err != nil || !installationID.Match(id) {
-		return nil // Codex makes a new one
+		return nil // Codex makes a new id
 	}
 	return os.WriteFile(h.codexFile(installationIDFile), id, 0o600)
 }

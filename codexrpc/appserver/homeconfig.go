@@ -74,7 +74,8 @@ func readOperatorConfig(home string) (operatorConfig, error) {
 	return config, nil
 }
 
-// parseOperatorConfig parses a config.toml. For invalid TOML, its error contains the line.
+// parseOperatorConfig parses a config.toml. For invalid TOML, its error contains the number of the
+// line.
 func parseOperatorConfig(content []byte) (config operatorConfig, err error) {
 	if err := toml.Unmarshal(content, &config); err != nil {
 		return operatorConfig{}, errors.New(strings.TrimPrefix(err.Error(), "toml: "))
@@ -108,7 +109,8 @@ func readBounded(path string) ([]byte, error) {
 	return content, err
 }
 
-// resolve makes relative paths absolute. They start from the operator's home.
+// resolve makes the relative paths in c absolute. They are relative to home, the operator's
+// CODEX_HOME.
 func (c *providerConfig) resolve(home string) {
 	c.ModelCatalogJSON = resolvePath(home, c.ModelCatalogJSON)
 	for _, provider := range c.ModelProviders {
@@ -152,7 +154,7 @@ func (c *providerConfig) variableNames() (names []string) {
 func (c *operatorConfig) encodePrivate() ([]byte, error) {
 	config := privateConfig{
 		providerConfig:     c.providerConfig,
-		ProjectRootMarkers: []string{}, // the working directory is the root
+		ProjectRootMarkers: []string{}, // none: the working directory is the root of the project
 		Features:           map[string]bool{"plugins": false, "apps": false, "hooks": false, "memories": false},
 		Analytics:          map[string]any{"enabled": false},
 		Skills:             map[string]any{"include_instructions": false, "bundled": map[string]any{"enabled": false}},

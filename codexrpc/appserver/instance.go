@@ -28,9 +28,9 @@ type instance struct {
 	conn    *codexrpc.Conn // nil: a remote app-server could not be dialled
 	version string
 	models  *catalogue
-	err     error // why the instance cannot be used
+	err     error // why the instance cannot be used; nil: it can
 
-	// Used by the supervisor.
+	// Used only by the supervisor.
 	servingSince time.Time // when the instance began to serve
 	memoryWarned bool      // a warning about its memory was logged
 	wasSmall     bool      // its memory was at most half of Config.MaxMemory once
@@ -112,7 +112,7 @@ func (p *Process) launch() (*instance, error) {
 
 // startChild starts the programs of an instance that is a child: the app-server, and the run that
 // prints the catalogue (the list of models). That run has its own timeout, so it may end after the
-// handshake.
+// handshake. For a remote app-server, startChild does nothing.
 func (p *Process) startChild(in *instance) (run *catalogueRun, err error) {
 	if p.cfg.Connect != "" {
 		return nil, nil

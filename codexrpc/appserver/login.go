@@ -66,7 +66,7 @@ func loginFileOf(home string) LoginFile {
 // renew, such as an API key, may be read-only.
 func checkLoginFiles(home string) error {
 	if login, err := readLogin(home); err != nil || login.Refresh == "" {
-		return nil // Codex reports what is wrong with it
+		return nil // there is nothing to renew, or Codex reports what is wrong with the login
 	}
 	// A missing lock file is made here, as Codex would make it. Both files are opened for reading
 	// and writing, since opening a pipe only for writing would wait for its reader.
@@ -112,7 +112,7 @@ func (l *usedLogin) setServing(file LoginFile) {
 
 // LoginFiles returns the versions of the file that has the login.
 func (p *Process) LoginFiles() LoginFiles {
-	ready := p.Serving() != nil // read first: Serving is set before an app-server takes turns
+	ready := p.Serving() != nil // read before files: files.Serving is set before an app-server takes turns
 	p.login.mu.Lock()
 	files, operatorHome := p.login.files, p.login.operatorHome
 	p.login.mu.Unlock()
@@ -121,13 +121,14 @@ func (p *Process) LoginFiles() LoginFiles {
 }
 
 const (
-	// renewEarly is how long before the end of an access token renewLoginEarly makes the app-server
-	// renew the login. So no request has to wait for a renewal, and a failed renewal can be tried
-	// again. Codex by itself renews the login five minutes before the end, within a request.
+	// When an access token expires within renewEarly, renewLoginEarly makes the app-server renew
+	// the login. So no request has to wait for a renewal, and a failed renewal can be tried again.
+	// Codex by itself renews the login five minutes before the token expires, within a request.
 	renewEarly = 10 * time.Minute
 	// renewTimeout bounds a renewal. Codex gives up after 15 seconds.
 	renewTimeout = 20 * time.Second
-	// The shortest and the longest pause between two checks of the token's end.
+	// minTokenWait and maxTokenWait are the shortest and the longest pause between two checks
+	// whether the token expires soon.
 	minTokenWait, maxTokenWait = time.Minute, 10 * time.Minute
 )
 
@@ -151,12 +152,12 @@ func readLogin(home string) (loginTokens, error) {
 	return login.Tokens, err
 }
 
-// tokenExpiry returns when the access token of the login in a CODEX_HOME ends. renewable is false
-// for a login that is not renewed, such as an API key, and if there is no login.
+// tokenExpiry returns when the access token of the login in a CODEX_HOME expires. renewable is
+// false for a login that is not renewed, such as an API key, and if there is no login.
 func tokenExpiry(home string) (expiry time.Time, renewable bool) {
 	login, err := readLogin(home)
 	if home == "" || err != nil || login.Refresh == "" {
-		return time.Time{}, false // Codex reports what is wrong with it
+		return time.Time{}, false // Codex reports what is wrong with the login
 	}
 	// The token is a JWT: three parts in base64, the second with the claims.
 	_, rest, _ := strings.Cut(login.Access, ".")
@@ -211,7 +212,7 @@ var (
 // failed. The error is for the operator: it may contain paths, and quote the issuer.
 //
 // Without a login, the process has no app-server. So SignIn starts an app-server for the sign-in
-// alone, which logs nothing.
+// alone. The stderr of this app-server is not logged.
 func (p *Process) SignIn(ctx context.Context, show func(code codexrpc.DeviceCode, expires time.Time)) (err error) {
 	if p.cfg.Connect != "" || p.cfg.Start != nil {
 		return errors.New("the app-server runs elsewhere; run `codex login` there")

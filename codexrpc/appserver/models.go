@@ -14,7 +14,7 @@ const (
 	// listTimeout bounds one request for the list. Codex waits five seconds for the back end of its
 	// login, and then lists the models that it knows without the back end.
 	listTimeout = 15 * time.Second
-	// firstListWait is how long a caller waits for the first list.
+	// firstListWait is how long Models waits for the first list if there is a catalogue.
 	firstListWait = time.Second
 )
 
@@ -46,8 +46,8 @@ func (l *modelLists) currentCatalogue() *catalogue {
 }
 
 // get returns the list that came over a connection, or nil and the last failure. If there is no
-// list, or the list is old, get asks for a new one in the background; answered is closed after the
-// answer.
+// list, or the list is old, get asks for a new one in the background. answered is closed after the
+// answer to the request under way; it is nil if no request is under way.
 func (l *modelLists) get(conn *codexrpc.Conn) (models []codexrpc.Model, answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,10 +80,10 @@ func (l *modelLists) fetch(conn *codexrpc.Conn, answered chan struct{}) {
 }
 
 // Models returns the models that an app-server of the process lists. If the list is older than
-// maxListAge, Models renews it in the background. If there is no list yet, Models waits up to
-// firstListWait for it, and then returns the models of the catalogue. If there is no catalogue, it
-// waits longer, and fails if the app-server returns no list. It also fails when ctx ends. The
-// caller must not change the models.
+// maxListAge, Models renews it in the background. If there is no list yet, Models waits for it up
+// to firstListWait, and after that returns the models of the catalogue. Without a catalogue, Models
+// waits until the app-server answers, and fails if the answer is no list. Models also fails when
+// ctx ends. The caller must not change the models.
 func (p *Process) Models(ctx context.Context, conn *codexrpc.Conn) ([]codexrpc.Model, error) {
 	models, answered, _ := p.models.get(conn)
 	if models != nil {

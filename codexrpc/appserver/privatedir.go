@@ -30,8 +30,8 @@ const (
 //	tmp/      its temporary files
 //	home-…/   the home of one instance, see [privateHome]
 //
-// This program holds a lock on the directory while it runs. So another program can see whether the
-// owner of a directory was killed, and then removes the directory.
+// This program holds a lock on the directory while it runs. So another program can see that the
+// owner of a directory was killed, and remove the directory.
 type privateDir struct {
 	path     string
 	lock     *os.File    // nil where there are no locks
@@ -68,7 +68,7 @@ func newPrivateDir() (*privateDir, error) {
 	return d, nil
 }
 
-// createDirs makes the directories that are missing.
+// createDirs makes work/ and tmp/ if they are missing.
 func (d *privateDir) createDirs() error {
 	for _, dir := range []string{d.workDir(), d.temp()} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -84,7 +84,7 @@ func (d *privateDir) wasRemoved() bool {
 	return err != nil || !os.SameFile(d.identity, now)
 }
 
-// remove removes the directory, and then its lock.
+// remove removes the directory, and then releases the lock.
 func (d *privateDir) remove() error { return errors.Join(os.RemoveAll(d.path), d.unlock()) }
 
 func (d *privateDir) unlock() error {
@@ -99,7 +99,7 @@ func (d *privateDir) unlock() error {
 func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 	temp, err := os.Open(os.TempDir())
 	if err != nil {
-		return // newPrivateDir reports it
+		return // newPrivateDir reports the same problem
 	}
 	defer temp.Close()
 	names, _ := temp.Readdirnames(maxSweepNames) // also returns the names before an error
@@ -121,7 +121,7 @@ func sweepPrivateDirs(ctx context.Context, log *slog.Logger) {
 // the relay from which the children get new tokens. Both are made for the first child that needs
 // them.
 type childFiles struct {
-	logEnabled atomic.Bool // new instances have Codex's log, since one did not start without it
+	logEnabled atomic.Bool // new instances may write Codex's log, since an earlier one did not start without it
 
 	mu      sync.Mutex
 	dir     string        // the working directory; if the configuration has none, it is within private
@@ -223,7 +223,7 @@ func (f *childFiles) withRelay(home *privateHome, env []string, log func() *slog
 	}
 	f.relay.SetIssuer(issuer.Issuer{
 		File: filepath.Join(home.operatorHome, loginFiles[0]),
-		Env:  slices.Concat(env, home.variables), // Codex adds home.variables itself
+		Env:  slices.Concat(env, home.variables), // as Codex sees it: Codex adds home.variables itself
 	})
 	return append(env, issuer.Variable+"="+f.relay.URL()), nil
 }

@@ -90,8 +90,8 @@ func New(cfg Config, logger *slog.Logger) *Process {
 
 // SetObserver sets the function that is called after each change: a new state, a replacement, the
 // end of a draining app-server. The calls come one after another, without locks held. The first
-// comes from Start, the others from the goroutine that supervises the process. So the observer must
-// be quick and must not call Restart or Stop. Nil: none.
+// calls come from Start, later ones from the goroutine that supervises the process. So the observer
+// must be quick and must not call Restart or Stop. A nil observer is not called.
 func (p *Process) SetObserver(observer func(Status)) { p.observer.Store(&observer) }
 
 // notifyObserver calls the observer.
@@ -161,8 +161,8 @@ func (p *Process) Conn(ctx context.Context) (*codexrpc.Conn, error) {
 	}
 }
 
-// Serving returns the connection that new turns get, or nil if the process is not
-// ready.
+// Serving returns the connection of the serving instance in StateReady and in StateUnresponsive. It
+// returns nil in the other states.
 func (p *Process) Serving() *codexrpc.Conn {
 	_, conn, _ := p.published.read()
 	return conn

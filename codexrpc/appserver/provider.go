@@ -41,9 +41,9 @@ type providerSettings struct {
 	retries int
 }
 
-// newProviderSettings returns the settings for the provider in a configuration. It returns no
-// settings for Codex's built-in providers except OpenAI, and for releases that may not accept the
-// settings. It does not change what the operator has set.
+// newProviderSettings returns the settings for the provider in a configuration. It does not change
+// what the operator has set. It returns no settings if the provider is built into Codex and is not
+// OpenAI, or if the release may not accept the settings.
 func newProviderSettings(config *providerConfig, version string, p Provider) (s providerSettings) {
 	if version == codexrpc.UnknownVersion || !codexrpc.AtLeast(version, providerRelease) {
 		return providerSettings{}
@@ -65,7 +65,7 @@ func newProviderSettings(config *providerConfig, version string, p Provider) (s 
 		}
 	}
 	add("request_max_retries", 0)
-	add("stream_max_retries", 0) // Codex still asks over HTTP after a failed WebSocket
+	add("stream_max_retries", 0) // after a failed WebSocket, Codex still asks over HTTP
 	if p.ConnectTimeout > 0 {
 		add("websocket_connect_timeout_ms", p.ConnectTimeout.Milliseconds())
 	}
@@ -105,7 +105,7 @@ func openAIEntry(baseURL, version string) map[string]any {
 // providerMembers returns the settings of a thread that choose the model provider with this name.
 // entry has the provider's settings.
 func providerMembers(name string, entry map[string]any) codexrpc.Constant {
-	members, _ := json.Marshal(map[string]any{ // it has only strings, numbers and booleans
+	members, _ := json.Marshal(map[string]any{ // cannot fail: there are only strings, numbers and booleans
 		"model_provider":  name,
 		"model_providers": map[string]any{name: entry},
 	})
@@ -179,8 +179,9 @@ func (p *Process) SocketFailed() {
 
 const (
 	// firstSocketPause is the pause after a first failure, which may remain the only one.
-	// longestSocketPause is the pause after many failures. The pauses grow, since a handshake
-	// without an answer delays a request by some seconds. A refused handshake costs little time.
+	// longestSocketPause is the pause after many failures. The pauses grow, since each new try may
+	// delay a request: by some seconds if the handshake is not answered, by little if it is
+	// refused.
 	firstSocketPause   = time.Minute
 	longestSocketPause = time.Hour
 )

@@ -64,8 +64,8 @@ func (s *publishedStatus) setStatus(next Status) {
 	s.update(func() { s.setStatusLocked(next) })
 }
 
-// setStatusLocked sets the status, and keeps the fields that do not depend on the state. The caller
-// holds the lock.
+// setStatusLocked sets the status, and keeps the fields that do not depend on the state, such as
+// the number of restarts. The caller holds the lock.
 func (s *publishedStatus) setStatusLocked(next Status) {
 	next.Since = time.Now()
 	if next.State == s.status.State { // the same state, with another instance

@@ -80,10 +80,10 @@ func (s *Status) notReady() *NotReadyError {
 type NotReadyError struct {
 	State      State
 	Reason     string // this and the next three are from [Status]; Reason may quote the system or the app-server
-	Remedy     string // without quotations
+	Remedy     string // what to do about Reason; without quotations, so clients may see it
 	Final      bool
 	SignedOut  bool
-	RetryAfter time.Duration // until the next start; 0: it is under way
+	RetryAfter time.Duration // until the next try; 0: it is under way, or none is planned
 }
 
 // Error returns the state and the reason.

@@ -162,8 +162,9 @@ var (
 	answerLine  = regexp.MustCompile(`^\S+ +DEBUG codex_http_client::client: Request completed `)
 
 	// socketRefusalLine matches a line about a WebSocket that the provider has refused: its
-	// handshake (429, a rate limit), or a request over it (429, or 503, an overload). It captures
-	// the status 503 and the thread's id.
+	// handshake with status 429 (a rate limit), or a request over it with 429 or 503 (an overload).
+	// The first group captures the status 503, and is empty for 429. The second group captures the
+	// thread's id.
 	socketRefusalLine = regexp.MustCompile(`event\.name="codex\.(?:websocket_connect" .* http\.response\.status_code=429 |` +
 		`sse_event" .*error\.message=(?:exceeded retry limit, last status: 429|unexpected status (503)) ).* conversation\.id=([0-9a-f-]+) app\.version=`)
 	// retryAfterPattern captures the seconds that the provider asks to wait.

@@ -59,8 +59,8 @@ func (s *supervisor) start(reason string) {
 	s.starting = in
 }
 
-// restart replaces the serving instance. In the pause after a failed start or an early crash, no
-// instance serves; then restart starts one at once.
+// restart replaces the serving instance. If the supervisor is waiting for the next start, no
+// instance serves; in that case, restart starts one at once.
 func (s *supervisor) restart() error {
 	if s.retryTimer == nil {
 		return s.replace("it was asked for")

@@ -19,7 +19,7 @@ const (
 	moreCA   = "CODEX_CA_CERTIFICATE"
 )
 
-// client returns a client that reaches the issuer as the app-server would.
+// client returns an HTTP client with the proxy and the trusted certificates of the app-server.
 func (i *Issuer) client() (*http.Client, error) {
 	trusted, err := i.trusted()
 	if err != nil {

@@ -42,7 +42,7 @@ type answer struct {
 	body        []byte
 }
 
-// renewal is the renewal for one refresh token.
+// renewal is one exchange of a refresh token for new tokens.
 type renewal struct {
 	done     chan struct{} // closed when answer is set
 	answer   answer
@@ -96,7 +96,7 @@ func (r *Relay) renew(refreshToken, file string, ask func() answer) *renewal {
 }
 
 // finish ends a renewal, and gives its answer to all requests that wait for it. It returns the
-// number of these requests.
+// number of these requests. For keepFresh, it also remembers the answer for the new refresh token.
 func (r *renewal) finish(ans answer, now time.Time) (requests int) {
 	renewals.Lock()
 	defer renewals.Unlock()

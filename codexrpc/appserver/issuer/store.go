@@ -10,8 +10,8 @@ import (
 )
 
 // storeLogin puts the tokens of an answer into the file of a login, as Codex itself does.
-// spentToken is the refresh token that the issuer has just exchanged for them. If it is not the one
-// in the file, the file already has newer tokens, and storeLogin does not change it.
+// spentToken is the refresh token that the issuer has just exchanged for the new tokens. If the
+// file has another refresh token, its tokens are newer, and storeLogin does not change the file.
 func storeLogin(path, spentToken string, answer []byte, now time.Time) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
