@@ -27,11 +27,11 @@ type App struct {
 	logger      *slog.Logger
 	ctx         caddy.Context
 	servers     *pool.Configuration
-	aliases     []string       // of models, in all handlers; complete at Start
-	hasKeyFile  bool           // a handler counts the keys of a file in localLimits; complete at Start
-	storeStarts []func() error // each starts the store of a handler; complete at Start
+	aliases     []string       // the model aliases of all handlers; complete when Start is called
+	hasKeyFile  bool           // a handler counts the keys of its file in localLimits; complete when Start is called
+	storeStarts []func() error // each starts the store of a handler; complete when Start is called
 
-	releaseBooks []func() // from keepBooks, for Cleanup
+	releaseBooks []func() // set by keepBooks, called by Cleanup
 }
 
 // supervisor runs the app-servers of all configurations.

@@ -280,7 +280,7 @@ type Conversations struct {
 // the default max_memory.
 const maxKeptBytes = 128 << 20
 
-// parse reads on, off, or a block.
+// parse reads on or off, and then a block. Both are optional.
 func (c *Conversations) parse(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		if err := checkWord(d.Val(), "on|off"); err != nil {

@@ -108,7 +108,8 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return parseBlock(d, h, h.customOptions())
 }
 
-// customOptions returns the options that the tags of the fields do not describe, or only in part.
+// customOptions returns the options that the tags of the fields do not describe, or describe only
+// in part.
 func (h *Handler) customOptions() map[string]customOption {
 	return map[string]customOption{
 		"app_server":       {parse: h.parseAppServer, repeats: true},
@@ -159,7 +160,7 @@ func (a *AppServer) parseCommand(d *caddyfile.Dispenser) error {
 
 func (a *AppServer) parseToken(d *caddyfile.Dispenser) error {
 	if !d.AllArgs(&a.Token) || a.Token == "" {
-		return d.Err("token takes one token, which must not be empty") // not ArgErr, which may show it
+		return d.Err("token takes one token, which must not be empty") // not ArgErr, which may show the token
 	}
 	return nil
 }

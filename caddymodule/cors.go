@@ -124,7 +124,7 @@ func answerPreflight(answer, request http.Header) {
 	if request.Get("Access-Control-Request-Private-Network") == "true" {
 		answer.Set("Access-Control-Allow-Private-Network", "true")
 	}
-	answer.Set("Access-Control-Max-Age", "7200") // seconds; browsers accept at most two hours to a day
+	answer.Set("Access-Control-Max-Age", "7200") // two hours in seconds; the maxima of browsers are between two hours and a day
 }
 
 // allows reports whether pages of an origin may use the API.
@@ -139,9 +139,9 @@ var simpleTypes = []string{"", "text/plain", "application/x-www-form-urlencoded"
 // crossOrigin detects requests that browsers mark as coming from another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// isForged reports whether a request comes from a page that may not use the API, and browsers send
-// no preflight before it. The page could not read the answer, but the turn would use up the plan.
-// Browsers mark such requests by headers that programs do not send.
+// isForged reports whether a request comes from a page that may not use the API, and is of a kind
+// that browsers send without a preflight. The page could not read the answer, but the turn would
+// use up the plan. Browsers mark such requests by headers that programs do not send.
 func (c *cors) isForged(r *http.Request) bool {
 	contentType := r.Header.Get("Content-Type")
 	if contentType == "application/json" { // nearly all programs send this; browsers send a preflight before it

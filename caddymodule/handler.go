@@ -36,10 +36,11 @@ const minBodies = 4
 
 // Handler answers the OpenAI API with a managed `codex app-server`.
 //
-// It serves POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations and the
-// routes below the last two, GET /v1/models, GET /v1/models/{id}, GET /v1/usage, GET /v1/usage/raw,
-// GET /healthz and GET /readyz. Any other path below /v1/ is a 404 in OpenAI's format; all other
-// paths are passed to the next handler.
+// It serves POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/conversations,
+// /v1/messages and the routes below the last three, GET /v1/models, GET /v1/models/{id}, GET
+// /v1/usage, GET /v1/usage/raw, GET /api/hello, GET /healthz and GET /readyz. The options images,
+// page and ollama add routes. Any other path below /v1/ is a 404 in OpenAI's or Anthropic's format;
+// all other paths are passed to the next handler.
 type Handler struct {
 	// The app-servers to use. Default: one, `codex app-server`.
 	AppServers []*AppServer `json:"app_servers,omitempty"`
@@ -71,14 +72,14 @@ type Handler struct {
 
 	// How many turns of one user run at the same time; callers without a name are one user. Further
 	// requests wait, and requests of other users overtake them. Default: max_concurrent. But if the
-	// keys have several users, or another user has sent a request within the last hour, a user runs
-	// at most seven turns for each slot that stays free. A user who alone has turns then runs 56 of
-	// 64.
+	// keys have several users, or another user has sent a request within the last hour, a user may
+	// run only seven times as many turns as slots stay free: for example, 56 turns if 8 of 64 slots
+	// stay free.
 	MaxPerUser int `json:"max_per_user,omitempty" option:"<n>"`
 
-	// How many requests may wait; a further one gets a 429 with the code codex_queue_full.
-	// In a full queue, a user with fewer waiting requests replaces the newest request of the
-	// user with the most. 0: no request waits. Default: 128.
+	// How many requests may wait; a further one gets a 429 with the code codex_queue_full. If the
+	// queue is full, a request of a user with fewer waiting requests replaces the newest request of
+	// the user with the most waiting requests. 0: no request waits. Default: 128.
 	MaxQueue *int `json:"max_queue,omitempty" option:"<n>" default:"128"`
 
 	// How long a request may wait until it gets a 503 with the code codex_queue_timeout.
@@ -116,10 +117,10 @@ type Handler struct {
 	// the caller's user. `all`: all users of this Caddy. Default: `own`.
 	Usage string `json:"usage,omitempty" option:"own|all" default:"own"`
 
-	// The realm of the users. In a realm, users with one name are one user: for the usage,
-	// stored responses and conversations. Placeholders are resolved when the configuration
-	// is loaded. Default: the first name of the host matcher of this handler's site, or the address
-	// of the server if there is no host matcher.
+	// The realm of the users. Users with the same name in one realm are one user: they share usage,
+	// stored responses and conversations. Placeholders are resolved when the configuration is
+	// loaded. Default: the first name of the host matcher of this handler's site, or the address of
+	// the server if there is no host matcher.
 	Realm string `json:"realm,omitempty" option:"<text>"`
 
 	// Whether a page for people is served at /codex/: a playground, and the state of the
@@ -142,8 +143,8 @@ type Handler struct {
 	Models []prompt.Alias `json:"models,omitempty"`
 
 	// Whether the handler fetches images that a request names by an https URL. If not, it refuses
-	// such a request. It contacts only public addresses, and bounds the number of images, their
-	// size and the time. Default: false.
+	// such a request. To fetch images, it contacts only public addresses, and it bounds the number
+	// of images, their size and the time. Default: false.
 	ImageFetch bool `json:"image_fetch,omitempty" option:"on|off"`
 
 	// Whether the model can make pictures: at /v1/images/generations and /v1/images/edits, and
@@ -167,8 +168,8 @@ type Handler struct {
 
 	turn.ToolOptions
 
-	// Textual forms of calls beside <use_tool> blocks, by their names: `tool_call`, or
-	// a module of another plugin. Default: none.
+	// Textual forms of tool calls besides <use_tool> blocks, by the names of the forms:
+	// `tool_call`, or a module of another plugin. Default: none.
 	TextualPatternsRaw caddy.ModuleMap `json:"textual_patterns,omitempty" caddy:"namespace=http.codex.patterns"`
 
 	// With stop_after_tools `burst`: how long a turn waits for another textual block after each
@@ -188,7 +189,7 @@ type Handler struct {
 	releases       []func() // called by Cleanup
 	cors           *cors
 	hosts          *hosts
-	realmSuffix    string // @ and the option realm; empty: the realm of the site
+	realmSuffix    string // @ and the option realm; empty: the realm of the site is used
 	pool           *pool.Pool
 }
 
@@ -379,7 +380,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		if err := next.ServeHTTP(w, r); err != nil || caddyhttp.GetVar(r.Context(), unhandled) != true {
 			return err
 		}
-		caddyhttp.SetVar(r.Context(), unhandled, false) // this handler answers; those before it may read the variable
+		caddyhttp.SetVar(r.Context(), unhandled, false) // this handler answers; handlers before it may read the variable
 		if route, ok = misspeltRouteOf(r.URL.Path); !ok {
 			route = notTheAPIRouteOf(r.URL.Path)
 		}

@@ -10,7 +10,8 @@ import (
 // eventKeyUsed is the name of the event that a key has used 80 or 100 percent of a limit.
 const eventKeyUsed = "codex.key_used"
 
-// keyThresholds remembers which thresholds each limit of a key has passed. A reload keeps it.
+// keyThresholds remembers which thresholds (80 and 100 percent) the use of each key's limits has
+// passed. A reload keeps this record.
 var keyThresholds quota.Thresholds
 
 // reportLimits emits an event for each limit of the turn's key whose use has just reached 80 or 100

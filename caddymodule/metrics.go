@@ -296,7 +296,7 @@ func sendState[T comparable](ch chan<- prometheus.Metric, r reading, allStates [
 // collectBuild sends the versions of this module, of Caddy and of each running Codex.
 func collectBuild(ch chan<- prometheus.Metric, codexVersions map[string]bool) {
 	if len(codexVersions) > 1 {
-		delete(codexVersions, "") // not known yet
+		delete(codexVersions, "") // of an app-server whose version is not known yet
 	}
 	if len(codexVersions) == 0 {
 		codexVersions[""] = true

@@ -74,8 +74,8 @@ type requestContext struct {
 	encoder    apierror.Encoder // of errors; nil: OpenAI's
 	user       string           // what userOf returns, once the user is identified
 	identified bool             // user is set
-	ids        [2]string        // its id, as the value of two headers
-	turns      []gateway.Record // the turns of its answer, once they have ended
+	ids        [2]string        // the id of the request, twice: as the values of two headers
+	turns      []gateway.Record // the turns of the answer, once they have ended
 }
 
 type requestContextKey struct{}

@@ -62,8 +62,9 @@ func ollamaRefusal(methods []string, refusal func() *apierror.Error) route {
 // URL repeats /v1 or /api in it.
 var ollamaPrefix = regexp.MustCompile(`^(/v1|/api)*/api/`)
 
-// ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/ it
-// returns ollamaUnknownRoute, except for the paths of OpenAI's and Anthropic's APIs.
+// ollamaRouteOf returns the route of a path of Ollama's API. For an unknown path below /api/, it
+// returns ollamaUnknownRoute. It returns false for any other path, and for a path of OpenAI's or
+// Anthropic's API, even a misspelt one.
 func ollamaRouteOf(path string) (route, bool) {
 	clean := withoutSlashes(path)
 	if prefix := ollamaPrefix.FindString(clean); prefix != "" {

@@ -27,7 +27,7 @@ import (
 type option struct {
 	name, syntax, defaultValue string
 
-	lineName string // the option at the beginning of the line: this one, or another one that this one follows
+	lineName string // the name at the beginning of the line: that of this option, or of the option that this one follows
 	field    reflect.Value
 }
 
@@ -127,7 +127,7 @@ func editDistance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)
 	}
-	row := make([]int, len(b)+1) // row[j] is the distance from the beginning of a so far to b[:j]
+	row := make([]int, len(b)+1) // row[j] is the distance from the part of a that was read so far to b[:j]
 	for j := range row {
 		row[j] = j
 	}

@@ -119,7 +119,7 @@ func exactRouteOf(path string) (route, bool) {
 	if found, ok := routes[path]; ok && !strings.Contains(path, "*") {
 		return found, true
 	}
-	if id, ok := strings.CutPrefix(path, "/v1/models/"); ok && id != "" { // which may contain slashes
+	if id, ok := strings.CutPrefix(path, "/v1/models/"); ok && id != "" { // the id may contain slashes
 		found := modelRoute
 		found.args = []string{id}
 		return found, true
@@ -291,8 +291,8 @@ func isSocketHandshake(r *http.Request) bool {
 }
 
 // isForgedSocketHandshake reports whether the handshake of a WebSocket comes from a page that may
-// not use the API. Browsers send no preflight before such a handshake. So it is checked like a POST
-// without a preflight.
+// not use the API. Browsers send no preflight before such a handshake. So the handshake is checked
+// like a POST without a preflight.
 func (h *Handler) isForgedSocketHandshake(r *http.Request) bool {
 	post := r.Clone(r.Context())
 	post.Method = http.MethodPost
@@ -328,7 +328,8 @@ func withoutSlashes(path string) string {
 	return "/" + strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
 }
 
-// notTheAPIRoute answers the paths that no handler answers. It needs no key, since it has no secrets.
+// notTheAPIRoute answers the paths that no handler answers. The route needs no key, since its
+// answers have no secrets.
 var notTheAPIRoute = route{counts: countsOf("unknown"), noAPIKey: true, serve: func(_ *Handler, w http.ResponseWriter, r *http.Request, _ []string) {
 	refuse(w, r, apierror.NotTheAPI(r.Method, r.URL.Path, baseURL(r)))
 }}

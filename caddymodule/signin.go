@@ -22,7 +22,7 @@ const minAdminKey = 16
 
 func (h *Handler) parseAdminKey(d *caddyfile.Dispenser) error {
 	if !d.AllArgs(&h.AdminKey) || h.AdminKey == "" {
-		return d.Err("admin_key takes one key, which must not be empty") // not ArgErr, which may show it
+		return d.Err("admin_key takes one key, which must not be empty") // not ArgErr, which may show the key
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 		return apierror.OriginNotAllowed(r.Header.Get("Origin"))
 	}
 	key := ""
-	if r.Header.Get("Authorization") != "" { // no other header may have this key, since access logs show the others
+	if r.Header.Get("Authorization") != "" { // the key is accepted only in this header, which access logs do not show
 		key = presentedKey(r)
 	}
 	hash := sha256.Sum256([]byte(key))
@@ -71,8 +71,8 @@ func (h *Handler) authenticateAdmin(r *http.Request) *apierror.Error {
 // adminAction is an action of an administrator on an app-server. It returns the body of the answer.
 type adminAction func(r *http.Request, p *pool.Process) (any, *apierror.Error)
 
-// runFor runs action for the app-server in processes whose id is in the query. It returns an error
-// if there is none.
+// runFor runs action for the process with the id that the query names. It returns an error if no
+// element of processes has this id.
 func (action adminAction) runFor(processes []*pool.Process, r *http.Request) (any, *apierror.Error) {
 	wanted := r.URL.Query().Get("app_server")
 	for _, p := range processes {

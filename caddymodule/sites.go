@@ -158,7 +158,7 @@ func (s *siteSearch) leadsToHandler(handler caddyhttp.MiddlewareHandler) bool {
 const maxRealm = 100
 
 // accountOf returns the name under which this Caddy stores the usage, responses and conversations
-// of a request's user: user@realm. So users with the same name at two sites have two accounts.
+// of a request's user: user@realm. So users with the same name in two realms have two accounts.
 func (h *Handler) accountOf(r *http.Request) string {
 	suffix := h.realmSuffix
 	if suffix == "" {

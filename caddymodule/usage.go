@@ -39,7 +39,7 @@ const lookupTimeout = 5 * time.Second
 
 // keepBooks begins to store the usage in Caddy's data directory. If a handler has a file of keys,
 // it also begins to store what API keys have used. Earlier releases had the id of this Caddy in the
-// file names; keepBooks reads such a file if there is no newer one.
+// file names; keepBooks reads such a file if there is no file with the present name.
 func (a *App) keepBooks() {
 	id, _ := os.ReadFile(filepath.Join(caddy.AppDataDir(), "instance.uuid"))
 	keep := func(keeper *storedbook.Keeper, name string) {
@@ -129,7 +129,7 @@ type rateLimits struct {
 	AppServer string      `json:"app_server"` // its id
 	At        int64       `json:"at"`         // when Codex reported them, Unix time in seconds
 	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // the limit that is reached
+	Reached   string      `json:"reached,omitempty"` // why the provider refuses requests now; empty: it does not, or the reason is not known
 	Primary   *rateWindow `json:"primary"`
 	Secondary *rateWindow `json:"secondary"`
 }
@@ -145,7 +145,7 @@ type rateWindow struct {
 // the same CODEX_HOME have the same login and plan, so rateLimits lists that plan for only one of
 // them.
 func (h *Handler) rateLimits(r *http.Request) []rateLimits {
-	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all of them
+	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout) // for all app-servers together
 	defer cancel()
 	found := []rateLimits{}
 	homes := make(map[[2]string]bool)
@@ -177,7 +177,7 @@ func newRateWindow(w *codexrpc.RateWindow) *rateWindow {
 type keyUsage struct {
 	Key     string       `json:"key"` // its id
 	User    string       `json:"user"`
-	Expires *int64       `json:"expires_at"` // in Unix seconds
+	Expires *int64       `json:"expires_at"` // in Unix seconds; nil: never
 	Limits  []limitUsage `json:"limits"`
 }
 
@@ -188,8 +188,8 @@ type limitUsage struct {
 	Limit     int64      `json:"limit"`
 	Used      int64      `json:"used"`
 	Remaining int64      `json:"remaining"`
-	Resets    *int64     `json:"resets_at"`    // when all of it is free again
-	Exhausted *int64     `json:"exhausted_at"` // when nothing will be left at the present rate
+	Resets    *int64     `json:"resets_at"`    // when the whole limit is free again if nothing more is used; nil: it is free now
+	Exhausted *int64     `json:"exhausted_at"` // when nothing of the limit will be left at the present rate; nil: not expected, or no forecast
 }
 
 // unixOrNil returns a time in Unix seconds, nil for the zero time.
@@ -200,7 +200,8 @@ func unixOrNil(t time.Time) *int64 {
 	return new(t.Unix())
 }
 
-// keyUsages returns what the keys of the file have used: all keys, or those of the caller's user.
+// keyUsages returns what keys of the file have used: all keys with the option `usage all`, and
+// otherwise the keys of the caller's user.
 func (h *Handler) keyUsages(r *http.Request) []keyUsage {
 	if h.keyFile == nil {
 		return nil
@@ -242,7 +243,8 @@ var (
 // maxKeyLabels bounds the number of keys that have metrics.
 const maxKeyLabels = 200
 
-// collectKeys sends the values of the limits of keys, each id once.
+// collectKeys sends the values of the limits of keys. If handlers have keys with the same id, it
+// sends those of the first such key.
 func collectKeys(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()

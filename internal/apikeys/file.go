@@ -29,7 +29,7 @@ type File struct {
 	// After Open, only the goroutine of Watch uses the next four fields.
 	info       fs.FileInfo       // of the version that was read last, even if it had an error
 	sum        [sha256.Size]byte // of the content of that version
-	recheck    bool              // the file may have changed without a new time
+	recheck    bool              // the file may have changed without a new modification time
 	unreadable bool              // the last attempt to read the file failed, and this was logged
 
 	stop func()
@@ -99,7 +99,7 @@ func (f *File) poll(ctx context.Context) {
 	if f.unreadable = false; f.sum == oldSum {
 		return
 	}
-	if len(content) == 0 && f.recheck { // the file is probably being written
+	if len(content) == 0 && f.recheck { // a file that is empty after a recent change is probably being written
 		f.sum = oldSum
 		return
 	}

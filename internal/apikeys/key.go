@@ -1,5 +1,5 @@
-// Package apikeys reads and edits a file of API keys. The file has the syntax of a Caddyfile, since
-// operators know it, it allows comments, caddy fmt formats it, and errors name the line.
+// Package apikeys reads and edits a file of API keys. The file has the syntax of a Caddyfile:
+// operators know this syntax, it allows comments, caddy fmt formats it, and errors name the line.
 //
 //	# The laptop of Alice
 //	key alice-laptop {
@@ -39,7 +39,7 @@ type Key struct {
 	Hash    Hash
 	Expires time.Time // zero: never
 
-	firstLine, lastLine int // its lines in the file, from 1 on
+	firstLine, lastLine int // the first and the last line of the entry; the file begins with line 1
 }
 
 // Expired reports whether the key is no longer valid.
@@ -63,7 +63,7 @@ const (
 	maxKeys   = 10_000  // of a file
 	maxModels = 100     // of an entry
 	maxLimits = 8       // of an entry
-	maxLimit  = 1 << 50 // the number of a limit, so that sums cannot overflow
+	maxLimit  = 1 << 50 // the largest number of a limit; sums of such numbers cannot overflow
 
 	// hashPrefix precedes the hexadecimal digits of a hash.
 	hashPrefix = "sha256:"

@@ -72,14 +72,15 @@ func withConfig(cmd *cobra.Command, run func(context.Context, *cobra.Command, ca
 }
 
 // loadConfig returns the configuration that the flags name, or else the Caddyfile of this
-// directory. If there is none, the error advises to name one with --config. alternative is a text
-// about another choice that the command offers; the error puts it before this advice.
+// directory. If there is none, the error advises to name one with --config. alternative is empty,
+// or a text about another choice that the command offers. The error has this text before its
+// advice.
 func loadConfig(fl caddycmd.Flags, alternative string) (config []byte, file string, err error) {
 	config, file, err = readConfig(fl)
 	advice := "; name " + alternative + "the configuration with --config"
 	switch {
 	case err != nil && fl.String("config") == "":
-		err = fmt.Errorf("%w%s", err, advice) // the directory may be another user's
+		err = fmt.Errorf("%w%s", err, advice) // for example, the directory belongs to another user
 	case err == nil && file == "":
 		err = errors.New("there is no Caddyfile in this directory" + advice)
 	}

@@ -78,8 +78,8 @@ func (configured AppServersFunc) signIn(ctx context.Context, cmd *cobra.Command,
 	return nil
 }
 
-// restartAll replaces the app-servers of the running Caddy that have these ids. It returns how many
-// it has replaced.
+// restartAll replaces those app-servers of the running Caddy whose ids are in ids. It returns how
+// many it has replaced.
 func restartAll(ctx context.Context, fl caddycmd.Flags, ids []string) (restarted int, err error) {
 	var document status.Document
 	if err := callAdmin(ctx, fl, http.MethodGet, "/codex/status", nil, &document); err != nil {

@@ -38,7 +38,8 @@ const (
 	signedOutRest = time.Minute
 	// minFalterRest and maxFalterRest are the first and the longest pause for a login whose
 	// provider fails or limits its rate. Each failure in a row doubles the pause. The first pause
-	// may be short: if there is another login, a failed attempt costs a request a second at most.
+	// may be short: if there is another login, a failed attempt delays a request by a second at
+	// most.
 	minFalterRest = time.Second
 	maxFalterRest = time.Minute
 )
@@ -49,7 +50,7 @@ const (
 type Login struct {
 	mu         sync.Mutex
 	state      State
-	failure    error     // the failure for which it rests, or has rested; nil after a success
+	failure    error     // why the login rests or last rested; nil after a success
 	resetsAt   time.Time // when its plan resets; zero: not known
 	restsUntil time.Time // until when the login is not used
 	beingTried bool      // one turn is trying the login again
@@ -94,8 +95,8 @@ func (l *Login) Status() Status {
 	return status
 }
 
-// Rests reports whether the login is set aside at present, so that other logins have to be used,
-// and until when.
+// Rests reports whether the login rests (is not used) now, and until when. Meanwhile, other logins
+// have to be used.
 func (l *Login) Rests() (until time.Time, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,10 +150,10 @@ func (l *Login) update(f func()) {
 }
 
 // Falter records a failure that another login may not have: the provider limits the rate of this
-// login, is down or out of reach. The login then rests (it is not used) for retryAfter, for which
-// the provider asks. If retryAfter is 0, each failure in a row doubles the rest. The rest is
-// maxFalterRest at most, and does not shorten an earlier rest. A login that is spent or signed out
-// stays so.
+// login, is down, or cannot be reached. The login then rests (is not used) for retryAfter, the time
+// that the provider asks for. If retryAfter is 0, the login rests for minFalterRest, and each
+// failure in a row doubles this time. The rest is maxFalterRest at most, and does not shorten an
+// earlier rest. A login that is spent or signed out stays so.
 func (l *Login) Falter(failure error, retryAfter time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +203,7 @@ func (l *Login) SignIn() {
 	l.update(l.allowTrial)
 }
 
-// allowTrial lets one turn try a failed login now. The caller is update.
+// allowTrial lets one turn try a failed login now. It runs within update, which holds the lock.
 func (l *Login) allowTrial() {
 	if l.state != Fine {
 		l.state = Unknown

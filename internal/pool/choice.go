@@ -15,13 +15,13 @@ type Policy struct {
 // The names of policies.
 const (
 	PolicySpread  = "spread"  // a turn goes to the app-server with the fewest turns
-	PolicyReserve = "reserve" // like spread, but the last app-servers get turns only if no other can
+	PolicyReserve = "reserve" // like spread, but the last app-servers get turns only if no other app-server can take them
 )
 
 // candidate has the facts by which chooser compares a member.
 type candidate struct {
 	readiness int       // from isReady to isAvoided; lower is better
-	readyAt   time.Time // when it should become ready, for example when its plan resets; zero: no time is known, or needed
+	readyAt   time.Time // when it should become ready, for example when its plan resets; zero: not known, or the member is ready
 	turns     int64     // the turns that run on its process, of all configurations
 	server    int       // the number of its app_server, from 0
 }
@@ -29,7 +29,7 @@ type candidate struct {
 // chooser chooses members by a policy. The same calls always make the same choices.
 type chooser struct {
 	Policy
-	servers int // of the configuration
+	servers int // how many app_servers the pool has
 
 	// marks counts the turns that each member was given. Among members that are equal otherwise,
 	// the one with the lowest mark is next. low is the mark that the last chosen member had before

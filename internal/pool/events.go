@@ -33,13 +33,14 @@ func (p *Process) observe(s appserver.Status) {
 	}
 }
 
-// post queues an event that has the id of the process, without waiting.
+// post adds the id of the process to an event, and queues the event without waiting.
 func (p *Process) post(e event) {
 	e.data["app_server"] = p.id
 	p.queue(e)
 }
 
-// queue queues an event without waiting. If slow handlers have filled the queue, the event is lost.
+// queue queues an event without waiting. If slow event handlers have filled the queue, the event is
+// lost.
 func (p *Process) queue(e event) {
 	p.eventsMu.Lock()
 	defer p.eventsMu.Unlock()
@@ -80,7 +81,7 @@ func (p *Process) emit(e event) {
 		case <-c.opened:
 			c.emit(e.name, e.data)
 			return
-		case <-c.ctx.Done(): // it failed to start; another configuration may hold the process
+		case <-c.ctx.Done(): // c failed to start; another configuration may hold the process
 		}
 	}
 }

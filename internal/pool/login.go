@@ -22,8 +22,8 @@ const (
 	loginPoll = 2 * time.Second
 	// lookupTimeout bounds the requests to an app-server that belong to no turn.
 	lookupTimeout = 5 * time.Second
-	// maxReasoningBytes is the most bytes of reasoning that are remembered for one login. An item
-	// has some kilobytes.
+	// maxReasoningBytes is the most bytes of reasoning that are remembered for one login. One item
+	// of reasoning has some kilobytes.
 	maxReasoningBytes = 32 << 20
 )
 
@@ -37,11 +37,11 @@ type login struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 	signIn     signIn
-	// filesBeforeSignIn has the login files that the processes had before a sign-in. SignIn sets it
-	// afterwards, and watch resets it to nil.
+	// filesBeforeSignIn has the login files that the processes had before a sign-in. SignIn sets
+	// this field when the sign-in has succeeded, and watch resets it to nil.
 	filesBeforeSignIn atomic.Pointer[map[*Process]appserver.LoginFiles]
 
-	// Only the goroutine of watch uses these.
+	// Only the goroutine of watch uses the next five fields.
 	lastReported  loginstate.Status                 // the status that was reported last
 	oldFiles      map[*Process]appserver.LoginFiles // the login files that each process had before a sign-in, or when the login was signed out
 	hasNewSignIn  bool                              // some process does not use the last sign-in yet
@@ -51,7 +51,8 @@ type login struct {
 	thresholds quota.Thresholds // for the plan's windows: the percentages that were reported
 }
 
-// acquireLogin takes a reference to the login with a key.
+// acquireLogin returns the login with a key, and adds a reference to it. If there is no such login
+// yet, acquireLogin makes it.
 func (s *Supervisor) acquireLogin(key string) *login {
 	return s.logins.acquire(key, func() *login {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -66,7 +67,8 @@ func (s *Supervisor) acquireLogin(key string) *login {
 	})
 }
 
-// releaseLogin releases a reference. Releasing the last one ends the watch of the login.
+// releaseLogin removes a reference to a login. The removal of the last one ends the sign-in and the
+// watch of the login.
 func (s *Supervisor) releaseLogin(l *login) {
 	if _, last := s.logins.release(l.key); last {
 		reason := errDropped
@@ -98,15 +100,15 @@ func (l *login) observe(s appserver.Status) {
 	l.checkSoon()
 }
 
-// watch reports changes of the login's state and the use of its plan, until ctx ends. While the login
-// is signed out, and after a sign-in, it restarts app-servers whose login file has changed. While the
-// plan is spent, it asks Codex about the plan.
+// watch reports changes of the login's state and the use of its plan, until ctx ends. While the
+// login is signed out, and after a sign-in, it restarts app-servers whose login file has changed.
+// While the plan is spent, it asks Codex about the plan.
 func (l *login) watch(ctx context.Context) {
 	defer close(l.done)
 	ticker := time.NewTicker(loginPoll)
 	defer ticker.Stop()
 	for {
-		if all := l.processes(); len(all) > 0 { // empty: its first process is still being made
+		if all := l.processes(); len(all) > 0 { // all is empty while the first process of the login is still being made
 			l.report(all)
 			l.reportWindows(all)
 			if before := l.filesBeforeSignIn.Swap(nil); before != nil {
@@ -132,7 +134,7 @@ func (l *login) watch(ctx context.Context) {
 func (l *login) processes() []*Process {
 	all := slices.DeleteFunc(l.supervisor.processes.values(), func(p *Process) bool { return p.login != l })
 	slices.SortFunc(all, func(a, b *Process) int {
-		// A key with a number of fewer digits is shorter.
+		// The keys differ only in the numbers at their ends. A number with fewer digits is smaller.
 		return cmp.Or(len(a.creator.key)-len(b.creator.key), strings.Compare(a.creator.key, b.creator.key))
 	})
 	return all
@@ -165,7 +167,7 @@ func (l *login) report(all []*Process) {
 	case loginstate.Spent:
 		level, attrs = slog.LevelWarn, append(attrs, "reason", reason, "resets_at", resets)
 	case loginstate.SignedOut:
-		home, _ := first.creator.cfg.OperatorHome() // without a home, the id says where the login is
+		home, _ := first.creator.cfg.OperatorHome() // empty if not known; the id still identifies the app-server
 		level, attrs = slog.LevelError, append(attrs, "reason", reason, "codex_home", home)
 	}
 	first.logger().Log(context.Background(), level, "the login of the codex app-server has changed", attrs...)
@@ -263,7 +265,7 @@ func (l *login) askLimits(ctx context.Context, all []*Process) {
 // RateLimits returns the limits of the login's plan, or nil if they are not known. It asks the
 // process, if that is ready, until ctx ends. It caches the answer for 30 seconds.
 func (p *Process) RateLimits(ctx context.Context) *codexrpc.RateLimits {
-	return p.limitsWithin(ctx, 30*time.Second) // Codex asks its provider for them
+	return p.limitsWithin(ctx, 30*time.Second) // cached, since Codex asks its provider for the limits
 }
 
 // limitsWithin is like [Process.RateLimits], but uses a cached answer only if the answer is younger

@@ -31,7 +31,7 @@ type Pool struct {
 
 	mu sync.Mutex
 	chooser
-	candidates []candidate // what chooser compares, by member
+	candidates []candidate // what chooser compares: one candidate for each member
 }
 
 // SameError means that two servers of a pool have the same configuration.
@@ -74,7 +74,7 @@ func (p *Pool) Processes() (all []*Process) {
 // Memory returns the budget for the memory that requests use in the processes. The budget is half
 // of the sum of the processes' memory limits. The parameter unlimited is the limit, in bytes, that
 // is assumed for a process without one. Pools of the same processes share one budget, so a reload
-// does not double it. The budget ends when each pool has called release.
+// does not double it. The budget ends when all these pools have called release.
 func (p *Pool) Memory(unlimited int64) (memory *gateway.Memory, release func()) {
 	var keys []string
 	var sum int64
@@ -102,8 +102,8 @@ func (p *Pool) Lease() (conversation.Lease, error) {
 type requestLease struct {
 	*Pool
 	released  atomic.Bool
-	hasPicked atomic.Bool // firstUse is taken
-	firstUse  turnUse     // what the first pick uses, without an allocation
+	hasPicked atomic.Bool // a process was picked; firstUse is then in use
+	firstUse  turnUse     // the use of the first process that was picked; it is stored here to save an allocation
 }
 
 // Pick returns the member that is best for one more turn, and a function that releases it. It
@@ -158,9 +158,9 @@ func (p *Pool) describe(index int, process *Process) conversation.Member {
 }
 
 // Resume returns the member that has the thread of a conversation, and a function that releases it.
-// It passes the threads of each member to claim, until claim returns true: then claim has reserved
-// the conversation. If the pool has several members, Resume skips those whose login rests (is not
-// used for a while after a failure).
+// It passes the threads of one member after another to claim, until claim returns true. claim
+// returns true if it has reserved the conversation. If the pool has several members, Resume skips
+// those whose login rests (is not used for a while after a failure).
 func (l *requestLease) Resume(claim func(*conversation.Threads) bool) (resumed conversation.Member, done func(), found bool) {
 	for i, m := range l.members {
 		p := m.current()
@@ -262,7 +262,7 @@ func (m *member) assess(c *candidate, avoid []*appserver.Process) {
 		}
 	case status.State == appserver.StateReady:
 		c.readiness = isReady
-	case status.Final: // isFailed, also while the next start is tried
+	case status.Final: // readiness stays isFailed, even during another start
 	case status.State == appserver.StateStarting:
 		c.readiness = isStarting
 	case status.State == appserver.StateUnresponsive, status.State == appserver.StateStopping:

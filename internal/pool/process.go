@@ -27,7 +27,7 @@ type Process struct {
 	login      *login       // shared by all processes of its app_server
 
 	mu        sync.Mutex
-	holders   []*member // the configurations that use it; it logs to the log of the last one
+	holders   []*member // of the configurations that use the process; it logs to the log of the last one
 	hadHolder bool      // a configuration has used it
 
 	tracker  stateTracker
@@ -35,7 +35,7 @@ type Process struct {
 	events   chan event    // nil before the start and after the end
 	done     chan struct{} // closed after the last event
 
-	limitsSemaphore chan struct{} // capacity 1: a lock of limits and limitsAskedAt; a caller stops waiting for it when its context ends
+	limitsSemaphore chan struct{} // capacity 1: locks limits and limitsAskedAt; unlike for a mutex, a caller can stop waiting when a context ends
 	limits          *codexrpc.RateLimits
 	limitsAskedAt   time.Time
 }
@@ -75,7 +75,8 @@ func (p *Process) isMemoryScarce() bool {
 }
 
 // emitter returns the configuration that emits the process's events: the newest one that holds the
-// process and has not ended. If there is none, it returns the creator or the newest configuration.
+// process and has not ended. If there is none, emitter returns the creator's configuration if that
+// is about to hold the process, and else the newest configuration.
 func (p *Process) emitter() *Configuration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

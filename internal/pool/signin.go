@@ -42,8 +42,8 @@ func (s *signIn) status() *status.SignIn {
 	return &state
 }
 
-// begin runs a sign-in in the background. It fails if one is under way. run calls show when the
-// code is known.
+// begin runs a sign-in in the background: it calls run. begin fails if another sign-in is under
+// way, or if stop has closed s for good. run calls show when the code is known.
 func (s *signIn) begin(run func(ctx context.Context, show func(codexrpc.DeviceCode, time.Time)) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

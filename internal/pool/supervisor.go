@@ -49,7 +49,7 @@ func (s *Supervisor) All() []*Process {
 }
 
 // Emit puts an event that belongs to no process into the queue of the first process, without
-// waiting. If slow handlers have filled the queue, or there is no process, the event is lost.
+// waiting. If slow event handlers have filled the queue, or there is no process, the event is lost.
 func (s *Supervisor) Emit(name string, data map[string]any) {
 	if all := s.All(); len(all) > 0 {
 		all[0].queue(event{name, data})

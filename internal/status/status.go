@@ -31,7 +31,7 @@ type AppServer struct {
 	ID           string `json:"id"`                // as in metrics, events and /codex/restart
 	Program      string `json:"program,omitempty"` // without its arguments, which may contain secrets
 	Home         string `json:"home,omitempty"`
-	Instructions string `json:"instructions,omitempty"` // "append": the provider refuses instructions in place of Codex's own prompt
+	Instructions string `json:"instructions,omitempty"` // "append" if the provider refuses instructions in place of Codex's own prompt, else empty
 	appserver.Status
 
 	Login         Login         `json:"login"`

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxWaiting = 100              // events that wait for a slow receiver
-	timeout    = 10 * time.Second // of one request
+	maxWaiting = 100              // the most events that wait for a slow receiver
+	timeout    = 10 * time.Second // for posting one event
 )
 
 // errFull is the error of Handle while too many events wait.

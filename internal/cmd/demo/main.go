@@ -23,7 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
-	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile" // the adapter
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile" // the adapter for Caddyfiles
 	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 
@@ -79,7 +79,7 @@ func run(ctx context.Context, port int) error {
 	if err != nil {
 		return fmt.Errorf("adapting the demo's configuration: %w", err)
 	}
-	caddy.TrapSignals() // from here on Caddy ends the process
+	caddy.TrapSignals() // from here on, Caddy handles signals and ends the process
 	if err := caddy.Load(config, true); err != nil {
 		return fmt.Errorf("starting Caddy: %w", err)
 	}
@@ -123,8 +123,8 @@ func freeLoopbackAddresses(port int) (addresses []string, err error) {
 		return nil, fmt.Errorf("there is no port %d: choose one with make run PORT=8080", port)
 	}
 	for _, address := range []string{"127.0.0.1", "::1"} {
-		// This check is needed, since Caddy would share a port that is in use with the other
-		// process, which would get half of the requests.
+		// Without this check, Caddy would share the port with a process that already uses it. That
+		// process would then get half of the requests.
 		socket, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
@@ -158,8 +158,8 @@ func newFolder(dir string, port int) (string, error) {
 
 // chooseModel chooses the model that answers. If codex has a login, the user's own model answers,
 // and chosen is empty. Otherwise chooseModel starts the scripted model, which answers until the
-// caller calls closeModel. home then becomes a CODEX_HOME with the configuration of that model, and
-// is returned as chosen.
+// caller calls closeModel. chooseModel then writes the configuration of that model into home, a
+// CODEX_HOME, and returns home as chosen.
 func chooseModel(ctx context.Context, codex, home string) (chosen string, closeModel func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -239,8 +239,9 @@ func waitReady(ctx context.Context, port int) error {
 	}
 }
 
-// signalContext returns a context that ends on Ctrl-C, on SIGTERM, or when the terminal is closed (but
-// not under nohup). It also ends when the parent process ends, since a killed make sends no signal.
+// signalContext returns a context that ends on Ctrl-C, on SIGTERM, or when the terminal is closed
+// (but not under nohup). It also ends when the parent process ends, since a killed make sends no
+// signal.
 func signalContext(parent int) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -275,7 +276,7 @@ func stopCaddy(folder string, failure error) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(20 * time.Second) // Caddy ends the process sooner; if not, its end closes Codex's standard input
+	time.Sleep(20 * time.Second) // Caddy normally ends this process sooner; otherwise main ends it, which closes Codex's standard input
 	_ = os.RemoveAll(folder)
 	return errors.New("the Caddy before did not end in time")
 }
