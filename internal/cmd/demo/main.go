@@ -278,5 +278,5 @@ func stopCaddy(folder string, failure error) error {
 	}
 	time.Sleep(20 * time.Second) // Caddy normally ends this process sooner; otherwise main ends it, which closes Codex's standard input
 	_ = os.RemoveAll(folder)
-	return errors.New("the Caddy before did not end in time")
+	return errors.New("Caddy did not end in time")
 }
