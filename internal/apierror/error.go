@@ -1,6 +1,6 @@
 // Package apierror defines the errors of the API: an [Error] has OpenAI's shape, an HTTP status
-// and advice about retrying. It does not depend on Codex or turns: internal/failures converts
-// their failures to errors.
+// and advice about retrying. The package does not depend on Codex or on turns: internal/failures
+// converts the failures of Codex and of turns to Errors.
 package apierror
 
 import (
@@ -29,7 +29,7 @@ const (
 type Error struct {
 	Status  int    // the HTTP status
 	Message string // for the client: Codex's own text if there is one, without what clients must not see
-	Detail  string // the whole text for the operator's log; empty if the request is at fault
+	Detail  string // the whole text of the failure, for the operator's log; empty if the request is at fault
 	Type    string // for example "invalid_request_error"
 	Param   string // the request's field, like "messages[2].content"; empty: null
 	Code    Code   // for example "model_not_found"; empty: null
@@ -119,8 +119,8 @@ func (e *Error) Respond(w http.ResponseWriter, r *http.Request) error {
 // Code is the code of an [Error]. Clients distinguish errors by their codes.
 type Code string
 
-// The codes of this server that other packages use, too. NewClass adds more. An error 400 of the
-// model's provider keeps the provider's code, which may be none of these.
+// The codes of this server that other packages use, too. The others are arguments of NewClass. A
+// 400 error of the model's provider keeps the provider's code, which may be none of these.
 const (
 	CodeAPIKeyExpired          Code = "api_key_expired"
 	CodeCodexOverloaded        Code = "codex_overloaded"
@@ -146,8 +146,7 @@ const (
 	CodeUpstreamDisconnected   Code = "upstream_disconnected"
 )
 
-// codes has all codes of this server: those below, which have no class, and those that NewClass
-// adds.
+// codes has all codes of this server. Those below have no class; NewClass adds the others.
 var codes = map[Code]bool{
 	CodeInvalidJSON: true, CodeInvalidType: true, CodeMissingParameter: true, CodeResponseCancelled: true,
 }
@@ -158,7 +157,7 @@ type Class Error
 // Values for the argument retry of [NewClass].
 const (
 	Never      time.Duration = -1          // another attempt is of no use, whatever the status says
-	Soon                     = time.Second // another attempt may help; when is not known
+	Soon                     = time.Second // another attempt may help, but it is not known when
 	afterQueue               = 5 * time.Second
 )
 
@@ -202,7 +201,7 @@ var (
 	storeFailed      = NewClass("response_store_unavailable", http.StatusServiceUnavailable, Soon)
 )
 
-// Of returns a copy of the class whose errors are about the field param of the request.
+// Of returns a copy of the class, for errors about the field param of a request.
 func (c Class) Of(param string) Class {
 	c.Param = param
 	return c
@@ -236,8 +235,8 @@ func TypeOf(code Code, status int) string {
 
 // The values of [Code.Label] for codes that this server does not define.
 const (
-	LabelInvalid = "invalid_request" // a request that is wrong, without a code
-	LabelOther   = "other"           // a code that the model's provider defines
+	LabelInvalid = "invalid_request" // an error without a code: the request is wrong
+	LabelOther   = "other"           // a code of the model's provider
 )
 
 // Labels returns all values of [Code.Label].
@@ -249,9 +248,9 @@ func Labels() []string {
 	return all
 }
 
-// Label returns the value of a metric's label for the code: the code itself if it is one of this
-// server's codes, LabelInvalid if it is empty, and LabelOther for all other codes, since metrics
-// need a bounded number of values.
+// Label returns the value of a metric's label for the code. It is the code itself for the codes of
+// this server, LabelInvalid for an empty code, and LabelOther for all others: a metric needs a
+// bounded number of values.
 func (c Code) Label() string {
 	switch {
 	case codes[c]:

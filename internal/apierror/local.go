@@ -16,23 +16,24 @@ var (
 	// PayloadTooLarge returns the 413 error for a body that is larger than a limit, in bytes.
 	PayloadTooLarge = constructor1[int64](NewClass("request_too_large", http.StatusRequestEntityTooLarge, 0), "The request body is larger than the limit of %d bytes.")
 	// TooEarly returns the 425 error for a request in TLS early data with a method other than GET
-	// and HEAD. It is refused since an attacker may have recorded and repeated it.
+	// and HEAD. An attacker may have recorded such a request and sent it again.
 	TooEarly = constructor(NewClass("too_early", http.StatusTooEarly, 0), "The request came as early data of TLS (0-RTT), which others can record and repeat. Please send it again after the handshake.")
 	// UnsupportedEncoding returns the 415 error for a body with a Content-Encoding that this server
 	// does not support.
 	UnsupportedEncoding = constructor1[string](NewClass("unsupported_content_encoding", http.StatusUnsupportedMediaType, 0), "The Content-Encoding %.64q is not supported. Send the body as it is, or as gzip or zstd.")
 	// CorruptBody returns the 400 error for a body that cannot be decoded by its Content-Encoding.
 	CorruptBody = constructor1[string](invalid, "The request body is not in its Content-Encoding, %s.")
-	// BodyMemory returns the 503 error for a request if the memory for request bodies is in use.
+	// BodyMemory returns the 503 error for a request if all memory for request bodies is in use, or
+	// the user's share of it.
 	BodyMemory = constructor(NewClass("codex_body_memory", http.StatusServiceUnavailable, afterQueue), "Request bodies take all the memory that there is for them here, or all that one user may take. Please try again in a moment.")
-	// AnswerTooLarge returns the 502 error for an answer above a limit, in bytes. The limit holds
-	// for answers that this server collects before it sends them.
+	// AnswerTooLarge returns the 502 error for an answer that is larger than a limit, in bytes. The
+	// limit is on what this server keeps of one answer in memory.
 	AnswerTooLarge = constructor1[int64](NewClass("answer_too_large", http.StatusBadGateway, Never), "The model's answer is larger than the limit of %d bytes for answers that are put together here. A stream of chat completions has no such limit.")
-	// AnswerMemory returns the 503 error for an answer if the memory for collected answers is in
-	// use.
+	// AnswerMemory returns the 503 error for an answer if all memory for answers is in use, or the
+	// user's share of it.
 	AnswerMemory = constructor(NewClass("codex_answer_memory", http.StatusServiceUnavailable, afterQueue), "Answers that are put together take all the memory that there is for them here, or all that one user may take. Please try again later; a stream of chat completions takes none.")
-	// ClientGone returns the error for a client that closed the connection. It appears only in logs
-	// and metrics. nginx uses the same status.
+	// ClientGone returns the error for a client that closed the connection. It is for logs and
+	// metrics; only a client that still reads gets it. nginx uses the same status.
 	ClientGone = constructor(NewClass("client_closed_request", 499, 0), "The client closed the connection before the answer was complete.")
 
 	// QueueFull returns the 429 error for a request that finds the queue full.
@@ -40,11 +41,12 @@ var (
 	// QueueTimeout returns the 503 error for a request that has waited too long in the queue. The
 	// status is not 429, since the caller has reached no limit of its own.
 	QueueTimeout = constructor1[time.Duration](NewClass("codex_queue_timeout", http.StatusServiceUnavailable, afterQueue), "No turn could be run here within %s: all places are taken, or all that one user may take. Please try again later.")
-	// TooManyChoices returns the 400 error for a request that wants more choices than turns may run
-	// at the same time. Each choice is a turn.
+	// TooManyChoices returns the 400 error for a request with more choices than turns may run at
+	// once: each choice is a turn. The arguments are the number of choices and the limit.
 	TooManyChoices = constructor2[int, int](BadRequest.Of("n"), "n must be at most %[2]d here, not %[1]d: that many turns may run at once.")
 	// ChoicesTooLarge returns the 400 error for a request that is too large for its number of
-	// choices, since each choice needs the memory of the whole request.
+	// choices, since each choice needs the memory of the whole request. The arguments are the number
+	// of choices and the limit for a request of this size.
 	ChoicesTooLarge = constructor2[int64, int64](BadRequest.Of("n"), "n must be at most %[2]d for a request of this size, not %[1]d: each choice takes the memory of all of it.")
 	// TooManySockets returns the 503 error for a new WebSocket if too many are open already.
 	TooManySockets = constructor(NewClass(CodeQueueFull, http.StatusServiceUnavailable, Soon), "Too many WebSockets are open here, or those of one user. Please try again later, or use POST.")
@@ -65,8 +67,8 @@ var (
 	// SignInFailed returns the 502 error for a sign-in if Codex gets no code. The argument is the
 	// reason.
 	SignInFailed = constructor1[string](NewClass("sign_in_failed", http.StatusBadGateway, Never), "There is no code to sign in with: %.1000s")
-	// ResetFailed returns the 502 error for a failed attempt to reset the windows of a plan. The
-	// argument is the reason.
+	// ResetFailed returns the 502 error for a failed attempt to reset the windows in which a ChatGPT
+	// plan limits the use of Codex. The argument is the reason.
 	ResetFailed = constructor1[string](NewClass("reset_failed", http.StatusBadGateway, Never), "The plan's windows were not reset, as far as is known: %.1000s")
 	// KeyConcurrency returns the 429 error for a request whose API key already has as many turns
 	// running or waiting as its limit allows.
@@ -110,8 +112,8 @@ var (
 	// PreviousTooLong returns the 400 error for a request whose previous_response_id leads to too
 	// many responses, or to too large ones.
 	PreviousTooLong = constructor(ContextTooLong.Of("previous_response_id"), "The responses before this one are too many, or too large, to be followed.")
-	// ReferencesTooLong returns the 400 error for a request if the items that its input refers to,
-	// together with the responses before, are too large.
+	// ReferencesTooLong returns the 400 error for a request if the items that its input refers to
+	// and the earlier responses are too large together.
 	ReferencesTooLong = constructor(ContextTooLong.Of("input"), "The items that the input refers to, and the responses before, are too large together.")
 
 	// ConversationNotFound returns the 404 error for a conversation that is not stored, or that
@@ -155,11 +157,11 @@ func KeyExpired(at time.Time) *Error {
 
 // KeyLimit is a limit of an API key that a request would exceed.
 type KeyLimit struct {
-	Unit   string // requests or tokens
-	Max    int64
-	Window string        // such as 1m or day
-	Used   int64         // of Max
-	Wanted int64         // by the request
+	Unit   string        // "requests" or "tokens"
+	Max    int64         // how many units a window allows
+	Window string        // its length or name, such as 1m or day
+	Used   int64         // units that are used in the window
+	Wanted int64         // units that the request needs
 	Resets time.Duration // until the request can succeed; 0: never, since it wants more than Max
 }
 
@@ -250,8 +252,9 @@ func NoEvents(param, why string) *Error {
 	return BadRequest.Of(param).Newf("The events of this response are not kept here%s; leave 'stream' out to read the response itself.", why)
 }
 
-// PreviousNotFound returns the 400 error for a request whose previous_response_id, id, cannot be
-// followed. missing is the response that is not stored: id itself, or a response before it.
+// PreviousNotFound returns the 400 error for a request whose previous_response_id cannot be
+// followed. id is that field's value. missing is the response that is not stored: id itself, or an
+// earlier response.
 func PreviousNotFound(id, missing string) *Error {
 	if missing == id {
 		return previousNotFound.Newf("There is no response with the id %.64q to follow.", id)

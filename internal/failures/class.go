@@ -1,5 +1,5 @@
 // Package failures classifies the failures of Codex and of turns. [APIError] converts a failure to
-// an error for the client. The other functions help to decide whether and how to try again.
+// an error for the client. The other functions help to decide whether and how to try a turn again.
 package failures
 
 import (

@@ -156,7 +156,7 @@ func notReadyMessage(e *appserver.NotReadyError) string {
 
 func fromCall(e *codexrpc.CallError) *apierror.Error {
 	switch {
-	case strings.Contains(e.Message, "failed to load configuration"): // which no client can mend
+	case strings.Contains(e.Message, "failed to load configuration"): // only the operator can correct it
 		return misconfigured.New(e.Message)
 	case inputErrorCode(e.Data).Is("input_too_large"):
 		return apierror.ContextTooLong.New(e.Message)
@@ -166,8 +166,8 @@ func fromCall(e *codexrpc.CallError) *apierror.Error {
 	return codexError.New(e.Error())
 }
 
-// inputErrorCode returns the input_error_code in the data of an error of Codex. It says why Codex
-// has refused an input.
+// inputErrorCode returns the input_error_code in the data of an error of Codex. The code says why
+// Codex has refused an input.
 func inputErrorCode(data json.RawMessage) (code wirejson.Value) {
 	if v := wirejson.Value(data); v.Kind() == wirejson.KindObject {
 		v.Pick(wirejson.Into("input_error_code", &code))
@@ -186,13 +186,13 @@ const anyURL = `(?:[a-z][a-z0-9+.-]*)?:(?:\\?/){2}(?:(?:[^\s"'<>\\` + "`" + `]|\
 // The search for all matches in a text must take linear time. So no alternative of these patterns
 // may read far ahead and then fail: the search for the next match would read the same text again.
 var (
-	// urlPhrase matches a URL and the words before it that Codex (", url: …") and its HTTP client
-	// (" for url (…)") write.
+	// urlPhrase matches a URL together with the words around the URL: Codex writes ", url: …", and
+	// its HTTP client writes " for url (…)".
 	urlPhrase = regexp.MustCompile(`(?i),? url: ?` + anyURL + `| for url \(` + anyURL + `\)`)
 	urls      = regexp.MustCompile(`(?i)` + anyURL)
 
-	// hostPorts matches a host name with a port. It matches no name without a dot except localhost,
-	// since "llama3:8", for example, is a model.
+	// hostPorts matches a host name with a port. The host name is localhost or contains a dot, since
+	// "llama3:8", for example, is a model.
 	hostPorts = regexp.MustCompile(`(?i)\b(?:localhost|(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]*):\d+\b`)
 	// addresses matches an IPv4 address, or an IPv6 address in brackets. A port may follow.
 	addresses = regexp.MustCompile(`(?i)\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+\b)?|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f.:]*(?:%[^\]\s]+)?\](?::\d+\b)?`)

@@ -24,7 +24,7 @@ var pictureClasses = map[int]apierror.Class{
 	http.StatusUnprocessableEntity: apierror.BadRequest,
 }
 
-// fromPicture returns the error of a picture that the provider did not make.
+// fromPicture returns the error for a picture that the provider did not make.
 func fromPicture(e *turn.PictureError) *apierror.Error {
 	c, known := pictureClasses[e.Status]
 	switch {

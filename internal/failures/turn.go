@@ -126,7 +126,7 @@ func classOfMessage(code, message string) apierror.Class {
 	case strings.HasPrefix(message, disconnectedPrefix), isUnreachable(message), lacksWorkspace(message), hasNewCredentials(message):
 		return disconnected
 	case strings.HasPrefix(message, "{"):
-		return apierror.BadRequest // a provider's 400: the message is its body
+		return apierror.BadRequest // the message is the body of a provider's 400 response
 	case code == codeOther && message != "" && !codexMessages.MatchString(message):
 		// If the provider refuses a prompt (invalid_prompt, bio_policy and others), Codex passes on
 		// the text of the refusal without its code. The provider would refuse the same prompt
@@ -137,7 +137,7 @@ func classOfMessage(code, message string) apierror.Class {
 }
 
 // providerClasses maps error codes in a provider's 400 response to classes. An error with another
-// code usually stays a 400 with the provider's message.
+// code stays a 400, unless its text says that there is no such model.
 var providerClasses = map[apierror.Code]apierror.Class{
 	"model_not_found":             apierror.NoSuchModel,
 	"context_length_exceeded":     apierror.ContextTooLong,
@@ -168,8 +168,8 @@ func lacksWorkspace(message string) bool {
 }
 
 // hasNewCredentials reports whether Codex's message means that another app-server with the same
-// login has stored new tokens, while this one was renewing the old ones. The next turn uses the new
-// tokens.
+// login has stored new tokens, while this app-server was renewing the old tokens. The next turn
+// uses the new tokens.
 func hasNewCredentials(message string) bool {
 	return strings.HasPrefix(message, "Account credentials changed")
 }
@@ -195,7 +195,7 @@ type providerError struct {
 // message may have text around the body. Missing members stay empty.
 func readProviderError(message string) (found providerError) {
 	if start := strings.IndexByte(message, '{'); start >= 0 {
-		// A member of another type stays empty; the others are read.
+		// A member of an unexpected type stays empty; the other members are read.
 		_ = json.NewDecoder(strings.NewReader(message[start:])).Decode(&found)
 	}
 	return found
@@ -238,9 +238,9 @@ func RefusesReasoning(failure error) bool {
 	return ok && fromTurn(e).Code == "invalid_encrypted_content"
 }
 
-// RejectsRequest reports whether a turn failed because the model's provider rejects the
-// form of the request. The provider's words for that are not known. So every 400 counts, except
-// those about the instructions, the model, the length of the conversation, or a content policy.
+// RejectsRequest reports whether a turn failed because the model's provider rejects the form of the
+// request. Providers have no common message for that, so every 400 counts, except those about the
+// instructions, the model, the length of the conversation, or a content policy.
 func RejectsRequest(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	if !ok || RefusesInstructions(failure) {
@@ -267,7 +267,8 @@ func FailedProvider(failure error) (failed bool, retryAfter time.Duration) {
 }
 
 // IsTransient reports whether a turn failed because the model's provider is down, out of reach or
-// overloaded. A later attempt may succeed soon. An exceeded rate limit does not count.
+// overloaded. A later attempt may succeed soon. Neither an exceeded rate limit nor an unknown
+// workspace of the login counts.
 func IsTransient(failure error) bool {
 	e, ok := errors.AsType[*codexrpc.TurnError](failure)
 	return ok && isTransient(e) && !lacksWorkspace(e.Message)

@@ -14,17 +14,17 @@ const (
 	answerMemory = 256 << 20
 	// claimStep is the least number of bytes that an answer claims at once.
 	claimStep = 64 << 10
-	// itemOverhead is how many bytes each item of an answer counts in addition to its text.
+	// itemOverhead is how many bytes are claimed for each item of an answer, besides its text.
 	itemOverhead = 256
 )
 
 // answerClaim claims memory for what an answer keeps in memory until its end. An answer in one body
 // keeps everything; a stream keeps what its last event repeats. The memory in use is about five
-// times as large, because of the encoded form and the buffers. A nil *answerClaim claims nothing.
+// times the claim, because of the encoded form and the buffers. A nil *answerClaim claims nothing.
 type answerClaim struct {
 	claim   *claims.Claim
-	maxSize int64
-	size    int64
+	maxSize int64 // in bytes
+	size    int64 // bytes that the answer needs so far
 }
 
 // newAnswerClaim returns an empty claim for an answer to a user.
@@ -53,7 +53,7 @@ func (c *answerClaim) add(o *turn.Output) error {
 		turn.OutputAnnotations, turn.OutputPictureStart:
 		c.size += itemOverhead + int64(len(o.ID)+len(o.Name))
 	case turn.OutputReasoning, turn.OutputText:
-		if o.Gap { // another part of a summary, or another message
+		if o.Gap { // the output separates two parts of a summary, or two messages
 			c.size += itemOverhead + int64(len(o.ID))
 		}
 	}

@@ -27,10 +27,9 @@ func (g *Gateway) detach(ex *exchange, lease conversation.Lease, req *request, a
 	background := g.newBackground(ex)
 	responder := g.newLogResponder(ex.user, answer)
 	ctx := background.turnContext(answer)
-	// background.close releases the resources in reverse order. First, the function of Continue
-	// waits until the last events are stored. Then the function of turnContext removes the response
-	// from the running ones. An exiting server waits until no response is running, so it waits
-	// until all events are stored.
+	// background.close calls the function that Continue returns before the function that turnContext
+	// has registered. So the response counts as running until its last events are stored. An exiting
+	// server waits until no response is running.
 	background.releaseOnClose(releaseFunc(g.objects.Continue(answer.runningResponse(), responder.log, background.exit.cancel)))
 	snapshot, streamed := answer.meta.InProgress(), req.plan.Stream
 	go g.runBackground(ctx, background, lease, req, responder)
@@ -119,7 +118,7 @@ func (l *logResponder) nextWake() time.Duration {
 
 func (l *logResponder) wake() error { return l.open() }
 
-// finish logs the last event if the response has failed.
+// finish appends the last event to the log if the response has failed.
 func (l *logResponder) finish(err error) requestOutcome {
 	if err == nil {
 		return requestOutcome{}

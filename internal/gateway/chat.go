@@ -33,8 +33,8 @@ type chatRequest struct {
 	selfContained
 }
 
-// idSuffixLength gives call ids 40 random bits: enough to tell the turns of a
-// conversation apart.
+// idSuffixLength is the length of the random suffix of call ids. The suffix has 40 random bits:
+// enough to tell the turns of a conversation apart.
 const idSuffixLength = 8
 
 // newAnswer returns the answer to the request.
@@ -53,8 +53,8 @@ func (q *chatRequest) newAnswer(_ *exchange, plan *prompt.Plan, options *turn.Op
 // chatAnswer is a chat completion.
 type chatAnswer struct {
 	selfContained
-	meta         chat.Meta // without the fingerprint
-	conversation string    // the request field that has the conversation
+	meta         chat.Meta // its Fingerprint is empty until withFingerprint sets it
+	conversation string    // the name of the request field with the conversation
 	chunks       chunkStream
 }
 

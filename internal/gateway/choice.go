@@ -34,7 +34,7 @@ type choice struct {
 type turnEnd struct {
 	usage     codexrpc.Usage
 	finish    turn.FinishReason // empty: the turn has failed
-	calls     int               // calls that the client got
+	calls     int               // how many tool calls the client got
 	truncated bool              // there were more calls than the limit allows
 }
 
@@ -52,7 +52,7 @@ func (c *choice) resetMachine() {
 	c.machine.Reset(c.options)
 }
 
-// Consume passes outputs to the responder. It does not pass a failure, but keeps it for
+// Consume passes outputs to the responder. A failure is not passed on, but kept for
 // [runningRequest.runChoice].
 func (c *choice) Consume(outputs []turn.Output) error {
 	failed := outputs[0].Kind == turn.OutputFailure
@@ -103,8 +103,8 @@ func (c *choice) observe(outputs []turn.Output) {
 	}
 }
 
-// Leave is called after the client has left, with outputs that were withheld until then. It passes
-// them to the responder, since the answer may be stored.
+// Leave is called after the client has left. It passes outputs that were withheld until now to the
+// responder, since the answer may be stored.
 func (c *choice) Leave(outputs []turn.Output) { c.group.writeUnread(c.index, outputs) }
 
 // NextWake returns the time until Wake has to be called.

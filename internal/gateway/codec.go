@@ -34,10 +34,10 @@ type decodedRequest interface {
 	RemoteImages() []string
 	SetImages(data map[string]string) bool
 	ImageParam(url string) string // the field that names the image
-	Pixels() int64                // of the largest image
-	CheckPixels() *field.Error    // of all images together
-	ToolBytes() int64             // of all tools
-	CheckTools() *field.Error
+	Pixels() int64                // number of pixels of the largest image
+	CheckPixels() *field.Error    // fails if all images together have too many pixels
+	ToolBytes() int64             // size of all tools together
+	CheckTools() *field.Error     // fails if all tools together are too large
 	// resolve adds to the request the stored responses and items that the request refers to. It
 	// charges their memory to body.
 	resolve(ex *exchange, body *claims.Claim) *apierror.Error
@@ -62,8 +62,8 @@ type answer interface {
 	// cancels the answer cancels the returned context.
 	track(ctx context.Context) (_ context.Context, end func())
 	// forget is called when no turn needs the body of the request any more. It drops the answer's
-	// references to the body. It returns false if the answer itself still needs about as much
-	// memory until its end.
+	// references to the body. It returns false if the answer itself needs about as much memory as
+	// the body until the end of the answer.
 	forget() bool
 }
 

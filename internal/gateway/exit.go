@@ -13,7 +13,7 @@ import (
 type exitWatch struct {
 	cancel   context.CancelCauseFunc
 	done     <-chan struct{} // closed when the context of the request has ended
-	accepted atomic.Bool     // the request was accepted, so that the drain timeout holds for it
+	accepted atomic.Bool     // the request was accepted: it may continue for the drain timeout after the exit has begun
 	drainer  *drainer
 }
 
@@ -21,7 +21,7 @@ type exitWatch struct {
 // Otherwise an idle gateway would stay in memory after a reload has replaced it.
 type drainer struct {
 	exit  context.Context // see [Options.Exit]
-	drain time.Duration
+	drain time.Duration   // how long accepted requests may continue after the exit has begun
 
 	mu           sync.Mutex
 	watches      map[*exitWatch]struct{} // of the requests under way; empty after the exit has begun

@@ -52,9 +52,9 @@ type Options struct {
 	NoReasoning  bool                       // clients get no summaries of the reasoning
 	Instructions conversation.Instructions  // empty: InstructionsAuto
 	Responses    stores.Store               // stores responses; nil: none are stored
-	Running      *objects.Running           // the responses under way, shared with gateways before a reload; nil: not shared
+	Running      *objects.Running           // the responses under way, shared by the gateways before and after a reload; nil: not shared
 	Live         *status.Set                // the requests under way, shared by several gateways; nil: not shared
-	Observer     Observer                   // nil: nobody observes
+	Observer     Observer                   // nil: nothing is observed
 	User         func(*http.Request) string // returns the authenticated user of a request
 	// Several reports whether the server has several users, even if only one of them has sent
 	// requests so far. Nil: this is not known.
@@ -75,12 +75,12 @@ type Gateway struct {
 	upstream conversation.Upstream
 	opener   conversation.Opener
 	opts     Options
-	crowd    *claims.Crowd // the users
+	crowd    *claims.Crowd // the users of this gateway
 	queue    *claims.Queue // a slot for each running turn
 	bodies   *reqbody.Pool
 
 	memory      *Memory       // of the app-servers, see [Gateway.claimMemory]
-	processors  *claims.Order // of large requests, see [Gateway.compute]
+	processors  *claims.Order // runs the work on large requests, see [Gateway.compute]
 	planOptions prompt.Options
 	overrides   []string // see [Options.toolOverrides]
 
@@ -146,7 +146,7 @@ func (g *Gateway) Queue() (running, waiting int) { return g.queue.Running(), g.q
 // Held is what requests hold now.
 type Held struct {
 	Places  int64 // requests that are served
-	Sockets int64 // WebSockets
+	Sockets int64 // WebSockets that are open
 	Bodies  int64 // bytes of bodies, and of what they refer to
 	Answers int64 // bytes of answers
 	Turns   int   // turns that run

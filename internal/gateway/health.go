@@ -31,9 +31,9 @@ type readiness struct {
 
 // member has the public part of an app-server's state. The admin API has more.
 type member struct {
-	AppServer string `json:"app_server"`       // its state
-	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"
-	Reason    string `json:"reason,omitempty"` // why it is not ready, and what to do
+	AppServer string `json:"app_server"`       // the state of the app-server
+	Login     string `json:"login,omitempty"`  // "spent" or "signed_out"; empty: neither
+	Reason    string `json:"reason,omitempty"` // why the app-server is not ready, and what to do
 	// Account says what is wrong with the account's back end. Turns are tried nevertheless.
 	Account string `json:"account,omitempty"`
 }

@@ -68,7 +68,8 @@ func (q *imagesRequest) resolve(_ *exchange, body *claims.Claim) *apierror.Error
 	return q.Encode()
 }
 
-// newAnswer returns the answer to the request. A turn for a picture has no text.
+// newAnswer returns the answer to the request. The answer has only pictures, so reasoning and tool
+// calls in the text are off.
 func (q *imagesRequest) newAnswer(ex *exchange, _ *prompt.Plan, options *turn.Options) answer {
 	options.NoReasoning = true
 	options.OutputMode, options.TextualTools = turn.ModeJSON, turn.TextualOff

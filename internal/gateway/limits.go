@@ -21,8 +21,9 @@ func (g *Gateway) keyOf(r *http.Request) (*quota.Key, *apierror.Error) {
 	return g.opts.Key(r)
 }
 
-// beginLimits looks up the key of a request and begins the request in the limits of that key,
-// before the body is read. Later, countRequest or countTurns counts the request.
+// beginLimits looks up the key of a request, before the body is read. If a limit has just refused
+// another request of the key, beginLimits refuses this request, too. The request is counted later,
+// by countRequest or countTurns.
 func (g *Gateway) beginLimits(ex *exchange, received *receivedRequest) (apiErr *apierror.Error) {
 	if received.key, apiErr = g.keyOf(ex.r); received.key == nil || apiErr != nil {
 		return apiErr
@@ -186,8 +187,8 @@ func setKeyLimitHeaders(w http.ResponseWriter, received receivedRequest) bool {
 // setLimitHeaders sets the headers about rate limits. If the key of the request has limits, the
 // headers describe those. Otherwise they describe the plan's limits as Codex last reported them:
 // windows of time with the percentage used. The window with the highest use is shown as if it
-// allowed a hundred requests. Headers about tokens are then not set: a client would compare its
-// tokens with a percentage and wait needlessly.
+// allowed a hundred requests. For a plan no headers about tokens are set: a client would compare
+// its tokens with a percentage and wait needlessly.
 func (g *Gateway) setLimitHeaders(run *runningRequest) {
 	w, req := run.ex.w, run.req
 	if setKeyLimitHeaders(w, req.receivedRequest) {

@@ -17,13 +17,13 @@ import (
 const (
 	// defaultMemory is the budget of all app-servers together if the options set none.
 	defaultMemory = 512 << 20
-	// perByte is how many bytes of memory each byte of a request needs, in each choice, until its
-	// turn ends.
+	// perByte is how many bytes of memory each choice needs for each byte of the request, until the
+	// turn of the choice ends.
 	perByte = 5
-	// perToolByte is how many further bytes of memory each byte of a tool needs, in each choice,
-	// until its turn ends: Codex reads the schemas into trees.
+	// perToolByte is how many more bytes of memory each choice needs for each byte of the tools,
+	// until the turn of the choice ends: Codex reads the schemas into trees.
 	perToolByte = 50
-	// perPixel is how many bytes of memory each pixel of an image needs, in each choice, while the
+	// perPixel is how many bytes of memory each choice needs for each pixel of an image while the
 	// image is decoded. Images are decoded one after the other.
 	perPixel = 7
 )
@@ -87,7 +87,7 @@ func mib(bytes int64) int64 { return (bytes + 1<<19) >> 20 }
 // releases the memory that only decoding needs.
 type imageDecoding struct {
 	memory    *claims.Slots
-	sizeAfter int // MiB that the request holds afterwards
+	sizeAfter int // MiB that the request still holds when all images are decoded
 
 	mu             sync.Mutex
 	pendingChoices int // choices whose images are not decoded yet

@@ -89,8 +89,8 @@ func (*messageStream) KeepsOutputs() bool { return false }
 // Close writes the counts of the tool calls. It writes no end mark after the last event.
 func (s *messageStream) Close(tools turn.Report) error { return writeCounts(s.writer, tools) }
 
-// CountTokens serves POST /v1/messages/count_tokens. It needs no turn and does not wait for
-// one: Claude Code counts two dozen texts at once.
+// CountTokens serves POST /v1/messages/count_tokens. It does not wait for a slot for turns: Claude
+// Code sends two dozen such requests at once.
 func (g *Gateway) CountTokens(w http.ResponseWriter, r *http.Request) {
 	g.serveTurnless(w, r, func(*turnlessRequest) ([]byte, *apierror.Error) {
 		ex := g.newExchange(w, r)

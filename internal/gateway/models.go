@@ -75,7 +75,7 @@ func (run *runningRequest) nameModels(ctx context.Context, c *choice, apiErr *ap
 	}
 	all, err := c.session.Models(ctx)
 	if err != nil {
-		return apiErr // the aliases alone would mislead
+		return apiErr // a list of only the aliases would mislead
 	}
 	return apiErr.WithModels(prompt.ModelNames(all, run.g.opts.Aliases, func(id string) bool {
 		return id != run.req.plan.Model && run.req.key.Allows(id)
@@ -91,7 +91,7 @@ func (g *Gateway) allows(key *quota.Key, model string) bool {
 type offer struct {
 	models       []codexrpc.Model
 	defaultModel string // the model that is used if none is named; empty: not known
-	created      int64  // in Unix seconds, for all models
+	created      int64  // the creation time of all models, in Unix seconds
 	process      *appserver.Process
 	key          *quota.Key // of the request
 }

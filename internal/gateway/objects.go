@@ -55,7 +55,8 @@ func (g *Gateway) ConversationItem(w http.ResponseWriter, r *http.Request, id, i
 }
 
 // conversationBody reads and decodes the body of a request that changes a conversation, counts the
-// request for its key, and calls answer with the decoded body.
+// request for its key, and calls answer with the decoded body. required is the member that the body
+// must have; empty: none.
 func (g *Gateway) conversationBody(w http.ResponseWriter, r *http.Request, required string, answer func(*responses.ConversationRequest) ([]byte, *apierror.Error)) ([]byte, *apierror.Error) {
 	ex := g.newExchange(w, r)
 	defer ex.close()

@@ -42,7 +42,8 @@ type ollamaRequest struct {
 	g *Gateway
 }
 
-// Plan maps the request to Codex, with the efforts that its model accepts.
+// Plan maps the request to Codex. The field think can ask for the least or the most effort that the
+// model accepts.
 func (q *ollamaRequest) Plan(opts prompt.Options) (*prompt.Plan, *apierror.Error) {
 	codexModel, _, _ := q.g.resolveModel(q.ModelID())
 	known := q.g.catalogModel(codexModel)
@@ -140,7 +141,7 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, answer func
 	})
 }
 
-// ollamaModel describes a model that is offered by a name.
+// ollamaModel describes the model that clients know by this name.
 func (g *Gateway) ollamaModel(name string, offer *offer) ollama.Model {
 	codexModel, _, _ := g.resolveModel(name)
 	if codexModel == "" {
@@ -173,8 +174,8 @@ func (g *Gateway) OllamaReady(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(ollama.Ready) // a client that has gone needs no answer
 }
 
-// withoutTag returns a client's name of a model without the tag that Ollama's clients append. If a
-// model has the name with the tag, it returns the name unchanged.
+// withoutTag returns a client's name of a model without the tag that Ollama's clients append. It
+// returns the name unchanged if a model has the name with the tag, or if the option ollama is off.
 func (g *Gateway) withoutTag(model string) string {
 	untagged, tagged := ollama.Bare(model)
 	if !tagged || !g.opts.Ollama || g.catalogModel(model).Slug == model {

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/stores"
 )
 
-// resolve adds the earlier responses that the request continues and the items that it refers to.
-// Together these are at most as large as a body may be. Their memory is charged to body.
+// resolve adds to the request the earlier responses that it continues and the items that it refers
+// to. Together they are at most as large as a body may be. Their memory is charged to body.
 func (q *responsesRequest) resolve(ex *exchange, body *claims.Claim) *apierror.Error {
 	store := q.g.opts.Responses
 	if store == nil {
@@ -54,7 +54,7 @@ func (q *responsesRequest) resolve(ex *exchange, body *claims.Claim) *apierror.E
 	apiErr := q.Resolve(earlier, referenced)
 	remembered := q.session != nil && !q.Store
 	if apiErr == nil && (q.Store || q.ConversationID != "" || remembered) {
-		q.input = q.InputItems(q.idSuffix) // with the URLs of images that are still to be fetched
+		q.input = q.InputItems(q.idSuffix) // images at URLs are not fetched yet: the items keep the URLs
 	}
 	if remembered {
 		q.earlierItems = earlier
@@ -71,7 +71,7 @@ func (q *responsesRequest) resolveWithoutStore() *apierror.Error {
 	return q.Resolve(nil, nil)
 }
 
-// references reads the items that the input refers to, by their ids.
+// references reads the items that the input refers to. The keys of the map are the items' ids.
 func (q *responsesRequest) references(ctx context.Context, stored *responsestore.Reader) (map[string]json.RawMessage, error) {
 	ids := q.References()
 	named := make([]responsestore.Reference, len(ids))
@@ -85,7 +85,7 @@ func (q *responsesRequest) references(ctx context.Context, stored *responsestore
 	return stored.Items(ctx, named, responses.ItemID)
 }
 
-// referenceError converts an error of reading the items that the input refers to.
+// referenceError returns the API error for an error of reading the items that the input refers to.
 func (q *responsesRequest) referenceError(ex *exchange, err error) *apierror.Error {
 	if missing, ok := errors.AsType[*responsestore.MissingError](err); ok {
 		return q.ItemNotFound(missing.ID)
@@ -96,8 +96,8 @@ func (q *responsesRequest) referenceError(ex *exchange, err error) *apierror.Err
 	return q.g.storeReadError(ex, err)
 }
 
-// previousError converts an error of reading the response or conversation id, which the request
-// continues.
+// previousError returns the API error for an error of reading the response or conversation that the
+// request continues. id is the id of that response or conversation.
 func (q *responsesRequest) previousError(ex *exchange, id string, err error) *apierror.Error {
 	missing, isMissing := errors.AsType[*responsestore.MissingError](err)
 	isTooLong, inConversation := errors.Is(err, stores.ErrTooLong), q.ConversationID != ""
@@ -116,7 +116,7 @@ func (q *responsesRequest) previousError(ex *exchange, id string, err error) *ap
 	return q.g.storeReadError(ex, err)
 }
 
-// storeReadError converts an error of reading the store.
+// storeReadError returns the API error for an error of reading the store.
 func (g *Gateway) storeReadError(ex *exchange, err error) *apierror.Error {
 	if errors.Is(err, responsestore.ErrNoMemory) {
 		return apierror.BodyMemory()

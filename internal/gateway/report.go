@@ -28,21 +28,21 @@ type Record struct {
 	Key         string            // the id of the key, if the key is from a file
 	Choice      int               // the choice's index
 	Model       string            // as the client named it; it may be of any length
-	CodexModel  string            // as Codex was given it
+	CodexModel  string            // Codex's name of the model
 	Mode        turn.Mode         // the form of tool calls
 	Stop        turn.StopMode     // when calls end the turn
 	Stream      bool              // the client asked for a stream
-	Status      int               // HTTP; that of apierror.ClientGone if the client left
-	Code        apierror.Code     // of the error, if it failed
+	Status      int               // the HTTP status; that of apierror.ClientGone if the client left
+	Code        apierror.Code     // of the error, if the turn or its request failed
 	Usage       codexrpc.Usage    // tokens; zero where Codex does not report them
 	Estimated   bool              // a part of Usage is estimated, since the turn was interrupted
 	Price       turn.Price        // of the turn, as far as the provider reports it
-	Finish      turn.FinishReason // of a turn that ended well
+	Finish      turn.FinishReason // why the turn ended; empty: it failed
 	Tools       turn.Report
 	Overrides   []string           // settings of tool calls that differ from the defaults, as name=value
 	Thread      string             // where the thread came from: a [conversation.Origin]
 	Process     *appserver.Process // the app-server that ran the turn
-	Limits      []quota.State      // of the key, after all turns of the request; nil for further choices
+	Limits      []quota.State      // of the key, after all turns of the request; nil in the records of further choices
 }
 
 // Route is a route whose requests want turns of the model.

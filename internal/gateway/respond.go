@@ -22,8 +22,8 @@ type responder interface {
 	// write writes the next outputs of a choice. None of them is a failure. If write returns an
 	// *apierror.Error, the request fails.
 	write(choice int, outputs []turn.Output) error
-	// writeUnread gets the last outputs of a choice after its client has gone. They are needed if
-	// the answer is stored.
+	// writeUnread is called with the last outputs of a choice after the client has gone. An answer
+	// that is stored needs them.
 	writeUnread(choice int, outputs []turn.Output)
 	// restart is called when a turn that had no output yet was started again.
 	restart()
@@ -48,7 +48,7 @@ func (g *Gateway) respond(ctx context.Context, run *runningRequest, responder re
 	defer g.opts.Observer.AnswerBegan(req.plan.Stream)()
 	err := run.forEachChoice(ctx, (*runningRequest).runChoice)
 	settleAll(run.choices, err)
-	g.setLimitHeaders(run) // for an answer that has not begun yet
+	g.setLimitHeaders(run) // again, with the use after the turns; it has no effect on an answer that has begun
 	if run.group.tally.budgetSpent {
 		ex.w.Header().Set(budgetHeader, "spent")
 	}

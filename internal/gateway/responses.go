@@ -85,7 +85,8 @@ func (a *responseAnswer) body(*conversation.Place) bodyEncoder {
 
 func (a *responseAnswer) apiError(failure error) *apierror.Error { return a.q.APIError(failure) }
 
-// track makes a response known to other requests if its client gets the id before the end.
+// track makes a response known to other requests if the client gets the id of the response before
+// the response ends.
 func (a *responseAnswer) track(ctx context.Context) (context.Context, func()) {
 	if !a.q.Stream && !a.q.Background {
 		return ctx, func() {}
@@ -105,9 +106,9 @@ func (a *responseAnswer) forget() bool {
 	return a.entry.Input == nil // otherwise the entry keeps the input until the end
 }
 
-// save stores a response that has just ended, and adds it to its conversation if it ended well. If
-// that fails, the client still gets the response. If the response is not to be stored, save
-// remembers it for the next request of its WebSocket.
+// save stores a response that has just ended. If the response ended well, save also adds it to its
+// conversation. A response that is not to be stored is remembered for the next request of its
+// WebSocket if it ended well. If the store fails, the client still gets the response.
 func (a *responseAnswer) save(record responses.Record) {
 	a.entry.Response, a.entry.Output = record.Response, record.Output
 	if id := a.q.ConversationID; id != "" && record.Well {
@@ -128,8 +129,8 @@ func (a *responseAnswer) save(record responses.Record) {
 // putRetryDelay is the pause before put tries again after the store was unavailable.
 const putRetryDelay = 500 * time.Millisecond
 
-// put stores the response. If the store is unavailable, put retries a background response until ctx
-// ends: clients can get the end of such a response only from the store.
+// put stores the response. If the store is unavailable and the response is a background response,
+// put tries again until ctx ends: clients can get the end of such a response only from the store.
 func (a *responseAnswer) put(ctx context.Context) error {
 	for {
 		err := a.q.g.opts.Responses.Put(ctx, a.meta.ID, a.entry)

@@ -26,7 +26,7 @@ type exchange struct {
 	user        string
 	arrived     time.Time
 	exit        exitWatch
-	requestSlot claims.Claim // of the request
+	requestSlot claims.Claim // one slot of Gateway.requestSlots
 	releasers   []releaser   // released by close, the last first
 	prealloc    preallocated
 }
@@ -178,12 +178,12 @@ type receivedRequest struct {
 	key             *quota.Key     // nil: no key with limits was used
 	limits          *quota.Request // the request's use of the key's limits; nil: no limits
 	grants          []*quota.Grant // one for each turn; empty: no limits
-	body            *claims.Claim  // of the body and of what the request refers to
+	body            *claims.Claim  // memory of the body and of what the request refers to
 	statusEntry     *status.Entry
 }
 
-// receive reads and decodes a request and waits until its turns may run. If the limits of the key
-// or a full queue refuse the request, receive does not read the body.
+// receive reads and decodes a request and waits until its turns may run. If beginLimits refuses the
+// request, or the queue is full, receive does not read the body.
 func (g *Gateway) receive(ex *exchange, c codec) (received receivedRequest, decoded decodedRequest, apiErr *apierror.Error) {
 	received = receivedRequest{route: c.route, setLimitHeaders: c.setLimitHeaders}
 	if apiErr = g.beginLimits(ex, &received); apiErr == nil && g.queue.Full(ex.user) {
@@ -278,8 +278,8 @@ func (g *Gateway) admit(ex *exchange, turns int) *apierror.Error {
 }
 
 // countTokens runs count on one of the processors that requests share. count calls pause between
-// its steps, so that other requests can use the processor. For a large body, countTokens claims as
-// much memory again, for the decoded request.
+// its steps, so that other requests can use the processor. For a large body, countTokens first
+// claims the size of the body once more, for the decoded request.
 func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause func() error) (int, error)) (n int, apiErr *apierror.Error) {
 	if size := body.Size(); size >= largeRequestSize && !body.Grow(size) {
 		return 0, apierror.BodyMemory()
@@ -303,9 +303,9 @@ func (g *Gateway) countTokens(ex *exchange, body *claims.Claim, count func(pause
 // largeRequestSize is the size in bytes from which a request waits for a processor.
 const largeRequestSize = 64 << 10
 
-// compute runs f, which processes size bytes of a request and does not block. Large requests run in
-// the order of their arrival, as many at once as there are processors. If all of them ran at once,
-// none would be ready early.
+// compute runs f, which processes size bytes of a request and does not block. Large requests wait
+// for a free processor; those of one user get it in the order of their arrival. If all large
+// requests ran at once, none would be ready early.
 func (g *Gateway) compute(ex *exchange, size int64, f func()) {
 	if size < largeRequestSize {
 		f()

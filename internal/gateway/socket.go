@@ -9,8 +9,8 @@ import (
 )
 
 // ResponsesSocket serves a WebSocket at /v1/responses. The caller has checked its origin. Each
-// message is answered like a body of POST /v1/responses. count is called for each message, with the
-// request and a function that answers it; count must call that function.
+// message is answered like a body of POST /v1/responses. count is called for each message. Its
+// arguments are the request and a function that answers the request; count must call the function.
 func (g *Gateway) ResponsesSocket(w http.ResponseWriter, r *http.Request, count func(*http.Request, func(*http.Request))) {
 	user := g.opts.User(r)
 	s := &socketSession{claim: g.bodies.Claim(user)}
@@ -37,8 +37,8 @@ func (g *Gateway) CloseSockets() { g.sockets.Close() }
 // socketSession keeps the last response of a WebSocket in memory if that response was not stored.
 // The next request can then continue from it.
 type socketSession struct {
-	lastID string        // its id; empty: there is none
-	entry  *stores.Entry // its input begins with the items of all earlier responses
+	lastID string        // the id of that response; empty: there is none
+	entry  *stores.Entry // that response; its Input has the items of the whole conversation so far
 	claim  *claims.Claim // of entry
 }
 

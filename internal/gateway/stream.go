@@ -105,7 +105,7 @@ func (s *streamResponder) flush() error {
 		return s.end()
 	}
 	err := s.writer.Flush()
-	s.encoder.Idle() // the client has its event already
+	s.encoder.Idle() // only after the flush, so that the client does not wait for it
 	return err
 }
 
@@ -135,7 +135,7 @@ func (s *streamResponder) end() error {
 // still get an HTTP status.
 func (s *streamResponder) restart() { s.headerDue = time.Now().Add(headerDelay) }
 
-// nextWake returns when the header or the next keepalive is due.
+// nextWake returns the time until the header or the next keepalive is due.
 func (s *streamResponder) nextWake() time.Duration {
 	if !s.writer.Started() {
 		return max(0, time.Until(s.headerDue))
@@ -143,7 +143,7 @@ func (s *streamResponder) nextWake() time.Duration {
 	return s.writer.NextKeepalive()
 }
 
-// wake writes the header once it cannot wait any longer, then keepalives.
+// wake writes the header when the header is due. After the header, wake writes keepalives.
 func (s *streamResponder) wake() error {
 	if s.writer.Started() {
 		_, err := s.writer.Keepalive()

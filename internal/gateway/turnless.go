@@ -39,8 +39,7 @@ type turnlessRequest struct {
 	memory      claims.Claim // of the answer, in bytes
 }
 
-// claimBytes claims memory for the answer or a part of it. makeBody calls it before it uses that
-// memory.
+// claimBytes claims memory for the answer or a part of it. It is called before that memory is used.
 func (q *turnlessRequest) claimBytes(bytes int64) *apierror.Error {
 	if !q.memory.Grow(bytes) {
 		return apierror.AnswerMemory()
@@ -49,7 +48,7 @@ func (q *turnlessRequest) claimBytes(bytes int64) *apierror.Error {
 }
 
 // serveTurnless serves a request that needs no turn. makeBody returns the body of the answer, and
-// claims memory for what it copies. If the body is larger than that, serveTurnless claims the
+// claims memory for what it copies. If the body is larger than the claim, serveTurnless claims the
 // difference.
 func (g *Gateway) serveTurnless(w http.ResponseWriter, r *http.Request, makeBody func(*turnlessRequest) ([]byte, *apierror.Error)) {
 	user := g.opts.User(r)

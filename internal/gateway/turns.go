@@ -38,8 +38,8 @@ func (g *Gateway) start(ctx context.Context, ex *exchange, lease conversation.Le
 	return run, err
 }
 
-// abandonedRecords returns the records of turns that were abandoned while they started, if the
-// model was probably asked. Such turns count for the key of the request.
+// abandonedRecords returns a record for each turn that was abandoned while it started and for which
+// the model was probably asked. Such turns count for the key of the request.
 func (run *runningRequest) abandonedRecords(apiErr *apierror.Error) (records []Record) {
 	for _, c := range run.choices {
 		if c.account.modelAsked {
@@ -274,7 +274,7 @@ func (run *runningRequest) forEachChoice(ctx context.Context, do func(*runningRe
 		return do(run, ctx, run.choices[0])
 	}
 	panics := make(chan any, len(run.choices))
-	group, groupCtx := errgroup.WithContext(ctx) // an assignment to ctx would allocate it for a single choice, too
+	group, groupCtx := errgroup.WithContext(ctx) // not assigned to ctx: that would move ctx to the heap, also for a single choice
 	for _, c := range run.choices {
 		group.Go(func() (err error) {
 			defer func() {
