@@ -60,8 +60,9 @@ func (a *announcement) end() {
 // gets another thread.
 const announcementTimeout = 2 * time.Second
 
-// wait waits until the announcement for the newest answer in a history has ended, but at most
-// announcementTimeout. If there is no such announcement, wait returns false at once.
+// wait waits for the end of the announcement that has the hash of the last link, but at most
+// announcementTimeout. It then returns true. If there is no such announcement, wait returns false
+// at once.
 func (l *announcements) wait(ctx context.Context, links []Link) bool {
 	if len(links) == 0 {
 		return false
@@ -79,8 +80,8 @@ func (l *announcements) wait(ctx context.Context, links []Link) bool {
 	return true
 }
 
-// doneChannel returns a channel that is closed when the announcement with this hash ends, or nil if
-// there is none.
+// doneChannel returns a channel that is closed when the announcement with this hash ends. It
+// returns nil if there is no such announcement.
 func (l *announcements) doneChannel(hash Hash) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 // Answer identifies the texts and calls of an answer, as a client got them from a turn or sends
 // them back. It stores hashes instead of the texts. The zero value is an empty answer.
 type Answer struct {
-	text    *digest // of the text before pending, without white space around it; nil: pending has all of the text
+	text    *digest // hash of the text before pending, without the white space at its beginning; nil: pending has all of the text
 	pending []byte  // text that is not hashed yet, up to maxPending bytes
 	hasText bool    // the text has more than white space
-	space   []byte  // white space at the end of the text so far; it counts only if more text follows
+	space   []byte  // white space at the end of the text so far; it is hashed only if more text follows
 	calls   []callHash
 	mixed   bool // there is text after a call
-	size    int  // see the method Size
+	size    int  // how many bytes the texts and calls have together
 }
 
-// maxPending is how many bytes of text are collected before they are hashed. Hashing each delta
-// would be slower, since a delta is shorter than a block of the hash.
+// maxPending is how many bytes of text are collected before they are hashed. Hashing each delta (a
+// piece of streamed text) would be slower, since a delta is shorter than a block of the hash.
 const maxPending = 512
 
 type callHash struct {

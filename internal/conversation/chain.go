@@ -25,7 +25,7 @@ type Link struct {
 	Calls []string
 }
 
-// Chain has the hashes of the history of a request, one for each answer in it.
+// Chain has the hashes of a request's history: one hash for each answer in the history.
 type Chain struct {
 	// Links has a link for each answer in the history, in order.
 	Links []Link
@@ -37,8 +37,8 @@ type Chain struct {
 }
 
 // NewChain hashes the history of a request. history has items of the Responses API, each a JSON
-// object. input is the user's message after them; it may be empty. NewChain fails if id cannot be
-// encoded as JSON.
+// object. input is the user's message that follows the history; it may be empty. NewChain fails if
+// id cannot be encoded as JSON.
 func NewChain(id Identity, history []json.RawMessage, input []codexrpc.UserInput) (*Chain, error) {
 	start, err := id.hash()
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Chain) After(a *Answer) Hash {
 // chainReader reads the items of a history one after the other, and computes the chain.
 type chainReader struct {
 	chain        *Chain
-	ordinals     map[string]int // the position of each call among all calls, by its id
+	ordinals     map[string]int // the position of each call among all calls of the history, by the id of the call
 	answer       *Answer        // the answer that is being read; nil: none
 	answerStart  int            // index of the first item of answer
 	callIDs      []string       // the ids of the calls of answer
@@ -91,7 +91,7 @@ func (r *chainReader) readItem(index int, item wirejson.Value) {
 	switch {
 	case kind.Is(typeReasoning):
 		r.hasReasoning = true
-		return // clients may leave out reasoning
+		return // reasoning is not hashed, since clients may leave it out
 	case kind.Is(typeMessage) && role.Is("assistant"):
 		r.beginAnswer(index)
 		r.answer.Gap()
@@ -176,8 +176,8 @@ func (r *chainReader) beginAnswer(index int) {
 	}
 }
 
-// endAnswer ends the answer that has begun, if any, and adds its Link. index is the index of the
-// first item after the answer.
+// endAnswer ends the answer that has begun, if any, and adds its Link to the chain. index is the
+// index of the first item after the answer.
 func (r *chainReader) endAnswer(index int) {
 	if r.answer == nil {
 		return
@@ -216,7 +216,8 @@ func (r *chainReader) readInput(input []codexrpc.UserInput) {
 	r.chain.state = d.sum()
 }
 
-// nextDigest returns a digest with the hash of the history so far. The caller adds the next item.
+// nextDigest returns a digest with the hash of the history so far. The caller adds the next item to
+// this digest.
 func (r *chainReader) nextDigest() *digest {
 	d := newDigest()
 	d.hash(r.chain.state)

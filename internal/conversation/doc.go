@@ -1,16 +1,16 @@
 // Package conversation manages the threads of conversations. A thread is Codex's conversation with
 // the model, and a turn is one answer in it. A [Session] runs the turn of one request. It finds a
 // thread that already has the conversation, or starts a new thread. If the turn fails before its
-// first output, the Session starts it again. At the end, the Session keeps the thread for the next
-// request, or unloads it. [Threads] has the kept threads of an app-server.
+// first output, the Session may start it again. At the end, the Session keeps the thread for the
+// next request, or unloads it. [Threads] has the kept threads of an app-server.
 //
 // A request carries its whole conversation. If a kept thread has all of it except the newest
 // messages, only those messages are sent to the thread, and the provider finds the rest in its
 // prompt cache. A chain of hashes decides whether the thread and the request have the same history.
-// It begins with an [Identity], which covers everything that the thread was started with. Then it
-// has one [Link] for each answer of the assistant in the history ([NewChain]). The key of a kept
-// thread is the hash of its history: the history of its last request, followed by the answer that
-// the client got ([Chain.After]).
+// The chain begins with an [Identity], which covers everything that the thread was started with.
+// Then the chain has one [Link] for each answer of the assistant in the history ([NewChain]). The
+// key of a kept thread is the hash of its history: the history of its last request, followed by the
+// answer that the client got ([Chain.After]).
 //
 // Clients may change an answer before they send it back, so the hashes are computed from a
 // canonical form. In that form, these changes make no difference: white space around texts, joined

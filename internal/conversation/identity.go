@@ -25,8 +25,8 @@ type Identity struct {
 // parameterBuffers is a pool of buffers (*[]byte) for the encoded parameters of threads.
 var parameterBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
-// maxParameterBuffer bounds the size of the buffers that go back to the pool parameterBuffers, in
-// bytes.
+// maxParameterBuffer is the size, in bytes, up to which a buffer goes back to the pool
+// parameterBuffers.
 const maxParameterBuffer = 64 << 10
 
 // hash returns the first hash in the chain of the conversation. It fails if the parameters cannot

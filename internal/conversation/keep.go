@@ -10,8 +10,8 @@ import (
 )
 
 // effortMayVary reports whether the turns of a conversation may have different reasoning efforts.
-// They may if the plan has an effort, and every app-server can change the effort of a thread with
-// the plan's model.
+// Two conditions must hold: the plan has an effort, and every app-server can change the effort
+// within a conversation that uses the plan's model.
 func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	if plan.Thread.Config.Effort() == "" {
 		return false
@@ -21,8 +21,8 @@ func effortMayVary(lease Lease, plan *prompt.Plan) bool {
 	})
 }
 
-// RecordOutputs records outputs that the client has got. mode is the form in which the client gets
-// tool calls.
+// RecordOutputs adds outputs that the client has got to s.answer. mode is the form in which the
+// client gets tool calls.
 func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 	if s.current.threads == nil {
 		return
@@ -41,7 +41,8 @@ func (s *Session) RecordOutputs(outputs []turn.Output, mode turn.Mode) {
 }
 
 // Announce announces that the thread will soon be kept for the next request. It is called before
-// the client gets the end of the answer, because the client may then send its next request at once.
+// the client gets the end of the answer, because the client may send its next request as soon as it
+// has that end.
 func (s *Session) Announce() {
 	if s.current.threads == nil || s.answer.Mixed() || s.chain == nil {
 		return
@@ -79,9 +80,9 @@ func (s *Session) Keep(state turn.ThreadState, usage codexrpc.Usage) {
 	current.onClose() // a kept thread does not count as a use of its process
 }
 
-// restoreReasoning returns a copy of the plan whose history also has the reasoning from the memory.
-// It returns nil if the memory has no reasoning for this history. The plan itself does not change,
-// since other attempts use it.
+// restoreReasoning returns a copy of the plan. The history of the copy also has the reasoning from
+// the memory. If the memory has no reasoning for this history, restoreReasoning returns nil. The
+// plan itself does not change, since other attempts use it.
 func (s *Session) restoreReasoning(plan *prompt.Plan) *prompt.Plan {
 	if s.current.threads == nil || s.reasoningRefused || s.chain == nil {
 		return nil

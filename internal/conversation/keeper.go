@@ -10,11 +10,12 @@ import (
 type Limits struct {
 	// Max is the maximum number of kept threads; 0 keeps none.
 	Max int
-	// MaxBytes bounds the sum of the sizes of their histories, in bytes.
+	// MaxBytes bounds the size of the histories of all kept threads together, in bytes.
 	MaxBytes int
 	// Idle is how long a thread is kept after its turn has completed.
 	Idle time.Duration
-	// Parked is how long a thread is kept whose turn waits for the results of tool calls.
+	// Parked is how long a thread is kept while its turn waits for the results of tool calls; 0
+	// keeps no such threads.
 	Parked time.Duration
 	// Spares is the maximum number of spare threads, which are started in advance without a
 	// history.
@@ -33,7 +34,7 @@ type keeper struct {
 	byHash  map[Hash]*list.Element
 	order   *list.List // of *keptThread, the oldest first
 	perUser map[string]int
-	bytes   int // the size of all histories
+	bytes   int // the size of all histories together
 	parked  int // how many threads have a parked turn
 	timer   *time.Timer
 	firesAt time.Time // when the timer fires; zero: the timer does not run
@@ -48,9 +49,9 @@ type Reason string
 
 // The reasons.
 const (
-	Expired  Reason = "expired"       // no request continued it in time
-	Evicted  Reason = "evicted"       // it made room for newer threads
-	Unusable Reason = "process_ended" // its process ended or was replaced
+	Expired  Reason = "expired"       // no request continued the thread in time
+	Evicted  Reason = "evicted"       // the thread made room for newer threads
+	Unusable Reason = "process_ended" // the process of the thread ended or was replaced
 )
 
 // maxDropReasons is how many entries dropReasons may have.
@@ -96,8 +97,8 @@ func (k *keeper) add(kept *keptThread) {
 	})
 }
 
-// insert makes room for a thread and adds it. It returns the threads that it has removed for this.
-// The caller holds the lock.
+// insert makes room for a thread and adds it. It returns the threads that it has removed. The
+// caller holds the lock.
 func (k *keeper) insert(kept *keptThread) (removed []*keptThread) {
 	if old := k.byHash[kept.hash]; old != nil {
 		removed = append(removed, k.remove(old)) // a thread with the same history
@@ -188,9 +189,9 @@ func (k *keeper) takeReason(links []Link) Reason {
 	return reason
 }
 
-// claim removes and returns the thread that has the longest part of the request's history, from its
-// beginning. links are the answers in the request's history. link is the last of these answers that
-// the thread has.
+// claim removes and returns a thread whose history is the beginning of the request's history. If
+// there are several, it returns the one with the longest history. links are the answers in the
+// request's history. link is the last of these answers that the thread has.
 func (k *keeper) claim(links []Link) (kept *keptThread, link Link, found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -66,7 +66,7 @@ func (m *Memory) remember(entry *memoryEntry) {
 }
 
 // Forget removes the reasoning of all answers in a history, because Codex or the provider has
-// refused it.
+// refused this reasoning.
 func (m *Memory) Forget(links []Link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,9 +92,9 @@ func (m *Memory) forget(hash Hash) {
 	}
 }
 
-// Restore returns a copy of a history to which it has added the stored reasoning of the answers.
-// added is the number of added items. links are the links of the history. An answer that already
-// has reasoning gets no more.
+// Restore adds the stored reasoning of the answers to a copy of history, and returns the copy.
+// added is the number of added items; if it is 0, restored is history itself. links are the links
+// of the history. An answer that already has reasoning gets no more.
 func (m *Memory) Restore(links []Link, history []json.RawMessage) (restored []json.RawMessage, added int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,7 +41,8 @@ func (s *Session) recordPicture(failure error) {
 }
 
 // RecordPictureFailures logs each output that is a failed picture. If a picture failed because the
-// login has no pictures left, it records that for the login. The turn goes on.
+// login has no pictures left, RecordPictureFailures also records this for the login. The turn goes
+// on.
 func (s *Session) RecordPictureFailures(outputs []turn.Output) {
 	for i := range outputs {
 		if out := &outputs[i]; out.Kind == turn.OutputPicture && out.Err != nil {
@@ -58,15 +59,15 @@ func (s *Session) avoidsLogin(login *loginstate.Login) bool {
 }
 
 // startWithOtherLogin starts the turn with another login. It uses no login that rests after a
-// failure. If there is no other login, it returns false and an error: the failure of the turn or,
-// if another login is likely to work sooner, the failure of that login.
+// failure. If no other login can be used now, it returns false and an error: the failure of the
+// turn or, if another login is likely to work sooner, the failure of that login.
 func (s *Session) startWithOtherLogin(ctx context.Context, f *turnFailure) (started bool, err error) {
 	if !s.current.hasOtherLogins {
 		return false, f.err
 	}
 	lease, err := s.opener.Upstream.Lease()
 	if err != nil {
-		return false, f.err // f.err has more details
+		return false, f.err // f.err has more details than err
 	}
 	defer lease.Release()
 	next, opened, other := s.openWithOtherLogin(ctx, lease)
@@ -91,7 +92,7 @@ func (s *Session) openWithOtherLogin(ctx context.Context, lease Lease) (next att
 			done()
 			return attempt{}, false, cmp.Or(other, picked.Rests)
 		}
-		if picked.Login == s.current.login || s.avoidsLogin(picked.Login) { // not another login, or one without pictures
+		if picked.Login == s.current.login || s.avoidsLogin(picked.Login) { // the same login, or one without pictures left
 			done()
 			avoid = append(avoid, picked.Process)
 			continue

@@ -84,9 +84,9 @@ func (s *Session) startOnKept(ctx context.Context, lease Lease) bool {
 }
 
 // openLeastBusy opens a thread on the process that the lease picks: the least busy one. If that
-// process does not work, openLeastBusy tries another one that is ready. It may do so because the
-// model was not asked yet. If no other process is ready and the first one has just ended, it waits
-// until a process has started.
+// process does not work, openLeastBusy tries another one that is ready. This is safe, since the
+// model was not asked yet. If no other process is ready and the first one has just ended,
+// openLeastBusy waits until a process has started.
 func (s *Session) openLeastBusy(ctx context.Context, lease Lease, useSpare bool) (attempt, error) {
 	picked, done := lease.Pick()
 	if picked.Rests != nil {
@@ -205,14 +205,14 @@ func (s *Session) start(ctx context.Context, next attempt) error {
 }
 
 // maxInjectedBytes bounds how many bytes of a history one call injects. A longer item has a call of
-// its own. Codex reads one message after the other. If a history is split, messages of other turns
-// can come between its parts.
+// its own. Codex reads one call after the other. If several calls inject a history, Codex can read
+// calls for other turns between them.
 const maxInjectedBytes = 1 << 20
 
-// injectHistory injects the history into the thread. It adds the reasoning that the memory has for
-// the history. Another release of Codex may refuse this reasoning; injectHistory then injects the
-// history without it. A history with reasoning is injected by one call: if Codex refused the second
-// of several calls, the thread would already have the items of the first.
+// injectHistory injects the history into the thread, with the reasoning that the memory has for the
+// history. If Codex refuses this reasoning, as another release of Codex may, injectHistory injects
+// the history without it. A history with reasoning is injected by one call: if Codex refused the
+// second of several calls, the thread would already have the items of the first.
 func (s *Session) injectHistory(ctx context.Context) error {
 	plan := s.request.Plan
 	if restored := s.restoreReasoning(plan); restored != nil {
@@ -226,8 +226,9 @@ func (s *Session) injectHistory(ctx context.Context) error {
 	return s.current.inject(ctx, plan, 1)
 }
 
-// inject injects the history of a plan into the thread. Each call has at most maxInjectedBytes
-// bytes, but always at least minItems items if there are so many.
+// inject injects the history of a plan into the thread. Each call has minItems items, or all that
+// are left. It has further items as long as all its items together have at most maxInjectedBytes
+// bytes.
 func (a *attempt) inject(ctx context.Context, plan *prompt.Plan, minItems int) error {
 	_, history := plan.WithPlacement(a.place.Instructions)
 	for len(history) > 0 {

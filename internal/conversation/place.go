@@ -20,10 +20,10 @@ const catalogueKey = "model_catalog_json"
 type Place struct {
 	Process      *appserver.Process
 	Conn         *codexrpc.Conn
-	Acceptance   *appserver.Acceptance // of Conn
+	Acceptance   *appserver.Acceptance // what the provider has accepted or refused over Conn
 	Model        string                // Codex's name of the model
 	Instructions prompt.Placement
-	Serial       bool // the model calls one tool at a time: a lite model keeps its lite form
+	Serial       bool // the model calls one tool at a time, see allowsParallelCalls
 	OverHTTP     bool // Codex asks the model's provider over HTTP only
 }
 
@@ -34,7 +34,7 @@ func (p *Place) isOutdated() bool {
 	return serving != nil && serving != p.Conn
 }
 
-// settings are the parameters of a thread and the place where it is started.
+// settings are the parameters of a thread and the place where the thread is started.
 type settings struct {
 	place     Place
 	params    codexrpc.ThreadStartParams

@@ -31,8 +31,8 @@ type turnFailure struct {
 type remedy struct {
 	name string
 	// mayHelp reports, before any failure, whether the remedy may help if the turn fails. If it
-	// returns true, the request stays in memory, since each remedy needs it. A remedy without
-	// mayHelp is tried only if the request has stayed in memory because of another one.
+	// returns true, the request stays in memory, since each remedy needs the request. A remedy
+	// without mayHelp is tried only if the request has stayed in memory because of another remedy.
 	mayHelp func(*Session) bool
 	// fits reports whether the remedy may help after this failure.
 	fits func(*Session, *turnFailure) bool
@@ -40,12 +40,13 @@ type remedy struct {
 	// error is the failure of the turn or, if another login is likely to work sooner, the failure
 	// of that login.
 	start func(context.Context, *Session, *turnFailure) (started bool, err error)
-	// optional is true if Restart tries the later remedies when start returns false. Otherwise
-	// Restart then gives up.
+	// optional says what Restart does when start returns false. If optional is true, Restart tries
+	// the later remedies. Otherwise Restart gives up.
 	optional bool
 }
 
-// remedies are in the order in which Restart tries them. It tries the first remedy that fits.
+// remedies are in the order of preference. Restart tries the first remedy that fits. It tries the
+// next one that fits only if the first one is optional and does not start the turn.
 var remedies = [...]remedy{{
 	name:  "the app-server that serves now",
 	fits:  func(_ *Session, f *turnFailure) bool { return f.processReplaced },
@@ -155,8 +156,9 @@ func (s *Session) Repeatable() bool {
 	return false
 }
 
-// hasReasoning reports whether the history of the client's request has reasoning. It comes from the
-// client or from stored responses. It is encrypted: only the login that made it can use it.
+// hasReasoning reports whether the history of the client's request has reasoning. Such reasoning
+// comes from the client or from stored responses. It is encrypted: only the login that made it can
+// use it.
 func (s *Session) hasReasoning() bool {
 	return s.chain != nil && s.request.Plan != nil && slices.ContainsFunc(s.chain.Links, func(l Link) bool { return l.HasReasoning })
 }
@@ -208,9 +210,9 @@ func (s *Session) Restart(ctx context.Context, failure error) (started bool, err
 	return false, failure
 }
 
-// recordFailure finds out the cause of a failure, and records for the login what the failure means.
-// Restart calls it even if it cannot restart this turn, because the record also serves later
-// requests.
+// recordFailure finds out the cause of a failure. If the cause is the login or the provider,
+// recordFailure records that for later requests. Restart therefore calls recordFailure even if it
+// cannot start this turn again.
 func (s *Session) recordFailure(failure error) turnFailure {
 	f := turnFailure{err: failure, instructionsRefused: s.instructionsRefused(failure)}
 	s.recordPicture(failure)
@@ -283,8 +285,9 @@ func (s *Session) startAt(ctx context.Context, place Place) error {
 }
 
 const (
-	// firstRetryWait is how long startAfterWait waits at first. Each later wait is twice as long,
-	// but at most maxRetryWait, since clients also retry by themselves.
+	// firstRetryWait is how long startAfterWait waits before the first retry. Each later wait is
+	// twice as long as the wait before it, but at most maxRetryWait, since clients also retry by
+	// themselves.
 	firstRetryWait = 200 * time.Millisecond
 	maxRetryWait   = 2 * time.Second
 )

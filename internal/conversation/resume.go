@@ -16,8 +16,8 @@ import (
 // thread.
 const resumeTimeout = 10 * time.Second
 
-// startOrResume sends a kept thread the part of the request after link, which the thread does not
-// have yet. It then starts a turn, or resumes the parked turn (one that waits for the results of
+// startOrResume sends a kept thread the part of the request that is new to the thread: all that
+// follows link. It starts a turn, or resumes the parked turn (one that waits for the results of
 // tool calls). After an error, the thread cannot be used any more.
 func (k *keptThread) startOrResume(ctx context.Context, plan *prompt.Plan, link Link) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
@@ -64,8 +64,8 @@ func (k *keptThread) answerCalls(ctx context.Context, plan *prompt.Plan, link Li
 
 // addMessages adds messages to a parked turn (one that waits for the results of tool calls). Codex
 // puts them after the results. If all messages are the user's, addMessages sends them by
-// turn/steer, which accepts no others. Otherwise it injects all of them as items. input is always
-// sent by turn/steer and comes last.
+// turn/steer, which accepts only the user's messages. Otherwise it injects all of them as items.
+// input is always sent by turn/steer and comes last.
 func (k *keptThread) addMessages(ctx context.Context, messages []followUpMessage, input []codexrpc.UserInput) error {
 	if slices.ContainsFunc(messages, func(m followUpMessage) bool { return !m.fromUser }) {
 		items := make([]json.RawMessage, len(messages))
@@ -119,7 +119,7 @@ func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (result
 			if slices.ContainsFunc(parts, func(part codexrpc.UserInput) bool {
 				return part.URL != "" && part.Detail != prompt.ResultDetail
 			}) {
-				return nil, nil, errFollowUpMismatch // a result has no field for another detail
+				return nil, nil, errFollowUpMismatch // Codex takes no detail for an image in a result, and uses ResultDetail
 			}
 			results = append(results, codexrpc.ToolResult{CallID: pendingCalls[index], Parts: parts})
 		case kind.Is("message") && (role.Is("user") || role.Is("developer")):
@@ -134,7 +134,7 @@ func readFollowUp(items []json.RawMessage, calls, pendingCalls []string) (result
 	return results, messages, nil
 }
 
-// inputParts reads the content of a message or the output of a call. It is a text or a list of
+// inputParts reads the content of a message or the output of a call. Both are a text or a list of
 // parts.
 func inputParts(content wirejson.Value) (input []codexrpc.UserInput) {
 	if content.Kind() != wirejson.KindArray {

@@ -19,7 +19,7 @@ type Instructions string
 
 // The values of [Opener].Instructions.
 const (
-	InstructionsAuto    Instructions = "auto"    // replace, or append if the provider refuses to replace
+	InstructionsAuto    Instructions = "auto"    // like replace, but like append if the provider refuses that
 	InstructionsReplace Instructions = "replace" // in the place of Codex's own prompt
 	InstructionsAppend  Instructions = "append"  // behind Codex's own prompt
 )
@@ -54,19 +54,19 @@ type Session struct {
 	schema  string // the JSON Schema of the answer; empty: none
 	effort  string // the reasoning effort of the turn; empty: the model's default
 
-	chain         *Chain // the hashes of the request's history; nil: there are none
+	chain         *Chain // the hashes of the request's history; nil: not computed, or they cannot be computed
 	chainComputed bool   // historyChain was called
 
 	current          attempt
 	retries          int   // how often the turn was started again after a wait
 	loginSwitches    int   // how often another login was tried because the provider failed
 	reasoningRefused bool  // Codex or the provider has refused the reasoning from the memory
-	serialReason     error // the failure after which the turn was restarted with one tool call at a time; nil: it was not
+	serialReason     error // the failure after which the turn was restarted with one tool call at a time; nil: there was no such restart
 	answered         bool  // the turn has had an output
 
 	answer       Answer        // what the client has got so far
 	historyHash  Hash          // hash of the history and the whole answer; zero: the thread will not be kept
-	announcement *announcement // of the thread, under historyHash; nil: there is none
+	announcement *announcement // the announcement of the thread under historyHash; nil: there is none
 }
 
 // attempt describes one start of the turn of a session.
@@ -77,8 +77,8 @@ type attempt struct {
 	usageBefore        codexrpc.Usage   // what earlier turns of the thread have used
 	reasoningRestored  bool             // the thread has got reasoning from the memory
 	triesParallelCalls bool             // see the function triesParallelCalls
-	threads            *Threads         // these may keep the thread later; nil: it will not be kept
-	spareSettings      *settings        // of the spare thread to start for a later request; nil: none
+	threads            *Threads         // where the thread may be kept later; nil: the thread will not be kept
+	spareSettings      *settings        // the settings of a spare thread to start for a later request; nil: start none
 
 	login          *loginstate.Login
 	hasOtherLogins bool   // there are other app-servers, perhaps with other logins
@@ -128,12 +128,12 @@ func (s *Session) Origin() Origin {
 	return s.current.origin
 }
 
-// explainTimeout bounds the requests to Codex about a failure.
+// explainTimeout bounds each request that asks Codex for details about a failure.
 const explainTimeout = 2 * time.Second
 
-// Explain adds to failure the end of the usage limit that caused it, if Codex knows that time. It
-// returns the error of a refused WebSocket unchanged while the turn can be started again over HTTP,
-// since [Session.Restart] looks for that error.
+// Explain returns failure. If a usage limit has caused the failure, and Codex knows when that limit
+// ends, Explain adds this time. It returns the error of a refused WebSocket unchanged while the
+// turn can be started again over HTTP, since [Session.Restart] looks for that error.
 func (s *Session) Explain(ctx context.Context, failure error) error {
 	if s.request.Plan != nil && appserver.IsSocketRefused(failure) {
 		return failure

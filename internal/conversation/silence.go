@@ -14,11 +14,11 @@ var errSilent = &codexrpc.TurnError{
 }
 
 // silentRestTime is how long a login rests (is not used) after its provider has sent nothing.
-// Without a rest, the next request would wait as long as this one.
+// Without a rest, the next request with this login would wait just as long.
 const silentRestTime = time.Minute
 
-// countedWaitDivisor sets which waits count: if a client leaves, WatchSilence counts its wait only
-// if the wait was at least 1/countedWaitDivisor of Process.FirstSign.
+// countedWaitDivisor excludes short waits of clients that leave. WatchSilence counts such a wait
+// only if it was at least Process.FirstSign divided by countedWaitDivisor.
 const countedWaitDivisor = 6
 
 // WatchSilence waits for a first sign of the model, but at most Process.FirstSign. If there is
@@ -26,9 +26,9 @@ const countedWaitDivisor = 6
 // fails the turn, so that it is started again with that login. If clients leave before a sign,
 // WatchSilence adds up their waits; the sum may make the login rest, too.
 //
-// WatchSilence does nothing if there is no other app-server, or if the turn was already started
-// again because the provider failed with another login. The caller calls stop when the turn has
-// ended.
+// WatchSilence does nothing if there is no other app-server, if Process.FirstSign is 0, or if the
+// turn was already started again because the provider failed with another login. The caller calls
+// stop when the turn has ended.
 func (s *Session) WatchSilence(ctx context.Context) (stop func()) {
 	firstSign := s.current.place.Process.FirstSign()
 	if !s.current.hasOtherLogins || s.loginSwitches > 0 || firstSign == 0 {

@@ -12,8 +12,9 @@ import (
 const (
 	// maxKinds bounds the number of different settings that spares remembers.
 	maxKinds = 64
-	// maxKindName bounds the name of a kind, in bytes. The name is the parameters of its threads,
-	// or their hash if they are longer. Most parameters have one or two kilobytes.
+	// maxKindName bounds the name of a kind of spare threads, in bytes. The name is the parameters
+	// of the threads. If these have more than maxKindName bytes, the name is their hash. Most
+	// parameters have one or two kilobytes.
 	maxKindName = 16 << 10
 	// recent is how long after a request its settings count as recently used.
 	recent = 10 * time.Minute
@@ -28,8 +29,8 @@ const (
 // provider, and has sent the tools.
 //
 // spares counts how many threads it should have for each kind of settings. The first request with
-// new settings leaves this number at 0. Each further request that finds no spare thread raises it
-// by one. Each spare thread that is not used in time lowers it by one.
+// new settings leaves this number at 0. Each further request that finds no spare thread raises the
+// number by one. Each spare thread that is not used in time lowers the number by one.
 type spares struct {
 	mu     sync.Mutex
 	limit  int              // how many threads there may be, of all kinds together
@@ -132,14 +133,15 @@ func (s *spares) reserve(name string) (k *kind, wanted bool) {
 	return k, wanted
 }
 
-// addStarted adds a thread that reserve has counted, when it is started. If thread is nil, the
-// start has failed; addStarted then lowers the wanted number of threads of the kind by one.
+// addStarted is called after the start of a thread that reserve has counted. It adds the thread to
+// k, or unloads the thread if it is not needed any more. If thread is nil, the start has failed;
+// addStarted then lowers the wanted number of threads of k by one.
 func (s *spares) addStarted(k *kind, conn *codexrpc.Conn, thread *codexrpc.Thread) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if thread != nil && !s.closed && s.count <= s.limit && (s.serving == nil || s.serving == conn) {
 		k.ready = append(k.ready, spare{thread, conn, time.Now().Add(spareLife)})
-		s.setTimer(spareLife) // earlier threads expire earlier
+		s.setTimer(spareLife) // if the timer runs already, it fires earlier
 		return
 	}
 	k.count--

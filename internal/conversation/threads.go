@@ -17,7 +17,7 @@ import (
 // its cache. Like the app-server, a Threads stays in use when the configuration is reloaded. It is
 // safe for concurrent use.
 type Threads struct {
-	memory        *Memory       // for all processes of the login
+	memory        *Memory       // the reasoning of answers; all processes of a login share it
 	announcements announcements // of threads that will soon be kept
 	keeper        *keeper
 	spares        spares
@@ -88,7 +88,8 @@ func (t *Threads) Follow(serving *codexrpc.Conn) {
 // needs this time to free memory.
 const shrinkPause = 10 * time.Second
 
-// shrink drops half of the kept threads and all spare threads if memory is scarce.
+// shrink drops half of the kept threads and all spare threads, if memory is scarce and shrink has
+// not dropped threads within the last shrinkPause.
 func (t *Threads) shrink() {
 	if !t.memoryScarce() {
 		return
@@ -112,8 +113,8 @@ func (t *Threads) Close() {
 	t.endingTurns.Wait()
 }
 
-// keptThread is a thread that is kept for the next request of its conversation, with the hash of its
-// history.
+// keptThread is a thread that is kept for the next request of its conversation, with the hash of
+// its history.
 type keptThread struct {
 	hash         Hash   // identifies the history
 	user         string // the owner of the conversation
@@ -122,7 +123,7 @@ type keptThread struct {
 	place        Place
 	usage        codexrpc.Usage // the tokens of all turns so far
 	pendingCalls []string       // the ids of the calls whose results the parked turn waits for; empty: it is not parked
-	schema       string         // the JSON Schema of the answer of the last turn
+	schema       string         // the JSON Schema of the answer of the last turn; empty: none
 	effort       string         // the reasoning effort of the last turn; empty: the model's default
 	request      status.Request // the last request, as of the end of its answer
 	expiry       time.Time      // when the keeper drops the thread
@@ -174,8 +175,8 @@ func (t *Threads) keepWhenIdle(kept *keptThread, announcement *announcement) {
 	})
 }
 
-// claim removes and returns the thread that has the longest part of the request's history, from its
-// beginning. If the thread of the newest answer is announced, claim first waits for it.
+// claim removes and returns a kept thread for the history with these links, see [keeper.claim]. If
+// the thread of the newest answer is announced, claim first waits for that thread.
 func (t *Threads) claim(ctx context.Context, links []Link) (*keptThread, Link, bool) {
 	t.announcements.wait(ctx, links)
 	return t.keeper.claim(links)

@@ -14,7 +14,7 @@ import (
 // Member is one of the app-servers of an [Upstream].
 type Member struct {
 	Process *appserver.Process
-	Login   *loginstate.Login // several members may have the same
+	Login   *loginstate.Login // several members may have the same login
 	Threads *Threads          // nil: the member keeps no threads
 	// Rests is the reason why the login was resting (not used because of failures) when
 	// [Lease].Pick compared the members. It is nil if the login was not resting, or if there is no

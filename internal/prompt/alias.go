@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// DefaultModel is the name by which clients ask for the model that the app-server uses if a request
-// names none. An alias of this name takes precedence.
+// DefaultModel is the name by which clients ask for the app-server's default model. An alias with
+// this name takes precedence.
 const DefaultModel = "default"
 
 // Alias is a name that the operator gives to one of Codex's models.

@@ -41,7 +41,7 @@ type Settings struct {
 	LegacyFunctions bool     // the client uses functions instead of tools: it gets a call as a function_call
 	Stream          bool     // the client wants chunks
 	IncludeUsage    bool     // the client also wants a chunk with the usage
-	Ignored         []string // parameters that would change the answer, but that Codex does not have; in their order
+	Ignored         []string // parameters that would change the answer, but that Codex does not have; in the order in which they were read
 }
 
 // InstructionsContain reports whether s occurs in a system or developer message. It also searches
@@ -99,7 +99,8 @@ func (c *Conversation) ReadModel(v wirejson.Value) *field.Error {
 	return nil
 }
 
-// maxModelName bounds the name of a model, in bytes: each chunk of the answer repeats it.
+// maxModelName is the maximum length of a model's name, in bytes. It is bounded since each chunk of
+// the answer repeats the name.
 const maxModelName = 1024
 
 // ReadParallelToolCalls reads the field parallel_tool_calls.
@@ -108,7 +109,7 @@ func (c *Conversation) ReadParallelToolCalls(v wirejson.Value) *field.Error {
 	return field.Optional(wirejson.KindBool, v)
 }
 
-// Efforts lists the values of reasoning_effort (ReasoningEffort).
+// Efforts lists the values of reasoning_effort (ReasoningEffort in OpenAI's API).
 var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 var verbosities = []string{"low", "medium", "high"}
@@ -123,7 +124,7 @@ func (c *Conversation) ReadVerbosity(v wirejson.Value) *field.Error {
 	return field.OneOf(&c.Verbosity, verbosities, v)
 }
 
-// serviceTiers lists the values of service_tier (ServiceTier).
+// serviceTiers lists the values of service_tier (ServiceTier in OpenAI's API).
 var serviceTiers = []string{"auto", tierDefault, "flex", "scale", "priority", "fast"}
 
 const tierDefault = "default" // the usual speed and price

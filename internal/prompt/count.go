@@ -11,7 +11,7 @@ const (
 	messageTokens    = 4        // an estimate of the tokens that surround each message, call or tool
 	maxEstimateBytes = 16 << 10 // how many bytes [Conversation.EstimateTokens] splits into tokens
 	maxSampleBytes   = 4 << 10  // how many bytes [Conversation.SampleTokens] splits into tokens
-	bytesPerToken    = 4        // an estimate for all other bytes
+	bytesPerToken    = 4        // an estimate for the bytes that are not split into tokens
 )
 
 // CountTokens estimates the tokens of the conversation for the model. It counts the texts, calls
@@ -33,7 +33,7 @@ func (c *Conversation) EstimateTokens() int {
 
 // SampleTokens is like [Conversation.CountTokens], but takes only a millisecond or two: it counts
 // only the tokens of the first 4 KiB. It assumes that the further bytes have as many tokens for
-// each byte.
+// each byte as the first 4 KiB.
 func (c *Conversation) SampleTokens() int {
 	n, _ := c.count(maxSampleBytes, nil) // without a pause it cannot fail
 	furtherTokens := n.furtherBytes / bytesPerToken
@@ -53,14 +53,14 @@ func (c *Conversation) GuessTokens() int {
 
 // countResult is the result of a count.
 type countResult struct {
-	tokens       int // the tokens of the first bytes
-	exactBytes   int // how many bytes these are
-	furtherBytes int // how many bytes follow them
+	tokens       int // how many tokens the first exactBytes bytes have
+	exactBytes   int // how many bytes were split into tokens
+	furtherBytes int // how many bytes follow; these were not split
 	frames       int // how many messages, calls and tools there are
 }
 
-// count splits the first maxExactBytes bytes of the conversation's texts into tokens. It only
-// counts the further bytes.
+// count splits the first maxExactBytes bytes of the conversation's texts into tokens, and counts
+// these tokens. Of the further text, it counts the bytes instead of the tokens.
 func (c *Conversation) count(maxExactBytes int, pause func() error) (result countResult, err error) {
 	counter := tokens.NewCounter()
 	add := func(text string) {

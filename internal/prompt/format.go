@@ -26,7 +26,7 @@ const jsonInstruction = "Answer with a single JSON object and nothing else: no o
 const schemaInstruction = "Answer with a single JSON value that is valid by the JSON Schema below, and nothing else: no other text, no code fence."
 
 // Read reads a format. If flat is true, the members of a json_schema are beside its type, as in the
-// Responses API. Otherwise they are in an object of their own.
+// Responses API. Otherwise they are in the object json_schema.
 func (f *Format) Read(v wirejson.Value, flat bool) *field.Error {
 	*f = Format{}
 	if !v.Given() {

@@ -51,7 +51,7 @@ func (h *historyBuilder) addMessage(m *Message) {
 		h.addItem(append(h.buf, m.Item...))
 	case RoleUser:
 		h.addItem(m.appendMessage(h.buf, "user", "input_text"))
-	case RoleSystem, RoleDeveloper: // Codex drops items of the role system silently
+	case RoleSystem, RoleDeveloper: // Codex would silently drop an item with the role system
 		h.addItem(m.appendMessage(h.buf, "developer", "input_text"))
 	case RoleAssistant:
 		text, pictures := m.splitPictures()
@@ -107,7 +107,7 @@ func (c *Call) appendCall(dst []byte, name string) []byte {
 
 // AppendParts appends the content as an array of parts of the Responses API. A text gets the type
 // textType and the further members textMembers, each with a comma before it. An image without a
-// detail gets the parameter detail, unless that is empty. Texts and URLs are copied as they are in
+// detail of its own gets detail, unless detail is empty. Texts and URLs are copied as they are in
 // the body.
 func (m *Message) AppendParts(dst []byte, textType, textMembers, detail string) []byte {
 	separator := ""
@@ -147,8 +147,8 @@ func splitInput(messages []Message) (history []Message, input []codexrpc.UserInp
 	return messages[:last], input
 }
 
-// chars returns the number of characters (Unicode code points) of the texts of a message. If they
-// have at most maxInputChars bytes, chars returns the number of bytes instead.
+// chars returns the number of characters (Unicode code points) of the texts of a message. If the
+// texts have at most maxInputChars bytes, chars returns the number of bytes instead.
 func (m *Message) chars() int {
 	var bytes, chars int
 	for p := range m.Parts() {

@@ -34,6 +34,6 @@ func (c *Conversation) mayUseHosted(tool Hosted) bool {
 }
 
 // Without does nothing, since requests of most APIs cannot have a hosted tool. The requests of
-// other APIs have their own method Without. It removes a tool that the operator does not allow, and
-// fails if the client needs the tool.
+// other APIs have their own method Without. That method removes a tool that the operator does not
+// allow, and fails if the client needs the tool.
 func (*Conversation) Without(Hosted) *apierror.Error { return nil }

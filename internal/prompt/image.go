@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// ImageTypes are the media types that models read.
+// ImageTypes are the media types of the images that models can read.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // defaultDetail is the detail of an image in a message if the request gives none, as in OpenAI's
@@ -24,8 +24,8 @@ const defaultDetail = "auto"
 // while the turn waits for it.
 const ResultDetail = "high"
 
-// readDetail reads the detail of an image. Codex replaces an image with the detail low by a
-// sentence, so readDetail turns low into auto.
+// readDetail reads the detail of an image. It turns low into auto: if an image has the detail low,
+// Codex shows the model a sentence instead of the image.
 func (p *Part) readDetail(v wirejson.Value) *field.Error {
 	f := field.Text(&p.Detail, v)
 	switch {
@@ -63,8 +63,8 @@ func (p *Part) checkURL() *field.Error {
 	return field.Invalid("must be a data URL (data:image/png;base64,…) or an https URL")
 }
 
-// jpgPrefix is the beginning of some data URLs, after the scheme. There is no such media type, but
-// many clients derive it from the name of a file.
+// jpgPrefix is the beginning of some data URLs, after the scheme. The media type image/jpg does not
+// exist, but many clients derive it from the name of a file.
 const jpgPrefix = "image/jpg;"
 
 // Base64Part returns the part for an image that is given as a media type and base64 data. It does
@@ -138,9 +138,9 @@ func imageTypeError() *field.Error {
 }
 
 // checkBase64 checks the base64 data of an image, and reads the size of the image without decoding
-// it. Data that do not begin like an image are an error, since Codex replaces an image that it
-// cannot read by a sentence. The type of the data may differ from the type in the request, because
-// Codex looks only at the data.
+// it. Data that do not begin like an image are an error: if Codex cannot read an image, it shows
+// the model a sentence instead. The type of the data may differ from the type in the request,
+// because Codex looks only at the data.
 func (p *Part) checkBase64(data []byte) *field.Error {
 	if !isBase64(data) {
 		return field.Invalid("does not hold valid base64")
@@ -187,8 +187,9 @@ var base64Bytes = func() (table [256]bool) {
 // MaxRemoteImages is how many different images of a request may be fetched.
 const MaxRemoteImages = 16
 
-// maxFetchedBytes bounds the bytes of the fetched images of a request, as data URLs. If the request
-// names an image several times, its bytes count several times, since Codex gets as many copies.
+// maxFetchedBytes bounds the size of all fetched images of a request together, in bytes of their
+// data URLs. If the request names an image several times, its bytes count several times, since
+// Codex gets as many copies.
 const maxFetchedBytes = 64 << 20
 
 // RemoteImages returns the https URLs of the images that have to be fetched, each once, in the
@@ -214,10 +215,11 @@ func (c *Conversation) CheckRemoteImages() *field.Error {
 	return nil
 }
 
-// SetImages replaces https URLs by images. data has a data URL in base64 for each URL that was
-// fetched, with a PNG, JPEG, GIF or WebP image. Other URLs are not replaced, and planning the
-// request then fails. If the images are too large together, SetImages reports false and changes
-// nothing. An image that the request names several times counts several times.
+// SetImages replaces https URLs by images. data has the fetched images by their https URLs: each is
+// a PNG, JPEG, GIF or WebP image as a data URL in base64. If a URL is not in data, it is not
+// replaced, and planning the request fails later. If the images are too large together, SetImages
+// reports false and changes nothing. An image that the request names several times counts several
+// times.
 func (c *Conversation) SetImages(data map[string]string) bool {
 	total := 0
 	for m, k := range c.remoteParts {

@@ -25,7 +25,7 @@ const (
 // isInstruction reports whether messages of the role are instructions.
 func (r Role) isInstruction() bool { return r == RoleSystem || r == RoleDeveloper }
 
-// ReadRole reads a role. Known roles allocate nothing.
+// ReadRole reads a role. For a known role, it allocates no memory.
 func ReadRole(v wirejson.Value) Role {
 	for _, known := range []Role{RoleUser, RoleAssistant, RoleTool, RoleSystem, RoleDeveloper, RoleFunction} {
 		if v.Is(string(known)) {
@@ -35,7 +35,7 @@ func ReadRole(v wirejson.Value) Role {
 	return Role(v.Text())
 }
 
-// Message is one message of the conversation (ChatCompletionRequestMessage).
+// Message is one message of the conversation (ChatCompletionRequestMessage in OpenAI's API).
 type Message struct {
 	Role    Role
 	Text    wirejson.Value // the content if it is a string; otherwise the refusal, if any
@@ -43,8 +43,8 @@ type Message struct {
 	Calls   []Call         // the calls of an assistant
 	CallID  wirejson.Value // the id of the call, if the message is a tool's result
 	Item    wirejson.Value // the item, if the role is RoleItem
-	Phase   string         // of an assistant: commentary, final_answer, or empty
-	Size    int            // bytes of the message in the body
+	Phase   string         // of an assistant's message: commentary, final_answer, or empty
+	Size    int            // how many bytes the message has in the request's body
 }
 
 // Parts iterates over the parts of the content. Content that is a string has one text part. Content
@@ -91,13 +91,13 @@ func (m *Message) ReadContent(v wirejson.Value, read func(*Message, wirejson.Val
 	})
 }
 
-// TextPart returns the part for a text. An error about the text gets the path member.
+// TextPart returns the part for a text. member is the path that an error about the text gets.
 func TextPart(member string, text wirejson.Value) (Part, *field.Error) {
 	return Part{Text: text}, field.Expect(wirejson.KindString, text).In(member)
 }
 
-// ImagePart returns the part for an image, given by its URL and its detail. An error about the URL
-// gets the path member, and an error about the detail gets the path "detail".
+// ImagePart returns the part for an image, given by its URL and its detail. member is the path that
+// an error about the URL gets. An error about the detail gets the path "detail".
 func ImagePart(url, detail wirejson.Value, member string) (Part, *field.Error) {
 	p := Part{URL: url}
 	f := cmp.Or(p.checkURL().In(member), p.readDetail(detail).In("detail"))
@@ -125,12 +125,12 @@ type Part struct {
 // NoText is the content of a message without text.
 var NoText = wirejson.Value(`""`)
 
-// Call is a call that an assistant has made (ChatCompletionMessageToolCall).
+// Call is a call that an assistant has made (ChatCompletionMessageToolCall in OpenAI's API).
 type Call struct {
 	ID        wirejson.Value
 	Name      string
 	Arguments wirejson.Value
-	Function  bool // the request has it as a function_call, which has no id; ID was made here
+	Function  bool // the request has the call as a function_call, which has no id; this server has made the ID
 }
 
 // Empty reports whether a message has no content.

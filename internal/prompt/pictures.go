@@ -14,9 +14,9 @@ import (
 type Pictures struct {
 	Only bool // the turn makes one picture, and ends with it
 
-	size       string // what the client asks for, such as 1024x1536; empty: any size
-	background string // transparent, opaque or empty
-	action     string // generate, edit or empty
+	size       string // the size that the client asks for, such as 1024x1536; empty: any size
+	background string // transparent or opaque; empty: any background
+	action     string // generate or edit; empty: the model decides
 }
 
 // PictureReaders has a reader for each setting of pictures, by the name of the setting. The names

@@ -120,21 +120,21 @@ func gifSize(data io.Reader) (width, height int64, err error) {
 		case ',':
 			frame := r.read(9)
 			return max(width, little16(frame[4:])), max(height, little16(frame[6:])), r.err
-		default: // it has no frame
+		default: // the image has no frame
 			return width, height, r.err
 		}
 	}
 	return 0, 0, r.err
 }
 
-// partReader reads an image part by part. After an error, it returns zeros.
+// partReader reads an image part by part. After an error, the method read returns zeros.
 type partReader struct {
 	data io.Reader
 	buf  [768]byte
 	err  error
 }
 
-// read returns the next n bytes, at most 768. They are valid until the next call.
+// read returns the next n bytes; n is at most 768. The bytes are valid until the next call.
 func (r *partReader) read(n int) []byte {
 	buf := r.buf[:n]
 	clear(buf)
@@ -159,7 +159,7 @@ func webpSize(data io.Reader) (width, height int64, err error) {
 	case "VP8X":
 		at := r.read(10)
 		return 1 + little24(at[4:]), 1 + little24(at[7:]), r.err
-	case "VP8L": // reads only 5 bytes, since a whole file may have 28
+	case "VP8L": // reads only 5 bytes, since a short file may have fewer than 10 here
 		bits := int64(binary.LittleEndian.Uint32(r.read(5)[1:]))
 		return 1 + bits&0x3fff, 1 + bits>>14&0x3fff, r.err
 	case "VP8 ":

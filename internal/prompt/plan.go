@@ -34,7 +34,7 @@ type Plan struct {
 	PictureOnly bool   // the turn makes one picture and ends with it
 	ServiceTier string // the service_tier of the answer
 
-	instructions string // Thread.BaseInstructions points to them
+	instructions string // Thread.BaseInstructions points to this field
 }
 
 // defaultInstructions are the instructions of a conversation that has none. Otherwise Codex would
@@ -42,16 +42,16 @@ type Plan struct {
 const defaultInstructions = "You are a helpful assistant."
 
 // maxInputChars is how many characters turn/start accepts in all texts of its input together. Codex
-// refuses more with input_too_large.
+// refuses a longer input with the error input_too_large.
 const maxInputChars = 1 << 20
 
 // Plan maps the conversation to Codex:
 //
 //   - The system and developer messages at the beginning, joined by blank lines, are the
 //     instructions of the thread. Later ones stay where they are, as developer messages.
-//   - A user message at the end is the input of the turn, even an empty one. Another
-//     message at the end, or one that is longer than turn/start accepts, becomes the end
-//     of the history. The input is then empty, and the model answers to the history.
+//   - A user message at the end is the input of the turn, even if it is empty. If the last
+//     message is not a user's, or is longer than turn/start accepts, it becomes the end of
+//     the history. The input is then empty, and the model answers to the history.
 //   - Everything between becomes the history. An assistant's text comes before its calls.
 //     An assistant's message without text and calls is left out.
 //   - Tools keep their names, except names under which Codex would not offer them.
@@ -151,13 +151,13 @@ func SplitInstructions(messages []Message) (instructions string, rest []Message)
 	return strings.Join(texts, "\n\n"), messages
 }
 
-// joinParagraphs joins texts by blank lines, without the empty ones.
+// joinParagraphs joins the texts that are not empty, with a blank line between each two.
 func joinParagraphs(paragraphs ...string) string {
 	return strings.Join(slices.DeleteFunc(paragraphs, func(p string) bool { return p == "" }), "\n\n")
 }
 
 func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
-	dynamic := slices.Grow[[]codexrpc.DynamicTool](nil, len(tools)) // nil without tools
+	dynamic := slices.Grow[[]codexrpc.DynamicTool](nil, len(tools)) // stays nil if there are no tools
 	for _, t := range tools {
 		schema, moreDescription := fitSchema(t.Schema)
 		dynamic = append(dynamic, codexrpc.DynamicTool{
@@ -167,15 +167,15 @@ func dynamicTools(tools []Tool, names ToolNames) []codexrpc.DynamicTool {
 	return dynamic
 }
 
-// Placement says in which place Codex gets the instructions of a conversation. The zero Placement,
-// as in a [Plan], replaces Codex's own prompt by them.
+// Placement says in which place Codex gets the instructions of a conversation. With the zero
+// Placement, as in a [Plan], the instructions replace Codex's own prompt.
 type Placement struct {
 	Append bool // Codex's own prompt stays, and the instructions follow it
 	// If EmptyBase is true, the base prompt is empty, and its text is the first developer message.
-	// A lite model needs this if there are no tools: it could get a base prompt twice.
+	// A lite model needs this if there are no tools: otherwise it could get the base prompt twice.
 	EmptyBase bool
-	// CodexPrompt is Codex's own prompt. It is needed if Append and EmptyBase are set; if it is
-	// empty, EmptyBase then has no effect.
+	// CodexPrompt is Codex's own prompt. It is needed only if both Append and EmptyBase are true.
+	// If CodexPrompt is empty in that case, EmptyBase has no effect.
 	CodexPrompt string
 }
 
@@ -214,8 +214,8 @@ const (
 )
 
 // The configuration of every thread: the model gets the client's tools and instructions, and
-// nothing of the host. The names are Codex's own and change between its releases. Codex ignores
-// unknown ones with a warning.
+// nothing of the host. The names of the settings are Codex's own and change between its releases.
+// Codex ignores unknown names with a warning.
 const (
 	fixedSettings             codexrpc.Constant = settingsBeforePictures + `false` + settingsAfterPictures
 	fixedSettingsWithPictures codexrpc.Constant = settingsBeforePictures + `true` + settingsAfterPictures
@@ -244,5 +244,5 @@ const (
 	disabledSetting = `{"enabled":false}`
 
 	userInputTool                   = "experimental_request_user_input"
-	toolSettings  codexrpc.Constant = `{"` + userInputTool + `":` + disabledSetting + `}` // without a web search
+	toolSettings  codexrpc.Constant = `{"` + userInputTool + `":` + disabledSetting + `}` // for threads without web search
 )

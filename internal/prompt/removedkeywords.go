@@ -7,7 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// The text about a schema for the model begins with one of these lines.
+// The description of a tool may end with a text about the tool's schema. That text begins with one
+// of these lines.
 const (
 	keywordsHeader = "Further JSON Schema keywords of the parameters:"
 	wholeHeader    = "The complete JSON Schema of the parameters:\n"
@@ -23,7 +24,7 @@ const (
 // or in the definitions.
 type removedKeywords struct {
 	lines    []byte
-	maxBytes int // the maximum length of lines
+	maxBytes int // if lines has more bytes, the description has the whole schema instead
 	// needsWholeSchema is true if lines are not enough for the model. The description then has the
 	// whole schema.
 	needsWholeSchema bool
@@ -64,8 +65,9 @@ func appendStep(path []byte, m member, name string, index int) []byte {
 	return append(path, '}')
 }
 
-// addMembers adds the members of a schema for which isKept returns false. name is the name of the
-// property that has the schema, or empty.
+// addMembers adds to the line of s the members that Codex removes from s. isKept returns true for
+// the members that Codex keeps. name is the name of the property that has the schema s, or empty.
+// path is the path of s.
 func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept func(member) bool) {
 	lineBegun := false
 	add := func(m member) {
@@ -87,7 +89,8 @@ func (r *removedKeywords) addMembers(s *schema, name string, path []byte, isKept
 	}
 }
 
-// addNonSchema adds a value that is not an object, in the place of a schema.
+// addNonSchema adds a line for v, if one is needed. v stands in the place of a schema, but is not
+// an object.
 func (r *removedKeywords) addNonSchema(path []byte, v wirejson.Value) {
 	switch {
 	case v.Kind() != wirejson.KindBool:

@@ -19,7 +19,7 @@ type schema struct {
 // member is a keyword of a schema and its value.
 type member struct {
 	keyword  string
-	shape    shape // the shape that the keyword needs
+	shape    shape // the shape that the value of the keyword must have
 	value    wirejson.Value
 	valid    bool    // the value has that shape, and Codex keeps the member
 	children []child // the schemas in a valid value
@@ -96,12 +96,14 @@ func (s *schema) get(keyword string) wirejson.Value {
 	return nil
 }
 
-// has reports whether the schema has one of these keywords, which Codex keeps, with a valid value.
+// has reports whether the schema has one of these keywords with a valid value. names are keywords
+// that Codex keeps.
 func (s *schema) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return s.get(name) != nil })
 }
 
-// hasDropped reports whether the schema has one of these keywords, which Codex drops.
+// hasDropped reports whether the schema has one of these keywords. names are keywords that Codex
+// drops.
 func (s *schema) hasDropped(names ...string) bool {
 	return slices.ContainsFunc(s.dropped, func(m member) bool { return slices.Contains(names, m.keyword) })
 }

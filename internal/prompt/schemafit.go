@@ -112,7 +112,7 @@ func (f *fitter) writeSchema(s *schema, name string, path []byte) {
 	f.out = append(f.out, '}')
 }
 
-// writeValue appends the value of a member that Codex keeps.
+// writeValue appends the value of m to f.out. m is a member that Codex keeps.
 func (f *fitter) writeValue(m member, path []byte) {
 	switch m.shape {
 	case shapeSchema:

@@ -14,10 +14,10 @@ type ToolChoice struct {
 	None     bool
 	Required bool     // the model must call a tool
 	Only     []string // the model may call only these tools; nil: all
-	Hosted   Hosted   // the model must use this tool, and may not call the client's; empty: no such tool
+	Hosted   Hosted   // the model must use this tool, and may not call the client's tools; empty: no such tool
 }
 
-// IsAuto reports whether the model decides.
+// IsAuto reports whether the model decides which tools it uses, if any.
 func (c *ToolChoice) IsAuto() bool { return !c.None && !c.Required && c.Only == nil && c.Hosted == "" }
 
 // Read reads a choice: a mode, or an object. It calls readObject for an object, since the form of
@@ -82,7 +82,7 @@ func (c *Conversation) CheckChoice(hasHosted bool) *field.Error {
 	return nil
 }
 
-// Unknown returns the first name in Only that no tool has. It returns "" if there is none.
+// Unknown returns the first name in Only that no tool has. It returns "" if there is no such name.
 func (c *ToolChoice) Unknown(tools []Tool) string {
 	if c.Only == nil {
 		return ""

@@ -44,15 +44,15 @@ func (c *Conversation) CheckTools() *field.Error {
 // EmptySchema is the schema of a tool that declares no parameters.
 var EmptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
 
-// Tool is a function that the client offers (ChatCompletionTool).
+// Tool is a function that the client offers (ChatCompletionTool in OpenAI's API).
 type Tool struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage
 }
 
-// ReadFunction reads a FunctionObject. It checks the member strict, which has no effect, since
-// Codex does not pass it on.
+// ReadFunction reads a FunctionObject of OpenAI's API. It checks the member strict, but the member
+// has no effect, since Codex does not pass it on.
 func ReadFunction(v wirejson.Value) (t Tool, f *field.Error) {
 	var name, description, parameters, strict wirejson.Value
 	f = field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description),
@@ -81,7 +81,7 @@ var CustomSchema = json.RawMessage(`{"type":"object","properties":{"input":{"typ
 // ReadCustomTool reads a custom tool: its name, its description and its format. The grammar in the
 // format goes into the description for the model, since Codex cannot enforce it. If flat is true,
 // the definition of the grammar is a member of the format, as in the Responses API. Otherwise it is
-// a member of an object in the format.
+// a member of the object grammar in the format.
 func ReadCustomTool(v wirejson.Value, flat bool) (t Tool, _ *field.Error) {
 	var name, description, format wirejson.Value
 	f := field.Object(v, wirejson.Into("name", &name), wirejson.Into("description", &description), wirejson.Into("format", &format))
@@ -198,13 +198,14 @@ func isToolName(s string) bool {
 // reservedNames are the names under which Codex does not offer a client's tool to the model. They
 // were found by a test with Codex 0.169 and each of its models.
 var reservedNames = map[string]bool{
-	// Rejected.
+	// Codex rejects a tool with this name.
 	"mcp": true,
-	// Accepted, but left out, or answered by Codex itself.
+	// Codex accepts tools with these names, but does not offer them to the model, or answers their
+	// calls itself.
 	"exec_command":  true,
 	"shell_command": true,
 	"apply_patch":   true,
-	// Codex's own tools, with models that run their tools from a script.
+	// Codex's own tools for models that run their tools from a script.
 	"exec":                        true,
 	"wait":                        true,
 	"list_mcp_resources":          true,
@@ -290,8 +291,8 @@ func (n ToolNames) Codex(name string) string {
 }
 
 // freeName puts renamePrefix before a name, and a number after it if the result is taken. *next is
-// the next number to try. All tools of a request share it: if many names became equal when they are
-// cut, each would otherwise try all numbers from the beginning.
+// the next number to try. All tools of a request share *next. Otherwise, if many names became equal
+// when they are cut, freeName would try all numbers from the beginning for each of them.
 func freeName(name string, taken map[string]bool, next *int) string {
 	free := CutName(renamePrefix+name, "")
 	for ; taken[free]; *next++ {
