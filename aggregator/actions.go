@@ -7,9 +7,9 @@ import "github.com/caddy-codex/caddy-codex/aggregator/usetool"
 type actionCount struct{ textual, structured int }
 
 // countActions begins to count the calls of each action (tool and arguments). It is called at the
-// first block in the text. Before that, all calls are structured, and two structured calls are
-// always two actions, so their arguments need no parsing. With Dedup, Reset already begins to
-// count.
+// first block in the text. Before that, all calls are structured, and structured calls do not
+// repeat each other, so their arguments need no parsing. With Dedup they may repeat each other, so
+// Reset already begins to count.
 func (c *Choice) countActions() {
 	if c.actions != nil {
 		return
@@ -22,10 +22,10 @@ func (c *Choice) countActions() {
 	}
 }
 
-// mayRepeat reports whether a call may turn out to be a repetition. This is so if there is a call
-// with the same name: only the complete arguments show whether both are one action. Until then the
-// call has to wait. The calls of an Aggregator do not wait, since an Aggregator never calls End,
-// which would release waiting calls.
+// mayRepeat reports whether a call may turn out to be a repetition, and so has to wait until its
+// arguments are complete: only these show whether it is the same action as another call with its
+// name. The calls of an Aggregator do not wait, since an Aggregator never calls End, which would
+// release waiting calls.
 func (c *Choice) mayRepeat(call *callState) bool {
 	if c.actions == nil || c.scanner == nil && !c.opts.Dedup {
 		return false
@@ -60,8 +60,8 @@ func (c *Choice) countAction(call *callState) (before actionCount) {
 
 // isRepeat reports whether a complete call repeats an earlier one. A model may write a block and
 // also make a structured call for the same action. So each block is paired with at most one
-// structured call of its action. Two blocks, or two structured calls, are two actions, unless Dedup
-// is set.
+// structured call of its action. Two blocks do not repeat each other, and neither do two structured
+// calls, unless Dedup is set.
 func (c *Choice) isRepeat(call *callState) bool {
 	if c.actions == nil {
 		return false

@@ -6,14 +6,14 @@ import "sync"
 // Codex and OpenAI send. It has a [Choice] for each choice. The zero value is not usable; New makes
 // an Aggregator.
 //
-// All methods may be called from several goroutines at once. Each call of a method is one
-// step; the order of events is the order of the calls.
+// All methods may be called from several goroutines at once. They change the calls one after the
+// other; events count in the order in which they were ingested.
 type Aggregator struct {
 	mu       sync.Mutex
 	opts     Options
 	choices  map[int]*Choice
 	patterns []NamedPattern // besides <use_tool>; the slice is replaced, never changed, since it is read without the lock
-	stats    Stats          // without the counts of the choices
+	stats    Stats          // without the counts that the choices have
 	parts    []Part         // reused memory for the parts of one input
 	text     []byte         // reused memory for a decoded fragment
 }
@@ -53,8 +53,8 @@ func (a *Aggregator) IngestEvent(choice int, position uint64, event []byte) Resu
 
 // IngestMessage reads a complete message: an assistant message, an object with such a message or
 // with the choices of a chat.completion, a Responses object or one of its items, or an agentMessage
-// item of the app-server. It does not repeat calls and arguments that deltas have already brought.
-// Missing arguments are "", and malformed arguments stay as they are.
+// item of the app-server. Calls and arguments that deltas have already brought add nothing. Missing
+// arguments are "", and malformed arguments stay as they are.
 //
 // Blocks in the message's text do not become calls; [Aggregator.SynthesizeCalls] makes calls of
 // them.
@@ -68,7 +68,7 @@ func (a *Aggregator) IngestMessage(choice int, message []byte) Result {
 // text that has the form of <use_tool> or of a registered text pattern. A block with the tool and
 // the arguments of a structured call adds no second call. A block is identified by the id of its
 // message and its place in the text. So if a message comes again, even with more text, its blocks
-// add no further calls. Each of several identical blocks is a call.
+// add no further calls. Several identical blocks are several calls.
 func (a *Aggregator) SynthesizeCalls(choice int, message []byte) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +109,7 @@ func (a *Aggregator) Stats() Stats {
 	return a.total()
 }
 
-// total returns the counts of all choices.
+// total returns the sum of a.stats and the counts that the choices have.
 func (a *Aggregator) total() Stats {
 	sum := a.stats
 	for _, c := range a.choices {

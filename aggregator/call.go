@@ -45,9 +45,9 @@ type callState struct {
 	cachedHash [sha256.Size]byte // of args, computed when it is needed; zero: not computed
 	transient  bool              // no id or place refers to the call: it is lost unless it is shown at once
 	bindings   int               // how many ids and places refer to the call
-	lastList   uint64            // the list of the last input about the call, see Input
+	lastList   uint64            // Input.list of the last input about the call
 
-	emittedBytes int  // bytes of args that deltas have had
+	emittedBytes int  // how many bytes of args were in deltas
 	replaced     bool // args was replaced since the last delta
 	doneEmitted  bool // a delta had Done set
 }
@@ -68,7 +68,7 @@ const (
 // arguments of a call.
 type completeText struct {
 	state textState
-	hash  [sha256.Size]byte // of the text, in the state textDiffers
+	hash  [sha256.Size]byte // of the text; set only in the state textDiffers
 }
 
 // textState says whether the complete text of one completeKind has come, and whether it is the text
@@ -77,8 +77,8 @@ type textState uint8
 
 const (
 	textUnknown textState = iota // no text of this kind has come
-	textMatches                  // it is the text of the call
-	textDiffers                  // it differs from the text of the call
+	textMatches                  // the text that has come is the text of the call
+	textDiffers                  // the text that has come differs from the text of the call
 )
 
 // matchesName reports whether an event with this name can be about the call: the names are equal,
@@ -131,7 +131,7 @@ func (c *callState) hasText(in *Input) bool {
 }
 
 // receivedText reports whether an earlier input of the same completeKind gave the call the same
-// complete text. This may be asked for many calls, so long texts are compared by their hashes.
+// complete text. Callers may check many calls, so it compares long texts by their hashes.
 func (c *callState) receivedText(in *Input) bool {
 	switch earlier := &c.completeTexts[in.completeKind]; {
 	case earlier.state == textDiffers:
@@ -157,8 +157,9 @@ func (c *callState) recordText(in *Input) {
 	}
 }
 
-// storeTextHash stores the hash of the arguments if an input had them as its complete text. It must
-// be called before the arguments change, since the call then no longer has that text.
+// storeTextHash is called before the arguments of the call change. If they are the complete text
+// that an input gave, storeTextHash keeps the hash of this text, since the call will have another
+// text.
 func (c *callState) storeTextHash() {
 	for kind := range c.completeTexts {
 		if earlier := &c.completeTexts[kind]; earlier.state == textMatches {

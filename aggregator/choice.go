@@ -47,16 +47,16 @@ type Choice struct {
 	callsByHead  map[headKey]*callState
 	lastCall     *callState                        // the call created last
 	waitingCalls []*callState                      // calls that are not shown until they are complete
-	hiddenCalls  int                               // calls that wait for their name, or were dropped
+	hiddenCalls  int                               // calls that are not shown yet, or were dropped
 	argumentRoom int                               // bytes of arguments that may still be kept
 	idRoom       int                               // bytes of names and ids that may still be kept
 	runs         usetool.Runs                      // counts the blocks that an Obsidian client runs; not used without a limit of calls
 	blockFits    bool                              // the block that is being added may be sent unchanged
-	runsOffset   int64                             // the offset up to which runs has read
+	runsOffset   int64                             // the offset in the text up to which runs has read
 	actions      map[usetool.ActionKey]actionCount // the number of calls of each action; nil: not counted
 	stats        Stats
 
-	deltas   []Delta // the memory for the Call of the parts that are returned
+	deltas   []Delta // the memory for the field Call of the returned parts
 	position uint64  // highest position given to Aggregator.IngestEvent
 }
 
@@ -92,7 +92,7 @@ const (
 	PartText PartKind = iota + 1
 	// PartBlockStarted says that a block has begun. Its text is held from now on.
 	PartBlockStarted
-	// PartBlockAborted means that the block which has begun is not a call. Reason is the cause; for
+	// PartBlockAborted means that the open block is not a call. Reason is the cause; for
 	// AbortMalformed, Err has the details. The text of the block follows.
 	PartBlockAborted
 	// PartCall is a change of a call, in Call.
@@ -120,12 +120,12 @@ type Part struct {
 	Err     error               // the fault of the block, if Reason is AbortMalformed
 	Pattern string              // the textual form of a block; empty: <use_tool>
 	Offset  int64               // where Text or the block begins in the text of the choice; 0 if that text is not searched
-	Block   string              // of a PartBlockAborted: the text of the block, which follows as text
+	Block   string              // of a PartBlockAborted: the text of the block, which follows in parts of text
 	Rewrite bool                // of a PartCall with a Text: an Obsidian client would run more than this call if it got Text
 }
 
-// Text reads the next piece of the text, which may be cut anywhere. It appends the parts that are
-// certain now to out, and returns out.
+// Text reads the next piece of the text, which may be cut anywhere. It appends to out the parts
+// that are already certain, and returns out.
 func (c *Choice) Text(text string, out []Part) []Part {
 	if c.scanner == nil {
 		return append(out, Part{Kind: PartText, Text: text})
@@ -176,7 +176,7 @@ func (c *Choice) appendParts(out []Part) []Part {
 }
 
 // addBlock makes a call of a complete block, and appends its parts. It sets Rewrite if an Obsidian
-// client would run a call above the limit when it got the block unchanged.
+// client that got the block unchanged would run a call above the limit.
 func (c *Choice) addBlock(s *usetool.Segment, out []Part) []Part {
 	first, name, before := len(out), s.Name, c.runs
 	if c.opts.ToolName != nil {
@@ -288,7 +288,7 @@ func (c *Choice) At(index int) Record { return c.calls[index].record(c.opts.Inde
 // HasCalls reports whether Calls would return any calls.
 func (c *Choice) HasCalls() bool { return len(c.calls) > 0 }
 
-// Stats returns the counts so far. Its Events, Unknown and Malformed are 0.
+// Stats returns the counts so far. Its Events and Unknown are always 0.
 func (c *Choice) Stats() Stats { return c.stats }
 
 // copyID returns a copy of a name or an id. It returns false if there is no room for the copy.

@@ -32,8 +32,9 @@
 // These rules say which call an input is about:
 //
 //   - An input with the id of an item means the call with that item.
-//   - An input with the id of a call, which all shapes share, means the call with that id, unless
-//     their items or their places (output_index, index) differ.
+//   - An input with the id of a call means the call with that id, unless the call has another item
+//     or another place (output_index, index) than the input. The id of a call is the same in all
+//     shapes.
 //   - An input without ids means the call with its place, or with its index and name.
 //   - An input without ids and without a place means the call that was created last.
 //
@@ -68,7 +69,7 @@
 // caller that may ingest such an event twice, for example after a reconnect, gives positions.
 //
 // A chat delta with a name is a head of its call. Some backends send the name with every fragment;
-// only these send heads of one call that differ. So heads equal to the first one count as
+// only such backends send different heads for one call. So heads equal to the first one count as
 // repetitions until a head differs. From then on all heads count as fragments, also the earlier
 // ones. With positions, each head counts as a fragment at once.
 //
@@ -92,8 +93,8 @@
 //
 // # Limits
 //
-// A choice has at most 1 MiB of names and ids. Options may change its other limits, which
-// are [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of arguments. An
-// Aggregator has at most [MaxChoices] choices.
-// Everything that is ignored is counted in [Stats], and [Result].Err says why. Nothing panics.
+// A choice has at most 1 MiB of names and ids. Options may change its other limits, which are
+// [DefaultMaxCalls] calls and [DefaultMaxArgumentBytes] bytes of arguments. An Aggregator has at
+// most [MaxChoices] choices. Everything that is ignored is counted in [Stats]. If it was malformed
+// or above a limit, [Result].Err says so. Nothing panics.
 package aggregator

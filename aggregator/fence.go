@@ -5,7 +5,7 @@ type lineState uint8
 
 const (
 	lineStart   lineState = iota // nothing, or up to three spaces
-	lineMarks                    // the same, followed by marks: only ` or only ~
+	lineMarks                    // up to three spaces, and then marks: only ` or only ~
 	lineOpening                  // an opening fence, and some text after its marks
 	lineClosing                  // a closing fence, and white space
 	lineOther                    // anything else: no fence
@@ -19,15 +19,14 @@ const (
 // codeFence finds out whether a place in Markdown is inside a fenced code block. The zero
 // value is at the beginning of a text.
 //
-// A fence opens at the start of a line with three or more ` or ~, after at most
-// three spaces. If the marks are `, the rest of the line must not have another `.
-// The fence closes with a line of at least as many of the same mark, which may
-// have white space around them, but nothing else. Fences within quotes and lists
-// are not looked for.
+// A fence opens at the start of a line with three or more ` or ~, after at most three spaces. If
+// the marks are `, the rest of the line must not have another `. The fence closes with a line of at
+// least as many of the same mark. This line may have white space around the marks, but nothing
+// else. Fences within quotes and lists are not looked for.
 type codeFence struct {
 	line   lineState
-	indent int  // spaces, in lineStart
-	mark   byte // at the beginning of this line: ` or ~
+	indent int  // number of spaces read so far, in lineStart
+	mark   byte // the mark at the beginning of this line: ` or ~
 	marks  int  // number of marks at the beginning of this line
 
 	openMark  byte // the mark of the open fence, 0: none is open

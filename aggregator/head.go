@@ -8,8 +8,8 @@ const legacySlot = -1
 // first one is either a fragment of the arguments or a repetition, see the package documentation.
 // At first this is not known, so callHead counts the heads that equal the first one and come right
 // after it. If a later head differs, the counted heads were fragments, and their text is added to
-// the arguments. If a fragment without a name or the end of the call comes first, they were
-// repetitions.
+// the arguments. If a fragment without a name, or the end of the call, comes before such a head,
+// the counted heads were repetitions.
 type callHead struct {
 	seen         bool
 	areFragments bool // a later head differed: all heads are fragments

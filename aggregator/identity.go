@@ -16,16 +16,16 @@ const (
 type place struct {
 	kind  placeKind
 	index int
-	text  string // of a block: the id of its message, and its name
+	text  string // of a block: the id of its message and the name of its tool
 }
 
 // keyKind is the kind of an id.
 type keyKind uint8
 
 const (
-	keyID         keyKind = iota // call_id, callId, the id of a chat tool call
+	keyID         keyKind = iota // the id of a call: call_id, callId, or the id of a chat tool call
 	keyItem                      // the id of an item of a Responses stream
-	keyRawItem                   // the id of the same item as the app-server passes it on
+	keyRawItem                   // the id of an item of a Responses stream, in a message of the app-server
 	keyThreadItem                // the id of the app-server's own item
 	keyKinds
 )
@@ -47,8 +47,8 @@ type headKey struct {
 type idCalls struct {
 	id      string
 	calls   []*callState
-	memory  [1]*callState // the memory of calls while there is only one
-	current *callState    // the first of the calls that have the name which came last
+	memory  [1]*callState // the memory of the slice calls while it has one element
+	current *callState    // a call with the name of the last input that had a name
 }
 
 // keysPerCall bounds the ids and places of a call. A call has a call id, item ids and places;
@@ -155,8 +155,9 @@ func (c *Choice) pickCall(sharing *idCalls, in *Input) (found *callState, known 
 }
 
 // pickWithoutText does what pickCall does, for an input without a complete text. It returns the
-// call at the input's place, or otherwise the first call with the input's name. For an input
-// without a name, that is the first call with the name that came last.
+// call at the input's place. If there is none and the input has no name, it returns
+// sharing.current. Otherwise, or if these calls are not compatible with the input, it returns the
+// first compatible call.
 func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState, known bool) {
 	if placed := c.callsByPlace[in.place]; placed != nil && c.isCompatible(placed, in) && slices.Contains(sharing.calls, placed) {
 		return placed, true
@@ -175,7 +176,7 @@ func (c *Choice) pickWithoutText(sharing *idCalls, in *Input) (found *callState,
 // isCompatible reports whether an input may be about a call: their item ids, names and places do
 // not contradict each other.
 func (c *Choice) isCompatible(found *callState, in *Input) bool {
-	sameItem := false // if the item is the same, its place may differ: it may be in another response
+	sameItem := false // if true, the places may differ: an item may have another place in another response
 	for kind := keyItem; kind < keyKinds; kind++ {
 		if id, known := in.id(kind), found.backendIDs[kind]; id != "" && known != "" {
 			if id != known {
@@ -193,8 +194,8 @@ func (c *Choice) isCompatible(found *callState, in *Input) bool {
 func (in *Input) lacksPlace() bool { return in.place == place{} || in.isChatEntry && !in.hasIndex }
 
 // create makes a call for an input. The call is not shown yet. If there are already maxHidden
-// hidden calls, create does not store the new call. It then returns a transient call, which is lost
-// unless it is shown at once, or nil if the input has no name.
+// hidden calls, create does not store the new call. In this case it returns a transient call, which
+// is lost unless it is shown at once, or nil if the input has no name.
 func (c *Choice) create(in *Input) *callState {
 	call := &callState{ordinal: -1}
 	if c.hiddenCalls >= maxHidden {
@@ -284,7 +285,7 @@ func (c *Choice) bindPlace(call *callState, at place) {
 	c.callsByPlace[at] = call
 }
 
-// bindHead makes a name at a place refer to a call.
+// bindHead makes the name and the index of a chat entry refer to a call.
 func (c *Choice) bindHead(call *callState, at headKey) {
 	if c.callsByHead[at] == call || call.transient || call.bindings >= keysPerCall {
 		return

@@ -9,9 +9,9 @@ import (
 
 // ingestOptions control how one ingest reads its input.
 type ingestOptions struct {
-	message    bool // top-level calls are complete, not deltas
+	message    bool // the input is a complete message, not a delta
 	synthesize bool
-	positioned bool // the event has a position, so that an equal head is a new fragment
+	positioned bool // the event has a position (see IngestEvent), so a head equal to an earlier one is a new fragment
 }
 
 // ingestion is the state of one ingest. It collects the deltas.
@@ -20,10 +20,10 @@ type ingestion struct {
 	opts      ingestOptions
 	deltas    []Delta
 	foundCall bool  // the input has a call, even if that call was refused
-	err       error // why the first ignored part of the input is ignored
+	err       error // why a part of the input was ignored, the first such reason; nil: none
 }
 
-// setError records why a part of the input is ignored.
+// setError records why a part of the input is ignored, unless a reason is recorded already.
 func (in *ingestion) setError(kind error, reason string) {
 	if in.err == nil {
 		in.err = fmt.Errorf("%w: %s", kind, reason)
@@ -53,8 +53,8 @@ func (a *Aggregator) ingest(choice int, event []byte, opts ingestOptions) Result
 	return Result{Updated: len(in.deltas) > 0, Deltas: in.deltas, Err: in.err}
 }
 
-// choice returns the result of Aggregator.choice. If that is nil, choice also counts the refused
-// index in Stats.
+// choice returns the result of Aggregator.choice. If the result is nil, choice also counts the
+// refused index in Stats.
 func (in *ingestion) choice(index int) *Choice {
 	in.foundCall = true
 	c := in.agg.choice(index)
@@ -69,8 +69,8 @@ func (in *ingestion) choice(index int) *Choice {
 	return c
 }
 
-// applyInput passes an input about a call to the choice with an index. It returns false if the
-// choice does not exist and there is no room for another one.
+// applyInput passes an input about a call to the choice with an index. It returns false if there is
+// no such choice and none can be made.
 func (in *ingestion) applyInput(choice int, input *Input) (hasRoom bool) {
 	c := in.choice(choice)
 	if c == nil {

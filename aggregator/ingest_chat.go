@@ -21,7 +21,7 @@ func (in *ingestion) readChatChoice(choice int, id string, m members) {
 	}
 }
 
-// readFunction reads the function of a tool call, or a function_call. complete is true if it
+// readFunction reads the function of a tool call, or a function_call. complete is true if the call
 // belongs to a complete message.
 func (in *ingestion) readFunction(object string, complete bool) Input {
 	m := readMembers(object)

@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/wirejson"
 )
 
-// members holds the raw JSON of all members of an object that some shape uses. A missing member is
-// "".
+// members holds the raw JSON of the members of an object. It has each member that any shape uses. A
+// missing member is "".
 type members struct {
 	kind, method, id, status, index, outputIndex, sequence string
 	callID, itemID, name, tool, arguments                  string // of calls
@@ -132,7 +132,7 @@ func (in *ingestion) readIdentifier(value string) string {
 
 // readArguments returns the text of arguments and its source. A string is text as the model wrote
 // it, and its source is textSource. An object was parsed by a backend, and its source is
-// SourceParsed. The text is valid until the next call.
+// SourceParsed. The text is valid until the next call of readArguments.
 func (in *ingestion) readArguments(value string, textSource Source) (string, Source) {
 	text, ok := wirejson.AsString(value)
 	switch {

@@ -16,7 +16,7 @@ type Input struct {
 	Source     Source // SourceNone: the event has no arguments
 	Done       bool   // the call is complete
 
-	raw          bool // Item is the id of a raw item of the app-server
+	raw          bool // Item comes from a message of the app-server (a raw item), not from a Responses stream
 	place        place
 	sequence     int64 // the number of the event plus 1; 0: no number
 	announces    bool  // the event announces an item
@@ -26,7 +26,7 @@ type Input struct {
 	isChatEntry  bool              // an entry of a chat delta or of a chat message
 	hasIndex     bool              // the entry has an index
 	cachedHash   [sha256.Size]byte // of Text, computed when it is needed; zero: not computed
-	hasPosition  bool              // the event has a position, so that an equal head is a new fragment
+	hasPosition  bool              // the event has a position (see IngestEvent), so a head equal to an earlier one is a new fragment
 }
 
 // isAnonymous reports whether the input has no name, no id and no place to find its call by.
@@ -34,8 +34,8 @@ func (in *Input) isAnonymous() bool {
 	return in.ID == "" && in.Item == "" && in.ThreadItem == "" && in.place == place{} && in.Name == ""
 }
 
-// Call applies an input about a structured call. It appends the parts that are certain now to out,
-// and returns out. An input that changes nothing adds no part.
+// Call applies an input about a structured call. It appends to out the parts that are already
+// certain, and returns out. An input that changes nothing adds no part.
 func (c *Choice) Call(in Input, out []Part) []Part {
 	c.deltas = c.deltas[:0]
 	in.markRaw()
@@ -192,8 +192,8 @@ func (c *Choice) setCompleteText(call *callState, in *Input) bool {
 
 // show appends the changes of a call since its last delta to out, and returns out. A call that is
 // shown for the first time gets its ordinal and its id. A call that repeats another one or is above
-// the limit is dropped instead. show does nothing yet for a call that has no name, or for which
-// mayRepeat is true.
+// the limit is dropped instead. show does nothing yet for a call that has no name, or that is not
+// complete and may repeat another one.
 func (c *Choice) show(call *callState, out []Part) []Part {
 	if call.name == "" || call.dropped {
 		return out

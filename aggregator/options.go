@@ -7,14 +7,14 @@ const (
 	DefaultMaxCalls = 1024
 	// DefaultMaxArgumentBytes is the default of [Options].MaxArgumentBytes.
 	DefaultMaxArgumentBytes = 64 << 20
-	// MaxChoices is the most choices that an Aggregator has. OpenAI allows no more: it is the
-	// maximum of n, the request's number of choices.
+	// MaxChoices is the most choices that an Aggregator has. OpenAI allows no more: 128 is its
+	// maximum for n, the number of choices of a request.
 	MaxChoices = 128
 
 	// maxNameBytes bounds the length of names and ids. Codex allows names of 128
 	// characters.
 	maxNameBytes = 4 << 10
-	// maxHidden bounds the calls of a choice that are not shown, since they wait for their names or
+	// maxHidden bounds the hidden calls of a choice: those that are not shown yet, and those that
 	// were dropped.
 	maxHidden = 256
 	// maxIDBytes bounds the bytes of names and ids that a choice keeps. The names and ids of 1,024
@@ -30,9 +30,9 @@ type Options struct {
 	// MaxCalls is the most calls of a choice. Further calls are ignored with all their
 	// fragments, and counted in Stats.OverLimit. Below 1: DefaultMaxCalls.
 	MaxCalls int
-	// MaxArgumentBytes is the most bytes of arguments that a choice holds, over all its calls. A
-	// call that exceeds the limit is cut there, gets no further bytes, and is marked Truncated.
-	// Below 1: DefaultMaxArgumentBytes.
+	// MaxArgumentBytes is the most bytes of arguments that a choice holds, over all its calls. If a
+	// call exceeds the limit, its arguments are cut there. The call then gets no further bytes, and
+	// is marked Truncated. Below 1: DefaultMaxArgumentBytes.
 	MaxArgumentBytes int
 }
 

@@ -63,7 +63,8 @@ const (
 	BlockBroken
 )
 
-// NamedPattern is a Pattern and its name, which the blocks and segments of this form contain.
+// NamedPattern is a Pattern and its name. Blocks and segments of this form have the name in their
+// field Pattern.
 type NamedPattern struct {
 	Name    string
 	Pattern Pattern

@@ -16,7 +16,7 @@ const CallType = "function"
 type Result struct {
 	Updated bool    // there are Deltas
 	Deltas  []Delta // the calls that changed, in the order of the change; nil if nothing did
-	Err     error   // why a part of the input, or all of it, was ignored; nil for input without a call
+	Err     error   // wraps ErrMalformed or ErrOverLimit if a part of the input, or all of it, was ignored for that reason; else nil
 }
 
 // Delta is one change of one call: its name became known, its arguments changed, or
@@ -49,7 +49,7 @@ type Record struct {
 	Index       int    `json:"-"` // as in Delta
 	BackendID   string `json:"-"` // as in Delta
 	Done        bool   `json:"-"` // the backend said that the arguments are complete
-	Truncated   bool   `json:"-"` // arguments were lost to the limit of the choice
+	Truncated   bool   `json:"-"` // arguments were lost because of the limit of the choice
 	Provisional bool   `json:"-"` // the model's text was not seen: the arguments are JSON that Codex rendered
 }
 
@@ -72,15 +72,15 @@ type Stats struct {
 	Malformed  uint64
 	Duplicates uint64 // inputs about a known call that changed nothing, such as snapshots
 	Late       uint64 // fragments for a call that was already complete
-	// Conflicts counts complete texts that contradict the arguments of their call,
-	// and replaced them or were refused.
+	// Conflicts counts complete texts that contradict the earlier arguments of their call. Such a
+	// text replaces these arguments or is refused.
 	Conflicts uint64
 	// OverLimit counts calls, argument texts and choices beyond the limits. They were refused, or
 	// cut at the limit.
 	OverLimit uint64
 }
 
-// add returns the sums of two counts.
+// add returns the sum of two Stats, field by field.
 func (s Stats) add(other Stats) Stats {
 	return Stats{
 		s.Events + other.Events, s.Unknown + other.Unknown, s.Malformed + other.Malformed, s.Duplicates + other.Duplicates,

@@ -37,9 +37,9 @@ type ScannerOptions struct {
 //
 // What a <use_tool> block is:
 //
-//   - It begins with <use_tool>, or <use_tool, white space, anything but angle
-//     brackets, and >, in [usetool.MaxOpener] bytes at most. Case counts, and so does
-//     every other byte: <use_tools>, < use_tool> and <USE_TOOL> are text.
+//   - It begins with an opening tag of at most [usetool.MaxOpener] bytes: <use_tool>, or <use_tool
+//     with white space, then anything but angle brackets, and >. Case counts, and so does every
+//     other byte: <use_tools>, < use_tool> and <USE_TOOL> are text.
 //   - <use_tool/>, with or without attributes, is a whole block that names no
 //     tool. Outside a block it is malformed, inside one it is text.
 //   - It ends with the next </use_tool>, spelled exactly so. </use_tool > does not
@@ -55,8 +55,8 @@ type ScannerOptions struct {
 //
 // Patterns read only the text between the <use_tool> blocks. So a <use_tool> block is also found
 // inside a block of another pattern, which is then given up as [usetool.AbortNested]. Clients that
-// search a whole text find it there, too. If the openers of several patterns match, the one that is
-// complete first begins the block, or the longest of those that are complete with the same byte.
+// search a whole text find it there, too. If the openers of several patterns match, the opener that
+// ends first begins the block. If several end with the same byte, the longest of them begins it.
 //
 // Memory is bounded by MaxBlock. A Scanner must not be used by several goroutines at once.
 type Scanner struct {
@@ -80,10 +80,10 @@ func NewScanner(opts ScannerOptions) *Scanner {
 	return s
 }
 
-// Feed reads the next piece of the text, which may be cut anywhere. It appends the segments
-// that are certain now to out, and returns out. Text without the beginning of an opener is
-// given as a substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8
-// sequence that may yet become whole.
+// Feed reads the next piece of the text, which may be cut anywhere. It appends to out the segments
+// that are already certain, and returns out. Text without the beginning of an opener is returned as
+// a substring of the piece. A [usetool.SegmentText] never ends inside a UTF-8 sequence that may yet
+// become whole.
 func (s *Scanner) Feed(text string, out []usetool.Segment) []usetool.Segment {
 	if s.patterns == nil {
 		return s.useTool.feed(text, out)
@@ -111,15 +111,15 @@ func (s *Scanner) Finish(reason usetool.AbortReason, out []usetool.Segment) []us
 	return s.patterns.finish(reason, codeFence{}, s.forward(out))
 }
 
-// forward passes on the segments of the <use_tool> layer. Segments of text first go through the layer
-// of the patterns.
+// forward appends the segments of the <use_tool> layer to out, and returns out. Segments of text
+// first go through the layer of the patterns.
 func (s *Scanner) forward(out []usetool.Segment) []usetool.Segment {
 	for i := range s.segments {
 		segment := &s.segments[i]
 		switch segment.Kind {
 		case usetool.SegmentText:
 			if len(s.patterns.held) == 0 {
-				s.patterns.offset = segment.Offset // the layer does not get the <use_tool> blocks
+				s.patterns.offset = segment.Offset // set here, since this layer does not get the <use_tool> blocks
 			}
 			out = s.patterns.feed(segment.Text, out)
 		case usetool.SegmentBlock:

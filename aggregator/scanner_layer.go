@@ -43,8 +43,8 @@ type blockReader interface {
 	// read reads block[from:]. Earlier calls have read block[:from]. block always begins at the
 	// start of the block.
 	read(block []byte, from int) readResult
-	// finish returns the result for a block that gets no more bytes. Its state is BlockOpen if nothing
-	// has ended the block.
+	// finish returns the result for a block that gets no more bytes. The state of the result is
+	// BlockOpen if nothing has ended the block.
 	finish() readResult
 }
 
@@ -72,7 +72,7 @@ type layer struct {
 	opts  *ScannerOptions
 
 	held         []byte // the pending bytes between two pieces
-	window       []byte // held, and then piece
+	window       []byte // held and piece, joined
 	piece        string // the last piece that was fed; the end of window
 	pendingStart int
 	pos          int
@@ -80,14 +80,14 @@ type layer struct {
 
 	form    *blockForm    // of the open block
 	reader  blockReader   // nil: no block is open
-	useTool useToolReader // memory for reader
-	fence   codeFence     // before window[pos], or before the open block
+	useTool useToolReader // memory for reader, in a <use_tool> block
+	fence   codeFence     // the Markdown state at window[pos] or, if a block is open, at the beginning of that block
 
 	out      []usetool.Segment
 	examined int64 // bytes examined, for the tests of linear cost
 }
 
-// feed reads the next piece. It appends the segments that are certain now to out, and returns
+// feed reads the next piece. It appends to out the segments that are already certain, and returns
 // out.
 func (l *layer) feed(text string, out []usetool.Segment) []usetool.Segment {
 	if l.skip(text) {
@@ -234,7 +234,7 @@ func indexPrefix(text []byte, start string) int {
 	return len(text)
 }
 
-// moveTo moves pos, and the fence with it.
+// moveTo moves pos forward, and updates the fence with the bytes that pos passes.
 func (l *layer) moveTo(pos int) {
 	l.moveFence(l.window[l.pos:pos])
 	l.pos = pos
@@ -366,7 +366,7 @@ func (l *layer) emitNotice(s usetool.Segment) {
 
 // emitText returns the pending bytes before end as text. Held bytes become a segment of their own,
 // so that the bytes of the piece need no copy. If a character begins in the held bytes and ends in
-// the piece, both are one segment.
+// the piece, the held bytes and the piece are one segment.
 func (l *layer) emitText(end int) {
 	for l.pendingStart < end {
 		n := end
@@ -380,7 +380,8 @@ func (l *layer) emitText(end int) {
 
 // takePending removes size bytes from the beginning of the pending bytes, and returns them. If all
 // of them are in the piece, they are not copied. Bytes that were held from earlier pieces are
-// copied, unless they are the beginning of <use_tool, as they are most often.
+// copied. But if they are only the first bytes of <use_tool, as in most cases, they are returned as
+// a part of that fixed string.
 func (l *layer) takePending(size int) string {
 	start, tag := l.pendingStart, useToolForms[0].prefix
 	l.pendingStart += size

@@ -36,7 +36,7 @@ func (r *useToolReader) read(block []byte, from int) readResult {
 	for i := from; i < len(block); i++ {
 		switch r.json.Step(block[i]) {
 		case wirejson.EndOfJSON:
-			// Tags in the value's strings are data, also one that began in a string.
+			// Tags that are in the value's strings, or begin there, are data.
 			r.tag, r.brokenEnd = 0, readResult{}
 		case wirejson.BrokenJSON:
 			if r.brokenEnd.state != BlockOpen {

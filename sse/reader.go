@@ -56,9 +56,9 @@ func NewReader(stream io.Reader, opts ReaderOptions) *Reader {
 }
 
 // Next returns the next event. It skips events without data. The error is [io.EOF] at the end of
-// the stream, or [io.ErrUnexpectedEOF] if the stream ends within an event, which is dropped. It
-// matches [ErrEventTooLarge] for an event above the limit; nothing can be read after that event.
-// Other errors are those of the stream.
+// the stream, or [io.ErrUnexpectedEOF] if the stream ends within an event, which is dropped. The
+// error matches [ErrEventTooLarge] for an event above the limit; nothing can be read after that
+// event. Other errors are those of the stream.
 func (r *Reader) Next() (Event, error) {
 	e := new(pendingEvent)
 	left := r.opts.MaxEvent

@@ -54,7 +54,8 @@ type WriterOptions struct {
 // The connection gets a write deadline only in [Writer.Close], or when a write or a flush takes too
 // long. So no deadline affects an idle HTTP/2 stream or the next request on a kept-alive
 // connection. If the response writer does not support deadlines, there are none. A write deadline
-// set by the server (http.Server.WriteTimeout) is cleared, unless WriteTimeout is zero.
+// set by the server (http.Server.WriteTimeout) is cleared, unless [WriterOptions].WriteTimeout is
+// zero or less.
 //
 // The first error is kept and returned by every later call. A Writer is not safe for concurrent
 // use.
@@ -159,9 +160,9 @@ func (w *Writer) Close() error {
 	w.watchdog.stop()
 	if w.err == nil && len(w.buf) > 0 {
 		if w.opts.WriteTimeout > 0 {
-			// This replaces a deadline that the server may have set. startResponse would clear it, so
-			// Close calls writeHeader instead. If the response writer has a stricter limit, its Write
-			// sets that limit again.
+			// This replaces a deadline that the server may have set. startResponse would clear the
+			// new deadline, so Close calls writeHeader instead. If the response writer has a
+			// stricter limit, its Write sets that limit again.
 			w.setDeadline(time.Now().Add(w.opts.WriteTimeout))
 		}
 		w.writeHeader()
@@ -201,8 +202,8 @@ func (w *Writer) SetLines(ping []byte) { w.jsonLines, w.pingData = true, ping }
 
 // Keepalive sends a keepalive if nothing has been sent for [WriterOptions].Keepalive: the comment
 // ": keepalive", or what [Writer.SetPing] or [Writer.SetLines] has set. If there are buffered
-// frames, it sends them instead. It returns the time until it should be called again, and the error
-// of [Writer.Flush].
+// frames, it sends them instead. It returns the time until Keepalive should be called again, and
+// the error of [Writer.Flush].
 //
 // It is meant for a loop with a timer beside its source of events:
 //

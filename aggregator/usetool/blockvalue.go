@@ -39,7 +39,7 @@ func tagsOf(text string) []tag {
 	return tags
 }
 
-// markup is a text with its tags, and the closer of each opener. One pass finds them all, so the
+// markup is a text with its tags, and the closer of each opener. One pass finds all closers, so the
 // time is linear even for a text that has only openers, or nested pairs.
 type markup struct {
 	text     string
@@ -152,7 +152,7 @@ func (m *markup) writeValue(out *strings.Builder, opener, depth int) {
 	}
 }
 
-// isMixed reports whether there is text around the pairs in the value between two tags.
+// isMixed reports whether the value between two tags has text outside of the pairs.
 func (m *markup) isMixed(pairs []int, opener, closer int) bool {
 	from := m.tags[opener].end
 	for _, p := range pairs {

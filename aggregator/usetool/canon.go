@@ -5,7 +5,7 @@ import "slices"
 // Tool is a tool of Obsidian Copilot, as the client's own schemas describe it.
 type Tool struct {
 	Name   string
-	Params []ToolParam // in the canonical order; nil: it has none, and the client refuses any
+	Params []ToolParam // in the canonical order; nil: the tool has none, and the client refuses a call with any
 }
 
 // ToolParam is a parameter of a Tool.

@@ -62,7 +62,7 @@ func Parse(block string) (name, argsJSON string, err error) {
 			return name, text, nil
 		}
 		if !strings.Contains(args, argsCloser) {
-			return "", "", errOpenArgs // a call without its arguments would be another call
+			return "", "", errOpenArgs // without its arguments, the call would do something else
 		}
 	}
 	return name, parameterObject(rest), nil

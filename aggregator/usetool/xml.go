@@ -22,10 +22,10 @@ var ErrParameter = errors.New("usetool: the name of a parameter cannot stand in 
 type Escaping string
 
 const (
-	// EscapeLiteral, the default, writes text as it is: Obsidian Copilot decodes nothing, so that
-	// "R&D" has to be written "R&D". It changes only some closing tags: a tag that would end the
-	// parameter or match an opening tag in the text gets a space before its '>', since there is no
-	// other way to write it.
+	// EscapeLiteral, the default, writes text as it is: Obsidian Copilot decodes nothing, so "R&D"
+	// stays "R&D". EscapeLiteral changes only some closing tags: a tag that would end the parameter
+	// or match an opening tag in the text gets a space before its '>', since there is no other way
+	// to write it.
 	EscapeLiteral Escaping = "literal"
 	// EscapeEntities writes &, < and > as &amp;, &lt; and &gt;, for readers that decode
 	// them.
@@ -46,8 +46,8 @@ const (
 // all parameters stay, in their order. If a parameter is given twice, its last value stays. A null
 // is dropped. To see which nulls were dropped, a caller can call [Shape], which keeps them.
 //
-// Strings are written by Escaping, arrays and objects as compact JSON with <, > and
-// & as \u003c, \u003e and \u0026, numbers and booleans bare.
+// Strings are written as escaping says, arrays and objects as compact JSON with <, > and & as
+// \u003c, \u003e and \u0026, numbers and booleans bare.
 //
 // The error is ErrToolName, ErrArguments or ErrParameter; there is no block then. The name
 // of a parameter cannot be a tag if it is empty or use_tool, or contains white space or one
@@ -80,8 +80,8 @@ func RenderXML(name, arguments string, escaping Escaping) (string, error) {
 }
 
 // maxCloserSpaces bounds the spaces that spaceClosers adds to a closing tag, and so the size of a
-// text that consists of such tags. If a tag would need more spaces to stay text, it still closes a
-// tag.
+// text that consists of such tags. A tag that would need more spaces to stay text is still read as
+// a closing tag.
 const maxCloserSpaces = 16
 
 // isTagName reports whether a name can be a tag without attributes.
@@ -118,9 +118,10 @@ func compactJSON(value string) string {
 	return escaped.String()
 }
 
-// spaceClosers adds a space to each closing tag in a text that would end something for the client:
-// the parameter, the block around the text, or an earlier tag in the text. The client does not see
-// </b > as the end of <b>. If the text also has a <b >, the closing tag gets two spaces, and so on.
+// spaceClosers adds a space to some closing tags in a text: those that for the client would end the
+// parameter, the block around the text, or an earlier tag in the text. The client does not see the
+// tag </b > as the end of <b>. If the text also has a <b >, the closing tag gets two spaces, and so
+// on.
 func spaceClosers(text, name string) string {
 	if !strings.Contains(text, "</") {
 		return text

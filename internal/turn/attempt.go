@@ -60,14 +60,14 @@ func (m *Machine) handleRetry(err *codexrpc.TurnError) {
 	case m.out.responseStarted || m.messages.responseHasText || m.structured.hasPartial:
 		m.fail(err)
 	default:
-		m.out.forgetReasoning() // it belongs to the failed attempt
+		m.out.forgetReasoning() // the reasoning belongs to the failed attempt
 		m.thread.forgetResponse()
 	}
 }
 
 // waitsForResults reports whether Codex waits for the results of structured calls. While Codex
 // waits, it does not report that the model's response broke off. brokeOff is true if earlier events
-// show that the response did.
+// show that the response broke off.
 func (m *Machine) waitsForResults() (waits, brokeOff bool) {
 	return m.structured.hasComplete && !m.structured.refused && !m.done && len(m.pictures.pendingIDs) == 0, m.attempt.itemCut
 }

@@ -24,12 +24,12 @@ type Source interface {
 
 // Consumer is the client's side of a turn.
 type Consumer interface {
-	// Consume gets one or more outputs, in order. It must not keep the slice.
+	// Consume gets one or more outputs, in order. Consume must not keep the slice.
 	Consume([]Output) error
 	// Leave gets the outputs that are still held if the turn ends because its client has gone. The
 	// client does not read them, but the answer may be stored.
 	Leave([]Output)
-	// NextWake returns when Wake has to be called if nothing else happens.
+	// NextWake returns after how long Wake has to be called if nothing else happens.
 	NextWake() time.Duration
 	// Wake writes what is due: a header, or a keepalive.
 	Wake() error
@@ -125,9 +125,9 @@ func (d *driver) runDue(now time.Duration) (next time.Duration, err error) {
 }
 
 // maxCallSilence is how long the model may be silent after a call before its calls are refused. If
-// its response broke off, the refusal makes Codex report the failure now instead of after the idle
-// timeout. If the model is only writing another call, the thread cannot be kept for the next
-// request because of the refusal.
+// the model's response broke off, the refusal makes Codex report the failure now instead of after
+// the idle timeout. But if the model is only writing another call, the refusal does harm: the
+// thread cannot be kept for the next request.
 const maxCallSilence = 30 * time.Second
 
 // refuseCalls refuses the calls whose results Codex waits for, if the model's response has broken
@@ -166,9 +166,9 @@ func addTime(t, d time.Duration) time.Duration {
 }
 
 // lazyTimer calls a function at a set time, or earlier. Each event moves the deadlines of a turn
-// later. The timer is not set again for that: it calls the function too early, and only then is it
-// set to the new deadline. A timer that was set at each event would wake other threads of the
-// process.
+// later. An event does not set the timer again: the timer calls the function too early, and is set
+// to the new deadline only after this call. A timer that was set at each event would wake other
+// threads of the process.
 type lazyTimer struct {
 	start time.Time
 	timer *time.Timer
@@ -182,7 +182,7 @@ func newLazyTimer(call func()) lazyTimer {
 
 func (c *lazyTimer) now() time.Duration { return time.Since(c.start) }
 
-// callBy makes the timer call its function at the time at, or earlier. now is the current time.
+// callBy makes the timer call its function no later than the time at. now is the current time.
 func (c *lazyTimer) callBy(at, now time.Duration) {
 	if at < c.due || c.due <= now {
 		c.due = at

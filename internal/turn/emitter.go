@@ -10,7 +10,7 @@ type emitter struct {
 	openCall         int       // the index, plus 1, of the call that has begun but not ended; 0: none
 	openPicture      string    // the id of the picture that has begun but not ended; empty: none
 	delayed          []Output  // outputs that wait for the end of the open call or picture
-	delayedBytes     int       // about the memory of delayed
+	delayedBytes     int       // about how many bytes of memory delayed needs
 	chars            int       // characters of the text so far
 	countsChars      bool      // whether chars is counted
 	responseStarted  bool      // there was an output of the current model response
@@ -20,7 +20,7 @@ type emitter struct {
 func (e *emitter) startBatch() { e.batch = e.batch[:0] }
 
 // emit adds an output, after the pending reasoning items. Nothing comes between the outputs of one
-// call or of one picture: other outputs wait for its end.
+// call or of one picture: other outputs wait for the end of that call or picture.
 func (e *emitter) emit(o Output) {
 	if e.mustWait(&o) {
 		e.delayed = append(e.delayed, o)

@@ -43,8 +43,8 @@ func (m *Machine) turnCompleted(e *codexrpc.Event) {
 var errNoReason = &codexrpc.TurnError{Message: "the turn failed without a reason", Code: "other"}
 
 // finishCut ends a turn whose answer was cut, for example by a limit of tokens. The finish_reason
-// is reason. But if calls were sent before, and the cut is not within another call, it is
-// FinishToolCalls.
+// is reason. But if calls were sent before, and the cut is not within another call, the
+// finish_reason is FinishToolCalls.
 func (m *Machine) finishCut(reason FinishReason) {
 	if m.opts.PictureOnly {
 		m.failWithoutPicture()

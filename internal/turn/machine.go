@@ -91,8 +91,8 @@ func (m *Machine) Reset(opts *Options) {
 	m.choice.Reset(calls)
 }
 
-// Done reports whether the machine has returned its last output, a finish or a failure. It ignores
-// events after that.
+// Done reports whether the machine has returned its last output, a finish or a failure. After that,
+// the machine ignores events.
 func (m *Machine) Done() bool { return m.done }
 
 // Report returns what the turn has done with tool calls and text so far.
@@ -211,7 +211,7 @@ func (m *Machine) processEvent(e *codexrpc.Event) {
 		if m.callAnswered(e) {
 			return
 		}
-		m.attempt.callsAnswered = m.structured.refused // a complete response would have ended the turn before
+		m.attempt.callsAnswered = m.structured.refused // if true, the response broke off: a complete one would have ended the turn
 		if e.Status != codexrpc.StatusFailed && m.strays.has(e.CallID) {
 			m.fail(ErrOwnTools)
 		}
@@ -300,7 +300,8 @@ func (m *Machine) reasoningItem(e *codexrpc.Event) {
 	}
 }
 
-// checkOffered checks that Codex offers the model no tools but the client's and the allowed ones.
+// checkOffered fails the turn if Codex offers the model a tool that is neither the client's nor
+// allowed.
 func (m *Machine) checkOffered(e *codexrpc.Event) {
 	for name := range strings.Lines(e.Text) {
 		name = strings.TrimSuffix(name, "\n")
@@ -343,7 +344,7 @@ func (m *Machine) functionCall(e *codexrpc.Event) {
 		return
 	}
 	known := m.choice.Knows(call)
-	m.releaseText() // it precedes the call
+	m.releaseText() // the held text precedes the call
 	if m.stopped() || !known && m.checkTokenLimit() {
 		return
 	}

@@ -19,7 +19,7 @@ type messages struct {
 	seed          maphash.Seed
 	firstMessage  message             // the only message of most turns
 	otherMessages map[string]*message // the others
-	lastItem      string              // the item of the last text
+	lastItem      string              // id of the item that the last text belongs to
 
 	lastFound *message // the last result of the method message; nil: none
 
@@ -69,9 +69,9 @@ func (t *messages) addDelta(item, text string) (gap, added string) {
 
 // complete processes the whole text of an item. It returns the part that was missing in the deltas,
 // and the gap before this part. Without deltas that is the whole text. Some providers trim or mend
-// a text at its end, so that it does not begin with the deltas. complete then returns nothing,
-// since the client already has the deltas. The turn does not fail, but the text in Codex's thread
-// differs from the client's.
+// a text at its end, so that it does not begin with the deltas. For such a text, complete returns
+// nothing, since the client already has the deltas. The turn does not fail, but the text in Codex's
+// thread differs from the client's.
 func (t *messages) complete(item, whole string) (gap, added string) {
 	m := t.message(item)
 	if m == nil {
@@ -94,7 +94,7 @@ func (t *messages) complete(item, whole string) (gap, added string) {
 }
 
 // gapBefore returns the separator between the text of the previous item and a new text of this
-// item. It is empty if both are the same item, or if there was no text before.
+// item. The separator is empty if this item is the previous one, or if there was no text before.
 func (t *messages) gapBefore(item string) string {
 	changed := t.hasText && item != t.lastItem
 	t.hasText, t.responseHasText, t.lastItem = true, true, item

@@ -76,14 +76,17 @@ type Output struct {
 	Text string
 	// Call is the call's index within the choice, from 0 in order of creation.
 	Call int
-	// ID is the call's id on the wire, or Codex's id of the reasoning item.
+	// ID is the call's id on the wire. In an output about another item, it is Codex's id of that
+	// item.
 	ID string
-	// Part is the index of the reasoning summary's part.
+	// Part is the index of the reasoning summary's part. In OutputAnnotations, it is where the
+	// message begins in the text of the answer.
 	Part int
 	// Phase is the phase of the message that this output ends, if Gap is set: commentary or
 	// final_answer, or empty if the model gives none.
 	Phase string
-	// Name is the tool's name as the client declared it.
+	// Name is the tool's name as the client declared it. In an OutputPicture, it is the prompt of
+	// the picture.
 	Name string
 	// End is how the turn ended, in an OutputFinish. In other outputs it is nil.
 	End *End

@@ -30,7 +30,7 @@ func (m *Machine) partialCall(call aggregator.Input) {
 		return
 	}
 	if !m.choice.Knows(call) {
-		m.releaseText() // it precedes the call
+		m.releaseText() // the held text precedes the call
 		if m.stopped() || m.checkTokenLimit() {
 			return
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/codexrpc"
 )
 
-// maxPictures bounds the pictures of a turn that are pending at the same time. If the model calls
-// for more, the client does not see these calls.
+// maxPictures bounds the pictures of a turn that are pending at the same time. The client does not
+// see further calls for pictures.
 const maxPictures = 16
 
 // pendingPictures tracks the pictures that the model makes within its answer. After the model has
@@ -26,7 +26,7 @@ func (m *Machine) startPicture(id string) {
 	if m.structured.hasComplete || m.clientHasAll() {
 		return
 	}
-	m.releaseText() // it precedes the picture
+	m.releaseText() // the held text precedes the picture
 	if m.stopped() || id == "" || len(m.pictures.pendingIDs) == maxPictures || slices.Contains(m.pictures.pendingIDs, id) {
 		return
 	}

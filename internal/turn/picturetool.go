@@ -41,7 +41,7 @@ func (m *Machine) isPictureCall(e *codexrpc.Event) bool {
 	return m.opts.Pictures && e.Name == codexrpc.PictureTool
 }
 
-// pictureCalled records a call for a picture. Codex answers it.
+// pictureCalled records a call for a picture. Codex answers the call.
 func (m *Machine) pictureCalled(e *codexrpc.Event) {
 	m.pictureTool.lastCallID, m.strays.inResponse = e.CallID, true
 	if !m.opts.PictureOnly {
@@ -70,9 +70,9 @@ func (m *Machine) pictureItemCompleted(e *codexrpc.Event) {
 	}
 }
 
-// pictureCallAnswered reads Codex's answer to the call for the picture, and ends the turn if there
-// is no picture. Otherwise the turn goes on: the model may correct a call that Codex did not
-// understand.
+// pictureCallAnswered reads Codex's answer to the call for the picture, and fails the turn if Codex
+// could not make the picture. Otherwise the turn goes on: the model may correct a call that Codex
+// did not understand.
 func (m *Machine) pictureCallAnswered(e *codexrpc.Event) {
 	switch {
 	case e.Status == codexrpc.StatusFailed:
@@ -100,8 +100,8 @@ func (m *Machine) maxSilence(idle time.Duration) time.Duration {
 	return idle
 }
 
-// isPNG reports whether data is base64 and begins like a PNG. It checks all of data, since encoders
-// write the data without escaping it.
+// isPNG reports whether data is base64 and begins like a PNG. It checks every byte for base64,
+// since encoders write data without escaping it.
 func isPNG(data string) bool {
 	const magic = "\x89PNG\r\n\x1a\n"
 	var head [12]byte
@@ -120,7 +120,7 @@ func isBase64(text string) bool {
 	return len(text)%4 == 0
 }
 
-// isDigit64 has the bytes that base64 consists of.
+// isDigit64[b] reports whether the byte b is a digit of base64.
 var isDigit64 = func() (is [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
 		is[c] = true

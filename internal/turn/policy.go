@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/aggregator/usetool"
 )
 
-// maxWithheld is the most bytes of text that the policy withholds. It sends longer text, even if
-// that is text after the last call.
+// maxWithheld is the most bytes of text that the policy withholds. The policy sends longer text,
+// even if this text comes after the last call.
 const maxWithheld = 1 << 20
 
 // policy decides which of a turn's text and calls the client gets. It is a filter between the
@@ -25,7 +25,7 @@ type policy struct {
 	passThrough  bool              // no text is withheld until the next call, since the withheld text or a block was too large
 	sendUntil    int64             // the text before this offset is not withheld
 	visibleSent  bool              // visible text was sent since the last call, or since the start
-	waitingCalls []aggregator.Part // complete calls that are sent after an earlier call
+	waitingCalls []aggregator.Part // complete calls that wait until all earlier calls were sent
 	endedCalls   int               // number of calls that were sent completely
 	blockOpen    bool              // since the last call, the text has a block without an end
 }
@@ -52,7 +52,7 @@ func (p *policy) addText(text string) {
 }
 
 // addTextAt processes text that begins at an offset. Text before p.sendUntil is a block that is not
-// a call, or precedes such a block. It is sent at once.
+// a call, or precedes such a block. Such text is sent at once.
 func (p *policy) addTextAt(text string, offset int64) {
 	if n := int(min(max(0, p.sendUntil-offset), int64(len(text)))); n > 0 {
 		if p.isClosed() {
@@ -66,9 +66,9 @@ func (p *policy) addTextAt(text string, offset int64) {
 	p.addText(text)
 }
 
-// addGap processes the boundary between two messages. For a client that reads items, addGap ends
-// the first message. But if text of that message is withheld, both messages become one, with the
-// argument text between them.
+// addGap processes the boundary between two messages. Its argument is the separator. If the client
+// reads one text, or if text of the first message is withheld, both messages become one, with the
+// separator between them. Otherwise the client reads items, and addGap ends the first message.
 func (p *policy) addGap(text string) {
 	switch {
 	case p.isClosed():
@@ -117,8 +117,8 @@ func (p *policy) sendWithheld() {
 // blockAborted prepares for the text of a block that is not a call. The block and the text before
 // it are sent, even after a call, where other text may be dropped: the model meant the block as a
 // call, and a client may run it. Text after the block may be withheld again. But if the block was
-// too large, this text is sent as well, since it may be the end of the block. An opening tag that
-// is only mentioned in prose stays a part of the prose.
+// too large, the text after it is sent as well, since that text may be the end of the block. An
+// opening tag that is only mentioned in prose stays a part of the prose.
 func (p *policy) blockAborted(part *aggregator.Part) {
 	if p.isClosed() {
 		return
@@ -191,9 +191,9 @@ func (p *policy) beginCall(part *aggregator.Part) {
 }
 
 // sendBeforeCall sends the withheld text before a call. If this text is white space, and no visible
-// text has come since the last call, it is dropped in ModeJSON. In ModeXML it is sent, and then the
-// delimiter between two blocks. first is true for the first call of the turn, before which there is
-// no block.
+// text has come since the last call, it is dropped in ModeJSON. In ModeXML this white space is
+// sent, followed by the delimiter between two blocks. first is true for the first call of the turn,
+// before which there is no block.
 func (p *policy) sendBeforeCall(first bool) {
 	blank := !p.visibleSent && isBlank(p.withheld.String())
 	if blank && !p.opts.writesBlocks() {

@@ -10,8 +10,9 @@ import (
 type Price int64
 
 const (
-	priceUnit = 1e9 // of a Price
-	// maxPrice bounds the price of one response. It leaves room for sums of thousands of them.
+	priceUnit = 1e9 // the Price of one unit of money
+	// maxPrice bounds the price of one response. A Price has room for the sum of thousands of such
+	// prices.
 	maxPrice = 1e6 * priceUnit
 )
 

@@ -3,16 +3,16 @@ package turn
 import "strings"
 
 // stopFilter ends a text at the first of its sequences. It gets the text in pieces, cut anywhere.
-// If sequences overlap, it takes the sequence that ends first in the text. If two end at the same
-// byte, it takes the longer one.
+// If sequences overlap, the sequence that ends first in the text counts. If two end at the same
+// byte, the longer one counts.
 //
-// The filter holds the end of the text if a sequence may begin there, and searches it again with
-// the next piece. There are at most four sequences of at most 4 KiB, so the work is linear in the
-// text.
+// The filter holds the end of the text if a sequence may begin there, and searches this end again
+// with the next piece. There are at most four sequences of at most 4 KiB, so the work is linear in
+// the text.
 type stopFilter struct {
 	sequences     []string
 	firstBytes    [256]bool // the bytes that sequences begin with
-	held          string    // shorter than the longest sequence
+	held          string    // the text that is held, shorter than the longest sequence
 	foundSequence string    // the last sequence that feed has found
 }
 

@@ -6,8 +6,9 @@ const (
 	// maxStrayResponses is how many responses of a turn may call tools that are not the client's.
 	// Without this limit, a model that ignores Codex's refusals would go on until its context is full.
 	maxStrayResponses = 16
-	// maxStrayCalls bounds the recorded ids of calls of tools that are not the client's (stray calls).
-	// The ids are needed to check Codex's answers to these calls. There are hardly ever more.
+	// maxStrayCalls bounds the recorded ids of calls of tools that are not the client's (stray
+	// calls). The ids are needed to check Codex's answers to these calls. A turn hardly ever has
+	// more such calls.
 	maxStrayCalls = 64
 )
 

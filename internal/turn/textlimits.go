@@ -95,7 +95,7 @@ func (m *Machine) applyStopSequences(text string) {
 	}
 }
 
-// applyTokenLimit processes text before a stop sequence.
+// applyTokenLimit processes text that is not a part of a stop sequence.
 func (m *Machine) applyTokenLimit(text string) {
 	if text == "" || m.stopped() {
 		return
@@ -137,9 +137,9 @@ func (m *Machine) scanText(text string, limitReached bool) {
 	}
 }
 
-// releaseText passes on the text that the stop sequences and the limit hold. It is called before
-// something else follows the text, such as a call. A stop sequence or a token cannot extend beyond
-// that.
+// releaseText passes on the text that the stop sequences and the limit hold. It is called when
+// something else follows the text, such as a call: neither a stop sequence nor a token can span
+// both.
 func (m *Machine) releaseText() {
 	if m.limits.stopFilter != nil {
 		m.applyTokenLimit(m.limits.stopFilter.release())
@@ -150,8 +150,8 @@ func (m *Machine) releaseText() {
 	}
 }
 
-// checkTokenLimit ends the turn if the limit of tokens is reached, and reports whether it is. The
-// caller has called releaseText.
+// checkTokenLimit ends the turn if the limit of tokens is reached, and reports whether it is
+// reached. releaseText must be called before.
 func (m *Machine) checkTokenLimit() bool {
 	if m.limits.tokenLimit == nil {
 		return false
@@ -175,15 +175,15 @@ func (m *Machine) countCall(call *aggregator.Input) {
 	}
 }
 
-// endAtTokenLimit ends the turn at the client's limit of tokens, as it ends at the provider's
-// limit.
+// endAtTokenLimit ends the turn at the client's limit of tokens, in the same way as a turn that the
+// provider's limit has cut.
 func (m *Machine) endAtTokenLimit() {
 	m.usage.sentTokens = int64(m.limits.tokenLimit.Count())
 	m.limits.clear() // the held text is beyond the limit
 	m.finishCut(FinishLength)
 }
 
-// mayHoldTag reports whether the beginning of a block may be held, here or by the limits.
+// mayHoldTag reports whether the choice or the limits may hold the beginning of a block.
 func (m *Machine) mayHoldTag() bool {
 	if !m.opts.findsBlocks() {
 		return false

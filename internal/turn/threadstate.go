@@ -15,11 +15,11 @@ type ThreadState struct {
 	// PendingCalls are the ids of the calls whose results Codex waits for, in the order of the calls.
 	// If there are none, Codex ends the turn by itself.
 	PendingCalls []string
-	// Reasoning has the reasoning items of the model's response, if they have encrypted content.
+	// Reasoning has those reasoning items of the model's response that have encrypted content.
 	Reasoning []Reasoning
 }
 
-// Reasoning is an item of the model's reasoning. Only its provider can read it.
+// Reasoning is an item of the model's reasoning. Only the model's provider can read the item.
 type Reasoning struct {
 	Before int    // how many messages and calls of the response precede the item
 	Item   string // the item of the Responses API, as JSON
@@ -31,7 +31,7 @@ type threadTracker struct {
 	differs       bool // the thread differs from what the client was given
 	modelFinished bool // the turn ended after a complete response of the model
 
-	items          int // messages and calls of the model's response
+	items          int // number of messages and calls of the model's response
 	reasoning      []Reasoning
 	reasoningBytes int
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/caddy-codex/caddy-codex/internal/tokens"
 )
 
-// maxPendingText bounds the text of a response that is kept to count its tokens, in bytes. Further
-// text counts as one token for four bytes.
+// maxPendingText is the most bytes of a response's text that are kept to count its tokens. In
+// further text, four bytes count as one token.
 const maxPendingText = 8 << 10
 
 // usage adds up the tokens of a turn. Codex reports the usage of each complete model response. A
@@ -65,9 +65,10 @@ func (u *usage) setThreadTotal(threadTotal *codexrpc.Usage, before codexrpc.Usag
 	u.fromThread = threadTotal.Sub(before)
 }
 
-// total returns the usage of the responses, or that of the thread if it has more tokens. It adds
-// the tokens that only this package has counted: those of an interrupted response, or those that
-// were sent before the limit of tokens ended the turn. estimated reports whether it has added any.
+// total returns the usage of the responses, or the usage from the thread if that has more tokens.
+// It adds the tokens that only this package has counted: those of an interrupted response, or those
+// that were sent before the limit of tokens ended the turn. estimated reports whether it has added
+// any.
 func (u *usage) total() (total codexrpc.Usage, estimated bool) {
 	total = u.responses
 	if u.fromThread.TotalTokens > total.TotalTokens {

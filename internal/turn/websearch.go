@@ -20,7 +20,7 @@ func (m *Machine) emitSearch(o Output) {
 }
 
 // emitAnnotations emits the annotations of the last message. It drops them if the client did not
-// get the whole text as the model wrote it, since their indexes would be wrong.
+// get the whole text as the model wrote it, since the indexes in the annotations would be wrong.
 func (m *Machine) emitAnnotations(e *codexrpc.Event) {
 	start := m.out.chars - e.Index
 	if !m.opts.WebSearch || m.stopped() || m.messages.lastItem != e.ItemID || start < 0 || m.report.Started > 0 {
@@ -40,7 +40,7 @@ func (m *Machine) emitMessageEnd() {
 }
 
 // messageEnded emits the end of a message. In a turn with web searches, it delays the end until the
-// annotations of the message.
+// annotations of the message or another event have come.
 func (m *Machine) messageEnded(phase string) {
 	if m.opts.WebSearch {
 		m.search.messageEnded, m.search.phase = true, phase
